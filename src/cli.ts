@@ -10,7 +10,8 @@ if (Number(major) < NEEDED) {
   process.exit(1)
 }
 
-const args = process.argv.slice(2)
+const { withCommand } = await import('./cli/default-command.ts')
+const args = withCommand(process.argv.slice(2))
 if (args[0] === 'serve') restartWithOptions()
 
 const { useCompileCache } = await import('./cli/compile-cache.ts')

@@ -122,8 +122,10 @@ export async function call(args: readonly string[], { cwd, env = {} }: Where = {
 
 /** Where a gateway answers, once it does. */
 export async function urlOf({ said }: Running): Promise<string> {
-  await expect.poll(said).toMatch(/Base URL +\S+\n[^]*\nModels: \S+\n/)
-  return /Base URL +(\S+)\/v1\n/.exec(said())![1]!
+  const pretty = /Sluicegate \S+ +(http\S+)\n[^]*\n {2}Models +\S[^]*\n\n/
+  const json = /"event":"started",.*"url":"(http[^"]+)".*\n/
+  await expect.poll(() => pretty.test(said()) || json.test(said()), { message: said() }).toBe(true)
+  return (pretty.exec(said()) ?? json.exec(said()))![1]!
 }
 
 export function keyIn(text: string): string {

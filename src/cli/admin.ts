@@ -1,7 +1,8 @@
 /** Client of the admin API, for commands that need a running gateway. */
 import { FetchError, ofetch } from 'ofetch'
 import type { Config } from '../config/config.ts'
-import { NO_TOKEN, callableUrl } from '../gateway/seed.ts'
+import { readAdminToken } from '../gateway/admin-token.ts'
+import { NO_TOKEN, callableUrl } from '../gateway/welcome.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { parseExact } from './output.ts'
@@ -33,7 +34,7 @@ export interface Admin {
 }
 
 /**
- * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address and token come from the options, else from the environment, else from the configuration.
+ * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address and token come from the options, else from the environment, else from the configuration, else from the data folder.
  * @throws ConfigError if the configuration is needed and not valid
  * @throws CommandError if there is no token
  */
@@ -52,7 +53,7 @@ export async function connect(args: Arguments): Promise<Admin> {
       ? (await configurationOf(args)).loaded.config
       : undefined
   const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
-  const token = given.token ?? config?.admin.token
+  const token = given.token ?? config?.admin.token ?? (config && readAdminToken(config.state))
   if (token === undefined) throw new CommandError(`There is no admin token: ${NO_TOKEN}`)
   return adminAt(url, token, async () => {})
 }
@@ -118,7 +119,7 @@ function unreachable(base: string, error: unknown): CommandError {
   const reason = reasonOf(error)
   if (reason === 'ECONNREFUSED') {
     return new CommandError(
-      `No gateway answers at ${where}; start one with "npm start", or name it with --url.`,
+      `No gateway answers at ${where}; start one with "sluicegate", or name it with --url.`,
     )
   }
   return new CommandError(`The gateway at ${where} cannot be reached: ${reason}.`)

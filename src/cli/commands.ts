@@ -19,7 +19,7 @@ const REMOTE: OptionSpecs = {
   url: { value: 'url', help: 'address of the gateway (default: as configured)' },
   token: {
     value: 'token',
-    help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured)',
+    help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured, else that of the data folder)',
   },
   data: {
     value: 'folder',
@@ -47,12 +47,13 @@ const SETTINGS: OptionSpecs = {
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
-    help: 'Start the gateway.',
+    help: 'Start the gateway; the same without a command.',
     options: {
       port: { value: 'n', help: 'the port to listen on (default: as configured)' },
       host: { value: 'address', help: 'the address to listen on (default: as configured)' },
       ...DATA,
       ...CONFIG,
+      'print-key': { help: 'print the first key also where the output is no terminal' },
     },
     run: async (args) => (await import('./serve.ts')).serve(args),
   },
@@ -68,6 +69,12 @@ export const COMMANDS: readonly Command[] = [
       timeout: { value: 'seconds', help: 'how long to wait (default: 5)' },
     },
     run: async (args) => (await import('./health.ts')).health(args),
+  },
+  {
+    name: 'version',
+    help: 'Print the versions of the gateway, Node.js and SQLite; also --version.',
+    options: JSON_OUTPUT,
+    run: async (args) => (await import('./version.ts')).version(args),
   },
   {
     name: 'check',

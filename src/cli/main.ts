@@ -4,6 +4,7 @@ import { nearest } from '../errors/nearest.ts'
 import { ConfigError, LostState } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
+import { withCommand } from './default-command.ts'
 
 const PROGRAM = 'sluicegate'
 /** EX_IOERR of sysexits.h. */
@@ -11,43 +12,47 @@ const UNBOOKED = 74
 /** An argument, although it begins as an option does: no option is a number. */
 const NEGATIVE = /^-\d+(\.\d+)?$/
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
+/** Set to see where an unexpected error comes from. */
+const LEVEL = 'SLUICEGATE__LOG__LEVEL'
 
 /**
  * Runs the command line.
  * @returns the exit status: 0 for success, 1 for a failure, 2 for wrong arguments, 74 when settlements are only in the log
  */
-export async function main(argv: readonly string[]): Promise<number> {
+export async function main(line: readonly string[]): Promise<number> {
+  const argv = withCommand(line)
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     const asked = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
     const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
-    if (words.length === 0) {
-      const stream = asked ? process.stdout : process.stderr
-      stream.write(overview())
-      return asked ? 0 : 2
-    }
     if (asked) {
-      process.stdout.write(helpFor(words))
+      process.stdout.write(words.length === 0 ? overview() : helpFor(words))
       return 0
     }
     const command = commandOf(words)
     await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
     return 0
   } catch (error) {
-    const status = statusOf(error)
-    if (status === undefined) throw error
-    process.stderr.write(`${(error as Error).message}\n`)
-    return status
+    process.stderr.write(`${inWords(error)}\n`)
+    return statusOf(error)
   }
 }
 
-/** The exit status for an error that is told in one sentence. */
-function statusOf(error: unknown): number | undefined {
+function statusOf(error: unknown): number {
   if (error instanceof CommandError) return error.exitCode
-  if (error instanceof ConfigError) return 1
-  return error instanceof LostState ? UNBOOKED : undefined
+  return error instanceof LostState ? UNBOOKED : 1
+}
+
+/** One message, with a stack only for a reader who looks for a fault. */
+function inWords(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (['debug', 'trace'].includes(process.env[LEVEL] ?? '')) return error.stack ?? error.message
+  const isExpected = [CommandError, ConfigError, LostState].some((kind) => error instanceof kind)
+  return isExpected
+    ? error.message
+    : `${error.message} (${LEVEL}=debug shows where this comes from.)`
 }
 
 function commandOf(words: readonly string[]): Command {

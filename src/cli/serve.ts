@@ -3,8 +3,10 @@ import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
+import { starterVariables } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
-import { seed, welcome } from '../gateway/seed.ts'
+import { seed, type SeedReport } from '../gateway/seed.ts'
+import { started, welcome } from '../gateway/welcome.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
@@ -44,7 +46,7 @@ export async function serve(args: Arguments): Promise<void> {
 /** @param where replaces the address of the configuration */
 async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Promise<void> {
   const { loaded, options } = await configurationOf(args)
-  const gateway = await createGateway(loaded)
+  const gateway = await createGateway(loaded, { adminToken: true })
   const { log } = gateway.runtime
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
   warnOfModels(gateway)
@@ -56,10 +58,13 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
   })
   let reason: StopReason | undefined
   try {
-    const report = await seed(gateway)
+    const report = await seed(gateway, {
+      secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
+      generate: process.stdout.isTTY || args.on.has('print-key'),
+    })
     const server = await open(gateway, where)
     watcher = await keepUpToDate(gateway, loaded, options)
-    process.stdout.write(welcome(report, gateway, server.url))
+    await tell(report, gateway, server.url)
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
     reason = await stop.requested
@@ -73,6 +78,17 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
   }
   if (stop.hurry.aborted) throw new CommandError('Ended by a second signal.')
   if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
+}
+
+/** Prints what a start tells: for a person, or as a line of the log. */
+async function tell(report: SeedReport, gateway: Gateway, url: string): Promise<void> {
+  const { config } = gateway.runtime
+  if (config.log.format === 'json') {
+    process.stdout.write(`${JSON.stringify(started(report, gateway, url))}\n`)
+    return
+  }
+  const variables = config.extends === 'starter' ? await starterVariables(process.env) : []
+  process.stdout.write(welcome(report, gateway, url, variables))
 }
 
 /** Ends the process when something keeps it from ending by itself. */

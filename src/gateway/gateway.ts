@@ -1,6 +1,6 @@
 /** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
 import { createConsola, type ConsolaInstance } from 'consola'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
@@ -14,6 +14,7 @@ import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
+import { ownAdminToken } from './admin-token.ts'
 import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
 import { internalChat } from './guard-setup.ts'
 import { HoldEstimator } from '../money/holds.ts'
@@ -29,6 +30,7 @@ import { PriceRecords } from '../state/prices.ts'
 import type { Audit } from '../state/audit.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
+import { packageVersion } from './version.ts'
 
 /** A running gateway without its server. */
 export interface Gateway {
@@ -37,6 +39,8 @@ export interface Gateway {
   /** ms since epoch */
   readonly startedAt: number
   readonly version: string
+  /** Whether its admin token is one that it made itself, because the configuration had none at the start. */
+  readonly madeToken: boolean
   /** Calls under way. */
   readonly running: RunningCalls
   /** The memory for bodies of requests. */
@@ -65,10 +69,14 @@ export interface Gateway {
 
 const TICK_MS = 250
 const RENEW_MS = 10_000
-/** Opens a gateway. @throws ConfigError for plugins that cannot be used, and the errors of the state engine */
+/**
+ * Opens a gateway.
+ * @param options with `adminToken` it makes a token of its own where the configuration has none
+ * @throws ConfigError for plugins that cannot be used, and the errors of the state engine
+ */
 export async function createGateway(
   loaded: LoadedConfig,
-  options: { readonly log?: ConsolaInstance } = {},
+  options: { readonly log?: ConsolaInstance; readonly adminToken?: boolean } = {},
 ): Promise<Gateway> {
   const mask = new Mask()
   mask.use(secretsOf(loaded))
@@ -100,7 +108,9 @@ export async function createGateway(
     holds: new HoldEstimator(),
     internalChat: chat,
   }
-  const { assembled, state } = await open(loaded, common)
+  const { assembled, state, token } = await open(loaded, common, options.adminToken)
+  useOwnToken(loaded.config, token)
+  mask.use(secretsOf(loaded))
   const { ledger, audit } = state
   let { defaults } = loaded.config
   const accounts = new Accounts({ ...state, defaults: () => defaults })
@@ -122,6 +132,7 @@ export async function createGateway(
   return {
     startedAt: Date.now(),
     version: packageVersion(),
+    madeToken: token !== undefined && loaded.config.admin.token === token,
     running,
     get stopping() {
       return stopping
@@ -153,6 +164,7 @@ export async function createGateway(
       })
     },
     async reload(next) {
+      useOwnToken(next.config, token)
       // Calls of the configuration before may still fail.
       mask.use([...secretsOf(settings), ...secretsOf(next)])
       const fresh = generationOf(await assemble(next, common), shared)
@@ -186,6 +198,10 @@ export async function createGateway(
   }
 }
 
+function useOwnToken({ admin }: LoadedConfig['config'], token: string | undefined): void {
+  if (token !== undefined) admin.token ??= token
+}
+
 function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
   return secretsIn({ path: [], value: config, secrets })
 }
@@ -207,7 +223,13 @@ function blame({ catalog, routing, config }: Runtime, providers: readonly string
 async function open(
   loaded: LoadedConfig,
   common: Common,
-): Promise<{ readonly assembled: Assembled; readonly state: OpenState }> {
+  needsToken = false,
+): Promise<{
+  readonly assembled: Assembled
+  readonly state: OpenState
+  /** The admin token of its own. */
+  readonly token: string | undefined
+}> {
   // Another thread opens the files while this one sets up plugins.
   const opening = openState(loaded, common.log)
   // The await below reports the error.
@@ -220,7 +242,13 @@ async function open(
     await assembled.close()
     throw error
   })
-  return { assembled, state }
+  try {
+    // Only now it is certain that the folder of the state is the gateway's own.
+    return { assembled, state, token: needsToken ? ownAdminToken(loaded.config.state) : undefined }
+  } catch (error) {
+    await Promise.all([assembled.close(), closeState(state)])
+    throw error
+  }
 }
 
 /** The one timer of a gateway: deadlines and timeouts of calls, the access log, the heap, leases. */
@@ -345,16 +373,4 @@ function warnOfRestart(
   ] as const) {
     if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)
   }
-}
-
-function packageVersion(): string {
-  // Two levels up in a checkout, three in a build.
-  for (const path of ['../../package.json', '../../../package.json']) {
-    try {
-      return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')).version
-    } catch {
-      continue
-    }
-  }
-  return 'unknown'
 }

@@ -1,21 +1,27 @@
-/**
- * Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway
- * with; and the text that a start prints.
- */
-import { styleText } from 'node:util'
+/** Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway with. */
 import type { KeyChange } from '../accounts/accounts.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import type { Gateway } from './gateway.ts'
-import { formatPico, parsePico } from '../money/money.ts'
+import { parsePico } from '../money/money.ts'
 import { readPolicy } from '../policy/policy.ts'
 
 /** Created by a start; empty when everything existed. */
-interface SeedReport {
+export interface SeedReport {
   readonly accounts: readonly string[]
   readonly keys: readonly string[]
   /** Only of a generated key: shown once, stored nowhere. */
   readonly secret?: string
+  /** The account for a first look has no key yet. */
+  readonly needsKey?: boolean
+}
+
+/** What becomes of the first key where the configuration seeds nothing. */
+export interface FirstKey {
+  /** A key of the operator's, from `SLUICEGATE_FIRST_KEY`. */
+  readonly secret?: string | undefined
+  /** Otherwise: whether one is generated. Only where a person sees it, because a log would keep it. */
+  readonly generate?: boolean
 }
 
 /** Settings of a key as operators write them. Null clears, absent stays. */
@@ -38,32 +44,38 @@ interface KeySettings {
   readonly policy?: object | null | undefined
 }
 
-const LOCAL = { id: 'local', name: 'Local', usd: '10' }
-
-/** How to set an admin token. */
-export const NO_TOKEN =
-  'set SLUICEGATE_ADMIN_TOKEN (8 characters or more) and, in a configuration of your own, ' +
-  'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
+/** The account for a first look. */
+export const LOCAL = { id: 'local', name: 'Local', usd: '10' }
 
 /**
  * Creates the accounts and keys of the configuration's `seed` that do not exist; without a seed and without any
- * account, a local account with 10 USD and one key. Idempotent.
+ * account, a local account with 10 USD, and its first key as soon as there is one to be made. Idempotent.
  * @throws ConfigError for an account or key that cannot be created
  */
-export async function seed(gateway: Gateway): Promise<SeedReport> {
+export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<SeedReport> {
   const { accounts, config } = gateway.runtime
   if (config.seed.accounts.length > 0) return seedFrom(gateway, config.seed)
   const { id, name, usd } = LOCAL
   const there = await accounts.listAccounts()
-  // A start that was interrupted has left the account without a key.
-  const begun = there.length === 1 && there[0]!.id === id && !(await accounts.listKeys(id)).length
+  // An interrupted start, or one that no person saw, has left the account without a key.
+  const isKeyless = async () => (await accounts.listKeys(id)).length === 0
+  const begun = there.length === 1 && there[0]!.id === id && (await isKeyless())
   if (there.length > 0 && !begun) return { accounts: [], keys: [] }
   const isThere = async () => (await accounts.account(id)) !== undefined
   const isNew = await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))
   if (!isNew && !begun) return { accounts: [], keys: [] }
   await credit(gateway, id, usd)
-  const { key, secret } = await accounts.createKey(id, { name: 'First key' })
-  return { accounts: isNew ? [id] : [], keys: [key.id], secret }
+  const created = isNew ? [id] : []
+  if (first.secret === undefined && !first.generate) {
+    return { accounts: created, keys: [], needsKey: true }
+  }
+  const init = { name: 'First key', secret: first.secret }
+  const { key, secret } = await accounts.createKey(id, init).catch((error: unknown) => {
+    if (!GatewayError.is(error)) throw error
+    throw new ConfigError('SLUICEGATE_FIRST_KEY', [{ path: '', message: error.message }])
+  })
+  const shown = first.secret === undefined ? { secret } : {}
+  return { accounts: created, keys: [key.id], ...shown }
 }
 
 /** The settings in the form of a key record. @throws InvalidRequest `invalid_policy` */
@@ -79,39 +91,6 @@ export function toKeyChange(settings: KeySettings): KeyChange {
     expiresAt: expires_at == null ? expires_at : Date.parse(expires_at),
     policy: policy && readPolicy(policy),
   }
-}
-
-/** A URL that clients can call: the address of all interfaces is replaced by a local one. */
-export function callableUrl(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
-}
-
-/**
- * The text that a start prints: address, key, next steps.
- * @param listening the server's URL, without `/v1`
- */
-export function welcome(report: SeedReport, gateway: Gateway, listening: string): string {
-  const url = callableUrl(listening)
-  const { catalog, config } = gateway.runtime
-  const secret = report.secret ?? '$API_KEY'
-  const model = catalog.all().find(({ modality }) => modality === 'chat')
-  const lines = [
-    `${bold(`Gateway ${gateway.version}`)} at ${bold(url)}`,
-    '',
-    `  Base URL  ${url}/v1`,
-    ...keyLines(report),
-    ...(config.state.driver === 'file' ? [`  Data      ${config.state.path}`] : []),
-    ...(model ? ['', 'Try it:', '', ...curlLines(url, secret, model.id)] : []),
-    '',
-    `Models: ${url}/v1/models`,
-    config.admin.token === undefined
-      ? `The admin API is off: ${NO_TOKEN}`
-      : `Admin API: ${url}/admin, with the admin token; "accounts", "keys" and "credits" use it.`,
-    ...(config.state.driver === 'memory'
-      ? ['State is kept in memory: accounts, keys and credits end with this process.']
-      : []),
-  ]
-  return `${lines.join('\n')}\n\n`
 }
 
 async function seedFrom(
@@ -163,30 +142,4 @@ async function made(
       { path: error.param ?? '', message: error.message },
     ])
   }
-}
-
-function keyLines({ accounts, keys, secret }: SeedReport): string[] {
-  if (secret !== undefined) {
-    return [
-      `  API key   ${bold(secret)}`,
-      `            (shown only now; account "${LOCAL.id}", ${formatPico(parsePico(LOCAL.usd))} USD)`,
-    ]
-  }
-  if (accounts.length + keys.length === 0) return []
-  return [`  Seeded    ${[...accounts, ...keys].join(', ')}`]
-}
-
-function curlLines(url: string, secret: string, model: string): string[] {
-  const body = { model, messages: [{ role: 'user', content: 'Hello' }] }
-  return [
-    `  curl ${url}/v1/chat/completions \\`,
-    `    -H "Authorization: Bearer ${secret}" \\`,
-    '    -H "Content-Type: application/json" \\',
-    `    -d '${JSON.stringify(body)}'`,
-  ]
-}
-
-/** Colours for a terminal only: in a file or a pipe they are noise. */
-function bold(text: string): string {
-  return styleText('bold', text, { stream: process.stdout })
 }

@@ -53,7 +53,7 @@ interface Served extends Running {
 /** A gateway on a free port, with its own configuration. */
 async function serve(config = CONFIG): Promise<Served> {
   const cwd = await folder({ 'gateway.config.yaml': config })
-  const running = await start(['serve'], { cwd })
+  const running = await start(['serve', '--print-key'], { cwd })
   return { ...running, url: await urlOf(running), cwd }
 }
 
@@ -68,7 +68,6 @@ async function callsAt(url: string): Promise<number> {
 
 describe('a mistake in the arguments', () => {
   it.each([
-    [[], /Usage: .* serve /s],
     [['srve'], /no command "srve"; did you mean "serve"\?/],
     [['xyzzy'], /no command "xyzzy"; .*--help/],
     [['keys'], /"keys" needs a command; it has list, create/],
@@ -129,6 +128,17 @@ describe('help', () => {
   })
 })
 
+describe('version', () => {
+  it('tells what runs', async () => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+    const { out } = await run(['--version'])
+    expect(out).toMatch(
+      new RegExp(`^sluicegate ${version} \\(node 2\\d\\.\\S+, sqlite 3\\.\\S+\\)\\n$`),
+    )
+    expect(JSON.parse((await call(['-v', '--json'])).out)).toMatchObject({ version })
+  })
+})
+
 describe('an old Node', () => {
   it('is reported in a sentence', async () => {
     const pretend =
@@ -141,10 +151,11 @@ describe('an old Node', () => {
 
 describe('serve', () => {
   it('works in an empty folder: prints a URL and a key that answers', async () => {
-    const running = await start(['serve', '--port', '0'])
+    const running = await start(['--port', '0', '--print-key'])
     const url = await urlOf(running)
-    await expect.poll(running.said).toContain('The admin API is off: set SLUICEGATE_ADMIN_TOKEN')
     const said = running.said()
+    expect(said).toMatch(/shown only now; account "local", 10 USD\n/)
+    expect(said).toMatch(/Models +local\/\w+, .*; set .*ANTHROPIC_API_KEY.* for more\n/)
     const body = JSON.parse(/-d '(.*)'\n/.exec(said)![1]!)
     const answer = await ask(url, keyIn(said), CHAT, body)
     expect(answer.status, answer.text).toBe(200)
@@ -177,6 +188,29 @@ describe('serve', () => {
       const { words } = await optionOf({}, '--use-largepages=off')
       expect(words).toEqual(['--use-largepages=off'])
       expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
+    })
+  })
+
+  it('refuses a first key that is none, by the name of its variable', async () => {
+    const env = { SLUICEGATE_FIRST_KEY: 'short' }
+    const { code, err } = await call(['serve', '--port', '0'], { env })
+    expect(err).toMatch(/SLUICEGATE_FIRST_KEY[^]*8 to 512 visible/)
+    expect(code).toBe(1)
+  })
+
+  it('tells its start as one line of JSON with log.format json', async () => {
+    const env = { SLUICEGATE__LOG__FORMAT: 'json', SLUICEGATE__STATE__DRIVER: 'memory' }
+    const running = await start(['serve', '--port', '0', '--print-key'], { env })
+    await expect.poll(running.said).toContain('"event":"started"')
+    const line = running
+      .said()
+      .split('\n')
+      .find((text) => text.includes('"started"'))!
+    expect(JSON.parse(line)).toMatchObject({
+      level: 'info',
+      url: expect.stringMatching(/^http:/),
+      state: 'memory',
+      key: expect.stringMatching(/^sk-sluice-/),
     })
   })
 
@@ -265,7 +299,7 @@ describe('init and check', () => {
       expect.objectContaining({ id: 'mock/echo', modality: 'chat' }),
     )
 
-    const gateway = await start(['serve', '--port', '0'], { cwd })
+    const gateway = await start(['serve', '--port', '0', '--print-key'], { cwd })
     const url = await urlOf(gateway)
     const accounts = await run(['accounts', 'list', '--url', url], { cwd })
     expect(accounts.out).toMatch(/^ID +NAME[^]*\nlocal +Local +10 +paid +1\n$/)
@@ -343,7 +377,7 @@ describe('a gateway with its state in a file', () => {
       'gateway.config.yaml': CONFIG.replace('driver: memory', 'driver: file'),
     })
     const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
-    const first = await start(['serve'], { cwd, env })
+    const first = await start(['serve', '--print-key'], { cwd, env })
     await expect.poll(first.said).toMatch(/sk-sluice-/)
     const secret = keyIn(first.said())
     const of = async (running: Running, path: string, body?: object) =>
@@ -361,6 +395,35 @@ describe('a gateway with its state in a file', () => {
     const third = await call(['serve', '--port', '0'], { cwd, env })
     expect(third.code).toBe(1)
     expect(third.err).toMatch(/one process/i)
+  })
+})
+
+describe('a first start', () => {
+  it('prints no key where no person reads it, and makes an admin token that commands find', async () => {
+    const cwd = await folder({})
+    const first = await startOf(['serve', '--port', '0'], { cwd })
+    const url = await urlOf(first)
+    expect(first.said()).not.toContain('sk-sluice-')
+    expect(first.said()).toMatch(/API key +none yet: "sluicegate keys create local --name first"/)
+    expect(first.said()).toContain(`Data       ${join(cwd, 'data')}\n`)
+    const file = join(cwd, 'data/admin-token')
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    const token = (await readFile(file, 'utf8')).trim()
+    expect(token).toMatch(/^[A-Za-z0-9]{40}$/)
+    expect(first.said()).toContain(`token in ${file}\n`)
+    expect(first.said()).not.toContain(token)
+    const accounts = await callOf(['accounts', 'list', '--url', url], { cwd })
+    expect(accounts.out, accounts.err).toContain('local')
+    first.child.kill('SIGTERM')
+    await first.ended
+
+    // The operator's own key is booked where the account still has none.
+    const env = { SLUICEGATE_FIRST_KEY: 'my-own-secret-1' }
+    const second = await startOf(['serve', '--port', '0'], { cwd, env })
+    const answer = await ask(await urlOf(second), 'my-own-secret-1', CHAT, hello)
+    expect(answer.status, answer.text).toBe(200)
+    expect(second.said()).not.toContain('my-own-secret')
+    expect((await readFile(file, 'utf8')).trim()).toBe(token)
   })
 })
 
@@ -551,7 +614,7 @@ describe('commands of a running gateway', () => {
     await once(other, 'close')
     const absent = await call(['models', ...options])
     expect(absent.err).toBe(
-      `No gateway answers at ${url}; start one with "npm start", or name it with --url.\n`,
+      `No gateway answers at ${url}; start one with "sluicegate", or name it with --url.\n`,
     )
     expect([stranger.code, absent.code]).toEqual([1, 1])
   })

@@ -27,7 +27,7 @@ const place = (config = '', files = {}) =>
 
 /** Starts a gateway in a folder and waits until it answers. */
 async function serve(cwd: string): Promise<Running & { readonly url: string }> {
-  const running = await cli.start(['serve'], { cwd })
+  const running = await cli.start(['serve', '--print-key'], { cwd })
   return { ...running, url: await cli.urlOf(running) }
 }
 

@@ -132,7 +132,7 @@ it('an empty folder, one key of a vendor and a model of its own: all of them are
       "extends: starter\nmodels:\n  house/own: { pricing: { prompt: '0', completion: '0' }, free_tier: true, deployments: [{ provider: mock, model: echo }] }\n",
   })
   const env = { OPENAI_API_KEY: 'sk-nothing', OLLAMA_HOST: '127.0.0.1:1' }
-  const gateway = await start(['serve', '--port', '0'], { cwd, env })
+  const gateway = await start(['serve', '--port', '0', '--print-key'], { cwd, env })
   const url = await urlOf(gateway)
   const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
   const byId = new Map(json.data.map((model: { id: string }) => [model.id, model]))

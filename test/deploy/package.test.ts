@@ -61,7 +61,8 @@ afterAll(() => rm(temporary, { recursive: true, force: true }))
 describe('the package', () => {
   it('serves its own configuration and keeps the ledger in the working folder', async () => {
     const cwd = await project()
-    const first = startWithNpm('npx', ['--no-install', 'sluicegate', 'serve', '--port', '0'], cwd)
+    const options = ['--port', '0', '--print-key']
+    const first = startWithNpm('npx', ['--no-install', 'sluicegate', ...options], cwd)
     const url = await urlOf(first)
     const models = await send(`${url}/v1/models`, 'GET', undefined, {})
     const ids = models.json.data.map(({ id }: { id: string }) => id)

@@ -2,12 +2,15 @@ import { hash } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
-import { seed, welcome } from '../../src/gateway/seed.ts'
+import { seed } from '../../src/gateway/seed.ts'
+import { welcome } from '../../src/gateway/welcome.ts'
 import { createGateway, type Gateway } from '../../src/gateway/gateway.ts'
 import { parsePico } from '../../src/money/money.ts'
 import { loaded, MOCK_CONFIG } from '../_setup.ts'
 
 const URL = 'http://127.0.0.1:8787'
+/** A start whose output a person sees. */
+const TERMINAL = { generate: true }
 
 let gateway: Gateway | undefined
 afterEach(async () => {
@@ -22,7 +25,7 @@ async function start(config: UserConfig = {}): Promise<Gateway> {
 
 async function madeSecret(): Promise<{ id: string; secret: string }> {
   const other = await createGateway(loaded(MOCK_CONFIG))
-  const { secret = '', keys } = await seed(other)
+  const { secret = '', keys } = await seed(other, TERMINAL)
   await other.close()
   return { id: keys[0]!, secret }
 }
@@ -30,7 +33,7 @@ async function madeSecret(): Promise<{ id: string; secret: string }> {
 describe('a first start', () => {
   it('makes an account with 10 USD and one key that is found by its text', async () => {
     const { runtime } = await start()
-    const report = await seed(gateway!)
+    const report = await seed(gateway!, TERMINAL)
     expect(report).toMatchObject({ accounts: ['local'] })
     expect(await runtime.ledger.account('local')).toMatchObject({
       balance: parsePico('10'),
@@ -42,24 +45,35 @@ describe('a first start', () => {
 
   it('makes nothing a second time', async () => {
     await start()
-    await seed(gateway!)
-    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    await seed(gateway!, TERMINAL)
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: [], keys: [] })
     expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
+  })
+
+  it('makes the account and no key where no person sees it, and the key later', async () => {
+    await start()
+    expect(await seed(gateway!)).toEqual({ accounts: ['local'], keys: [], needsKey: true })
+    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [], needsKey: true })
+    const secret = 'chosen-by-the-operator'
+    const report = await seed(gateway!, { secret, generate: true })
+    expect(report).toEqual({ accounts: [], keys: [expect.any(String)] })
+    expect(await gateway!.runtime.accounts.find(hash('sha256', secret, 'hex'))).toBeTruthy()
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: [], keys: [] })
   })
 
   it('goes on where one broke off', async () => {
     const { runtime } = await start()
     await runtime.accounts.createAccount({ id: 'local', name: 'Local' })
-    const report = await seed(gateway!)
+    const report = await seed(gateway!, TERMINAL)
     expect(report).toMatchObject({ accounts: [], keys: [expect.any(String)] })
     expect(report.secret).toMatch(/^sk-sluice-/)
     expect((await runtime.ledger.account('local')).balance).toBe(parsePico('10'))
-    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: [], keys: [] })
   })
 
   it('makes one account where two gateways start on one state', async () => {
     await start()
-    const reports = await Promise.all([seed(gateway!), seed(gateway!)])
+    const reports = await Promise.all([seed(gateway!, TERMINAL), seed(gateway!, TERMINAL)])
     expect(reports.flatMap(({ accounts }) => accounts)).toEqual(['local'])
     expect((await gateway!.runtime.ledger.account('local')).balance).toBe(parsePico('10'))
   })
@@ -67,7 +81,7 @@ describe('a first start', () => {
   it('makes nothing where an operator has made an account', async () => {
     const { runtime } = await start()
     await runtime.accounts.createAccount({ id: 'mine', name: 'Mine' })
-    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: [], keys: [] })
   })
 })
 
@@ -97,7 +111,7 @@ describe('the seed of a configuration', () => {
         ],
       },
     })
-    expect(await seed(gateway!)).toEqual({ accounts: ['me'], keys: ['laptop', 'phone'] })
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: ['me'], keys: ['laptop', 'phone'] })
     expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
     expect((await runtime.accounts.find(hash('sha256', one.secret, 'hex')))!.key).toMatchObject({
       id: 'laptop',
@@ -110,7 +124,7 @@ describe('the seed of a configuration', () => {
       models: ['mock/*'],
       policy: { version: 1, maxOutputTokens: 9 },
     })
-    expect(await seed(gateway!)).toEqual({ accounts: [], keys: [] })
+    expect(await seed(gateway!, TERMINAL)).toEqual({ accounts: [], keys: [] })
     expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
   })
 
@@ -118,9 +132,9 @@ describe('the seed of a configuration', () => {
     const { secret } = await madeSecret()
     const keys = [{ id: 'laptop', name: 'Laptop', secret }]
     const { runtime } = await start({ seed: { accounts: [{ id: 'me', name: 'Me', keys }] } })
-    await seed(gateway!)
+    await seed(gateway!, TERMINAL)
     await runtime.accounts.changeKey('laptop', { disabled: true, name: 'Renamed' })
-    await seed(gateway!)
+    await seed(gateway!, TERMINAL)
     expect(await runtime.accounts.key('laptop')).toMatchObject({ disabled: true, name: 'Renamed' })
   })
 
@@ -128,7 +142,7 @@ describe('the seed of a configuration', () => {
     const { secret } = await madeSecret()
     const keys = [{ id: 'laptop', name: 'Laptop', secret, policy: { version: 3 } }]
     await start({ seed: { accounts: [{ id: 'me', name: 'Me', keys }] } })
-    const failure = await seed(gateway!).catch((error: unknown) => error)
+    const failure = await seed(gateway!, TERMINAL).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(ConfigError)
     expect((failure as Error).message).toMatch(/laptop[^]*policy\.version[^]*the number 1/)
     expect((failure as Error).message).not.toContain(secret)
@@ -138,9 +152,9 @@ describe('the seed of a configuration', () => {
 describe('the welcome', () => {
   it('shows base URL, key, and a call with the first chat model', async () => {
     await start()
-    const report = await seed(gateway!)
+    const report = await seed(gateway!, TERMINAL)
     const text = welcome(report, gateway!, URL)
-    expect(text).toContain(`Base URL  ${URL}/v1\n`)
+    expect(text).toMatch(/^Sluicegate \S+ {3}http:\/\/127\.0\.0\.1:8787\n/)
     expect(text).toContain(`Authorization: Bearer ${report.secret}"`)
     expect(text).toContain('"model":"mock/echo"')
     expect(text).toContain('10 USD')
@@ -149,8 +163,8 @@ describe('the welcome', () => {
 
   it('shows no key that was made before', async () => {
     await start()
-    const { secret } = await seed(gateway!)
-    const text = welcome(await seed(gateway!), gateway!, URL)
+    const { secret } = await seed(gateway!, TERMINAL)
+    const text = welcome(await seed(gateway!, TERMINAL), gateway!, URL)
     expect(text).not.toContain(secret)
     expect(text).toContain('Bearer $API_KEY')
   })

@@ -91,7 +91,7 @@ export class ChaosGateway {
     const hear = (text: Buffer) => (this.#said = (this.#said + text).slice(-200_000))
     child.stdout.on('data', hear)
     child.stderr.on('data', hear)
-    const found = () => /Base URL +(http:\/\/127\.0\.0\.1:\d+)/.exec(this.#said)?.[1]
+    const found = () => /Sluicegate \S+ +(http:\/\/127\.0\.0\.1:\d+)/.exec(this.#said)?.[1]
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null
     await until(() => found() !== undefined || hasEnded(), 'the gateway starts')
     const url = found()

@@ -56,6 +56,7 @@ const OWN_FILES: ReadonlySet<string> = new Set([
   LEDGER_FILE,
   OWNER_FILE,
   COPIES,
+  'admin-token',
   'cache',
   'log',
   'outbox',

@@ -1,0 +1,14 @@
+/** The version of this package. */
+import { readFileSync } from 'node:fs'
+
+/** As in `package.json`, two levels up in a checkout, three in a build. */
+export function packageVersion(): string {
+  for (const path of ['../../package.json', '../../../package.json']) {
+    try {
+      return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')).version
+    } catch {
+      continue
+    }
+  }
+  return 'unknown'
+}

@@ -1,0 +1,118 @@
+/** What a start tells: for a person the text of {@link welcome}, for a program the members of {@link started}. */
+import { styleText } from 'node:util'
+import type { Gateway } from './gateway.ts'
+import { formatPico, parsePico } from '../money/money.ts'
+import { adminTokenFile } from './admin-token.ts'
+import { LOCAL, type SeedReport } from './seed.ts'
+
+/** How to set an admin token. */
+export const NO_TOKEN =
+  'set SLUICEGATE_ADMIN_TOKEN (8 characters or more) and, in a configuration of your own, ' +
+  'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
+
+/** Names in the line of models. */
+const NAMED = 3
+
+/** A URL that clients can call: the address of all interfaces is replaced by a local one. */
+export function callableUrl(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+}
+
+/**
+ * The text that a start prints: address, key, data folder, models, and a call to try.
+ * @param listening the server's URL, without `/v1`
+ * @param variables environment variables that bring further models
+ */
+export function welcome(
+  report: SeedReport,
+  gateway: Gateway,
+  listening: string,
+  variables: readonly string[] = [],
+): string {
+  const url = callableUrl(listening)
+  const { catalog, config } = gateway.runtime
+  const model = catalog.all().find(({ modality }) => modality === 'chat')
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['API key', keyText(report)],
+    ['Admin', adminText(gateway, url)],
+    ['Data', dataText(config.state)],
+    ['Models', modelsText(gateway, variables)],
+  ]
+  const lines = [
+    `${bold(`Sluicegate ${gateway.version}`)}   ${bold(url)}`,
+    '',
+    ...rows.flatMap(([name, text]) => (text === undefined ? [] : [`  ${name.padEnd(10)} ${text}`])),
+    ...(model ? ['', 'Try it:', '', ...curlLines(url, report.secret ?? '$API_KEY', model.id)] : []),
+  ]
+  return `${lines.join('\n')}\n\n`
+}
+
+/** The same for programs, as an event of the log. A key is in it only if one was asked for. */
+export function started(
+  { secret }: SeedReport,
+  gateway: Gateway,
+  listening: string,
+): Readonly<Record<string, unknown>> {
+  const { catalog, config } = gateway.runtime
+  return {
+    at: new Date().toISOString(),
+    level: 'info',
+    event: 'started',
+    message: `listening at ${listening}`,
+    version: gateway.version,
+    url: listening,
+    data: config.state.driver === 'file' ? config.state.path : null,
+    state: config.state.driver,
+    models: catalog.all().length,
+    ...(secret !== undefined && { key: secret }),
+  }
+}
+
+function keyText({ accounts, keys, secret, needsKey }: SeedReport): string | undefined {
+  if (secret !== undefined) {
+    const usd = formatPico(parsePico(LOCAL.usd))
+    return `${bold(secret)}   shown only now; account "${LOCAL.id}", ${usd} USD`
+  }
+  if (needsKey) {
+    return (
+      `none yet: "sluicegate keys create ${LOCAL.id} --name first" makes one. A start makes it on a terminal, ` +
+      'with --print-key, or from SLUICEGATE_FIRST_KEY.'
+    )
+  }
+  return accounts.length + keys.length === 0 ? undefined : [...accounts, ...keys].join(', ')
+}
+
+function adminText({ runtime: { config }, madeToken }: Gateway, url: string): string {
+  if (config.admin.token === undefined) return `off: ${NO_TOKEN}`
+  const file = madeToken ? adminTokenFile(config.state) : undefined
+  return `${url}/admin   ${file === undefined ? 'with admin.token' : `token in ${file}`}`
+}
+
+function dataText(state: Gateway['runtime']['config']['state']): string | undefined {
+  if (state.driver === 'file') return state.path
+  return state.driver === 'memory'
+    ? 'in memory: accounts, keys and credits end with this process'
+    : undefined
+}
+
+function modelsText({ runtime: { catalog } }: Gateway, more: readonly string[]): string {
+  const all = catalog.all().map(({ id }) => id)
+  const hint = more.length > 0 ? `; set ${more.join(', ')} for more` : ''
+  const rest = all.length - NAMED
+  const named = all.slice(0, NAMED).join(', ') || 'none'
+  return `${named}${rest > 0 ? ` and ${rest} others` : ''}${hint}`
+}
+
+function curlLines(url: string, secret: string, model: string): string[] {
+  const body = { model, messages: [{ role: 'user', content: 'Hello' }] }
+  return [
+    `  curl ${url}/v1/chat/completions \\`,
+    `    -H "Authorization: Bearer ${secret}" -H "Content-Type: application/json" \\`,
+    `    -d '${JSON.stringify(body)}'`,
+  ]
+}
+
+/** Colours for a terminal only: in a file or a pipe they are noise. */
+function bold(text: string): string {
+  return styleText('bold', text, { stream: process.stdout })
+}
