@@ -198,8 +198,14 @@ export async function createGateway(
   }
 }
 
+/** Whether the admin API has no token. */
+function needsToken({ token, tokens }: LoadedConfig['config']['admin']): boolean {
+  return token === undefined && tokens.length === 0
+}
+
 function useOwnToken({ admin }: LoadedConfig['config'], token: string | undefined): void {
-  if (token !== undefined) admin.token ??= token
+  if (!needsToken(admin)) return
+  if (token !== undefined) admin.token = token
 }
 
 function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
@@ -223,7 +229,7 @@ function blame({ catalog, routing, config }: Runtime, providers: readonly string
 async function open(
   loaded: LoadedConfig,
   common: Common,
-  needsToken = false,
+  makesToken = false,
 ): Promise<{
   readonly assembled: Assembled
   readonly state: OpenState
@@ -242,9 +248,11 @@ async function open(
     await assembled.close()
     throw error
   })
+  const { config } = loaded
   try {
     // Only now it is certain that the folder of the state is the gateway's own.
-    return { assembled, state, token: needsToken ? ownAdminToken(loaded.config.state) : undefined }
+    const token = makesToken && needsToken(config.admin) ? ownAdminToken(config.state) : undefined
+    return { assembled, state, token }
   } catch (error) {
     await Promise.all([assembled.close(), closeState(state)])
     throw error

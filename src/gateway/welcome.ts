@@ -83,7 +83,8 @@ function keyText({ accounts, keys, secret, needsKey }: SeedReport): string | und
 }
 
 function adminText({ runtime: { config }, madeToken }: Gateway, url: string): string {
-  if (config.admin.token === undefined) return `off: ${NO_TOKEN}`
+  if (config.admin.token === undefined && config.admin.tokens.length === 0)
+    return `off: ${NO_TOKEN}`
   const file = madeToken ? adminTokenFile(config.state) : undefined
   return `${url}/admin   ${file === undefined ? 'with admin.token' : `token in ${file}`}`
 }
