@@ -55,7 +55,7 @@ export function started(
 ): Readonly<Record<string, unknown>> {
   const { catalog, config } = gateway.runtime
   return {
-    at: new Date().toISOString(),
+    at: new Date(gateway.startedAt).toISOString(),
     level: 'info',
     event: 'started',
     message: `listening at ${listening}`,
