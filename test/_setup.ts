@@ -3,6 +3,7 @@ import { createConsola } from 'consola'
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import * as v from 'valibot'
 import type { LoadedConfig, UserConfig } from '../src/config/config.ts'
+import { Origins } from '../src/config/origins.ts'
 import { createGateway, type Gateway } from '../src/gateway/gateway.ts'
 import { parsePico } from '../src/money/money.ts'
 import type { KeyChange } from '../src/accounts/accounts.ts'
@@ -82,12 +83,15 @@ export const MOCK_CONFIG = {
 
 /** Validates a configuration as a file's would be. */
 export function loaded(config: UserConfig): LoadedConfig {
+  const valid = v.parse(configSchema, {
+    state: { driver: 'memory' },
+    ...config,
+    log: { level: 'info', access: false, ...config.log },
+  })
+  const layers = [{ origin: { from: 'configuration' as const }, value: config }]
   return {
-    config: v.parse(configSchema, {
-      state: { driver: 'memory' },
-      ...config,
-      log: { level: 'info', access: false, ...config.log },
-    }),
+    config: valid,
+    origins: new Origins({ layers, set: new Map(), models: {}, listed: new WeakMap() }),
     file: 'test.config.ts',
     directory: import.meta.dirname,
     secrets: new Set(),

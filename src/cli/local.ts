@@ -5,10 +5,12 @@ import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
 import { lint, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
+import type { Origin } from '../config/origins.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { loginInWords, tryLogins, type LoginResult } from './logins.ts'
+import { namesOf, originsOf, settingInJson, settingsTable } from './origins.ts'
 import { table, toJson } from './output.ts'
 import { STARTER } from './starter.ts'
 
@@ -32,8 +34,14 @@ export async function check(args: Arguments): Promise<void> {
   const findings = lint(models)
   const warnings = findings.filter(({ level }) => level === 'warning')
   const count = warnings.length + logins.filter(({ error }) => error !== null).length
+  const { ofModels, others } = originsOf(loaded)
   if (args.on.has('json')) {
-    process.stdout.write(toJson({ file, models: models.map(summaryOf), findings, logins }))
+    const listed = models.map((model) => ({
+      ...summaryOf(model),
+      origins: Object.fromEntries(ofModels.get(model.id) ?? []),
+    }))
+    const settings = others.map(settingInJson)
+    process.stdout.write(toJson({ file, models: listed, settings, findings, logins }))
     return refuseWarnings(args, count)
   }
   const rows = models.map((model) => {
@@ -48,9 +56,14 @@ export async function check(args: Arguments): Promise<void> {
     ]
     const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
     const { from, checked_at } = model.priceSource
-    const source = checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`
+    const origins = ofModels.get(id) ?? new Map<string, Origin[]>()
+    const source = [
+      checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`,
+      ...namesOf(origins.get('pricing') ?? []),
+    ]
+    const layers = namesOf([...origins.values()].flat())
     const tier = free_tier ? 'free' : 'paid'
-    return [id, modality, tier, known, aliases, deployments, source, prices]
+    return [id, modality, tier, known, aliases, deployments, layers, source, prices]
   })
   const headings = [
     'MODEL',
@@ -59,6 +72,7 @@ export async function check(args: Arguments): Promise<void> {
     'CAPABILITIES',
     'ALIASES',
     'DEPLOYMENTS',
+    'ENTRY FROM',
     'PRICES FROM',
     'USD PER UNIT',
   ]
@@ -66,6 +80,7 @@ export async function check(args: Arguments): Promise<void> {
   process.stdout.write(
     `${relative(process.cwd(), file)} is valid: ${valid}.\n\n${table(headings, rows)}`,
   )
+  process.stdout.write(settingsTable(others))
   process.stdout.write(remarks(models, warnings, logins))
   refuseWarnings(args, count)
 }

@@ -11,7 +11,8 @@ import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
-import { readPriceFiles } from './price-files.ts'
+import { Origins, type Layer, type Origin } from './origins.ts'
+import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
 import { extendBy, STARTER_FILE } from './starter.ts'
 import { validate, type ValidConfig } from './validate.ts'
@@ -47,6 +48,8 @@ export interface LoadedConfig {
   readonly directory: string
   /** Dotted paths of the values that were taken from `${NAME}` and must not be shown. */
   readonly secrets: ReadonlySet<string>
+  /** Where each value comes from. */
+  readonly origins: Origins
   /** Folders of all files that were read. */
   readonly folders: readonly string[]
   /** Other folders in which an earlier start, with other settings, may have left a ledger. Absolute. */
@@ -93,31 +96,40 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   const folders = new Set([dirname(file), resolve(cwd)])
 
   const own = await read(file, label, environment)
+  const written: Origin =
+    file === options.builtIn ? { from: 'built-in' } : { from: 'configuration', file: label }
+  const layers: Layer[] = [{ origin: written, value: own }]
   let resolved = resolveEnvironment(own, configSchema, environment)
-  let listed: Parameters<typeof validate>[2] = {}
+  let listed: ListedPrices = { models: {}, origins: new WeakMap() }
   if (isRaw(own) && isRaw(resolved.value)) {
     const { models, extends: base } = resolved.value
     const starter = base === 'starter' ? await read(STARTER_FILE, base, environment) : {}
     const named = typeof models === 'string'
     const modelsFile = named ? resolve(directory, models) : await modelsBeside(file, options)
     if (modelsFile !== undefined) folders.add(dirname(modelsFile))
-    const entries =
-      modelsFile && (await readModels(modelsFile, labelOf(modelsFile, cwd), environment))
+    const modelsLabel = modelsFile && labelOf(modelsFile, cwd)
+    const entries = modelsFile && (await readModels(modelsFile, modelsLabel!, environment))
     const extended = extendBy(own, starter) as Record<string, unknown>
     const first = named ? entries : own.models
     const merged = mergeModels(first, entries, (starter as UserConfig).models)
+    if (modelsLabel) {
+      layers.push({ origin: { from: 'models', file: modelsLabel }, value: { models: entries } })
+    }
+    layers.push({ origin: { from: 'starter' }, value: starter })
     const packaged = !isRaw(resolved.value.prices) || resolved.value.prices.packaged !== false
     listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged)
-    extended.models = withDeployments(withPrices(merged, listed), extended.providers)
+    extended.models = withDeployments(withPrices(merged, listed.models), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
     resolved = resolveEnvironment(extended, configSchema, named ? others : environment)
   }
 
-  const config = await validate(resolved, label, listed)
+  const config = await validate(resolved, label, listed.models)
   const otherDataFolders = placeState(config, file, directory, environment, options)
+  const set = variablesOf(resolved, environment, options)
+  const origins = new Origins({ layers, set, models: config.models, listed: listed.origins })
   const { secrets } = resolved
-  return { config, file, directory, secrets, folders: [...folders], otherDataFolders }
+  return { config, file, directory, secrets, origins, folders: [...folders], otherDataFolders }
 }
 
 /**
@@ -148,6 +160,25 @@ function placeState(
   const earlier = packaged ? [resolve(dirname(file), '..', DATA_FOLDER)] : []
   const places = [configured, resolve(directory, DATA_FOLDER), resolve(cwd, DATA_FOLDER)]
   return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
+}
+
+/** The origins of values that are not written in a file, by their paths. */
+function variablesOf(
+  { references, overrides }: ReturnType<typeof resolveEnvironment>,
+  environment: Environment,
+  { data }: LoadOptions,
+): Map<string, Origin> {
+  const set = new Map<string, Origin>()
+  for (const [path, name] of [...references, ...overrides]) {
+    set.set(path, { from: 'environment', name })
+  }
+  if (data || environment[DATA]) {
+    const origin: Origin = data
+      ? { from: 'command line', name: '--data' }
+      : { from: 'environment', name: DATA }
+    for (const path of ['state.path', 'state.outbox']) set.set(path, origin)
+  }
+  return set
 }
 
 /** Watches the files of a configuration. */

@@ -17,6 +17,8 @@ interface Resolved {
   readonly secrets: Set<string>
   /** Names of overriding variables by the dotted path that they set. */
   readonly overrides: Map<string, string>
+  /** Names of the variables in a text by its dotted path: those whose values it has now. */
+  readonly references: Map<string, string>
   readonly issues: ConfigIssue[]
 }
 
@@ -53,6 +55,7 @@ export function resolveEnvironment(
   const resolved = {
     secrets: new Set<string>(),
     overrides: new Map<string, string>(),
+    references: new Map<string, string>(),
     issues: [] as ConfigIssue[],
   }
   let value = raw
@@ -147,6 +150,8 @@ function fill(text: string, keys: readonly string[], context: Substitution): unk
     const found = environment[name]
     // As in a shell, a default also replaces an empty variable.
     if (found !== undefined && (found !== '' || fallback === undefined)) {
+      const before = resolved.references.get(path)
+      resolved.references.set(path, before === undefined ? name : `${before}, ${name}`)
       resolved.secrets.add(path)
       return found
     }

@@ -4,6 +4,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
+import type { ListedModel } from '../models/entry.ts'
 import {
   MAX_LIST_BYTES,
   mergePriceLists,
@@ -12,6 +13,15 @@ import {
   readPriceList,
   type PriceList,
 } from '../models/price-list.ts'
+import type { Origin } from './origins.ts'
+
+/** What price lists say. */
+export interface ListedPrices {
+  /** By id. */
+  readonly models: PriceList['models']
+  /** Which list an entry is from. */
+  readonly origins: WeakMap<ListedModel, Origin>
+}
 
 /** The list of the package: two folders up in a checkout, three in a build. */
 export const PACKAGED_PRICES = ['../../', '../../../']
@@ -50,12 +60,18 @@ export async function readPriceFiles(
   folder: string,
   labelOf: (path: string) => string,
   packaged = true,
-): Promise<PriceList['models']> {
-  const own = join(folder, PRICE_LIST_FILE)
-  const paths = [own, ...(packaged && PACKAGED_PRICES !== undefined ? [PACKAGED_PRICES] : [])]
-  return mergePriceLists(
-    ...(await Promise.all(paths.map((path) => readPriceFile(path, labelOf(path))))),
-  )
+): Promise<ListedPrices> {
+  const file = labelOf(join(folder, PRICE_LIST_FILE))
+  const [own, others] = await Promise.all([
+    readPriceFile(join(folder, PRICE_LIST_FILE), file),
+    packaged && PACKAGED_PRICES !== undefined
+      ? readPriceFile(PACKAGED_PRICES, labelOf(PACKAGED_PRICES))
+      : NO_PRICES,
+  ])
+  const origins = new WeakMap<ListedModel, Origin>()
+  for (const model of Object.values(own.models)) origins.set(model, { from: 'prices', file })
+  for (const model of Object.values(others.models)) origins.set(model, { from: 'built-in' })
+  return { models: mergePriceLists(own, others), origins }
 }
 
 function mib(bytes: number): string {

@@ -26,7 +26,10 @@ describe('check', () => {
     )
     expect(code).toBe(0)
     expect(out).toMatch(
-      /mock\/echo +chat +paid +list +assistant +mock\/echo +own +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n$/,
+      /mock\/echo +chat +paid +list +assistant +mock\/echo +gateway\.config\.json +own, gateway\.config\.json +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n/,
+    )
+    expect(out).toMatch(
+      /\nSETTING +VALUE +FROM\nproviders\.mock\.use +mock +gateway\.config\.json\n$/,
     )
     const unknown = await check(configOf(FINE, { capabilities: undefined }))
     expect(unknown.out).toMatch(/mock\/echo +chat +paid +unknown/)
@@ -47,9 +50,18 @@ describe('check', () => {
     ])
     const json = await check(configOf(PER_MILLION), '--strict', '--json')
     expect(json.code).toBe(1)
-    expect(JSON.parse(json.out).findings).toContainEqual(
+    const { findings, models, settings } = JSON.parse(json.out)
+    expect(findings).toContainEqual(
       expect.objectContaining({ model: 'mock/echo', code: 'price-high', level: 'warning' }),
     )
+    const file = { from: 'configuration', file: 'gateway.config.json' }
+    expect(models[0].origins).toMatchObject({ pricing: [file] })
+    expect(settings).toContainEqual({ path: 'providers.mock.use', value: 'mock', origin: file })
+    expect(settings).toContainEqual({
+      path: 'server.port',
+      value: 8787,
+      origin: { from: 'default' },
+    })
   })
 })
 

@@ -1,0 +1,55 @@
+/** Where settings come from, as `check` shows it. */
+import type { LoadedConfig } from '../config/config.ts'
+import { originInWords, type Origin } from '../config/origins.ts'
+import { settingsOf, type Setting } from '../config/settings.ts'
+import { table } from './output.ts'
+
+/** Where the values of a configuration come from. */
+interface ConfigOrigins {
+  /** By the id of a model and the member of its entry; without what is a default. */
+  readonly ofModels: ReadonlyMap<string, ReadonlyMap<string, Origin[]>>
+  /** All settings that are not in the entry of a model. */
+  readonly others: readonly Setting[]
+}
+
+/** The origins of a configuration's values. */
+export function originsOf(loaded: LoadedConfig): ConfigOrigins {
+  const ofModels = new Map<string, Map<string, Origin[]>>()
+  const others: Setting[] = []
+  for (const setting of settingsOf(loaded)) {
+    const [section, id, member] = setting.path
+    if (section !== 'models' || id === undefined || member === undefined) {
+      others.push(setting)
+      continue
+    }
+    if (setting.origin.from === 'default') continue
+    let members = ofModels.get(id)
+    if (!members) ofModels.set(id, (members = new Map()))
+    const known = members.get(member) ?? []
+    const isKnown = namesOf(known).includes(originInWords(setting.origin))
+    members.set(member, isKnown ? known : [...known, setting.origin])
+  }
+  return { ofModels, others }
+}
+
+/** The names of origins, each once. */
+export function namesOf(origins: readonly Origin[]): string[] {
+  return [...new Set(origins.map(originInWords))]
+}
+
+/** A setting for output as JSON. */
+export function settingInJson({ path, value, origin }: Setting): object {
+  return { path: path.join('.'), value, origin }
+}
+
+/** The settings that are not defaults. */
+export function settingsTable(settings: readonly Setting[]): string {
+  const rows = settings
+    .filter(({ origin }) => origin.from !== 'default')
+    .map(({ path, value, origin }) => [
+      path.join('.'),
+      typeof value === 'object' ? JSON.stringify(value) : value,
+      originInWords(origin),
+    ])
+  return rows.length === 0 ? '' : `\n${table(['SETTING', 'VALUE', 'FROM'], rows)}`
+}
