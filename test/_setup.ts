@@ -6,7 +6,7 @@ import type { LoadedConfig, UserConfig } from '../src/config/config.ts'
 import { Origins } from '../src/config/origins.ts'
 import { createGateway, type Gateway } from '../src/gateway/gateway.ts'
 import { parsePico } from '../src/money/money.ts'
-import type { KeyChange } from '../src/accounts/accounts.ts'
+import type { KeyChange } from '../src/accounts/stored.ts'
 import { listen } from '../src/server/server.ts'
 import { configSchema } from '../src/config/schema.ts'
 

@@ -1,79 +1,24 @@
 /**
- * Accounts and keys: creates, finds and changes them; makes, hashes and checks secrets. The ledger decides whether a key is admitted; this module
- * sends it the limits of each key, with a revision that tells an outdated record from a current one.
+ * Accounts and keys: creates, finds and changes them. The ledger decides whether a key is admitted; this module sends it
+ * the limits of each key, with a revision that tells an outdated record from a current one.
  */
 import { LRUCache } from 'lru-cache'
-import { hash, randomInt } from 'node:crypto'
-import { crc32 } from 'node:zlib'
-import { InvalidRequest, NotFound } from '../errors/errors.ts'
+import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
-import type { CapScope, FreeTierLimits, KeyLimits, Ledger } from '../state/ledger/ledger.ts'
-import { formatPico, MAX_AMOUNT, parsePico } from '../money/money.ts'
-import type { Policy } from '../policy/policy.ts'
+import type { FreeTierLimits, KeyLimits, Ledger } from '../state/ledger/ledger.ts'
+import { parsePico } from '../money/money.ts'
 import type { Records } from '../state/records.ts'
-
-/** An account: the owner of keys and of a balance. */
-export interface Account {
-  readonly id: string
-  readonly name: string
-  /** ms since epoch */
-  readonly createdAt: number
-}
-
-/** An API key. Its secret is never stored, only the hash. */
-export interface Key {
-  readonly id: string
-  readonly account: string
-  readonly name: string
-  /** What lists show of the secret: `sk-sluice-ab12`; for one of another origin what was said, or `seeded`. */
-  readonly start: string
-  /** Hexadecimal SHA-256 of the secret. */
-  readonly sha256: string
-  readonly disabled: boolean
-  /** ms since epoch */
-  readonly expiresAt?: number | undefined
-  /** Requests per minute; when absent, the configured default. */
-  readonly rpm?: number | undefined
-  /** Calls at a time; when absent, the configured default. */
-  readonly concurrency?: number | undefined
-  readonly spendCap?: SpendCap | undefined
-  /** The models that the key can use; when absent, all. */
-  readonly models?: readonly string[] | undefined
-  readonly policy?: Policy | undefined
-  /** Grows with every change. */
-  readonly revision: number
-  /** ms since epoch */
-  readonly createdAt: number
-}
-
-/** The most that a key can spend in a period. */
-interface SpendCap {
-  /** USD as decimal text. */
-  readonly usd: string
-  readonly scope: CapScope
-}
-
-/** A change of a key. Absent members stay, null removes a setting. The policy has to be validated already. */
-export interface KeyChange {
-  readonly name?: string | undefined
-  readonly disabled?: boolean | undefined
-  readonly expiresAt?: number | null | undefined
-  readonly rpm?: number | null | undefined
-  readonly concurrency?: number | null | undefined
-  readonly spendCap?: SpendCap | null | undefined
-  readonly models?: readonly string[] | null | undefined
-  readonly policy?: Policy | null | undefined
-}
-
-/** A key to create. A secret is generated unless `secret` or `sha256` is given. */
-interface NewKey extends KeyChange {
-  readonly name: string
-  readonly id?: string | undefined
-  readonly secret?: string | undefined
-  readonly sha256?: string | undefined
-  /** What lists show of the secret; with `sha256` only. */
-  readonly start?: string | undefined
-}
+import { checkId, checkName, isId, need } from './checks.ts'
+import { secretOf } from './secrets.ts'
+import {
+  changedKey,
+  checkKeyChange,
+  type Account,
+  type Key,
+  type KeyChange,
+  type NewKey,
+  type ResolvedKey,
+} from './stored.ts'
 
 /** Requests per minute and calls at a time. */
 interface Limits {
@@ -81,10 +26,12 @@ interface Limits {
   readonly concurrency: number
 }
 
-/** A key with its account. */
-export interface ResolvedKey {
-  readonly key: Key
-  readonly account: Account
+/** Of a change. */
+export interface Condition<T> {
+  /** Only this revision is changed. */
+  readonly expected?: number | undefined
+  /** Called with the object as it was. */
+  readonly replaced?: (before: T) => void
 }
 
 /** What {@link Accounts} works with. */
@@ -97,12 +44,6 @@ interface AccountsOptions {
   readonly now?: () => number
 }
 
-const ID = /^[a-z0-9_-]{1,64}$/
-const SHA256 = /^[0-9a-f]{64}$/
-const SECRET = /^[\x21-\x7e]{8,512}$/
-const NAME_LENGTH = 200
-const COUNT = 'a whole number of at least 1'
-const USD = `a decimal string such as "12.50", at most ${formatPico(MAX_AMOUNT)}`
 const CACHE_ENTRIES = 10_000
 const TTL_MS = 60_000
 /** Short, so that a key created in another instance is soon known here. */
@@ -156,7 +97,9 @@ export class Accounts {
   async reload(sha256: string): Promise<ResolvedKey | null> {
     const known = await this.#load(sha256)
     if (known) await this.#announce(known.key)
-    this.#cache.set(sha256, { known }, { ttl: known ? TTL_MS : UNKNOWN_TTL_MS })
+    // An entry lives for its time and the millisecond after; one with a time of 0 would live for ever.
+    const ttl = known ? Math.min(TTL_MS, this.#lifeMs(known.key, sha256) - 1) : UNKNOWN_TTL_MS
+    if (ttl > 0) this.#cache.set(sha256, { known }, { ttl })
     return known
   }
 
@@ -164,7 +107,7 @@ export class Accounts {
   createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
-      const account = { id: id ?? randomId('acct_'), name, createdAt: this.#now() }
+      const account = { id: id ?? randomId('acct_'), name, revision: 0, createdAt: this.#now() }
       checkId(account.id)
       const known = await this.account(account.id)
       need(!known, 'id', `new; account ${account.id} exists already`)
@@ -178,7 +121,9 @@ export class Accounts {
 
   /** The account of an id; undefined if there is none. */
   async account(id: string): Promise<Account | undefined> {
-    return ID.test(id) ? this.#records.get<Account>(`account:${id}`) : undefined
+    const stored = isId(id) ? await this.#records.get<Account>(`account:${id}`) : undefined
+    // Records of earlier releases have no revision.
+    return stored && { ...stored, revision: stored.revision ?? 0 }
   }
 
   /** All accounts, oldest first. */
@@ -193,7 +138,7 @@ export class Accounts {
    */
   createKey(account: string, init: NewKey): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
-      checkChange(init)
+      checkKeyChange(init)
       if (!(await this.account(account))) throw missing('account', account)
       const id = init.id ?? randomId('key_')
       checkId(id)
@@ -203,7 +148,10 @@ export class Accounts {
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
       const state = { name: init.name, disabled: false, revision: 0, createdAt }
-      const key = changed({ id, account, start, sha256, ...state }, init, createdAt)
+      const key = {
+        ...changedKey({ id, account, start, sha256, ...state }, init),
+        revision: createdAt,
+      }
       // The key's own record is written last: the key does not exist before everything else is in place.
       await this.#records.add(`keys:${account}`, id)
       await this.#records.put(`hash:${sha256}`, { account, key: id })
@@ -217,7 +165,7 @@ export class Accounts {
 
   /** The key of an id; undefined if there is none. */
   async key(id: string): Promise<Key | undefined> {
-    return ID.test(id) ? this.#records.get<Key>(`key:${id}`) : undefined
+    return isId(id) ? this.#records.get<Key>(`key:${id}`) : undefined
   }
 
   /** The keys of one account, or of all accounts, oldest first. */
@@ -226,27 +174,51 @@ export class Accounts {
       const accounts = await this.listAccounts()
       return (await Promise.all(accounts.map(({ id }) => this.listKeys(id)))).flat()
     }
-    const ids = ID.test(account) ? await this.#records.list(`keys:${account}`) : []
+    const ids = isId(account) ? await this.#records.list(`keys:${account}`) : []
     return present(await Promise.all(ids.map((id) => this.key(id))))
   }
 
   /**
    * Changes a key. When this resolves, every further `enter` and `hold`, in every instance, applies the change.
-   * @param replaced called with the key as it was
-   * @throws InvalidRequest for a malformed member, NotFound for an unknown key
+   * @throws InvalidRequest for a malformed member or an archived key, NotFound for an unknown one, RevisionChanged
    */
-  changeKey(id: string, change: KeyChange, replaced?: (before: Key) => void): Promise<Key> {
+  changeKey(id: string, change: KeyChange, condition?: Condition<Key>): Promise<Key> {
+    return this.#write(() =>
+      this.#changeKey(id, (key) => changedKey(refuseArchived(key), change), condition),
+    )
+  }
+
+  /** Refuses a key for good. Its record stays. @throws NotFound, RevisionChanged */
+  archiveKey(id: string, condition?: Condition<Key>): Promise<Key> {
+    const archivedAt = this.#now()
+    return this.#write(() =>
+      this.#changeKey(
+        id,
+        (key) => ({ ...key, disabled: true, archivedAt: key.archivedAt ?? archivedAt }),
+        condition,
+      ),
+    )
+  }
+
+  /**
+   * Gives a key another secret. The one before works on for a while; the one before that ends now.
+   * @param overlapSeconds from 0; with 0 the secret before ends now too
+   * @throws InvalidRequest for an archived key, NotFound, RevisionChanged
+   */
+  rotateKey(
+    id: string,
+    overlapSeconds: number,
+    condition?: Condition<Key>,
+  ): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
-      checkChange(change)
-      const key = await this.key(id)
-      if (!key) throw missing('key', id)
-      const next = changed(key, change, Math.max(key.revision + 1, this.#now()))
-      // First the record, then the ledger: an instance that learns from the ledger that it is outdated finds the new record.
-      await this.#records.put(`key:${id}`, next)
-      this.#cache.delete(next.sha256)
-      await this.#announce(next)
-      replaced?.(key)
-      return next
+      const { secret, sha256, start } = secretOf({})
+      await this.#records.put(`hash:${sha256}`, await this.#placeOf(id))
+      const until = this.#now() + overlapSeconds * 1000
+      const rotate = (key: Key) => {
+        const previous = { sha256: key.sha256, start: key.start, until }
+        return { ...refuseArchived(key), sha256, start, previous }
+      }
+      return { key: await this.#changeKey(id, rotate, condition), secret }
     })
   }
 
@@ -269,9 +241,44 @@ export class Accounts {
     const place = await this.#records.get<{ account: string; key: string }>(`hash:${sha256}`)
     if (!place) return null
     const [account, key] = await Promise.all([this.account(place.account), this.key(place.key)])
-    // The hash of a key whose creation was interrupted.
-    if (!account || key?.sha256 !== sha256) return null
+    // The hash of a key whose creation was interrupted, or of a secret that has ended.
+    if (!account || !key || this.#lifeMs(key, sha256) <= 0) return null
     return Object.freeze({ account: Object.freeze(account), key: Object.freeze(key) })
+  }
+
+  /** How long a secret of a key goes on working, ms; 0 or less for one that does not. */
+  #lifeMs({ sha256, previous }: Key, secret: string): number {
+    if (sha256 === secret) return Infinity
+    return previous?.sha256 === secret ? previous.until - this.#now() : 0
+  }
+
+  /** @throws NotFound, RevisionChanged, and what `edit` throws */
+  async #changeKey(
+    id: string,
+    edit: (key: Key) => Key,
+    { expected, replaced }: Condition<Key> = {},
+  ): Promise<Key> {
+    for (;;) {
+      const key = await this.key(id)
+      if (!key) throw missing('key', id)
+      if (expected !== undefined && key.revision !== expected) throw new RevisionChanged(key)
+      const next = { ...edit(key), revision: Math.max(key.revision + 1, this.#now()) }
+      // First the record, then the ledger: an instance that learns from the ledger that it is outdated finds the new record.
+      if (!(await this.#records.replace(`key:${id}`, next, key.revision))) continue
+      for (const { sha256, previous } of [key, next]) {
+        this.#cache.delete(sha256)
+        if (previous) this.#cache.delete(previous.sha256)
+      }
+      await this.#announce(next)
+      replaced?.(key)
+      return next
+    }
+  }
+
+  async #placeOf(id: string): Promise<{ account: string; key: string }> {
+    const key = await this.key(id)
+    if (!key) throw missing('key', id)
+    return { account: key.account, key: id }
   }
 
   async #announce(key: Key): Promise<void> {
@@ -299,131 +306,15 @@ export class Accounts {
   }
 }
 
-function changed(key: Key, change: KeyChange, revision: number): Key {
-  return {
-    ...key,
-    name: change.name ?? key.name,
-    disabled: change.disabled ?? key.disabled,
-    expiresAt: updated(change.expiresAt, key.expiresAt),
-    rpm: updated(change.rpm, key.rpm),
-    concurrency: updated(change.concurrency, key.concurrency),
-    spendCap: updated(change.spendCap, key.spendCap),
-    models: updated(change.models, key.models),
-    policy: updated(change.policy, key.policy),
-    revision,
-  }
-}
-
-function updated<T>(change: T | null | undefined, current: T | undefined): T | undefined {
-  return change === undefined ? current : (change ?? undefined)
-}
-
-function secretOf({ secret, sha256, start }: NewKey): {
-  secret: string
-  sha256: string
-  start: string
-} {
-  if (sha256 !== undefined) {
-    need(secret === undefined, 'secret', 'left out when "sha256" is given')
-    need(SHA256.test(sha256), 'sha256', '64 lower-case hexadecimal digits')
-    return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
-  }
-  need(start === undefined, 'start', 'left out without "sha256"')
-  const given = secret ?? newSecret()
-  need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
-  need(
-    hasValidChecksum(given),
-    'secret',
-    `complete and without a typing error, as "${PREFIX}" keys have a checksum`,
-  )
-  return { secret: given, sha256: hashSecret(given), start: startOf(given) }
+function refuseArchived(key: Key): Key {
+  need(key.archivedAt === undefined, 'id', 'of a key that is not archived')
+  return key
 }
 
 function present<T>(items: readonly (T | undefined)[]): T[] {
   return items.filter((item) => item !== undefined)
 }
 
-/** @throws InvalidRequest; members are named as in the admin API and the configuration */
-function checkChange({ name, expiresAt, rpm, concurrency, spendCap, models }: KeyChange): void {
-  if (name !== undefined) checkName(name)
-  need(rpm == null || isCount(rpm), 'rpm_limit', COUNT)
-  need(concurrency == null || isCount(concurrency), 'concurrency_limit', COUNT)
-  need(expiresAt == null || Number.isSafeInteger(expiresAt), 'expires_at', 'a valid point in time')
-  need(spendCap == null || isAmount(spendCap.usd), 'spend_cap.usd', USD)
-  need(models == null || models.length > 0, 'models', 'null or a list with at least one model')
-}
-
-function checkName(name: string): void {
-  const length = name.trim().length
-  need(length > 0 && length <= NAME_LENGTH, 'name', `a text of 1 to ${NAME_LENGTH} characters`)
-}
-
-function checkId(id: string): void {
-  need(ID.test(id), 'id', '1 to 64 lower-case letters, digits, "_" or "-"')
-}
-
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 1
-}
-
-function isAmount(usd: string): boolean {
-  try {
-    return parsePico(usd) <= MAX_AMOUNT
-  } catch {
-    return false
-  }
-}
-
-function need(holds: boolean, param: string, expected: string): void {
-  if (holds) return
-  throw new InvalidRequest('invalid_value', `"${param}" has to be ${expected}.`, { param })
-}
-
 function missing(kind: string, id: string): NotFound {
   return new NotFound('not_found', `There is no ${kind} ${JSON.stringify(id.slice(0, 64))}.`)
-}
-
-/** Beginning of every secret that is generated here. */
-export const PREFIX = 'sk-sluice-'
-const BODY_LENGTH = 40
-const CHECK_LENGTH = 6
-const START_LENGTH = PREFIX.length + 4
-/** What lists show of a secret that was not made here. */
-const OTHER_ORIGIN = 'seeded'
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-
-/** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
-export function hashSecret(secret: string): string {
-  return hash('sha256', secret, 'hex')
-}
-
-/**
- * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
- * a look-up. Secrets of another origin have no checksum and count as valid.
- */
-export function hasValidChecksum(secret: string): boolean {
-  if (!secret.startsWith(PREFIX)) return true
-  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
-  return secret === body + checksum(body)
-}
-
-/** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */
-function newSecret(): string {
-  const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
-  const body = PREFIX + digits.join('')
-  return body + checksum(body)
-}
-
-/** CRC-32 in base 62, most significant digit first. */
-function checksum(text: string): string {
-  let digits = ''
-  for (let rest = crc32(text); digits.length < CHECK_LENGTH; rest = Math.floor(rest / 62)) {
-    digits = BASE62[rest % 62]! + digits
-  }
-  return digits
-}
-
-/** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
-function startOf(secret: string): string {
-  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : OTHER_ORIGIN
 }

@@ -17,6 +17,7 @@ const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a ven
 const MODEL_NAME = 'a model id such as "vendor/model", another name of a model, or "vendor/*"'
 const SHA256 = 'the SHA-256 of the key: 64 lower-case hex digits'
 const START = 'the beginning of the key, 1 to 20 visible characters, such as "sk-...ab12"'
+const TAG = '1 to 64 letters, digits, "_", ".", ":" or "-"'
 const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
 
 /** An amount of USD above 0, as text. */
@@ -39,6 +40,8 @@ export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA
 /** What lists show of a secret. Too short to be one. */
 export const secretStart = v.pipe(v.string(START), v.regex(/^[\x21-\x7e]{1,20}$/, START))
 
+/** What the calls of a key are counted by, beside the key. */
+export const tag = v.pipe(v.string(TAG), v.regex(/^[A-Za-z0-9_.:-]{1,64}$/, TAG))
 /** Requests per minute. */
 export const rpmLimit = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
 /** Calls at a time. */

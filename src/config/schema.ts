@@ -26,6 +26,7 @@ import {
   rpmLimit,
   secretHash,
   spendCap,
+  tag,
   usd,
   usdOrNothing,
 } from '../accounts/key-settings.ts'
@@ -273,6 +274,8 @@ const seedKey = v.pipe(
     expires_at: v.optional(expiresAt),
     models: v.optional(models),
     policy: v.optional(policy),
+    tag: v.optional(tag),
+    log_content: v.optional(FLAG),
   }),
   v.check(
     (key) => (key.sha256 === undefined) !== (key.secret === undefined),

@@ -145,6 +145,18 @@ export class NotFound extends GatewayError {
   }
 }
 
+/** 412: an object of the admin API was changed since the client read it. */
+export class RevisionChanged extends GatewayError {
+  /** The object as it is now. */
+  readonly current: { readonly id: string; readonly revision: number }
+
+  constructor(current: RevisionChanged['current']) {
+    const message = `It was changed meanwhile: its revision is ${current.revision}. Read it, and repeat the change with that revision.`
+    super(412, 'invalid_request_error', 'revision_changed', message)
+    this.current = current
+  }
+}
+
 /**
  * 429. The wait stands in the retry headers and at the end of the message, where clients look for it. It is exact up to a
  * minute; above that clients are told not to retry. Without a known wait (a slot or held money has to come free) clients

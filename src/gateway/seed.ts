@@ -1,5 +1,5 @@
 /** Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway with. */
-import type { KeyChange } from '../accounts/accounts.ts'
+import type { KeyChange } from '../accounts/stored.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import type { Gateway } from './gateway.ts'
@@ -42,6 +42,9 @@ interface KeySettings {
   readonly expires_at?: string | null | undefined
   readonly models?: readonly string[] | null | undefined
   readonly policy?: object | null | undefined
+  readonly tag?: string | null | undefined
+  readonly log_content?: boolean | null | undefined
+  readonly note?: string | null | undefined
 }
 
 /** The account for a first look. */
@@ -80,7 +83,7 @@ export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<Seed
 
 /** The settings in the form of a key record. @throws InvalidRequest `invalid_policy` */
 export function toKeyChange(settings: KeySettings): KeyChange {
-  const { name, disabled, models, expires_at, policy } = settings
+  const { name, disabled, models, expires_at, policy, tag, note } = settings
   return {
     name,
     disabled,
@@ -90,6 +93,9 @@ export function toKeyChange(settings: KeySettings): KeyChange {
     spendCap: settings.spend_cap,
     expiresAt: expires_at == null ? expires_at : Date.parse(expires_at),
     policy: policy && readPolicy(policy),
+    tag,
+    logContent: settings.log_content,
+    note,
   }
 }
 

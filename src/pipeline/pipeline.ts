@@ -5,7 +5,8 @@
  * Above 450 lines: these types name each other, and a file for the Call alone would be a circle with this one.
  */
 import type { ConsolaInstance } from 'consola'
-import type { Account, Accounts, Key } from '../accounts/accounts.ts'
+import type { Account, Key } from '../accounts/stored.ts'
+import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'

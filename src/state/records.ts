@@ -28,6 +28,14 @@ export interface Records {
    * @throws TypeError as {@link Records.put}
    */
   create(key: string, value: object): Promise<boolean>
+  /**
+   * Stores a record with another revision, unless it was changed since that revision or is gone. If several processes replace
+   * the same revision, one of them succeeds.
+   * @param revision of the stored record; a stored one without it has revision 0
+   * @returns whether this call stored it
+   * @throws TypeError as {@link Records.put}
+   */
+  replace(key: string, value: { readonly revision: number }, revision: number): Promise<boolean>
   /** @throws TypeError for a malformed key */
   del(key: string): Promise<void>
   /** The ids in an index, in the order they were added. */
@@ -74,6 +82,18 @@ export class StoredRecords implements Records {
   // The storage belongs to this process, whose callers create records one after the other.
   async create(key: string, value: object): Promise<boolean> {
     if (await this.get(key)) return false
+    await this.put(key, value)
+    return true
+  }
+
+  // As `create`: callers in this process replace one after the other.
+  async replace(
+    key: string,
+    value: { readonly revision: number },
+    revision: number,
+  ): Promise<boolean> {
+    const stored = await this.get<{ readonly revision?: number }>(key)
+    if (!stored || (stored.revision ?? 0) !== revision) return false
     await this.put(key, value)
     return true
   }

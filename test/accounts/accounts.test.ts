@@ -2,12 +2,9 @@ import { describe, expect, it, vi } from 'vitest'
 import * as fc from 'fast-check'
 import { createStorage } from 'unstorage'
 import memory from 'unstorage/drivers/memory'
-import {
-  Accounts,
-  type ResolvedKey,
-  hashSecret,
-  hasValidChecksum,
-} from '../../src/accounts/accounts.ts'
+import { Accounts } from '../../src/accounts/accounts.ts'
+import type { ResolvedKey } from '../../src/accounts/stored.ts'
+import { hashSecret, hasValidChecksum } from '../../src/accounts/secrets.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
@@ -107,7 +104,7 @@ describe('accounts', () => {
   it('are listed in the order of creation', async () => {
     const { accounts, clock } = setUp()
     const made = await accounts.createAccount({ id: 'zebra', name: 'Zebra' })
-    expect(made).toEqual({ id: 'zebra', name: 'Zebra', createdAt: clock.now })
+    expect(made).toEqual({ id: 'zebra', name: 'Zebra', revision: 0, createdAt: clock.now })
     const second = await accounts.createAccount({ name: 'Some one' })
     expect(second.id).toMatch(/^acct_[0-9a-z]{16,}$/)
     expect(await accounts.listAccounts()).toEqual([made, second])
@@ -316,6 +313,15 @@ describe('a change', () => {
     expect(await accounts.key('laptop')).toMatchObject({ rpm: 5, disabled: true, spendCap: cap })
   })
 
+  it('that names a revision is applied to that revision only', async () => {
+    const { accounts, key } = await setUpKey()
+    const condition = { expected: key.revision }
+    const { revision } = await accounts.changeKey('laptop', { rpm: 5 }, condition)
+    const late = accounts.changeKey('laptop', { rpm: 6 }, condition)
+    await expect(late).rejects.toMatchObject({ status: 412, current: { rpm: 5, revision } })
+    expect((await accounts.changeKey('laptop', { rpm: 7 }, { expected: revision })).rpm).toBe(7)
+  })
+
   it('that disables a key refuses the next enter, here', async () => {
     const { accounts, enter, sha256, known } = await setUpKey()
     expect(enter(known)).toMatchObject({ ok: true })
@@ -479,5 +485,49 @@ describe('effective limits', () => {
     expect(accounts.effectiveLimits(own, true, FREE_TIER)).toEqual({ rpm: 7, concurrency: 300 })
     expect(accounts.effectiveLimits(key, false, FREE_TIER)).toEqual({ rpm: 20, concurrency: 5 })
     expect(accounts.effectiveLimits(own, false, FREE_TIER)).toEqual({ rpm: 7, concurrency: 5 })
+  })
+})
+
+describe('a rotation', () => {
+  it('leaves the secret before for its time, and ends the one before that at once', async () => {
+    const { accounts, clock, sha256, enter } = await setUpKey()
+    const second = await accounts.rotateKey('laptop', 60)
+    const admitted = async (hash: string) => {
+      const known = await accounts.find(hash)
+      return known !== null && enter(known).ok
+    }
+    const secondHash = hashSecret(second.secret)
+    expect([await admitted(sha256), await admitted(secondHash)]).toEqual([true, true])
+    clock.now += 59_999
+    expect(await admitted(sha256)).toBe(true)
+    clock.now += 1
+    expect([await admitted(sha256), await admitted(secondHash)]).toEqual([false, true])
+
+    const third = await accounts.rotateKey('laptop', 60)
+    const fourth = await accounts.rotateKey('laptop', 0)
+    const hashes = [secondHash, hashSecret(third.secret), hashSecret(fourth.secret)]
+    expect(await Promise.all(hashes.map(admitted))).toEqual([false, false, true])
+    expect(fourth.key).toMatchObject({ id: 'laptop', name: 'Laptop', start: expect.anything() })
+  })
+
+  it('reaches an instance that has the key cached', async () => {
+    const { accounts, instance, sha256, enter } = await setUpKey()
+    const other = instance()
+    const cached = (await other.find(sha256))!
+    await accounts.rotateKey('laptop', 0)
+    expect(enter(cached)).toEqual({ ok: false, why: 'stale' })
+    expect(await other.reload(sha256)).toBeNull()
+  })
+
+  it('needs a key that is not archived', async () => {
+    const { accounts, known, enter } = await setUpKey()
+    const archived = await accounts.archiveKey('laptop')
+    expect(archived).toMatchObject({ disabled: true, archivedAt: expect.any(Number) })
+    expect(enter(known).ok).toBe(false)
+    await expect(accounts.rotateKey('laptop', 0)).rejects.toMatchObject({ status: 400 })
+    await expect(accounts.changeKey('laptop', { disabled: false })).rejects.toMatchObject({
+      status: 400,
+    })
+    expect((await accounts.archiveKey('laptop')).archivedAt).toBe(archived.archivedAt)
   })
 })

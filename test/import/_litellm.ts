@@ -1,5 +1,5 @@
 /** A LiteLLM installation as its operators have it: a configuration, an export of its keys, and one of its budgets. */
-import { hashSecret } from '../../src/accounts/accounts.ts'
+import { hashSecret } from '../../src/accounts/secrets.ts'
 
 /** Literal secrets of the configuration; none of them may be shown. */
 export const SECRETS = [

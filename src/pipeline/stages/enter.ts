@@ -1,4 +1,5 @@
-import { type ResolvedKey, PREFIX, hashSecret, hasValidChecksum } from '../../accounts/accounts.ts'
+import type { ResolvedKey } from '../../accounts/stored.ts'
+import { PREFIX, hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { LimitName } from '../../observe/record.ts'

@@ -13,6 +13,7 @@ import {
   secretStart,
   spendCap,
   signedUsd,
+  tag,
   usd,
 } from '../../accounts/key-settings.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
@@ -28,6 +29,9 @@ const settings = {
   expires_at: v.nullish(expiresAt),
   models: v.nullish(modelsByName),
   policy: v.nullish(policy),
+  tag: v.nullish(tag),
+  log_content: v.nullish(v.boolean('true or false')),
+  note: v.nullish(text(1000)),
 }
 
 /** Members in which a careless client sends a whole key. */
@@ -60,6 +64,18 @@ const keyChange = v.strictObject({
   disabled: v.optional(FLAG),
   ...settings,
 })
+const OVERLAP = 'a whole number of seconds from 0 to 2592000'
+const rotation = v.strictObject({
+  overlap: v.optional(
+    v.pipe(
+      v.number(OVERLAP),
+      v.safeInteger(OVERLAP),
+      v.minValue(0, OVERLAP),
+      v.maxValue(2_592_000, OVERLAP),
+    ),
+    86_400,
+  ),
+})
 
 const trial = v.strictObject({
   policy,
@@ -87,6 +103,9 @@ export const readAdjustment = (body: object) => withoutNulls(read(adjustment, bo
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
+
+/** For how many seconds the secret before works on. @throws InvalidRequest */
+export const readRotation = (body: object) => read(rotation, body)
 
 /** A policy test. @throws InvalidRequest */
 export function readTrial(body: object): PolicyTrial {

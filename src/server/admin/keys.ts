@@ -1,13 +1,25 @@
 /** Keys in the admin API. */
+import type { Key } from '../../accounts/stored.ts'
+import type { Condition } from '../../accounts/accounts.ts'
 import { toKeyChange } from '../../gateway/seed.ts'
 import { allowlistOf } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
-import { readKey, readKeyChange } from './bodies.ts'
+import { readKey, readKeyChange, readRotation } from './bodies.ts'
 import { requireJudge } from './policies.ts'
-import { bodyOf, filterOf, keyOf, page, type Answer, type Asked } from './route.ts'
+import {
+  bodyOf,
+  changing,
+  filterOf,
+  keyOf,
+  page,
+  revisionOf,
+  type Answer,
+  type Asked,
+} from './route.ts'
 import { keySettings, keyView } from './views.ts'
 
+/** `POST /accounts/:id/keys` */
 export async function createKey(asked: Asked): Promise<Answer> {
   const { id, name, sha256, start, ...settings } = readKey(await bodyOf(asked))
   const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
@@ -22,27 +34,68 @@ export async function createKey(asked: Asked): Promise<Answer> {
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
+/** `GET /keys` */
 export async function listKeys(asked: Asked): Promise<Answer> {
   const { runtime } = asked
   const { items, next } = page(asked, await runtime.accounts.listKeys(await filterOf(asked)))
   return { body: { data: await Promise.all(items.map((key) => keyView(runtime, key))), next } }
 }
 
+/** `GET /keys/:id` */
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   return { body: { data: await keyView(runtime, key) } }
 }
 
+/** `PATCH /keys/:id` */
 export async function changeKey(asked: Asked): Promise<Answer> {
   const change = settingsOf(asked.runtime, readKeyChange(await bodyOf(asked)))
   requireJudge(asked.runtime, change.policy)
-  let before = {}
-  const key = await asked.runtime.accounts.changeKey(asked.id, change, (replaced) => {
-    before = keySettings(replaced)
+  return replacing(asked, 'key.update', async (condition) => {
+    const key = await asked.runtime.accounts.changeKey(asked.id, change, condition)
+    return { key, body: { data: await keyView(asked.runtime, key) } }
   })
-  const after = keySettings(key)
-  await note(asked, { action: 'key.update', object: `key:${key.id}`, before, after })
-  return { body: { data: await keyView(asked.runtime, key) } }
+}
+
+/** `DELETE /keys/:id` */
+export async function archiveKey(asked: Asked): Promise<Answer> {
+  return replacing(asked, 'key.archive', async (condition) => {
+    const key = await asked.runtime.accounts.archiveKey(asked.id, condition)
+    return { key, body: { data: await keyView(asked.runtime, key) } }
+  })
+}
+
+/** `POST /keys/:id/rotate` */
+export async function rotateKey(asked: Asked): Promise<Answer> {
+  const { overlap } = readRotation(await bodyOf(asked))
+  return replacing(asked, 'key.rotate', async (condition) => {
+    const { key, secret } = await asked.runtime.accounts.rotateKey(asked.id, overlap, condition)
+    return { key, status: 201, body: { data: await keyView(asked.runtime, key), key: secret } }
+  })
+}
+
+/** Changes a key if it has the revision of `If-Match`, and notes the change. */
+function replacing(
+  asked: Asked,
+  action: string,
+  change: (condition: Condition<Key>) => Promise<Answer & { readonly key: Key }>,
+): Promise<Answer> {
+  const { runtime } = asked
+  let before = {}
+  const condition: Condition<Key> = {
+    expected: revisionOf(asked),
+    replaced: (former) => {
+      before = keySettings(former)
+    },
+  }
+  return changing(
+    async () => {
+      const { key, ...answer } = await change(condition)
+      await note(asked, { action, object: `key:${key.id}`, before, after: keySettings(key) })
+      return answer
+    },
+    (current) => keyView(runtime, current as Key),
+  )
 }
 
 /** The settings of a key as they are stored: with the ids of models. */

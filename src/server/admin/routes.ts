@@ -1,7 +1,7 @@
 /** Every route of the admin API, with the role that it needs. */
 import { addCredits, adjustBalance, createAccount, listAccounts, showAccount } from './accounts.ts'
 import { listChanges } from './audit.ts'
-import { changeKey, createKey, listKeys, showKey } from './keys.ts'
+import { archiveKey, changeKey, createKey, listKeys, rotateKey, showKey } from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listModels } from './models.ts'
 import { evaluatePolicy } from './policies.ts'
@@ -19,7 +19,8 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id/keys': { POST: admin(createKey) },
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
   '/keys': { GET: viewer(listKeys) },
-  '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey) },
+  '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
+  '/keys/:id/rotate': { POST: admin(rotateKey) },
   '/ledger/verify': { GET: viewer(verify) },
   '/ledger/orphans': { GET: viewer(listOrphans) },
   '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },

@@ -1,5 +1,5 @@
 /** Accounts, keys, rows, models and the gateway itself, as the admin API shows them. */
-import type { Account, Key } from '../../accounts/accounts.ts'
+import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/versions.ts'
@@ -28,6 +28,7 @@ export async function accountView(runtime: Runtime, account: Account) {
     available_usd: usdJson(available),
     free_tier: !paid,
     keys: keys.map(({ id }) => id),
+    revision: account.revision,
     created_at: moment(account.createdAt),
   }
 }
@@ -37,17 +38,20 @@ export async function accountView(runtime: Runtime, account: Account) {
  * client can send back what it read.
  */
 export async function keyView(runtime: Runtime, key: Key) {
-  const { lifetime } = await runtime.ledger.key(key.account, key.id)
+  const { lifetime, day, month, inFlight } = await runtime.ledger.key(key.account, key.id)
   return {
     ...keySettings(key),
+    revision: key.revision,
     spend_usd: usdJson(lifetime),
+    spend: { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) },
+    running: inFlight,
     warnings: await warningsOf(key, runtime),
   }
 }
 
 /** The members of {@link keyView} that change only when the key is changed. */
 export function keySettings(key: Key) {
-  const { spendCap } = key
+  const { spendCap, previous } = key
   return {
     id: key.id,
     account_id: key.account,
@@ -63,6 +67,11 @@ export function keySettings(key: Key) {
       : null,
     models: key.models ?? null,
     policy: key.policy ?? null,
+    tag: key.tag ?? null,
+    log_content: key.logContent ?? false,
+    note: key.note ?? null,
+    archived_at: key.archivedAt === undefined ? null : moment(key.archivedAt),
+    previous_secret: previous ? { start: previous.start, until: moment(previous.until) } : null,
   }
 }
 

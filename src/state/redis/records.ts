@@ -34,6 +34,16 @@ export class RedisRecords extends StoredRecords {
     return (await this.#ask((client) => client.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'
   }
 
+  override async replace(
+    key: string,
+    value: { readonly revision: number },
+    revision: number,
+  ): Promise<boolean> {
+    const args = [JSON.stringify(value), String(revision)] as const
+    const [done] = await this.#ask((client) => client.replace(`${PREFIX}:${key}`, ...args))
+    return done === '1'
+  }
+
   override list(index: string): Promise<readonly string[]> {
     return this.#ask((client) => client.zrange(nameOf(index), 0, -1))
   }

@@ -89,6 +89,7 @@ export function scriptsWith(clock: string) {
     takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + FOLD),
     index: script(['index'], clock, BASE + INDEX),
+    replace: script(['record'], REPLACE),
   }
 }
 
@@ -298,6 +299,14 @@ const INDEX = `
 local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
 local at = math.max(now, newest + 1)
 for i, id in ipairs(ARGV) do call('ZADD', index, 'NX', text(at + i), id) end
+`
+
+/** Replaces a record of a revision; records of earlier releases may have none. */
+const REPLACE = `
+local stored = redis.call('GET', record)
+if not stored or (cjson.decode(stored).revision or 0) ~= tonumber(ARGV[2]) then return { '0' } end
+redis.call('SET', record, ARGV[1])
+return { '1' }
 `
 
 /** Each row is given as id, day, key and cost. */

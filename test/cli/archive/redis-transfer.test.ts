@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
+import { Accounts } from '../../../src/accounts/accounts.ts'
+import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
 import { collect, KEY, LIMITS, open as openSqlite, settlement } from '../../state/sqlite/_engine.ts'
 import { admit, needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'

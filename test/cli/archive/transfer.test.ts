@@ -1,7 +1,8 @@
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
+import { Accounts } from '../../../src/accounts/accounts.ts'
+import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
 import { folder } from '../../_folder.ts'
 import {

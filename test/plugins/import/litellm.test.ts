@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { mapConfiguration, mapKeys } from '../../../plugins/import/litellm.ts'
-import { hashSecret } from '../../../src/accounts/accounts.ts'
+import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { readJson, readTable, readYaml } from '../../../src/import/source.ts'
 
 const PRICE = { input_cost_per_token: '1e-6' }

@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { hashSecret } from '../../../src/accounts/accounts.ts'
+import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { Unavailable } from '../../../src/errors/errors.ts'
 import { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { formatPico } from '../../../src/money/money.ts'
@@ -365,6 +365,55 @@ describe('adjustments', () => {
   it('need an account', async () => {
     const body = { usd: '1', reason: 'x' }
     expectError(await post('/accounts/nobody/adjust', body), 404, 'not_found')
+  })
+})
+
+describe('a key', () => {
+  it('is changed by one of two operators who read the same revision', async () => {
+    const { id } = await newKey(await newAccount())
+    const { revision } = (await get(`/keys/${id}`)).json.data
+    const change = (body: object, match: string) =>
+      gateway.ask('PATCH', `/admin/keys/${id}`, {
+        key: TOKEN,
+        body,
+        headers: { 'if-match': match },
+      })
+    const first = await change({ rpm_limit: 5, tag: 'team.a' }, `"${revision}"`)
+    expect(first.status).toBe(200)
+    const second = await change({ rpm_limit: 6 }, `"${revision}"`)
+    expectError(second, 412, 'revision_changed')
+    const { data } = first.json
+    expect(second.json.data).toMatchObject({ rpm_limit: 5, tag: 'team.a', revision: data.revision })
+    expect((await change({ rpm_limit: 6 }, `"${data.revision}"`)).json.data.rpm_limit).toBe(6)
+    expectError(await change({ rpm_limit: 7 }, 'three'), 400, 'invalid_value', 'If-Match')
+  })
+
+  it('is rotated: both secrets count into the limits of one key', async () => {
+    const account = await newAccount('1')
+    const { id, key: first } = await newKey(account, { rpm_limit: 2 })
+    const rotated = await post(`/keys/${id}/rotate`, { overlap: 3600 })
+    expect(rotated.status).toBe(201)
+    const { key: second, data } = rotated.json
+    expect(data).toMatchObject({ id, previous_secret: { start: first.slice(0, 14) } })
+    expect(data.start).toBe(second.slice(0, 14))
+    const chat = async (key: string) => (await gateway.chat(hello, { key })).status
+    expect([await chat(first), await chat(second), await chat(first)]).toEqual([200, 200, 429])
+    expectError(await post(`/keys/${id}/rotate`, { overlap: -1 }), 400, 'invalid_value', 'overlap')
+    expectError(await post('/keys/none/rotate', {}), 404, 'not_found')
+    expect((await get('/audit?limit=200')).text).not.toContain(second)
+  })
+
+  it('is archived: refused for good, its history stays', async () => {
+    const account = await newAccount('1')
+    const { id, key } = await newKey(account)
+    expect((await gateway.chat(hello, { key })).status).toBe(200)
+    const archived = await gateway.ask('DELETE', `/admin/keys/${id}`, { key: TOKEN })
+    expect(archived.json.data).toMatchObject({ id, disabled: true })
+    expect(archived.json.data.archived_at).not.toBeNull()
+    expectError(await gateway.chat(hello, { key }), 401, 'invalid_api_key')
+    expectError(await patch(`/keys/${id}`, { disabled: false }), 400, 'invalid_value', 'id')
+    const rows = (await get(`/accounts/${account}/ledger`)).json.data
+    expect(rows[0]).toMatchObject({ kind: 'usage', key_id: id })
   })
 })
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Accounts, hashSecret } from '../../../src/accounts/accounts.ts'
+import { Accounts } from '../../../src/accounts/accounts.ts'
+import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { openRedis } from '../../../src/state/redis/engine.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -60,9 +61,24 @@ describe.skipIf(!present)('gateways that start together', () => {
         expect(entered).toMatchObject({ ok: true })
       }
     }
+    await expectOneChange(instances.map(({ accounts }) => accounts))
     for (const { ledger, records } of instances) {
       await ledger.close()
       await records.close()
     }
   })
 })
+
+/** Of changes that name one revision, one is made; of those that name none, each. */
+async function expectOneChange(instances: readonly Accounts[]): Promise<void> {
+  const { revision: expected } = (await instances[0]!.key('key_0'))!
+  const changes = instances.map((one, i) => one.changeKey('key_0', { rpm: i + 1 }, { expected }))
+  const results = await Promise.allSettled(changes)
+  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  for (const result of results) {
+    if (result.status === 'rejected') expect(result.reason).toMatchObject({ status: 412 })
+  }
+  const members = [{ rpm: 9 }, { concurrency: 8 }, { tag: 'team' }, { note: 'of a test' }]
+  await Promise.all(instances.map((one, i) => one.changeKey('key_0', members[i]!)))
+  expect(await instances[0]!.key('key_0')).toMatchObject(Object.assign({}, ...members))
+}

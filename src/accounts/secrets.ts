@@ -1,0 +1,85 @@
+/** Secrets of keys: makes, hashes and checks them. */
+import { hash, randomInt } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { need } from './checks.ts'
+
+const SHA256 = /^[0-9a-f]{64}$/
+const SECRET = /^[\x21-\x7e]{8,512}$/
+
+/** Beginning of every secret that is generated here. */
+export const PREFIX = 'sk-sluice-'
+const BODY_LENGTH = 40
+const CHECK_LENGTH = 6
+const START_LENGTH = PREFIX.length + 4
+/** What lists show of a secret that was not made here. */
+const OTHER_ORIGIN = 'seeded'
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
+export function hashSecret(secret: string): string {
+  return hash('sha256', secret, 'hex')
+}
+
+/**
+ * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
+ * a look-up. Secrets of another origin have no checksum and count as valid.
+ */
+export function hasValidChecksum(secret: string): boolean {
+  if (!secret.startsWith(PREFIX)) return true
+  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
+  return secret === body + checksum(body)
+}
+
+/** The secret of a new key as it was given, or a new one. */
+export interface GivenSecret {
+  readonly secret?: string | undefined
+  readonly sha256?: string | undefined
+  /** What lists show of the secret; with `sha256` only. */
+  readonly start?: string | undefined
+}
+
+/** The secret itself, which is empty where only its hash is known, the hash, and what lists show. */
+export interface HashedSecret {
+  readonly secret: string
+  readonly sha256: string
+  readonly start: string
+}
+
+/** A given secret, or a new one. @throws InvalidRequest for a malformed one */
+export function secretOf({ secret, sha256, start }: GivenSecret): HashedSecret {
+  if (sha256 !== undefined) {
+    need(secret === undefined, 'secret', 'left out when "sha256" is given')
+    need(SHA256.test(sha256), 'sha256', '64 lower-case hexadecimal digits')
+    return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
+  }
+  need(start === undefined, 'start', 'left out without "sha256"')
+  const given = secret ?? newSecret()
+  need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
+  need(
+    hasValidChecksum(given),
+    'secret',
+    `complete and without a typing error, as "${PREFIX}" keys have a checksum`,
+  )
+  return { secret: given, sha256: hashSecret(given), start: startOf(given) }
+}
+
+/** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */
+function newSecret(): string {
+  const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
+  const body = PREFIX + digits.join('')
+  return body + checksum(body)
+}
+
+/** CRC-32 in base 62, most significant digit first. */
+function checksum(text: string): string {
+  let digits = ''
+  for (let rest = crc32(text); digits.length < CHECK_LENGTH; rest = Math.floor(rest / 62)) {
+    digits = BASE62[rest % 62]! + digits
+  }
+  return digits
+}
+
+/** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
+function startOf(secret: string): string {
+  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : OTHER_ORIGIN
+}
