@@ -111,6 +111,11 @@ export class Decision {
     this.#init = init
   }
 
+  /** The call is refused because a guard could not look, and for no violation. */
+  get unavailable(): boolean {
+    return this.#outcome === 'error'
+  }
+
   /** The violations that were found, as the event reports them. */
   get findings(): readonly object[] {
     return this.#findings

@@ -218,10 +218,11 @@ describe('a guard that is down', () => {
     for (const side of ['input', 'output'] as const) {
       const sides = { input: side === 'input', output: side === 'output' }
       g.vendor.answer(wholeOf({ content: 'Fine.' }))
+      const before = await g.t.balance()
       const refused = await g.ask({ ...DENY, guard: sides })
       expect(refused.json.guard).toMatchObject({ outcome: 'error', side, rules: ['guard_error'] })
       expect(refused.json.choices[0].message.content).toBe(NO)
-      const before = await g.t.balance()
+      expect(refused.json.usage.cost).toBe(0)
       const error = await g.ask({ ...DENY, guard: { ...sides, onBlock: 'error' } })
       expect([error.status, error.json.error.code]).toEqual([503, 'guard_unavailable'])
       expect(error.headers['retry-after']).toBe('5')
@@ -409,8 +410,12 @@ describe('a guard that asks a model', () => {
     g.vendor.answer(wholeOf({ content: 'Fine.' }))
     const { json } = await g.ask(policy)
     expect(json.guard.outcome).toBe('error')
-    expect(json.usage.cost_details.guard_cost).toBe(0.00192)
     expect(g.vendor.requests).toHaveLength(24)
+    const { usage, guard } = (
+      await g.ask({ ...policy, guard: { ...policy.guard, onError: 'allow' } })
+    ).json
+    expect(usage.cost_details.guard_cost).toBe(0.00192)
+    expect(guard.degraded).toEqual(['judge'])
   })
 
   it('ends with the budget, in the middle of an answer, and the bill is exact', async () => {
@@ -437,16 +442,17 @@ describe('a guard that asks a model', () => {
       )
       const before = await g.t.balance()
       const seen = readStream(await g.ask({ ...DENY, guard: { onError } }, { stream: true }))
-      expect(seen.usage.cost_details.guard_cost).toBeLessThanOrEqual(0.00192)
       expect(formatPico(before - (await g.t.balance()))).toBe(String(seen.usage.cost))
       if (onError === 'allow') {
         expect(seen.content).toBe(text)
         expect(seen.usage.cost_details.guard_cost).toBeGreaterThan(0.0015)
+        expect(seen.usage.cost_details.guard_cost).toBeLessThanOrEqual(0.00192)
         expect(seen.guard).toMatchObject({ outcome: 'passed', degraded: ['judge'] })
       } else {
         expect(seen.content).toMatch(/\n\nI can't help with that here\.$/)
         expect(text.startsWith(seen.content.split('\n\n')[0]!)).toBe(true)
         expect(seen.guard).toMatchObject({ outcome: 'error', side: 'output' })
+        expect(seen.usage.cost).toBe(0)
       }
     }
   })
@@ -461,6 +467,35 @@ describe('a guard that asks a model', () => {
     expect(json.choices[0].message.content).toBe('Fine.')
     expect(json.guard.degraded).toEqual(['judge'])
     expect(g.vendor.requests).toHaveLength(1)
+  })
+
+  it('costs nothing where it could not look, in either form of a refusal', async () => {
+    const confused = defineGuard({
+      name: 'judge',
+      options: v.strictObject({}),
+      setup: (_, host) => ({
+        enforces: ['deny:code'],
+        execution: 'remote',
+        async checkOutput(_item, context) {
+          const messages = [{ role: 'user' as const, content: 'Judge.' }]
+          await host.askModel('acme/judge', { messages }, context)
+          throw new Error('the answer is no verdict')
+        },
+      }),
+    })
+    const g = await start([confused])
+    g.vendor.answer(({ json: { model, stream } }) =>
+      stream && model !== 'judge' ? streamOf({ content: 'Fine.' }) : wholeOf({ content: 'Fine.' }),
+    )
+    const before = await g.t.balance()
+    for (const onBlock of ['refuse', 'error'] as const) {
+      for (const stream of [false, true]) await g.ask({ ...DENY, guard: { onBlock } }, { stream })
+    }
+    const seen = readStream(await g.ask(DENY, { stream: true }))
+    expect(seen).toMatchObject({ content: NO, finish: 'content_filter' })
+    expect(seen.usage).toMatchObject({ cost: 0, completion_tokens: 20 })
+    expect(await g.t.balance()).toBe(before)
+    expect(g.vendor.requests).toHaveLength(10)
   })
 
   it('fails with the model', async () => {

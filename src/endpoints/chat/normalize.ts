@@ -221,6 +221,7 @@ class ChoiceState {
     this.#say({ refusal: this.#refusal.rest() })
     const complete = !FINISH_REASONS.has(this.finishReason ?? '')
     for (const call of this.#calls) {
+      if (call.index === 0 && call.name && !call.opened) this.#send(call)
       call.pending += call.text.rest()
       if (!call.name) {
         throw brokenAnswer('The model provider sent a tool call without a name.')
@@ -274,14 +275,18 @@ class ChoiceState {
   #call(fragment: ToolCallDelta): void {
     const part: { name?: string | null; arguments?: unknown; input?: unknown } | undefined =
       fragment.function ?? fragment.custom
+    const before = this.#calls[0]?.name
     const call = this.#callOf(fragment, part?.name ?? '')
     const text = part?.arguments ?? part?.input
+    const first = this.#calls[0]!
+    // A name may go on in the next fragment.
+    if (first.name && first.name === before) this.#send(first)
     if (text) {
       call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
       call.bare = false
     }
     // Later calls wait for the end: interleaved calls break clients that read tools strictly.
-    if (call.index === 0 && call.name) this.#send(call)
+    if (call === first && first.name && !first.bare) this.#send(first)
   }
 
   /** Finds or makes the call of a fragment. Vendors omit indexes, start them above 0, or use one twice. */
@@ -292,6 +297,11 @@ class ChoiceState {
     const known =
       (id && this.#callsByKey.get(id)) ??
       (slot ? this.#callsByKey.get(slot) : id ? undefined : this.#calls.at(-1))
+    if (known && slot && goesOn(known, id)) {
+      // Some say a name in pieces, others repeat what they have said of it.
+      known.name = name.startsWith(known.name) ? name : known.name + name
+      return known
+    }
     if (known && !isAnother(known, id, name)) {
       known.name ||= name
       return known
@@ -357,6 +367,11 @@ class SurrogateJoiner {
 function endsInHalf(text: string): boolean {
   const last = text.charCodeAt(text.length - 1)
   return last >= 0xd800 && last <= 0xdbff
+}
+
+/** Whether the name of a call may go on in a fragment under its index: nothing but the name has come. */
+function goesOn(known: ToolCall, id: string | undefined): boolean {
+  return known.bare && !known.opened && (!id || id === known.id)
 }
 
 /** Whether a fragment begins a new call. A new name under a known index does; a repeated one does not. */

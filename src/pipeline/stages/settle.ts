@@ -17,12 +17,13 @@ export const settle: Stage = async function settle(call, next) {
 }
 
 /**
- * Prices the meter and books it. Failed calls and calls of the free tier are booked with a cost of 0.
+ * Prices the meter and books it. Failed calls, calls of the free tier, and those that a guard could not look at are
+ * booked with a cost of 0.
  * @param pays false: the call costs nothing
  */
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   const started = performance.now()
-  const billed = pays && call.held.billed
+  const billed = pays && call.held.billed && !call.decision?.unavailable
   const sum = billed ? priceUsage(call.meter) : NO_COST
   const bill = boundedOf(call, sum)
   const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'

@@ -203,6 +203,31 @@ describe('conform', () => {
       ])
     })
 
+    it('is one call where its name comes in pieces, with an id or without', async () => {
+      const whole = (out: readonly ChatChunk[]) => toCompletion(out).choices[0]!.message.tool_calls
+      const call = (id: string, name: string) => [
+        { id, type: 'function', function: { name, arguments: '{"x":1}' } },
+      ]
+      for (const id of [undefined, 'a']) {
+        const out = await run([
+          fragment(0, id, 'get_', ''),
+          fragment(0, undefined, 'wea', ''),
+          fragment(0, undefined, 'ther'),
+          fragment(0, undefined, undefined, '{"x"'),
+          fragment(0, undefined, undefined, ':1}'),
+          done,
+        ])
+        expect(whole(out)).toEqual(call(id ?? 'call_1', 'get_weather'))
+        expect(callsIn(out)[0]!.function!.name).toBe('get_weather')
+      }
+      const sameId = [fragment(1, 'a', 'get_'), fragment(1, 'a', 'weather', '{"x":1}'), done]
+      expect(whole(await run(sameId))).toEqual(call('a', 'get_weather'))
+      const repeated = [fragment(0, 'a', 'get_'), fragment(0, 'a', 'get_weather', '{"x":1}'), done]
+      expect(whole(await run(repeated))).toEqual(call('a', 'get_weather'))
+      const bare = [fragment(0, 'a', 'get_'), fragment(0, undefined, 'weather'), done]
+      expect(whole(await run(bare))[0].function).toEqual({ name: 'get_weather', arguments: '{}' })
+    })
+
     it('never interleaves', async () => {
       const out = await run([
         fragment(0, 'a', 'fa', ''),
