@@ -24,7 +24,12 @@ const DEPLOYMENTS = [{ provider: 'every', model: 'm' }]
 export const MODELS = {
   'acme/chat': {
     pricing: { prompt: '0.000001', completion: '0.000002' },
-    capabilities: ['STREAMING', 'CHOICES', 'COMPLETIONS'],
+    capabilities: ['STREAMING', 'CHOICES'],
+    deployments: DEPLOYMENTS,
+  },
+  'acme/text': {
+    pricing: { prompt: '0.000001', completion: '0.000002' },
+    capabilities: ['STREAMING', 'COMPLETIONS'],
     deployments: DEPLOYMENTS,
   },
   'acme/image': {
@@ -78,7 +83,7 @@ const posts = (name: string, path: string, body: object, stream = false): Asked 
 })
 
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'Say hello.' }] }
-const completion = { model: 'acme/chat', prompt: 'Once upon a time' }
+const completion = { model: 'acme/text', prompt: 'Once upon a time' }
 const image = { model: 'acme/image', prompt: 'A cat.' }
 const edit = { ...image, images: [{ image_url: dataUrl('image/png', PNG) }] }
 const speech = { model: 'acme/speech', input: 'Hello there.', voice: 'a' }

@@ -201,7 +201,8 @@ describe('usage of every endpoint, whole and streamed', () => {
   const script: Script = { ending: 'normal', usage: undefined, gate: Promise.resolve() }
   let t: TestGateway
   beforeAll(async () => {
-    t = await createTestGateway(everyEndpointConfig(script))
+    const defaults = { limits: { rpm: 10_000 } }
+    t = await createTestGateway({ ...everyEndpointConfig(script), defaults })
     await t.gateway.runtime.ledger.topUp({
       account: 'acme',
       amount: parsePico('3000000'),
@@ -217,7 +218,7 @@ describe('usage of every endpoint, whole and streamed', () => {
     const note = (reason: unknown) => void rejections.push(reason)
     process.on('unhandledRejection', note)
     for (const one of REQUESTS) {
-      script.usage = one.name.startsWith('chat') ? chat : media
+      script.usage = /^(chat|completions)/.test(one.name) ? chat : media
       await check(one)
     }
     await new Promise((resolve) => setImmediate(resolve))
