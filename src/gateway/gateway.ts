@@ -1,6 +1,6 @@
 /** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
 import { createConsola, type ConsolaInstance } from 'consola'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
@@ -19,6 +19,7 @@ import { assemble, type Assembled, type Common, type Shared } from './assemble.t
 import { internalChat } from './guard-setup.ts'
 import { HoldEstimator } from '../money/holds.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
+import type { LedgerReader, LedgerSource } from '../state/ledger/reader.ts'
 import { LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
@@ -307,6 +308,8 @@ export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
   readonly audit: Audit
+  /** For reading its rows beside the engine. */
+  readonly source: LedgerSource | LedgerReader
 }
 
 /** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
@@ -317,15 +320,20 @@ export async function openState(
   if (state.driver === 'file') {
     refuseOtherLedger(file, state.path, otherDataFolders)
     const { path, retention: retentionDays, copies } = state
-    return openSqlite({ path, retentionDays, copies, log })
+    const opened = await openSqlite({ path, retentionDays, copies, log })
+    const ledgerFile = join(path, LEDGER_FILE)
+    const source = { driver: 'file', file: ledgerFile, inode: statSync(ledgerFile).ino } as const
+    return { ...opened, source }
   }
   if (state.driver === 'redis') {
     // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
     const { url, outbox, outboxLimit, retention: retentionDays } = state
-    return openRedis({ url, outbox, outboxLimit, retentionDays, log })
+    const opened = await openRedis({ url, outbox, outboxLimit, retentionDays, log })
+    return { ...opened, source: { driver: 'redis', url } }
   }
-  return openMemory({ log })
+  const { reader, ...opened } = openMemory({ log })
+  return { ...opened, source: reader }
 }
 
 /** No ledger begins at zero because another folder was chosen by accident. @throws ConfigError that names both folders */

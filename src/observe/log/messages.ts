@@ -1,6 +1,7 @@
 /** What crosses between the request log and its thread. */
+import type { ThreadWork } from '../thread-client.ts'
 import type { DayFiles, LogBounds, Stored } from './day-files.ts'
-import type { LogPage, LogQuery, LogRow } from './query.ts'
+import type { LogQuery } from './query.ts'
 
 /** What the thread is started with. */
 export interface ThreadInit {
@@ -8,28 +9,15 @@ export interface ThreadInit {
   readonly bounds: LogBounds
 }
 
-/** What it is sent. */
-export type ToThread =
-  | { readonly store: string }
-  | { readonly list: LogQuery; readonly number: number }
-  | { readonly find: string; readonly number: number }
-  | 'close'
+/** A page of calls, or one call by its id. */
+export type LogQuestion = { readonly list: LogQuery } | { readonly find: string }
 
-/** What it answers: to each batch what became of it, to each question with its number. */
-export type FromThread =
-  | { readonly stored: Stored }
-  | { readonly number: number; readonly answer: LogPage | LogRow | undefined }
-  | { readonly number: number; readonly error: string }
-
-/** Handles one message; undefined after the last. */
-export function handle(files: DayFiles, message: ToThread): FromThread | undefined {
-  if (message === 'close') return void files.close()
-  if ('store' in message) return { stored: files.store(message.store) }
-  const { number } = message
-  try {
-    const answer = 'list' in message ? files.list(message.list) : files.find(message.find)
-    return { number, answer }
-  } catch (error) {
-    return { number, error: (error as Error).message }
-  }
+/** Stores batches, and reports what became of each. */
+export function logWork(files: DayFiles) {
+  return (report: (stored: Stored) => void): ThreadWork<string, LogQuestion> => ({
+    take: (lines) => report(files.store(lines)),
+    answer: (question) =>
+      'list' in question ? files.list(question.list) : files.find(question.find),
+    close: () => files.close(),
+  })
 }

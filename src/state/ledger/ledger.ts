@@ -150,6 +150,11 @@ export interface UsageRow {
   readonly deployment?: string
   readonly outcome: Outcome
   readonly lines: readonly UsageRowLine[]
+  /** Labels that the client, or the key, has given the call: what it was for, and for whom. */
+  readonly tag?: string
+  readonly user?: string
+  /** The gateway that has served the call. */
+  readonly gateway?: string
   /** Why the cost is not that of the lines: nothing was charged, or the most that one call may cost. */
   readonly charged?: 'nothing' | 'most'
   /** What an operator should look at; see {@link UsageFlag}. */

@@ -12,10 +12,10 @@ import type {
 } from '../ledger/ledger.ts'
 import type { ReceiptLookup } from './outbox.ts'
 import { discrepancies } from './audit.ts'
-import { serversOf } from './server-checks.ts'
 import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toLimits, type ScriptClient } from './replies.ts'
 import {
+  accountsIn,
   readPages,
   readRows,
   snapshotOf,
@@ -65,7 +65,7 @@ export class RedisHistory {
 
   /** Each account as of one moment. @throws Error when an account was folded meanwhile */
   async *export(): AsyncGenerator<LedgerItem> {
-    for (const account of await this.#accounts()) {
+    for (const account of await accountsIn(this.#connection)) {
       const snapshot = await this.#snapshot(account)
       yield { kind: 'account', account, paid: snapshot.book.tier === '1' }
       for (const [field, text] of Object.entries(snapshot.book)) {
@@ -89,7 +89,7 @@ export class RedisHistory {
   async fold(before: Date, now: number): Promise<number> {
     const bounds = foldBounds(before, now)
     let folded = 0
-    for (const account of await this.#accounts()) {
+    for (const account of await accountsIn(this.#connection)) {
       const keys = keysOf(account, 'u', 'f')
       for await (const page of this.#pages(account, Infinity)) {
         const old = page.filter(
@@ -152,24 +152,7 @@ export class RedisHistory {
   }
 
   async #accountsOr(account: string | undefined): Promise<readonly string[]> {
-    return account === undefined ? this.#accounts() : [account]
-  }
-
-  /** Every account that has a book, on any server. */
-  async #accounts(): Promise<string[]> {
-    const [start, end] = accountPrefix('*').split('*') as [string, string]
-    const accounts = new Set<string>()
-    for (const node of serversOf(this.#store)) {
-      let cursor = '0'
-      do {
-        const match = `${start}*${end}book`
-        const scan = () => node.scan(cursor, 'MATCH', match, 'COUNT', 1000)
-        const [next, keys] = await this.#connection.ask(scan)
-        for (const key of keys) accounts.add(key.slice(start.length, -`${end}book`.length))
-        cursor = next
-      } while (cursor !== '0')
-    }
-    return [...accounts].sort()
+    return account === undefined ? accountsIn(this.#connection) : [account]
   }
 
   readonly #query: RedisQuery = (read) => this.#connection.ask(() => read(this.#store))

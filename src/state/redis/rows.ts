@@ -1,6 +1,9 @@
 /** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
-import type { LedgerRow, TotalItem } from '../ledger/ledger.ts'
+import type { LedgerRow } from '../ledger/ledger.ts'
+import type { FoldedTotal } from '../ledger/reader.ts'
+import { accountPrefix, type RedisConnection } from './connection.ts'
+import { serversOf } from './server-checks.ts'
 
 /** A row with the UTC day that was charged, `YYYYMMDD`; '' when no day was. */
 export interface DatedRow {
@@ -20,9 +23,6 @@ export interface Snapshot {
   /** Sequence of the last row. */
   readonly seq: number
 }
-
-/** The folded rows of one key and day. */
-type FoldedTotal = Omit<TotalItem, 'kind' | 'account'>
 
 /** Runs a read on a client, with a deadline. */
 export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
@@ -59,6 +59,17 @@ export async function* readPages(
   }
 }
 
+/** Some rows, oldest first. @param from the lowest sequence to read */
+export async function readFrom(
+  ask: RedisQuery,
+  stream: string,
+  from: number,
+  limit: number,
+): Promise<readonly DatedRow[]> {
+  const page = await ask((client) => client.xrange(stream, String(from), '+', 'COUNT', limit))
+  return page.map(([id, pairs]) => toRow(id, pairs))
+}
+
 /** One row, unless it was folded. */
 export async function readRow(
   ask: RedisQuery,
@@ -83,6 +94,23 @@ export async function snapshotOf(client: Redis | Cluster, prefix: string): Promi
     return result
   }) as [Snapshot['book'], Snapshot['holds'], Snapshot['leases'], Snapshot['folded']]
   return { book, holds, leases, folded, seq: Number(book.seq ?? 0) }
+}
+
+/** Every account that has a book, on any server. */
+export async function accountsIn(connection: RedisConnection): Promise<string[]> {
+  const [start, end] = accountPrefix('*').split('*') as [string, string]
+  const accounts = new Set<string>()
+  for (const node of serversOf(connection.client)) {
+    let cursor = '0'
+    do {
+      const match = `${start}*${end}book`
+      const scan = () => node.scan(cursor, 'MATCH', match, 'COUNT', 1000)
+      const [next, keys] = await connection.ask(scan)
+      for (const key of keys) accounts.add(key.slice(start.length, -`${end}book`.length))
+      cursor = next
+    } while (cursor !== '0')
+  }
+  return [...accounts].sort()
 }
 
 /** Totals of the fields `n|<day>|<key>`, the number of rows, and `c|<day>|<key>`, their cost. */

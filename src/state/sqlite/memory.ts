@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events'
 import { createStorage } from 'unstorage'
 import { Clock } from '../ledger/clock.ts'
 import type { LedgerItem, Log } from '../ledger/ledger.ts'
+import type { LedgerReader } from '../ledger/reader.ts'
 import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { SqliteAudit } from './audit-log.ts'
@@ -10,6 +11,7 @@ import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
 import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
 import { sqliteDriver } from './records.ts'
+import { SqliteReader } from './reader.ts'
 import { Store, type WorkerBatch } from './store.ts'
 import type { StoreWorker } from './thread.ts'
 import { WorkerClient } from './worker-client.ts'
@@ -33,6 +35,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
   readonly ledger: SqliteLedger
   readonly records: Records
   readonly audit: Audit
+  readonly reader: LedgerReader
 } {
   const db = openMemoryDatabase()
   const store = new Store(db)
@@ -59,6 +62,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     ledger,
     records: new StoredRecords(createStorage({ driver: sqliteDriver(client, now) })),
     audit: new SqliteAudit(client, now),
+    reader: new SqliteReader(db),
   }
 }
 

@@ -1,0 +1,196 @@
+/** A thread that takes notices and answers questions: started when it is needed, and again after it has ended. */
+import { EventEmitter, once } from 'node:events'
+import { Worker, type MessagePort } from 'node:worker_threads'
+import type { ConsolaInstance } from 'consola'
+import { Unavailable } from '../errors/errors.ts'
+
+/** What a thread is sent. */
+export type ToThread<Notice, Question> =
+  | { readonly notice: Notice }
+  | { readonly ask: Question; readonly number: number }
+  | 'close'
+
+/** What it sends: reports of its own, and to each question an answer or why there is none. */
+export type FromThread<Report> =
+  | { readonly report: Report }
+  | { readonly number: number; readonly answer: unknown }
+  | { readonly number: number; readonly error: string }
+
+/** What is done in a thread. */
+export interface ThreadWork<Notice, Question> {
+  take(notice: Notice): void
+  answer(question: Question): unknown
+  /** Releases everything. */
+  close(): void | Promise<void>
+}
+
+/** Runs work; the same in a thread of its own and in that of its client. */
+export interface WorkThread extends NodeJS.EventEmitter {
+  postMessage(message: unknown): void
+  ref(): void
+  unref(): void
+}
+
+/** Settings of a {@link ThreadClient}. */
+interface ThreadOptions<Report> {
+  /** Such as `the request log`. */
+  readonly name: string
+  start(): WorkThread
+  heard(report: Report): void
+  /** The thread has ended by itself: what it was sent and has not reported is lost. */
+  ended(): void
+  readonly log: Pick<ConsolaInstance, 'error'>
+}
+
+const CLOSE_MS = 2000
+const RESTART_MS = 30_000
+
+/** Sends notices and questions to a thread. */
+export class ThreadClient<Notice, Question, Report> {
+  readonly #options: ThreadOptions<Report>
+  /** Started with the first message. */
+  #thread: WorkThread | undefined
+  readonly #asked = new Map<number, PromiseWithResolvers<unknown>>()
+  #number = 0
+  #closed = false
+  #restartAt = -Infinity
+
+  constructor(options: ThreadOptions<Report>) {
+    this.#options = options
+  }
+
+  /** Whether a notice would be taken. For a while after a thread has failed none is. */
+  get ready(): boolean {
+    return this.#started() !== undefined
+  }
+
+  /** Sends a notice; without a thread it is lost. */
+  post(notice: Notice): void {
+    this.#send({ notice })
+  }
+
+  /** @throws Unavailable when the thread fails */
+  ask<Answer>(ask: Question): Promise<Answer> {
+    const number = this.#number++
+    const asked = Promise.withResolvers<unknown>()
+    this.#asked.set(number, asked)
+    if (!this.#send({ ask, number })) this.#reject(number)
+    return asked.promise as Promise<Answer>
+  }
+
+  /** Waits up to two seconds for what was sent. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    const thread = this.#thread
+    if (!thread) return
+    // The process waits for it from now on.
+    thread.ref()
+    const ended = once(thread, 'exit', { signal: AbortSignal.timeout(CLOSE_MS) })
+    thread.postMessage('close' satisfies ToThread<Notice, Question>)
+    await ended.catch(() => undefined)
+    if (thread instanceof Worker) await thread.terminate()
+    this.#giveUp('it is closed')
+  }
+
+  #send(message: ToThread<Notice, Question>): boolean {
+    const thread = this.#started()
+    thread?.postMessage(message)
+    return thread !== undefined
+  }
+
+  #started(): WorkThread | undefined {
+    if (this.#closed) return undefined
+    if (this.#thread || performance.now() < this.#restartAt) return this.#thread
+    const { name, start, log } = this.#options
+    const thread = start()
+    thread.on('message', (message: FromThread<Report>) => this.#heard(message))
+    thread.on('error', (error: Error) => log.error(`${name} has failed`, error))
+    thread.on('exit', () => {
+      if (this.#closed) return
+      this.#thread = undefined
+      this.#restartAt = performance.now() + RESTART_MS
+      this.#giveUp('its thread has ended')
+    })
+    thread.unref()
+    return (this.#thread = thread)
+  }
+
+  #heard(message: FromThread<Report>): void {
+    if ('report' in message) return this.#options.heard(message.report)
+    if ('error' in message) return this.#reject(message.number, message.error)
+    this.#asked.get(message.number)?.resolve(message.answer)
+    this.#asked.delete(message.number)
+  }
+
+  /** Nothing that was sent is answered any more. */
+  #giveUp(why: string): void {
+    this.#options.ended()
+    for (const number of [...this.#asked.keys()]) this.#reject(number, why)
+  }
+
+  #reject(number: number, why = 'its thread has failed'): void {
+    const { name } = this.#options
+    const message = `${name.replace(/^./, (first) => first.toUpperCase())} cannot be read right now.`
+    const cause = new Error(`${name}: ${why}`)
+    this.#asked.get(number)?.reject(new Unavailable('service_unavailable', message, { cause }))
+    this.#asked.delete(number)
+  }
+}
+
+/** Handles one message. @returns whether it was not the last */
+async function handle<Notice, Question, Report>(
+  work: ThreadWork<Notice, Question>,
+  message: ToThread<Notice, Question>,
+  send: (message: FromThread<Report>) => void,
+): Promise<boolean> {
+  if (message === 'close') {
+    await work.close()
+    return false
+  }
+  if ('notice' in message) {
+    work.take(message.notice)
+    return true
+  }
+  const { ask, number } = message
+  try {
+    send({ number, answer: await work.answer(ask) })
+  } catch (error) {
+    send({ number, error: (error as Error).message })
+  }
+  return true
+}
+
+/** Serves the client of this thread. @param create makes the work, with where it reports to */
+export function serveClient<Notice, Question, Report>(
+  port: MessagePort,
+  create: (report: (report: Report) => void) => ThreadWork<Notice, Question>,
+): void {
+  const send = (message: FromThread<Report>) => port.postMessage(message)
+  const work = create((report) => send({ report }))
+  port.on('message', async (message: ToThread<Notice, Question>) => {
+    if (!(await handle(work, message, send))) port.close()
+  })
+}
+
+/** Work in the thread of its client, each message in a turn of the event loop of its own. */
+export class LocalThread<Notice, Question, Report> extends EventEmitter implements WorkThread {
+  readonly #work: ThreadWork<Notice, Question>
+
+  /** @param create makes the work, with where it reports to */
+  constructor(create: (report: (report: Report) => void) => ThreadWork<Notice, Question>) {
+    super()
+    this.#work = create((report) => void this.emit('message', { report }))
+  }
+
+  postMessage(message: ToThread<Notice, Question>): void {
+    setImmediate(async () => {
+      const send = (answer: FromThread<Report>) => void this.emit('message', answer)
+      if (!(await handle(this.#work, message, send))) this.emit('exit')
+    })
+  }
+
+  ref(): void {}
+
+  unref(): void {}
+}

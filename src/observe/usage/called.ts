@@ -1,0 +1,105 @@
+/** Adds ended calls to the tables of circumstances: statuses, refusals, times. They are of this gateway, and may miss calls. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { transact } from '../../state/sqlite/file.ts'
+import { timeOf } from '../../state/ids.ts'
+import { FIELDS } from '../log/fields.ts'
+import {
+  BOUNDS,
+  CALLED_GROUPS,
+  COUNTS,
+  FIRST_BUCKETS,
+  ROLLUPS,
+  TOTAL_BUCKETS,
+  unitOf,
+  type Rollup,
+} from './tables.ts'
+
+const VALUES = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
+/** Where a field is in a line of the request log. */
+const PLACES = new Map(FIELDS.map(({ name }, i) => [name, i]))
+
+/** Writes the tables of circumstances. */
+export class CalledTables {
+  readonly #db: DatabaseSync
+  readonly #find: StatementSync
+  readonly #add: StatementSync
+  readonly #upsert: Readonly<Record<Rollup, StatementSync>>
+
+  constructor(db: DatabaseSync) {
+    this.#db = db
+    const where = CALLED_GROUPS.map((name) => `${name} = ?`).join(' AND ')
+    this.#find = db.prepare(`SELECT id FROM called_group WHERE ${where}`)
+    this.#add = db.prepare(
+      `INSERT INTO called_group (${CALLED_GROUPS.join(', ')}) VALUES (${CALLED_GROUPS.map(() => '?').join(', ')})`,
+    )
+    const prepared = ROLLUPS.map((rollup) => [rollup, db.prepare(upsert(`called_${rollup}`))])
+    this.#upsert = Object.fromEntries(prepared)
+  }
+
+  /** @param lines of the request log, separated by line feeds; those without a known key are left out */
+  add(lines: string): void {
+    const calls = lines.split('\n').map((line) => line.split('\t'))
+    const known = calls.filter((call) => fieldOf(call, 'key') !== '')
+    if (known.length === 0) return
+    transact(this.#db, () => {
+      for (const rollup of ROLLUPS) this.#addTo(rollup, known)
+    })
+  }
+
+  /** When the first call was added, ms since epoch; undefined without one. */
+  since(): number | undefined {
+    const { unit } = this.#db.prepare('SELECT min(unit) AS unit FROM called_hour').get()!
+    return unit === null ? undefined : Number(unit) * 3_600_000
+  }
+
+  #addTo(rollup: Rollup, calls: readonly (readonly string[])[]): void {
+    const nameOf = (call: readonly string[]) =>
+      [unitOf(rollup, timeOf(fieldOf(call, 'id'))), ...groupOf(call)].join('\t')
+    for (const [name, ofGroup] of Map.groupBy(calls, nameOf)) {
+      const [unit, ...group] = name.split('\t')
+      this.#upsert[rollup].run(Number(unit), this.#idOf(group), ...sumsOf(ofGroup))
+    }
+  }
+
+  #idOf(group: readonly string[]): number {
+    const known = this.#find.get(...group)
+    return Number(known ? known.id : this.#add.run(...group).lastInsertRowid)
+  }
+}
+
+function fieldOf(call: readonly string[], name: string): string {
+  return call[PLACES.get(name)!] ?? ''
+}
+
+function groupOf(call: readonly string[]): string[] {
+  return CALLED_GROUPS.map((name) => fieldOf(call, name))
+}
+
+/** In the order of {@link VALUES}. */
+function sumsOf(calls: readonly (readonly string[])[]): number[] {
+  const sums = new Map(VALUES.map((name) => [name, 0]))
+  const count = (name: string) => sums.set(name, sums.get(name)! + 1)
+  for (const call of calls) {
+    count('calls')
+    if (fieldOf(call, 'limited_by') !== '') count('refused')
+    else if (fieldOf(call, 'outcome') === 'failed') count('errors')
+    if (fieldOf(call, 'guard') === 'blocked') count('blocked')
+    // Times of calls that were refused at once would hide those of the others.
+    if (fieldOf(call, 'status') !== '200') continue
+    count(TOTAL_BUCKETS[bucketOf(Number(fieldOf(call, 'ms_total')))]!)
+    const first = fieldOf(call, 'ms_first')
+    if (first !== '') count(FIRST_BUCKETS[bucketOf(Number(first))]!)
+  }
+  return [...sums.values()]
+}
+
+function bucketOf(ms: number): number {
+  const bucket = BOUNDS.findIndex((bound) => ms <= bound)
+  return bucket < 0 ? BOUNDS.length : bucket
+}
+
+function upsert(table: string): string {
+  const names = ['unit', 'group_id', ...VALUES]
+  return `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
+    ON CONFLICT DO UPDATE SET ${VALUES.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`
+}

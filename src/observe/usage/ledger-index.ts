@@ -1,0 +1,345 @@
+/** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
+import type { LedgerHead, LedgerReader } from '../../state/ledger/reader.ts'
+import { transact } from '../../state/sqlite/file.ts'
+import { SettledTables } from './settled.ts'
+
+/** A sum of the tables that is not that of the ledger. */
+export interface UsageDifference {
+  readonly account: string
+  /** Absent for the balance of the account. */
+  readonly key?: string
+  readonly indexed: Pico
+  readonly ledger: Pico
+}
+
+/** What is known of an account's rows. */
+interface AccountState {
+  /** The last row that is in the tables. */
+  seq: number
+  request: string
+  /** What each key has spent, and what was booked: sums of the tables. */
+  readonly costs: Map<string, Pico>
+  booked: Pico
+  /** The head up to which all rows are in the tables. */
+  head: LedgerHead | undefined
+  /** ms since epoch of the last comparison, and what it found. */
+  checkedAt: number
+  differences: readonly UsageDifference[]
+  /** Whether a difference has led to reading the account anew since it last agreed. */
+  repaired: boolean
+}
+
+/** What a comparison says of some accounts. */
+export interface Checked {
+  /** undefined while rows wait to be read. */
+  readonly agrees: boolean | undefined
+  /** ms since epoch of the oldest comparison that it rests on. */
+  readonly asOf: number
+  readonly differences: readonly UsageDifference[]
+  /** Part of the rows that are in the tables. */
+  readonly indexed: number
+}
+
+/** Settings of a {@link LedgerIndex}. */
+interface IndexOptions {
+  readonly db: DatabaseSync
+  readonly reader: LedgerReader
+  /** Rows that are read and written at once. */
+  readonly pageRows: number
+  /** ms since epoch */
+  readonly now: () => number
+  /** Told of every difference, before the account is read anew. */
+  readonly differs: (found: readonly UsageDifference[]) => void
+}
+
+/** With more accounts than this, a shared ledger is compared from time to time only. */
+const FEW_ACCOUNTS = 200
+const COMPARE_SHARED_MS = 60_000
+/** Attempts to reach a head that goes on moving. */
+const ATTEMPTS = 5
+
+/** The index of one ledger. */
+export class LedgerIndex {
+  readonly #options: IndexOptions
+  readonly #tables: SettledTables
+  readonly #accounts = new Map<string, AccountState>()
+  /** The last work on each account, which the next one waits for. */
+  readonly #busy = new Map<string, Promise<void>>()
+  readonly #waiting = new Set<string>()
+  #working: Promise<void> | undefined
+  #heads: ReadonlyMap<string, LedgerHead> = new Map()
+  #comparedAt = -Infinity
+  #closed = false
+
+  constructor(options: IndexOptions) {
+    this.#options = options
+    this.#tables = new SettledTables(options.db)
+  }
+
+  /** Begins: empties the tables where they are those of another ledger, and reads what is new in the background. */
+  async open(): Promise<void> {
+    const { db, reader } = this.#options
+    const id = await reader.id()
+    const known = db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
+    if (known !== id) {
+      transact(db, () => {
+        this.#tables.clear()
+        db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id)
+      })
+    }
+    await this.compare()
+  }
+
+  /** Rows that are not in the tables yet, where that is known. */
+  get lag(): number {
+    let rows = 0
+    for (const [account, head] of this.#heads) {
+      rows += Math.max(0, head.seq - (this.#accounts.get(account)?.seq ?? 0))
+    }
+    return this.#waiting.size === 0 ? 0 : rows
+  }
+
+  /** These accounts may have new rows. */
+  note(accounts: Iterable<string>): void {
+    for (const account of accounts) this.#waiting.add(account)
+    this.#work()
+  }
+
+  /** Compares all heads with what was read, and reads what is new in the background. */
+  async compare(): Promise<void> {
+    this.#heads = await this.#options.reader.heads()
+    this.#comparedAt = performance.now()
+    this.note([...this.#heads].filter(([id, head]) => !this.#isLevel(id, head)).map(([id]) => id))
+  }
+
+  /**
+   * Brings accounts level with the ledger, as far as the time allows.
+   * @param accounts absent for all. @param until steady ms
+   */
+  async check(accounts: readonly string[] | undefined, until: number): Promise<Checked> {
+    const { reader } = this.#options
+    const known = accounts ?? [...this.#heads.keys()]
+    const isCheap = !reader.shared || known.length <= FEW_ACCOUNTS
+    const isDue = performance.now() - this.#comparedAt > COMPARE_SHARED_MS
+    let heads: ReadonlyMap<string, LedgerHead>
+    if (isCheap || isDue) {
+      heads = await reader.heads(accounts)
+      if (!accounts) {
+        this.#heads = heads
+        this.#comparedAt = performance.now()
+      }
+    } else heads = new Map(known.map((id) => [id, this.#heads.get(id)!]))
+    const late: string[] = []
+    for (const [account, head] of heads) {
+      if (this.#isLevel(account, head) && this.#compareWith(account, head)) continue
+      if (performance.now() < until) await this.#bring(account)
+      else late.push(account)
+    }
+    this.note(late)
+    return this.#verdict(heads)
+  }
+
+  /** Adds up the tables of all accounts again, and compares. */
+  async verify(): Promise<Checked> {
+    for (const [account, state] of this.#accounts) {
+      await this.#alone(account, async () => this.#sum(account, state))
+    }
+    return this.check(undefined, Infinity)
+  }
+
+  /** Empties the tables, and reads everything again in the background. */
+  async rebuild(): Promise<void> {
+    transact(this.#options.db, () => this.#tables.clear())
+    this.#accounts.clear()
+    await this.compare()
+  }
+
+  /** Ends the work in the background. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#waiting.clear()
+    await this.#working
+    await Promise.all(this.#busy.values())
+  }
+
+  #isLevel(account: string, head: LedgerHead): boolean {
+    const state = this.#stateOf(account)
+    return state.head?.seq === head.seq && state.differences.length === 0
+  }
+
+  #verdict(heads: ReadonlyMap<string, LedgerHead>): Checked {
+    let [asOf, rows, read] = [this.#options.now(), 0, 0]
+    let isLevel = true
+    const differences: UsageDifference[] = []
+    for (const [account, { seq }] of heads) {
+      const state = this.#stateOf(account)
+      rows += seq
+      read += state.head && state.head.seq >= seq ? seq : Math.min(state.seq, seq)
+      if (!state.head || state.head.seq < seq) isLevel = false
+      asOf = Math.min(asOf, state.checkedAt || asOf)
+      differences.push(...state.differences)
+    }
+    const agrees = differences.length > 0 ? false : isLevel ? true : undefined
+    return { agrees, asOf, differences, indexed: rows === 0 ? 1 : read / rows }
+  }
+
+  #work(): void {
+    if (this.#closed || this.#working || this.#waiting.size === 0) return
+    const run = async () => {
+      for (const account of this.#waiting) {
+        this.#waiting.delete(account)
+        await this.#bring(account)
+        await nextTurn()
+      }
+    }
+    this.#working = run().finally(() => (this.#working = undefined))
+    // What could not be read is read with the next comparison.
+    this.#working.catch(() => undefined)
+  }
+
+  /** Reads an account up to its head, and compares. A difference leads to reading it anew, once. */
+  #bring(account: string): Promise<void> {
+    return this.#alone(account, async () => {
+      const { reader } = this.#options
+      const state = this.#stateOf(account)
+      for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        const head = (await reader.heads([account])).get(account)
+        if (!head || this.#closed) return
+        if (!(await this.#advance(account, state, head.seq))) return
+        state.head = head
+        if (this.#compareWith(account, head)) {
+          state.repaired = false
+          return
+        }
+        if (state.repaired) return
+        state.repaired = true
+        this.#options.differs(state.differences)
+        this.#reset(account, state)
+      }
+    })
+  }
+
+  /** Adds the rows up to a sequence. @returns false where it was ended before */
+  async #advance(account: string, state: AccountState, last: number): Promise<boolean> {
+    const { db, reader, pageRows } = this.#options
+    while (!this.#closed) {
+      if (state.seq === 0 && state.request === '') await this.#beginAccount(account, state)
+      const from = state.request === '' ? state.seq + 1 : state.seq
+      // One row more: the last one of the page before, which tells whether this is the history that was read.
+      const page = await reader.rows(account, from, pageRows + 1)
+      const [first] = page
+      if (state.request !== '' && first?.seq === state.seq) {
+        if (first.request !== state.request) {
+          this.#reset(account, state)
+          continue
+        }
+      }
+      const rows = page.filter(({ seq }) => seq > state.seq && seq <= last)
+      const newest = rows.at(-1)
+      if (!newest) return true
+      transact(db, () => {
+        this.#tables.add(account, rows)
+        this.#remember(account, newest.seq, newest.request)
+      })
+      state.seq = newest.seq
+      state.request = newest.request
+      for (const { kind, key = '', cost } of rows) {
+        if (kind === 'usage') state.costs.set(key, (state.costs.get(key) ?? 0n) + cost)
+        else state.booked -= cost
+      }
+      await nextTurn()
+    }
+    return false
+  }
+
+  /** The rows of an account that are gone come first. */
+  async #beginAccount(account: string, state: AccountState): Promise<void> {
+    const totals = await this.#options.reader.totals(account)
+    transact(this.#options.db, () => {
+      this.#tables.addFolded(account, totals)
+      this.#remember(account, 0, BEGUN)
+    })
+    state.request = BEGUN
+    this.#sum(account, state)
+  }
+
+  #remember(account: string, seq: number, request: string): void {
+    const put = 'INSERT OR REPLACE INTO progress VALUES (?, ?, ?)'
+    this.#options.db.prepare(put).run(account, seq, request)
+  }
+
+  #reset(account: string, state: AccountState): void {
+    transact(this.#options.db, () => this.#tables.remove(account))
+    state.seq = 0
+    state.request = ''
+    state.head = undefined
+    this.#sum(account, state)
+  }
+
+  #stateOf(account: string): AccountState {
+    const known = this.#accounts.get(account)
+    if (known) return known
+    const found = this.#options.db
+      .prepare('SELECT seq, request FROM progress WHERE account = ?')
+      .get(account)
+    const state: AccountState = {
+      seq: Number(found?.seq ?? 0),
+      request: String(found?.request ?? ''),
+      costs: new Map(),
+      booked: 0n,
+      head: undefined,
+      checkedAt: 0,
+      differences: [],
+      repaired: false,
+    }
+    this.#sum(account, state)
+    this.#accounts.set(account, state)
+    return state
+  }
+
+  #sum(account: string, state: AccountState): void {
+    state.costs.clear()
+    for (const [key, cost] of this.#tables.costs(account)) state.costs.set(key, cost)
+    state.booked = this.#tables.booked(account)
+  }
+
+  /** @returns whether nothing differs */
+  #compareWith(account: string, { balance, lifetime }: LedgerHead): boolean {
+    const state = this.#stateOf(account)
+    const differences: UsageDifference[] = []
+    let spent = 0n
+    for (const key of new Set([...state.costs.keys(), ...lifetime.keys()])) {
+      const [indexed, ledger] = [state.costs.get(key) ?? 0n, lifetime.get(key) ?? 0n]
+      spent += indexed
+      if (indexed !== ledger) differences.push({ account, key, indexed, ledger })
+    }
+    const indexed = state.booked - spent
+    if (indexed !== balance) differences.push({ account, indexed, ledger: balance })
+    state.differences = differences
+    state.checkedAt = this.#options.now()
+    return differences.length === 0
+  }
+
+  /** Work on one account, after all that was begun before. */
+  #alone(account: string, work: () => Promise<void>): Promise<void> {
+    const done = (this.#busy.get(account) ?? Promise.resolve()).then(work)
+    const quiet = done.catch(() => undefined)
+    this.#busy.set(account, quiet)
+    void quiet.then(() => {
+      if (this.#busy.get(account) === quiet) this.#busy.delete(account)
+    })
+    return done
+  }
+}
+
+/** In the place of the request of a row, where the account has none yet. */
+const BEGUN = '-'
+
+/** Questions and settlements come in between. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}

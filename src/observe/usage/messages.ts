@@ -1,0 +1,66 @@
+/** What crosses between the index of usage and its thread. */
+import type { LedgerSource } from '../../state/ledger/reader.ts'
+import type { Checked, UsageDifference } from './ledger-index.ts'
+import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
+import type { BalancePoint, Statement } from './statement.ts'
+
+/** What the thread is started with. */
+export interface UsageInit {
+  readonly folder: string | undefined
+  readonly source: LedgerSource
+}
+
+/** Accounts that may have new rows, and calls that have ended: lines of the request log. */
+export interface UsageNotice {
+  readonly accounts?: readonly string[]
+  readonly called?: string
+}
+
+/** The accounts that an answer is about; absent for all. They are compared with the ledger first. */
+interface Scope {
+  readonly accounts?: readonly string[] | undefined
+}
+
+/** Questions, and the answer to each. */
+export interface UsageQuestions {
+  usage: {
+    readonly ask: Scope & { readonly queries: readonly UsageQuery[] }
+    readonly answer: Proven<readonly (UsageAnswer | TooLarge)[]>
+  }
+  statement: {
+    readonly ask: { readonly account: string; readonly from: number; readonly to: number }
+    readonly answer: Proven<Statement>
+  }
+  balances: {
+    readonly ask: {
+      readonly account: string
+      readonly rollup: 'hour' | 'day'
+      readonly from: number
+      readonly to: number
+    }
+    readonly answer: Proven<readonly BalancePoint[]>
+  }
+  /** Adds up all tables again. */
+  verify: { readonly ask: true; readonly answer: Proven<undefined> }
+  /** Reads the whole ledger again, in the background. */
+  rebuild: { readonly ask: true; readonly answer: undefined }
+}
+
+/** An answer with what the comparison with the ledger has found. */
+export interface Proven<Result> {
+  readonly result: Result
+  readonly checked: Checked
+  /** When circumstances begin, ms since epoch; undefined where there are none yet. */
+  readonly since: number | undefined
+}
+
+/** One question. */
+export type UsageQuestion = {
+  [Name in keyof UsageQuestions]: { readonly [_ in Name]: UsageQuestions[Name]['ask'] }
+}[keyof UsageQuestions]
+
+/** What the thread tells by itself. */
+export type UsageReport =
+  | { readonly lag: number }
+  | { readonly differences: readonly UsageDifference[] }
+  | { readonly warning: string }

@@ -1,0 +1,292 @@
+/** Adds rows of the ledger to the tables: each row once, in one hour, day and month, and among one tag and one user. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
+import type { Usage } from '../../plugin.ts'
+import type { UsageRow } from '../../state/ledger/ledger.ts'
+import type { FoldedTotal, ReadRow } from '../../state/ledger/reader.ts'
+import {
+  OF_THE_LEDGER,
+  QUANTITIES,
+  ROLLUPS,
+  SETTLED_GROUPS,
+  unitOf,
+  type Quantity,
+  type Rollup,
+} from './tables.ts'
+
+/** The model, tag and user of calls whose rows were folded before they were read. */
+export const FOLDED = '(folded)'
+/** Tags, and users, of an account and day beyond the most that are kept apart. */
+const OTHER = '(other)'
+const MOST_VALUES = 10_000
+/** Accounts and days whose number of values is remembered. */
+const MOST_COUNTS = 10_000
+const HOUR_MS = 3_600_000
+
+/** Sums of some calls. */
+interface Sums {
+  calls: number
+  cost: Pico
+  estimated: number
+  readonly quantities: Partial<Record<Quantity, number>>
+}
+
+/** A call as the tables need it. */
+interface SettledCall {
+  /** ms since epoch, inside the charged day. */
+  readonly at: number
+  /** Of {@link SETTLED_GROUPS}, in their order. */
+  readonly group: readonly string[]
+  readonly tag: string
+  readonly user: string
+  readonly sums: Sums
+}
+
+/** Writes the tables of settled calls. Every method is called inside of a transaction. */
+export class SettledTables {
+  readonly #db: DatabaseSync
+  readonly #groups: { readonly find: StatementSync; readonly add: StatementSync }
+  readonly #add: Readonly<Record<Rollup, StatementSync>>
+  readonly #tag: StatementSync
+  readonly #isTagged: StatementSync
+  readonly #countTagged: StatementSync
+  readonly #book: StatementSync
+  /** How many values a kind has, by unit, account and kind. */
+  readonly #counts = new Map<string, number>()
+
+  constructor(db: DatabaseSync) {
+    this.#db = db
+    const names = SETTLED_GROUPS.join(', ')
+    const where = SETTLED_GROUPS.map((name) => `${name} = ?`).join(' AND ')
+    this.#groups = {
+      find: db.prepare(`SELECT id FROM settled_group WHERE ${where}`),
+      add: db.prepare(
+        `INSERT INTO settled_group (${names}) VALUES (${SETTLED_GROUPS.map(() => '?').join(', ')})`,
+      ),
+    }
+    const prepared = ROLLUPS.map((rollup) => [rollup, db.prepare(upsert(`settled_${rollup}`))])
+    this.#add = Object.fromEntries(prepared)
+    this.#tag = db.prepare(
+      `INSERT INTO tagged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,
+         ${['prompt_tokens', 'completion_tokens'].map(added).join(', ')}`,
+    )
+    this.#isTagged = db.prepare(
+      'SELECT 1 FROM tagged WHERE unit = ? AND account = ? AND kind = ? AND value = ? LIMIT 1',
+    )
+    this.#countTagged = db.prepare(
+      'SELECT count(DISTINCT value) AS values_ FROM tagged WHERE unit = ? AND account = ? AND kind = ?',
+    )
+    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?)')
+  }
+
+  /** Adds rows of an account. */
+  add(account: string, rows: readonly ReadRow[]): void {
+    const calls: SettledCall[] = []
+    for (const row of rows) {
+      const { seq, kind, request, at, cost, note } = row
+      if (kind === 'usage') calls.push(callOf(account, row))
+      else if (kind !== 'orphan') {
+        this.#book.run(account, seq, at, kind, -cost, request, note ?? null)
+      }
+    }
+    this.#addCalls(account, calls)
+  }
+
+  /** Adds calls of an account whose rows are gone. */
+  addFolded(account: string, totals: readonly FoldedTotal[]): void {
+    this.#addCalls(
+      account,
+      totals.map(({ key, day, rows, cost }) => ({
+        at: startOfDay(day),
+        group: [account, key, FOLDED, '', '', ''],
+        tag: FOLDED,
+        user: FOLDED,
+        sums: { calls: rows, cost, estimated: 0, quantities: {} },
+      })),
+    )
+  }
+
+  /** Takes out everything of an account. */
+  remove(account: string): void {
+    const own = `group_id IN (SELECT id FROM settled_group WHERE account = ?)`
+    for (const rollup of ROLLUPS) {
+      this.#db.prepare(`DELETE FROM settled_${rollup} WHERE ${own}`).run(account)
+    }
+    for (const table of ['tagged', 'booking', 'progress']) {
+      this.#db.prepare(`DELETE FROM ${table} WHERE account = ?`).run(account)
+    }
+    this.#counts.clear()
+  }
+
+  /** Takes out everything. */
+  clear(): void {
+    for (const table of OF_THE_LEDGER) this.#db.exec(`DELETE FROM ${table}`)
+    this.#counts.clear()
+  }
+
+  /** What each key of an account has spent in all days, added up from the tables. */
+  costs(account: string): Map<string, Pico> {
+    const sums = this.#db
+      .prepare(
+        `SELECT key, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest
+         FROM settled_day JOIN settled_group ON id = group_id WHERE account = ? GROUP BY key`,
+      )
+      .all(account) as unknown as readonly (Halves & { readonly key: string })[]
+    return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
+  }
+
+  /** What was booked for an account besides costs. */
+  booked(account: string): Pico {
+    const sum = this.#db
+      .prepare(
+        `SELECT coalesce(sum(amount / 1000000000), 0) AS billions,
+           coalesce(sum(amount % 1000000000), 0) AS rest FROM booking WHERE account = ?`,
+      )
+      .get(account) as unknown as Halves
+    return wholeOf(sum)
+  }
+
+  #addCalls(account: string, calls: readonly SettledCall[]): void {
+    for (const rollup of ROLLUPS) {
+      const sums = summed(calls, ({ at, group }) => [unitOf(rollup, at), ...group])
+      for (const [[unit, ...group], { calls, cost, estimated, quantities }] of sums) {
+        const values = QUANTITIES.map((name) => quantities[name] ?? null)
+        const id = this.#groupOf(group as string[])
+        this.#add[rollup].run(unit!, id, calls, cost, estimated, ...values)
+      }
+    }
+    for (const kind of ['tag', 'user'] as const) {
+      const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
+      for (const [[unit, key, wanted], { calls, cost, quantities }] of sums) {
+        const value = this.#bounded(Number(unit), account, kind, String(wanted))
+        const { prompt_tokens = null, completion_tokens = null } = quantities
+        const tokens = [prompt_tokens, completion_tokens]
+        this.#tag.run(unit!, account, key!, kind, value, calls, cost, ...tokens)
+      }
+    }
+  }
+
+  #groupOf(group: readonly string[]): number {
+    const { find, add } = this.#groups
+    const known = find.get(...group)
+    return Number(known ? known.id : add.run(...group).lastInsertRowid)
+  }
+
+  /** A value, or `(other)` where the account has had too many others that day. */
+  #bounded(unit: number, account: string, kind: string, value: string): string {
+    if (this.#isTagged.get(unit, account, kind, value)) return value
+    const name = `${unit} ${kind} ${account}`
+    const count =
+      this.#counts.get(name) ?? Number(this.#countTagged.get(unit, account, kind)!.values_)
+    if (count >= MOST_VALUES) return OTHER
+    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear()
+    this.#counts.set(name, count + 1)
+    return value
+  }
+}
+
+/** A sum in two parts, because the sum of 64-bit amounts may have more bits. */
+export interface Halves {
+  readonly billions: number
+  readonly rest: number
+}
+
+/** The amount of both parts. */
+export function wholeOf({ billions, rest }: Halves): Pico {
+  return BigInt(billions) * 1_000_000_000n + BigInt(rest)
+}
+
+function callOf(account: string, { key = '', day, at, cost, usage }: ReadRow): SettledCall {
+  const {
+    model = '',
+    deployment = '',
+    endpoint = '',
+    outcome = '',
+  } = usage ?? ({} as Partial<UsageRow>)
+  const estimated = usage?.flags?.includes('estimated') ? 1 : 0
+  return {
+    at: insideOf(day, at),
+    group: [account, key, model, deployment, endpoint, outcome],
+    tag: usage?.tag ?? '',
+    user: usage?.user ?? '',
+    sums: { calls: 1, cost, estimated, quantities: quantitiesOf(usage) },
+  }
+}
+
+/** The moment of the admission, moved into the day that was charged. */
+function insideOf(day: string | undefined, at: number): number {
+  if (day === undefined) return at
+  const start = startOfDay(day)
+  return Math.min(Math.max(at, start), start + 24 * HOUR_MS - 1)
+}
+
+/** @param day `YYYYMMDD` */
+function startOfDay(day: string): number {
+  return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6)))
+}
+
+const MEMBERS: Readonly<Record<Quantity, keyof Usage>> = {
+  prompt_tokens: 'promptTokens',
+  cached_tokens: 'cachedTokens',
+  cache_write_tokens: 'cacheWriteTokens',
+  completion_tokens: 'completionTokens',
+  reasoning_tokens: 'reasoningTokens',
+  images: 'images',
+  pages: 'pages',
+  seconds: 'seconds',
+  characters: 'characters',
+  searches: 'searches',
+  search_units: 'searchUnits',
+}
+
+/** What the model consumed, and all searches. */
+function quantitiesOf(usage: UsageRow | undefined): Sums['quantities'] {
+  const quantities: Sums['quantities'] = {}
+  for (const { source, usage: used } of usage?.lines ?? []) {
+    if (source === 'guard') continue
+    for (const name of QUANTITIES) {
+      const count = used[MEMBERS[name]]
+      if (typeof count !== 'number' || (source === 'search' && name !== 'searches')) continue
+      quantities[name] = (quantities[name] ?? 0) + count
+    }
+  }
+  return quantities
+}
+
+/** Adds calls up by group. */
+function summed(
+  calls: readonly SettledCall[],
+  groupOf: (call: SettledCall) => readonly (string | number)[],
+): Iterable<readonly [readonly (string | number)[], Sums]> {
+  const found = new Map<string, [readonly (string | number)[], Sums]>()
+  for (const call of calls) {
+    const group = groupOf(call)
+    const name = group.join('\n')
+    let sums = found.get(name)?.[1]
+    if (!sums) {
+      sums = { calls: 0, cost: 0n, estimated: 0, quantities: {} }
+      found.set(name, [group, sums])
+    }
+    sums.calls += call.sums.calls
+    sums.cost += call.sums.cost
+    sums.estimated += call.sums.estimated
+    for (const [quantity, count] of Object.entries(call.sums.quantities)) {
+      const name = quantity as Quantity
+      sums.quantities[name] = (sums.quantities[name] ?? 0) + count
+    }
+  }
+  return found.values()
+}
+
+function upsert(table: string): string {
+  const names = ['unit', 'group_id', 'calls', 'cost', 'estimated', ...QUANTITIES]
+  return `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
+    ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,
+      estimated = estimated + excluded.estimated, ${QUANTITIES.map(added).join(', ')}`
+}
+
+/** Adds a quantity; what nobody reported stays NULL. */
+function added(name: string): string {
+  return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
+}

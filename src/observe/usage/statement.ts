@@ -1,0 +1,141 @@
+/** Money of one account over time: what was booked, what was spent, and what was left. */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
+import { wholeOf, type Halves } from './settled.ts'
+import { startOf, unitOf, type Rollup } from './tables.ts'
+
+/** A top-up or an adjustment. */
+export interface Booking {
+  readonly seq: number
+  /** ms since epoch */
+  readonly at: number
+  readonly kind: string
+  readonly amount: Pico
+  readonly reference: string
+  readonly note: string | null
+}
+
+/** Calls and cost under one name. */
+export interface SpentOn {
+  readonly name: string
+  readonly calls: number
+  readonly cost: Pico
+}
+
+/** An account's money between two moments, which are the beginnings of days. */
+export interface Statement {
+  readonly opening: Pico
+  readonly bookings: readonly Booking[]
+  readonly models: readonly SpentOn[]
+  readonly tags: readonly SpentOn[]
+  readonly spent: Pico
+  readonly closing: Pico
+}
+
+const HALVES = (column: string) =>
+  `coalesce(sum(${column} / 1000000000), 0) AS billions, coalesce(sum(${column} % 1000000000), 0) AS rest`
+
+/** @param from ms since epoch, with `to` half-open */
+export function statementOf(
+  db: DatabaseSync,
+  account: string,
+  from: number,
+  to: number,
+): Statement {
+  const days = [unitOf('day', from), unitOf('day', to)] as const
+  const bookings = bookingsIn(db, account, from, to)
+  const models = spentOn(
+    db,
+    `SELECT model AS name, sum(calls) AS calls, ${HALVES('cost')}
+     FROM settled_day JOIN settled_group ON id = group_id
+     WHERE account = ? AND unit >= ? AND unit < ? GROUP BY model`,
+    [account, ...days],
+  )
+  const tags = spentOn(
+    db,
+    `SELECT value AS name, sum(calls) AS calls, ${HALVES('cost')}
+     FROM tagged WHERE account = ? AND unit >= ? AND unit < ? AND kind = 'tag' GROUP BY value`,
+    [account, ...days],
+  )
+  const opening = balanceAt(db, account, 'day', from)
+  const spent = models.reduce((sum, { cost }) => sum + cost, 0n)
+  const booked = bookings.reduce((sum, { amount }) => sum + amount, 0n)
+  return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
+}
+
+/** A balance at the end of a span. */
+export interface BalancePoint {
+  /** Where the span ends, ms since epoch. */
+  readonly at: number
+  readonly balance: Pico
+}
+
+/** The balance at the end of each hour or day of a range. */
+export function balancesOf(
+  db: DatabaseSync,
+  account: string,
+  rollup: Exclude<Rollup, 'month'>,
+  from: number,
+  to: number,
+): readonly BalancePoint[] {
+  const first = unitOf(rollup, from)
+  let balance = balanceAt(db, account, rollup, startOf(rollup, first))
+  const changes = new Map<number, Pico>()
+  const change = (unit: number, amount: Pico) =>
+    changes.set(unit, (changes.get(unit) ?? 0n) + amount)
+  for (const { at, amount } of bookingsIn(db, account, startOf(rollup, first), to)) {
+    change(unitOf(rollup, at), amount)
+  }
+  const last = unitOf(rollup, to - 1)
+  const spent = db
+    .prepare(
+      `SELECT unit, ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+       WHERE account = ? AND unit >= ? AND unit <= ? GROUP BY unit`,
+    )
+    .all(account, first, last) as unknown as readonly (Halves & { readonly unit: number })[]
+  for (const row of spent) change(row.unit, -wholeOf(row))
+  const points: BalancePoint[] = []
+  for (let unit = first; unit <= last; unit++) {
+    balance += changes.get(unit) ?? 0n
+    points.push({ at: startOf(rollup, unit + 1), balance })
+  }
+  return points
+}
+
+/** What was left when a span began: everything booked before, without what was spent in spans before. */
+function balanceAt(
+  db: DatabaseSync,
+  account: string,
+  rollup: Exclude<Rollup, 'month'>,
+  at: number,
+): Pico {
+  const booked = db
+    .prepare(`SELECT ${HALVES('amount')} FROM booking WHERE account = ? AND at < ?`)
+    .get(account, at) as unknown as Halves
+  const spent = db
+    .prepare(
+      `SELECT ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+       WHERE account = ? AND unit < ?`,
+    )
+    .get(account, unitOf(rollup, at)) as unknown as Halves
+  return wholeOf(booked) - wholeOf(spent)
+}
+
+function bookingsIn(db: DatabaseSync, account: string, from: number, to: number): Booking[] {
+  const rows = db
+    .prepare(
+      `SELECT seq, at, kind, amount / 1000000000 AS billions, amount % 1000000000 AS rest, reference, note
+       FROM booking WHERE account = ? AND at >= ? AND at < ? ORDER BY seq`,
+    )
+    .all(account, from, to) as unknown as readonly (Halves & Omit<Booking, 'amount'>)[]
+  return rows.map(({ billions, rest, ...row }) => ({ ...row, amount: wholeOf({ billions, rest }) }))
+}
+
+/** The dearest first. */
+function spentOn(db: DatabaseSync, sql: string, values: readonly (string | number)[]): SpentOn[] {
+  const rows = db.prepare(sql).all(...values) as unknown as readonly (Halves &
+    Omit<SpentOn, 'cost'>)[]
+  return rows
+    .map(({ name, calls, ...sum }) => ({ name, calls, cost: wholeOf(sum) }))
+    .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
+}

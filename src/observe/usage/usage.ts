@@ -1,0 +1,128 @@
+/**
+ * Who used what: sums of calls by account, key, model and time, proved by the ledger's own sums. A thread makes them of the
+ * ledger's rows and of the calls that have ended; nothing on the way of a request waits for it.
+ */
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { ConsolaInstance } from 'consola'
+import { threadOptions } from '../../lifetime/thread-options.ts'
+import { formatPico } from '../../money/money.ts'
+import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
+import { LineLimit } from '../line-limit.ts'
+import { LocalThread, ThreadClient, type WorkThread } from '../thread-client.ts'
+import type { UsageDifference } from './ledger-index.ts'
+import type {
+  UsageInit,
+  UsageNotice,
+  UsageQuestion,
+  UsageQuestions,
+  UsageReport,
+} from './messages.ts'
+import { UsageWork } from './work.ts'
+
+/** Settings of {@link UsageIndex}. */
+interface UsageOptions {
+  /** Absent for tables in memory. */
+  readonly folder: string | undefined
+  /** The ledger; a reader is used in this thread. */
+  readonly source: LedgerSource | LedgerReader
+  readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
+}
+
+/** Rows in one turn of the event loop of calls. */
+const LOCAL_PAGE_ROWS = 100
+/** Characters of calls that are handed over at once. */
+const MOST_CALLED = 4 * 1024 * 1024
+
+/** The index of usage. The owner calls `flush` from time to time, and `close` before it closes the ledger. */
+export class UsageIndex {
+  readonly #options: UsageOptions
+  readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
+  readonly #accounts = new Set<string>()
+  #called: string[] = []
+  #calledLength = 0
+  readonly #lines = new LineLimit(() => {}, 1)
+  /** Rows of the ledger that were not read yet, when that was last told. */
+  lag = 0
+  /** Differences found since the start. */
+  differences = 0
+
+  constructor(options: UsageOptions) {
+    this.#options = options
+    this.#thread = new ThreadClient({
+      name: 'the index of usage',
+      start: () => startThread(options),
+      heard: (report) => this.#heard(report),
+      ended: () => {},
+      log: options.log,
+    })
+  }
+
+  /** An account has a new row. */
+  settled(account: string): void {
+    this.#accounts.add(account)
+  }
+
+  /** Calls have ended. @param lines of the request log */
+  called(lines: string): void {
+    if (this.#calledLength > MOST_CALLED) return
+    this.#called.push(lines)
+    this.#calledLength += lines.length
+  }
+
+  /** Hands over what was noted. */
+  flush(): void {
+    if (this.#accounts.size === 0 && this.#called.length === 0) return
+    const called = this.#called.join('\n')
+    this.#thread.post({ accounts: [...this.#accounts], ...(called !== '' && { called }) })
+    this.#accounts.clear()
+    this.#called = []
+    this.#calledLength = 0
+  }
+
+  /** @throws Unavailable while the index cannot be read */
+  ask<Name extends keyof UsageQuestions>(
+    name: Name,
+    ask: UsageQuestions[Name]['ask'],
+  ): Promise<UsageQuestions[Name]['answer']> {
+    this.flush()
+    return this.#thread.ask({ [name]: ask } as UsageQuestion)
+  }
+
+  /** Hands over the rest, within two seconds. */
+  close(): Promise<void> {
+    this.flush()
+    return this.#thread.close()
+  }
+
+  #heard(report: UsageReport): void {
+    const { log } = this.#options
+    if ('lag' in report) this.lag = report.lag
+    else if ('warning' in report) {
+      const message = `the index of usage is behind: ${report.warning}`
+      if (this.#lines.admits(message, performance.now())) log.warn(message)
+    } else {
+      this.differences += report.differences.length
+      for (const one of report.differences.slice(0, 10)) log.error(lineOf(one))
+    }
+  }
+}
+
+function lineOf({ account, key, indexed, ledger }: UsageDifference): string {
+  const what = key === undefined ? `balance of account ${account}` : `spend of key ${key}`
+  const sums = `${formatPico(indexed)} instead of ${formatPico(ledger)}`
+  return `usage differs from the ledger: the ${what} is ${sums}; the account is read again`
+}
+
+function startThread({ folder, source }: UsageOptions): WorkThread {
+  if ('heads' in source) {
+    const openLedger = async () => source
+    const now = () => Date.now()
+    return new LocalThread<UsageNotice, UsageQuestion, UsageReport>(
+      (report) => new UsageWork({ folder, openLedger, pageRows: LOCAL_PAGE_ROWS, now, report }),
+    )
+  }
+  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
+  const workerData: UsageInit = { folder, source }
+  return new Worker(script, { name: 'usage', workerData, ...threadOptions() })
+}

@@ -1,0 +1,135 @@
+/** What the thread of usage does: owns the tables, keeps them level with the ledger, and answers questions. */
+import type { LedgerReader } from '../../state/ledger/reader.ts'
+import type { ThreadWork } from '../thread-client.ts'
+import { CalledTables } from './called.ts'
+import { LedgerIndex, type Checked } from './ledger-index.ts'
+import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
+import { answerUsage } from './query.ts'
+import { balancesOf, statementOf } from './statement.ts'
+import { openTables, unitOf, type OpenTables } from './tables.ts'
+
+/** For an answer to wait until the newest rows are read. */
+const CHECK_MS = 250
+const TICK_MS = 10_000
+/** All heads are compared so often. */
+const COMPARE_TICKS = 360
+/** Hours and their circumstances are kept for so long; days and months for ever. */
+const KEPT_HOURS = 400 * 24
+
+/** Settings of the work. */
+interface WorkOptions {
+  /** Absent for tables in memory. */
+  readonly folder: string | undefined
+  readonly openLedger: () => Promise<LedgerReader>
+  /** Rows that are read and written in one turn of the event loop. */
+  readonly pageRows: number
+  /** ms since epoch */
+  readonly now: () => number
+  readonly report: (report: UsageReport) => void
+}
+
+interface Opened {
+  readonly tables: OpenTables
+  readonly called: CalledTables
+  readonly reader: LedgerReader
+  readonly index: LedgerIndex
+}
+
+/** Opens tables and ledger with the first message. */
+export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
+  readonly #options: WorkOptions
+  #opened: Promise<Opened> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #ticks = 0
+
+  constructor(options: WorkOptions) {
+    this.#options = options
+  }
+
+  take({ accounts, called }: UsageNotice): void {
+    this.#use(({ index, called: tables }) => {
+      if (called !== undefined) tables.add(called)
+      if (accounts) index.note(accounts)
+    })
+  }
+
+  async answer(question: UsageQuestion): Promise<unknown> {
+    const opened = await this.#open()
+    const { index, called, tables } = opened
+    const proven = <Result>(checked: Checked, result: Result): Proven<Result> => ({
+      result,
+      checked,
+      since: called.since(),
+    })
+    const check = (accounts?: readonly string[]) =>
+      index.check(accounts, performance.now() + CHECK_MS)
+    if ('usage' in question) {
+      const { accounts, queries } = question.usage
+      const checked = await check(accounts)
+      const answers = queries.map((query) => answerUsage(tables.db, query))
+      return proven(checked, answers)
+    }
+    if ('statement' in question) {
+      const { account, from, to } = question.statement
+      const checked = await check([account])
+      return proven(checked, statementOf(tables.db, account, from, to))
+    }
+    if ('balances' in question) {
+      const { account, rollup, from, to } = question.balances
+      const checked = await check([account])
+      return proven(checked, balancesOf(tables.db, account, rollup, from, to))
+    }
+    if ('verify' in question) return proven(await index.verify(), undefined)
+    return index.rebuild()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    const opened = await this.#opened?.catch(() => undefined)
+    if (!opened) return
+    await opened.index.close()
+    await opened.reader.close()
+    opened.tables.close()
+  }
+
+  #open(): Promise<Opened> {
+    return (this.#opened ??= this.#begin().catch((error: unknown) => {
+      // The next message tries again.
+      this.#opened = undefined
+      throw error
+    }))
+  }
+
+  async #begin(): Promise<Opened> {
+    const { folder, openLedger, pageRows, now, report } = this.#options
+    const reader = await openLedger()
+    const tables = openTables(folder)
+    const { db } = tables
+    const differs = (differences: Extract<UsageReport, { differences: unknown }>['differences']) =>
+      report({ differences })
+    const index = new LedgerIndex({ db, reader, pageRows, now, differs })
+    this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+    await index.open()
+    return { tables, called: new CalledTables(db), reader, index }
+  }
+
+  #tick(): void {
+    this.#ticks++
+    this.#use(async ({ index, tables: { db } }) => {
+      this.#options.report({ lag: index.lag })
+      if (this.#ticks % COMPARE_TICKS !== 0) return
+      const oldest = unitOf('hour', this.#options.now()) - KEPT_HOURS
+      for (const table of ['settled_hour', 'called_hour']) {
+        db.prepare(`DELETE FROM ${table} WHERE unit < ?`).run(oldest)
+      }
+      await index.compare()
+    })
+  }
+
+  /** What goes wrong is told; the ledger keeps all rows, and calls do not depend on it. */
+  #use(work: (opened: Opened) => void | Promise<void>): void {
+    this.#open()
+      .then(work)
+      .catch((error: unknown) => this.#options.report({ warning: (error as Error).message }))
+  }
+}

@@ -1,0 +1,86 @@
+/** Reads the rows and sums of the ledger that gateways share, through a connection of its own. */
+import { randomId } from '../ids.ts'
+import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
+import type { Log } from '../ledger/ledger.ts'
+import { connect, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
+import { toPico } from './replies.ts'
+import { accountsIn, readFrom, totalsIn } from './rows.ts'
+
+/** Tells the data of these servers from those of every other. */
+const IDENTITY = `${PREFIX}:identity`
+/** Fields of a book: what each key has ever spent. */
+const LIFETIME = 's:L:'
+/** How the name of spend begins that is not that of one key. */
+const OF_ALL = `${LIFETIME}@`
+/** Books that are asked for at once. */
+const BOOKS = 100
+
+/** @throws ConfigError when Redis cannot be reached */
+export async function openRedisReader(
+  url: string | readonly string[],
+  log: Log,
+): Promise<LedgerReader> {
+  const { connection } = await connect(url, log)
+  return new RedisReader(connection)
+}
+
+/** Reads books and streams of rows. Every method throws Unavailable while Redis cannot be reached. */
+class RedisReader implements LedgerReader {
+  readonly shared = true
+  readonly #connection: RedisConnection
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+  }
+
+  async id(): Promise<string> {
+    const { client } = this.#connection
+    await this.#connection.ask(() => client.set(IDENTITY, randomId('ledger_'), 'NX'))
+    return (await this.#connection.ask(() => client.get(IDENTITY))) ?? ''
+  }
+
+  async heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {
+    const ids = accounts ?? (await accountsIn(this.#connection))
+    const heads = new Map<string, LedgerHead>()
+    for (let i = 0; i < ids.length; i += BOOKS) {
+      const some = ids.slice(i, i + BOOKS)
+      const found = await Promise.all(some.map((id) => this.#head(id)))
+      for (const [j, head] of found.entries()) heads.set(some[j]!, head)
+    }
+    return heads
+  }
+
+  async rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]> {
+    const { client } = this.#connection
+    const first = Math.max(from, 1)
+    const found = await readFrom(
+      (read) => this.#connection.ask(() => read(client)),
+      rowsKey(account),
+      first,
+      limit,
+    )
+    return found.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
+  }
+
+  async totals(account: string): Promise<readonly FoldedTotal[]> {
+    const [key = ''] = keysOf(account, 'f')
+    const { client } = this.#connection
+    return [...totalsIn(await this.#connection.ask(() => client.hgetall(key)))]
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close()
+  }
+
+  /** The book is read in one step, and each script changes it in one. */
+  async #head(account: string): Promise<LedgerHead> {
+    const [key = ''] = keysOf(account, 'book')
+    const { client } = this.#connection
+    const book = await this.#connection.ask(() => client.hgetall(key))
+    const spent = Object.entries(book).filter(
+      ([field]) => field.startsWith(LIFETIME) && !field.startsWith(OF_ALL),
+    )
+    const lifetime = new Map(spent.map(([f, text]) => [f.slice(LIFETIME.length), toPico(text)]))
+    return { seq: Number(book.seq ?? 0), balance: toPico(book.bal), lifetime }
+  }
+}

@@ -1,0 +1,114 @@
+/** Reads the rows and sums of a ledger through a connection that writes nothing. */
+import { statSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
+import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
+import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
+
+const BUSY_TIMEOUT_MS = 2000
+
+/**
+ * Opens the file of a ledger that is in use.
+ * @param inode of the file that the ledger has open
+ * @throws Error when another file is in its place
+ */
+export function openReader(file: string, inode: number): LedgerReader {
+  // Opened beside the log of another file, SQLite would empty that log's index, and with it what the ledger wrote last.
+  if (statSync(file).ino !== inode) throw new Error(`${file} was replaced`)
+  const db = new DatabaseSync(file, {
+    readOnly: true,
+    readBigInts: true,
+    timeout: BUSY_TIMEOUT_MS,
+  })
+  return new SqliteReader(db, () => db.close())
+}
+
+/** Reads a database of a ledger. */
+export class SqliteReader implements LedgerReader {
+  readonly shared = false
+  readonly #db: DatabaseSync
+  readonly #close: () => void
+  readonly #sql: ReturnType<typeof prepare>
+
+  /** @param close releases the database, where it belongs to the reader */
+  constructor(db: DatabaseSync, close: () => void = () => {}) {
+    this.#db = db
+    this.#close = close
+    this.#sql = prepare(db)
+  }
+
+  async id(): Promise<string> {
+    return String(this.#sql.identity.get()!.id)
+  }
+
+  async heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {
+    return this.#atOnce(() => {
+      const ids = accounts ?? all<{ id: string }>(this.#sql.owners).map(({ id }) => id)
+      return new Map(ids.map((id) => [id, this.#head(id)]))
+    })
+  }
+
+  async rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]> {
+    return all<RowColumns>(this.#sql.rows, account, from, limit).map(
+      ({ seq, kind, request, key, day, at, cost, body }) => ({
+        seq: Number(seq),
+        kind,
+        request,
+        ...(key !== null && { key }),
+        ...(day !== null && { day }),
+        at: Number(at),
+        cost,
+        ...readBody(kind, body),
+      }),
+    )
+  }
+
+  async totals(account: string): Promise<readonly FoldedTotal[]> {
+    return all<TotalColumns>(this.#sql.totals, account).map(({ key, day, requests, cost }) => ({
+      key,
+      day,
+      rows: Number(requests),
+      cost,
+    }))
+  }
+
+  async close(): Promise<void> {
+    this.#close()
+  }
+
+  #head(account: string): LedgerHead {
+    const { seq } = this.#sql.newest.get(account) as { seq: bigint | null }
+    const balance = (this.#sql.balance.get(account) as { balance: Pico } | undefined)?.balance
+    const spent = all<{ key: string; amount: Pico }>(this.#sql.lifetime, account)
+    const lifetime = new Map(spent.map(({ key, amount }) => [key, amount]))
+    return { seq: Number(seq ?? 0), balance: balance ?? 0n, lifetime }
+  }
+
+  /** Runs reads as of one moment. */
+  #atOnce<Result>(read: () => Result): Result {
+    this.#db.exec('BEGIN')
+    try {
+      return read()
+    } finally {
+      this.#db.exec('ROLLBACK')
+    }
+  }
+}
+
+type RowColumns = Omit<UsageColumns, 'account'> & { readonly seq: bigint }
+
+function prepare(db: DatabaseSync) {
+  return {
+    identity: db.prepare('SELECT id FROM identity'),
+    owners: db.prepare(OWNERS),
+    newest: db.prepare('SELECT max(seq) AS seq FROM usage WHERE account = ?'),
+    balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
+    lifetime: db.prepare(`SELECT key, amount FROM spend
+       WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`),
+    rows: db.prepare(
+      `SELECT seq, kind, request, key, day, at, cost, body FROM usage
+       WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`,
+    ),
+    totals: db.prepare('SELECT key, day, requests, cost FROM total WHERE account = ?'),
+  }
+}
