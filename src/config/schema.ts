@@ -97,6 +97,7 @@ const log = v.strictObject({
   format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
   access: v.optional(FLAG, true),
   requests: v.optional(FLAG, true),
+  usage: v.optional(FLAG, true),
   path: v.optional(text('a path')),
   keep: v.optional(number(1, 3650, 'a whole number of days from 1 to 3650'), 30),
   size: v.optional(size, '2gib'),

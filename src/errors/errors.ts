@@ -91,6 +91,7 @@ export type InvalidCode =
   | 'invalid_audio'
   | 'invalid_document'
   | 'fetch_failed'
+  | 'range_too_large'
   | 'invalid_policy'
 
 /** 400, 405, 408, 413 or 415: the client has to change its request. */

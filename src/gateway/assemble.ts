@@ -17,6 +17,7 @@ import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
+import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider, ProviderPlugin } from '../plugin.ts'
@@ -49,6 +50,7 @@ export interface Shared extends Common {
   readonly prices: PriceRecords
   readonly accounts: Accounts
   readonly labels: Labels
+  readonly usage: UsageIndex
 }
 
 /** What plugins are set up with. */
@@ -59,6 +61,7 @@ export interface Common {
   readonly access: AccessLog
   readonly requests: RequestLog
   readonly faults: Faults
+  readonly gatewayId: string
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly usageFindings: UsageFindings

@@ -24,9 +24,11 @@ import { LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
 import { Metrics } from '../observe/metrics.ts'
+import { UsageIndex } from '../observe/usage/usage.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
+import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import type { Audit } from '../state/audit.ts'
 import type { Records } from '../state/records.ts'
@@ -69,6 +71,8 @@ export interface Gateway {
 }
 
 const TICK_MS = 250
+/** `gw_` and eight hexadecimal digits. */
+const GATEWAY_ID_LENGTH = 11
 const RENEW_MS = 10_000
 /**
  * Opens a gateway.
@@ -108,6 +112,7 @@ export async function createGateway(
     routing,
     holds: new HoldEstimator(),
     internalChat: chat,
+    gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
   }
   const { assembled, state, token } = await open(loaded, common, options.adminToken)
   useOwnToken(loaded.config, token)
@@ -117,7 +122,15 @@ export async function createGateway(
   const accounts = new Accounts({ ...state, defaults: () => defaults })
   const { records } = state
   const prices = new PriceRecords(records, log)
-  const shared = { ...common, ledger, audit, accounts, prices, labels: new Labels(records) }
+  const usage = new UsageIndex({
+    folder,
+    source: state.source,
+    collect: () => requests.flush(),
+    log,
+  })
+  requests.onBatch = (lines) => usage.called(lines)
+  const labels = new Labels(records)
+  const shared = { ...common, ledger, audit, accounts, prices, labels, usage }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()
@@ -127,7 +140,7 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const timer = startTimer({ running, access, requests, faults, ledger, log, bodies, loop })
+  const timer = startTimer({ running, access, requests, usage, faults, ledger, log, bodies, loop })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -187,6 +200,8 @@ export async function createGateway(
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
       await requests.close()
+      // It reads the ledger, which could not be closed tidily meanwhile.
+      await usage.close()
       await closeState(state)
     },
   }
@@ -265,13 +280,17 @@ function startTimer({
   running,
   access,
   requests,
+  usage,
   faults,
   ledger,
   log,
   bodies,
   loop,
 }: Pick<Gateway, 'running' | 'bodies'> &
-  Pick<Shared, 'access' | 'requests' | 'faults' | 'ledger' | 'log' | 'loop'>): NodeJS.Timeout {
+  Pick<
+    Shared,
+    'access' | 'requests' | 'usage' | 'faults' | 'ledger' | 'log' | 'loop'
+  >): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   loop.tick(performance.now())
@@ -280,6 +299,7 @@ function startTimer({
     for (const call of running) call.tick(now)
     access.flush()
     requests.flush()
+    usage.flush()
     faults.tick()
     bodies.tick()
     loop.tick(now)
@@ -300,7 +320,8 @@ interface Generation {
 
 function generationOf({ own, close }: Assembled, shared: Shared): Generation {
   shared.metrics.guard.circuits = own.guards.circuits
-  return { runtime: { ...shared, ...own }, calls: 0, close }
+  const usage = own.config.log.usage ? shared.usage : undefined
+  return { runtime: { ...shared, ...own, usage }, calls: 0, close }
 }
 
 /** State that outlives a gateway. */

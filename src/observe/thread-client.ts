@@ -126,7 +126,7 @@ export class ThreadClient<Notice, Question, Report> {
   /** Nothing that was sent is answered any more. */
   #giveUp(why: string): void {
     this.#options.ended()
-    for (const number of [...this.#asked.keys()]) this.#reject(number, why)
+    for (const number of this.#asked.keys()) this.#reject(number, why)
   }
 
   #reject(number: number, why = 'its thread has failed'): void {

@@ -65,6 +65,7 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       value: ledger.rolledBackRows,
     },
     ...logGauges(runtime),
+    ...usageGauges(runtime),
     {
       name: 'sluicegate_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
@@ -74,6 +75,22 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       name: 'sluicegate_deployment_up',
       help: 'Whether a deployment is asked: 0 while it rests.',
       value: { label: 'deployment', of: new Map(up) },
+    },
+  ]
+}
+
+function usageGauges({ usage }: Runtime): Gauge[] {
+  if (!usage) return []
+  return [
+    {
+      name: 'sluicegate_usage_index_lag_rows',
+      help: 'Entries of the ledger that the index of usage has not read yet.',
+      value: usage.lag,
+    },
+    {
+      name: 'sluicegate_usage_differences',
+      help: 'Sums of the index of usage that did not equal those of the ledger, since the start.',
+      value: usage.differences,
     },
   ]
 }

@@ -36,6 +36,8 @@ export class RequestLog {
   #batch = ''
   #rows = 0
   readonly #thread: ThreadClient<string, LogQuestion, Stored>
+  /** Told of every batch that is handed over. */
+  onBatch: (lines: string) => void = () => {}
   /** Batches that were not acknowledged. */
   #sent: { readonly characters: number; readonly rows: number }[] = []
   #queued = 0
@@ -81,6 +83,7 @@ export class RequestLog {
     const [store, rows] = [this.#batch, this.#rows]
     this.#batch = ''
     this.#rows = 0
+    this.onBatch(store)
     if (this.#queued + store.length > MAX_QUEUED || !this.#thread.ready) {
       return this.#drop('queue', rows)
     }

@@ -286,7 +286,7 @@ function upsert(table: string): string {
       estimated = estimated + excluded.estimated, ${QUANTITIES.map(added).join(', ')}`
 }
 
-/** Adds a quantity; what nobody reported stays NULL. */
+/** Adds a quantity; what was never reported stays NULL. */
 function added(name: string): string {
   return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
 }

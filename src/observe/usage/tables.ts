@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createFile, lockFile } from '../../state/sqlite/file.ts'
 
-/** Quantities of calls. NULL is "nobody reported it", 0 is zero. */
+/** Quantities of calls. NULL is "never reported", 0 is zero. */
 export const QUANTITIES = [
   'prompt_tokens',
   'cached_tokens',

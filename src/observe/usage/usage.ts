@@ -26,6 +26,8 @@ interface UsageOptions {
   readonly folder: string | undefined
   /** The ledger; a reader is used in this thread. */
   readonly source: LedgerSource | LedgerReader
+  /** Makes others hand over what they have collected, before a question. */
+  readonly collect: () => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
@@ -85,6 +87,7 @@ export class UsageIndex {
     name: Name,
     ask: UsageQuestions[Name]['ask'],
   ): Promise<UsageQuestions[Name]['answer']> {
+    this.#options.collect()
     this.flush()
     return this.#thread.ask({ [name]: ask } as UsageQuestion)
   }

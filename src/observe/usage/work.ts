@@ -2,7 +2,7 @@
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { CalledTables } from './called.ts'
-import { LedgerIndex, type Checked } from './ledger-index.ts'
+import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
 import { balancesOf, statementOf } from './statement.ts'
@@ -11,6 +11,7 @@ import { openTables, unitOf, type OpenTables } from './tables.ts'
 /** For an answer to wait until the newest rows are read. */
 const CHECK_MS = 250
 const TICK_MS = 10_000
+const RETRY_MS = 10_000
 /** All heads are compared so often. */
 const COMPARE_TICKS = 360
 /** Hours and their circumstances are kept for so long; days and months for ever. */
@@ -93,24 +94,33 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   }
 
   #open(): Promise<Opened> {
-    return (this.#opened ??= this.#begin().catch((error: unknown) => {
-      // The next message tries again.
-      this.#opened = undefined
-      throw error
-    }))
+    if (!this.#opened) {
+      this.#opened = this.#begin()
+      this.#opened.catch(() => {
+        // A message after the pause tries again.
+        setTimeout(() => (this.#opened = undefined), RETRY_MS).unref()
+      })
+    }
+    return this.#opened
   }
 
   async #begin(): Promise<Opened> {
     const { folder, openLedger, pageRows, now, report } = this.#options
     const reader = await openLedger()
-    const tables = openTables(folder)
-    const { db } = tables
-    const differs = (differences: Extract<UsageReport, { differences: unknown }>['differences']) =>
-      report({ differences })
-    const index = new LedgerIndex({ db, reader, pageRows, now, differs })
-    this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
-    await index.open()
-    return { tables, called: new CalledTables(db), reader, index }
+    let tables: OpenTables | undefined
+    try {
+      tables = openTables(folder)
+      const { db } = tables
+      const differs = (differences: readonly UsageDifference[]) => report({ differences })
+      const index = new LedgerIndex({ db, reader, pageRows, now, differs })
+      await index.open()
+      this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+      return { tables, called: new CalledTables(db), reader, index }
+    } catch (error) {
+      tables?.close()
+      await reader.close()
+      throw error
+    }
   }
 
   #tick(): void {

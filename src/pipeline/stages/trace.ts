@@ -80,6 +80,7 @@ function record(call: Call): void {
   const ended = recordOf(call, outcome, ms)
   runtime.access?.add(ended)
   runtime.requests?.add(ended)
+  if (ended.account !== undefined && call.held) runtime.usage?.settled(ended.account)
 }
 
 /** What is known of a call. @param ms since its arrival */

@@ -7,6 +7,7 @@ import { listModels } from './models.ts'
 import { evaluatePolicy } from './policies.ts'
 import { listRequests, showRequest } from './requests.ts'
 import { admin, billing, viewer, type Route } from './route.ts'
+import { rebuildUsage, showBalance, showStatement, showUsage, verifyUsage } from './usage.ts'
 import { outboxView, statusView } from './views.ts'
 
 /** By path below `/admin`, then by method; HEAD is answered like GET. */
@@ -15,6 +16,8 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id': { GET: viewer(showAccount) },
   '/accounts/:id/credits': { POST: billing(addCredits) },
   '/accounts/:id/adjust': { POST: billing(adjustBalance) },
+  '/accounts/:id/balance': { GET: viewer(showBalance) },
+  '/accounts/:id/statement': { GET: billing(showStatement) },
   '/accounts/:id/ledger': { GET: viewer(listRows) },
   '/accounts/:id/keys': { POST: admin(createKey) },
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
@@ -28,5 +31,8 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
   '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
   '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
+  '/usage': { GET: viewer(showUsage) },
+  '/usage/verify': { GET: admin(verifyUsage) },
+  '/usage/rebuild': { POST: admin(rebuildUsage) },
   '/status': { GET: viewer(({ gateway }) => ({ body: { data: statusView(gateway) } })) },
 }

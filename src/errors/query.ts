@@ -1,0 +1,39 @@
+/** Parameters of the query of a URL. */
+import { InvalidRequest } from './errors.ts'
+
+const MAX_PAGE = 200
+const DEFAULT_PAGE = 50
+
+/** `?limit=` of a list. @throws InvalidRequest */
+export function readLimit(value: string | null): number {
+  if (value === null) return DEFAULT_PAGE
+  const number = wholeNumber(value)
+  if (number !== undefined && number >= 1 && number <= MAX_PAGE) return number
+  throw wrongQuery('limit', `a whole number from 1 to ${MAX_PAGE}`)
+}
+
+/** @throws InvalidRequest for a parameter of the query that the route does not know */
+export function checkParameters(query: URLSearchParams, known: ReadonlySet<string>): void {
+  for (const name of query.keys()) {
+    if (known.has(name)) continue
+    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...known].join(', ')}.`
+    throw new InvalidRequest('unsupported_parameter', message, { param: name.slice(0, 100) })
+  }
+}
+
+/** `?from=` and `?to=`, ms since epoch. @throws InvalidRequest */
+export function readMoment(text: string, name: string): number {
+  const ms = /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) ? Date.parse(text) : NaN
+  if (ms >= 0) return ms
+  throw wrongQuery(name, 'a day such as 2026-11-23, or a moment in ISO 8601')
+}
+
+/** @returns undefined for a text that is no whole number */
+export function wholeNumber(value: string): number | undefined {
+  return /^\d{1,15}$/.test(value) ? Number(value) : undefined
+}
+
+/** The error for a parameter of the query. @param expected what would be right */
+export function wrongQuery(param: string, expected: string): InvalidRequest {
+  return new InvalidRequest('invalid_value', `Invalid '${param}': expected ${expected}.`, { param })
+}

@@ -1,0 +1,92 @@
+/** Reads questions about usage from the query of a URL. */
+import { checkParameters, readMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
+import {
+  GROUPS,
+  isAnswerable,
+  labelOf,
+  METRICS,
+  type GroupName,
+  type Metric,
+  type UsageQuery,
+} from './query.ts'
+import { ROLLUPS, type Rollup } from './tables.ts'
+
+const DAY_MS = 86_400_000
+/** Range of a question that names none. */
+const USUAL_DAYS = 7
+const MOST_HOURLY_DAYS = 3
+const MOST_DAILY_DAYS = 400
+const USUAL_TOP = 20
+const MOST_TOP = 1000
+/** Values of one filter. */
+const MOST_VALUES = 100
+const OTHERS = ['from', 'to', 'rollup', 'group', 'metric', 'top', 'format']
+
+/**
+ * A question. @param groups what may be asked for. @param now ms since epoch
+ * @throws InvalidRequest for a parameter that is not known or not readable, and for what the tables cannot answer
+ */
+export function readUsageQuery(
+  query: URLSearchParams,
+  groups: readonly GroupName[],
+  now: number,
+): UsageQuery {
+  checkParameters(query, new Set([...OTHERS, ...groups]))
+  const { from, to } = readRange(query, now)
+  const filters: Partial<Record<GroupName, readonly string[]>> = {}
+  for (const name of groups) {
+    const values = query.getAll(name)
+    if (values.length > MOST_VALUES) throw wrongQuery(name, `at most ${MOST_VALUES} values`)
+    if (values.length > 0) filters[name] = values
+  }
+  const group = readGroup(query.get('group'), groups)
+  const rollup = readRollup(query.get('rollup'), to - from, Boolean(labelOf({ group, filters })))
+  const metric = oneOf(query.get('metric') ?? 'cost_usd', 'metric', METRICS) as Metric
+  const asked = { from, to, rollup, group, filters, metric, top: readTop(query.get('top')) }
+  if (isAnswerable(asked)) return asked
+  throw wrongQuery(
+    'group',
+    'groups and filters that fit each other: tag or user with account and key alone, in days or months; ' +
+      'code and limit without deployment and outcome',
+  )
+}
+
+/** `?from=` and `?to=`, half-open, ms since epoch; by default the last seven days. @throws InvalidRequest */
+export function readRange(query: URLSearchParams, now: number): { from: number; to: number } {
+  const [first, last] = [query.get('from'), query.get('to')]
+  const to = last === null ? now : readMoment(last, 'to')
+  const from = first === null ? to - USUAL_DAYS * DAY_MS : readMoment(first, 'from')
+  if (from < to) return { from, to }
+  throw wrongQuery('from', "a moment before 'to'")
+}
+
+function readGroup(text: string | null, groups: readonly GroupName[]): readonly GroupName[] {
+  const names = text ? text.split(',') : []
+  if (names.length > 2 || new Set(names).size < names.length) {
+    throw wrongQuery('group', 'at most two different names, separated by a comma')
+  }
+  return names.map((name) => oneOf(name, 'group', groups) as GroupName)
+}
+
+function readRollup(text: string | null, ms: number, labelled: boolean): Rollup {
+  if (text !== null) return oneOf(text, 'rollup', ROLLUPS) as Rollup
+  if (ms <= MOST_HOURLY_DAYS * DAY_MS && !labelled) return 'hour'
+  return ms <= MOST_DAILY_DAYS * DAY_MS ? 'day' : 'month'
+}
+
+function readTop(text: string | null): number {
+  if (text === null) return USUAL_TOP
+  const number = wholeNumber(text)
+  if (number !== undefined && number >= 1 && number <= MOST_TOP) return number
+  throw wrongQuery('top', `a whole number from 1 to ${MOST_TOP}`)
+}
+
+function oneOf(text: string, name: string, known: readonly string[]): string {
+  if (known.includes(text)) return text
+  throw wrongQuery(name, `one of ${known.join(', ')}`)
+}
+
+/** All groups: what operators may ask for. */
+export const ALL_GROUPS = GROUPS
+/** What the holder of a key may ask for. */
+export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']

@@ -1,0 +1,143 @@
+/** Answers about usage as JSON, and as lines of a table. */
+import { InvalidRequest } from '../../errors/errors.ts'
+import { usdJson } from '../../money/money.ts'
+import type { Proven } from './messages.ts'
+import type { TooLarge, UsageAnswer, UsageCell, UsageQuery, UsageSums } from './query.ts'
+import { BOUNDS, FIRST_BUCKETS, QUANTITIES, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
+
+/** The body of an answer. @throws InvalidRequest for a question that reads too much */
+export function usageBody(
+  query: UsageQuery,
+  { result, checked, since }: Proven<UsageAnswer | TooLarge>,
+) {
+  const answer = withinBounds(result)
+  const { from, to, cells, other, totals, settled } = answer
+  return {
+    data: cells.map((cell) => ({
+      start: moment(cell.start),
+      group: groupView(query, cell),
+      ...sumsView(cell, settled),
+    })),
+    other: other.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, settled) })),
+    totals: sumsView(totals, settled),
+    rollup: query.rollup,
+    range: { from: moment(from), to: moment(to) },
+    partial: { from: isPartial(query, answer, since) ? moment(since!) : null },
+    indexed: Math.floor(checked.indexed * 1000) / 1000,
+    ledger: ledgerView(query, answer, checked),
+  }
+}
+
+/** The table of an answer: its columns, then its lines. @throws InvalidRequest as {@link usageBody} */
+export function usageTable(
+  query: UsageQuery,
+  { result }: Proven<UsageAnswer | TooLarge>,
+): { readonly columns: readonly string[]; readonly rows: readonly object[] } {
+  const { cells, other, totals, settled } = withinBounds(result)
+  const rowOf = (cell: UsageCell, group: object) => ({
+    start: moment(cell.start),
+    ...group,
+    ...sumsView(cell, settled),
+  })
+  const others = query.group[0] === undefined ? {} : { [query.group[0]]: '(other)' }
+  return {
+    columns: ['start', ...query.group, ...Object.keys(sumsView(totals, settled))],
+    rows: [
+      ...cells.map((cell) => rowOf(cell, groupView(query, cell))),
+      ...other.map((cell) => rowOf(cell, others)),
+    ],
+  }
+}
+
+/** What a comparison says, without an amount: whether all sums are those of the ledger, and since when that is known. */
+export function agreementView({ agrees, asOf, differences }: Proven<unknown>['checked']) {
+  return {
+    agrees: agrees ?? null,
+    as_of: moment(asOf),
+    differences: differences.map(({ account, key, indexed, ledger }) => ({
+      account_id: account,
+      key_id: key ?? null,
+      indexed_usd: usdJson(indexed),
+      ledger_usd: usdJson(ledger),
+    })),
+  }
+}
+
+/** A moment to the second where it has no fraction. */
+export function moment(at: number): string {
+  return new Date(at).toISOString().replace('.000Z', 'Z')
+}
+
+/** Whether calls of the answer ended before their circumstances were noted. */
+function isPartial({ rollup }: UsageQuery, { cells, other }: UsageAnswer, since?: number): boolean {
+  if (since === undefined) return false
+  const first = startOf(rollup, unitOf(rollup, since))
+  return [...cells, ...other].some(({ start }) => start < first)
+}
+
+function withinBounds(result: UsageAnswer | TooLarge): UsageAnswer {
+  if (!('fits' in result)) return result
+  const message = `This range has too many rows for one answer. Ask for ${result.fits}.`
+  throw new InvalidRequest('range_too_large', message)
+}
+
+function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, string | null> {
+  return Object.fromEntries(group.map((name, i) => [name, cell.group[i] || null]))
+}
+
+/** @param settled whether sums of the ledger are in it */
+function sumsView({ calls, cost, quantities, estimated, counts }: UsageSums, settled: boolean) {
+  const count = (name: string) => counts?.[name] ?? null
+  return {
+    calls: settled ? calls : count('calls'),
+    cost_usd: settled ? usdJson(cost) : null,
+    ...Object.fromEntries(QUANTITIES.map((name) => [name, quantities[name] ?? null])),
+    estimated: settled ? estimated : null,
+    errors: count('errors'),
+    refused: count('refused'),
+    blocked: count('blocked'),
+    p50_ms: percentile(counts, TOTAL_BUCKETS, 0.5),
+    p95_ms: percentile(counts, TOTAL_BUCKETS, 0.95),
+    first_part_p50_ms: percentile(counts, FIRST_BUCKETS, 0.5),
+    first_part_p95_ms: percentile(counts, FIRST_BUCKETS, 0.95),
+  }
+}
+
+/** Approximate: read off the bounds of a histogram. */
+function percentile(
+  counts: UsageSums['counts'],
+  buckets: readonly string[],
+  share: number,
+): number | null {
+  const sizes = buckets.map((name) => counts?.[name] ?? 0)
+  const wanted = share * sizes.reduce((sum, size) => sum + size, 0)
+  if (wanted === 0) return null
+  let below = 0
+  for (const [i, size] of sizes.entries()) {
+    if (below + size >= wanted) {
+      const [least, most] = [BOUNDS[i - 1] ?? 0, BOUNDS[i] ?? BOUNDS.at(-1)!]
+      return Math.round(least + ((wanted - below) / size) * (most - least))
+    }
+    below += size
+  }
+  return BOUNDS.at(-1)!
+}
+
+/** `cost_usd` is what the ledger says of the answer: its own sums, without what the index has outside of the answer. */
+function ledgerView(
+  { filters }: UsageQuery,
+  { totals, settled }: UsageAnswer,
+  checked: Proven<unknown>['checked'],
+) {
+  const ofKeys = checked.differences.filter(
+    ({ key }) => key !== undefined && (!filters.key || filters.key.includes(key)),
+  )
+  const missing = ofKeys.reduce((sum, { ledger, indexed }) => sum + ledger - indexed, 0n)
+  const { agrees, as_of, differences } = agreementView(checked)
+  return {
+    agrees,
+    as_of,
+    cost_usd: settled ? usdJson(totals.cost + missing) : null,
+    differences,
+  }
+}

@@ -1,0 +1,153 @@
+/** Usage in the admin API: questions to the index, its proof, and statements of accounts. */
+import { NotFound } from '../../errors/errors.ts'
+import { usdJson } from '../../money/money.ts'
+import { ALL_GROUPS, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import type { UsageIndex } from '../../observe/usage/usage.ts'
+import { agreementView, moment, usageBody, usageTable } from '../../observe/usage/view.ts'
+import type { UsageQuery } from '../../observe/usage/query.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { note } from './audit.ts'
+import { checkParameters, wrongQuery } from './bodies.ts'
+import { csvResponse } from './csv.ts'
+import { accountOf, type Answer, type Asked } from './route.ts'
+
+const DAY_MS = 86_400_000
+/** A range up to this many days is shown in hours. */
+const HOURLY_DAYS = 3
+const MOST_POINTS = 10_000
+
+/** `GET /admin/usage`. @throws InvalidRequest, NotFound without an index, Unavailable */
+export async function showUsage({ runtime, query }: Asked): Promise<Answer | Response> {
+  const asked = readUsageQuery(query, ALL_GROUPS, Date.now())
+  const accounts = await scopeOf(runtime, asked)
+  const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [asked] })
+  const answer = { ...proof, result: result[0]! }
+  if (!wantsCsv(query)) return { body: usageBody(asked, answer) }
+  const { columns, rows } = usageTable(asked, answer)
+  return csvResponse(`usage-${dayOf(asked.from)}-${dayOf(asked.to)}`, columns, rows)
+}
+
+/** `GET /admin/usage/verify`: every sum again, from the rows of the tables. */
+export async function verifyUsage({ runtime }: Asked): Promise<Answer> {
+  const { checked } = await indexOf(runtime).ask('verify', true)
+  return { body: { data: { ...agreementView(checked), indexed: checked.indexed } } }
+}
+
+/** `POST /admin/usage/rebuild`: reads the ledger again, in the background. */
+export async function rebuildUsage(asked: Asked): Promise<Answer> {
+  await indexOf(asked.runtime).ask('rebuild', true)
+  await note(asked, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
+  return { status: 202, body: { data: { begun: true } } }
+}
+
+/** `GET /admin/accounts/:id/statement?month=2026-10`. @throws InvalidRequest, NotFound */
+export async function showStatement({ runtime, id, query }: Asked): Promise<Answer | Response> {
+  checkParameters(query, new Set(['month', 'format']))
+  const { name, from, to } = readMonth(query.get('month'))
+  const account = await accountOf(runtime, id)
+  const ask = { account: account.id, from, to }
+  const { result, checked } = await indexOf(runtime).ask('statement', ask)
+  const { opening, bookings, models, tags, spent, closing } = result
+  if (wantsCsv(query)) {
+    const line = (kind: string, name: string | null, at: number | null, amount: bigint) => ({
+      kind,
+      name,
+      at: at === null ? null : moment(at),
+      amount_usd: usdJson(amount),
+    })
+    return csvResponse(
+      `statement-${account.id}-${name}`,
+      ['kind', 'name', 'at', 'amount_usd'],
+      [
+        line('opening', null, from, opening),
+        ...bookings.map(({ kind, reference, at, amount }) => line(kind, reference, at, amount)),
+        ...models.map((model) => line('usage', model.name, null, -model.cost)),
+        line('closing', null, to, closing),
+      ],
+    )
+  }
+  const spentOn = (of: typeof models) =>
+    of.map(({ name, calls, cost }) => ({ name: name || null, calls, cost_usd: usdJson(cost) }))
+  return {
+    body: {
+      data: {
+        account_id: account.id,
+        name: account.name,
+        month: name,
+        from: moment(from),
+        to: moment(to),
+        opening_usd: usdJson(opening),
+        bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
+          seq,
+          at: moment(at),
+          kind,
+          amount_usd: usdJson(amount),
+          reference,
+          note,
+        })),
+        models: spentOn(models),
+        tags: spentOn(tags),
+        spent_usd: usdJson(spent),
+        closing_usd: usdJson(closing),
+      },
+      ledger: agreementView(checked),
+    },
+  }
+}
+
+/** `GET /admin/accounts/:id/balance`: what was left at the end of each hour or day. @throws InvalidRequest, NotFound */
+export async function showBalance({ runtime, id, query }: Asked): Promise<Answer> {
+  checkParameters(query, new Set(['from', 'to']))
+  const { from, to } = readRange(query, Date.now())
+  const account = await accountOf(runtime, id)
+  const rollup = to - from <= HOURLY_DAYS * DAY_MS ? 'hour' : 'day'
+  if ((to - from) / DAY_MS > MOST_POINTS) throw wrongQuery('from', 'a later moment')
+  const ask = { account: account.id, rollup, from, to } as const
+  const { result, checked } = await indexOf(runtime).ask('balances', ask)
+  return {
+    body: {
+      data: result.map(({ at, balance }) => ({ at: moment(at), balance_usd: usdJson(balance) })),
+      rollup,
+      ledger: agreementView(checked),
+    },
+  }
+}
+
+/** @throws NotFound when the operator switched it off */
+export function indexOf({ usage }: Runtime): UsageIndex {
+  if (usage) return usage
+  throw new NotFound('not_found', 'There is no index of usage: log.usage is false.')
+}
+
+/** The accounts that a question is about; undefined for all. */
+async function scopeOf(
+  { accounts }: Runtime,
+  { filters }: UsageQuery,
+): Promise<readonly string[] | undefined> {
+  if (filters.account) return filters.account
+  if (!filters.key) return undefined
+  const keys = await Promise.all(filters.key.map((id) => accounts.key(id)))
+  return [...new Set(keys.flatMap((key) => key?.account ?? []))]
+}
+
+/** `?format=csv`. @throws InvalidRequest for another format */
+export function wantsCsv(query: URLSearchParams): boolean {
+  const format = query.get('format')
+  if (format === null || format === 'json' || format === 'csv') return format === 'csv'
+  throw wrongQuery('format', 'json or csv')
+}
+
+/** By default the current month. */
+function readMonth(text: string | null): { name: string; from: number; to: number } {
+  const name = text ?? new Date().toISOString().slice(0, 7)
+  const [, year, month] = /^(\d{4})-(\d\d)$/.exec(name) ?? []
+  const [first, next] = [Number(month) - 1, Number(month)]
+  if (year && next >= 1 && next <= 12) {
+    return { name, from: Date.UTC(Number(year), first), to: Date.UTC(Number(year), next) }
+  }
+  throw wrongQuery('month', 'a month such as 2026-10')
+}
+
+function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10)
+}

@@ -1,0 +1,207 @@
+/** The index of usage beside ledgers: what was read is counted once, whatever happens to the ledger or the index. */
+import { copyFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
+import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
+import { openTables } from '../../../src/observe/usage/tables.ts'
+import type { Ledger } from '../../../src/state/ledger/ledger.ts'
+import { openSource } from '../../../src/state/open-reader.ts'
+import { folder } from '../../_folder.ts'
+import { LIMITS, NOON, open, SILENT, USAGE } from '../../state/sqlite/_engine.ts'
+
+const DAY_MS = 86_400_000
+
+/** The index of a ledger's folder, in the tables of another folder. */
+async function indexOf(ledgerFolder: string, tablesFolder: string, pageRows = 3) {
+  const file = join(ledgerFolder, 'ledger.db')
+  const reader = await openSource({ driver: 'file', file, inode: statSync(file).ino }, SILENT)
+  const tables = openTables(tablesFolder)
+  const told: UsageDifference[] = []
+  const differs = (found: readonly UsageDifference[]) => void told.push(...found)
+  const index = new LedgerIndex({ db: tables.db, reader, pageRows, now: () => NOON, differs })
+  await index.open()
+  let closed = false
+  const close = async () => {
+    if (closed) return
+    closed = true
+    await index.close()
+    await reader.close()
+    tables.close()
+  }
+  onTestFinished(close)
+  const usage = (group: UsageQuery['group'] = [], rollup: UsageQuery['rollup'] = 'day') =>
+    answerUsage(tables.db, {
+      from: NOON - 10 * DAY_MS,
+      to: NOON + DAY_MS,
+      rollup,
+      group,
+      filters: {},
+      metric: 'cost_usd',
+      top: 100,
+    }) as UsageAnswer
+  return { index, told, usage, close, check: () => index.check(undefined, Infinity) }
+}
+type UsageQuery = Parameters<typeof answerUsage>[1]
+
+let calls = 0
+/** Settles a call, at `key` of `acct` unless said otherwise. */
+async function settle(
+  ledger: Ledger,
+  cost: bigint,
+  { key = 'key', account = 'acct', at = NOON, tag = undefined as string | undefined } = {},
+) {
+  const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+  const usage = { ...USAGE, at, ...(tag !== undefined && { tag }) }
+  await ledger.settle({ request: `req_${calls++}`, account, key, day, cost, usage })
+}
+
+async function paid() {
+  const opened = await open()
+  await opened.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await opened.ledger.limits('acct', 'key', LIMITS, 1)
+  return opened
+}
+
+describe('the index of usage', () => {
+  it('counts every row once in each grouping, and equals the ledger', async () => {
+    const { path, ledger } = await paid()
+    const { check, usage, told } = await indexOf(path, await folder({}))
+    let sum = 0n
+    for (let i = 1; i <= 20; i++) {
+      const cost = BigInt(i) * 1_000_000_000_000_007n
+      sum += cost
+      const at = NOON - (i % 3) * DAY_MS
+      await settle(ledger, cost, { key: `key${i % 4}`, at, ...(i % 2 && { tag: 'batch' }) })
+    }
+    await ledger.adjust({ account: 'acct', amount: -5n, reference: 'a', reason: 'test' })
+    expect(await check()).toMatchObject({ agrees: true, indexed: 1, differences: [] })
+    const groups: UsageQuery['group'][] = [
+      [],
+      ['key'],
+      ['model', 'key'],
+      ['outcome'],
+      ['tag'],
+      ['user'],
+    ]
+    for (const group of groups) {
+      for (const rollup of ['hour', 'day', 'month'] as const) {
+        if (rollup === 'hour' && (group.includes('tag') || group.includes('user'))) continue
+        const { totals, cells } = usage(group, rollup)
+        expect(totals).toMatchObject({ calls: 20, cost: sum })
+        expect(cells.reduce((total, { cost }) => total + cost, 0n)).toBe(sum)
+      }
+    }
+    expect(usage(['key']).totals.quantities).toMatchObject({ prompt_tokens: 60 })
+    expect(usage(['key']).totals.quantities).not.toHaveProperty('images')
+    expect(told).toEqual([])
+  })
+
+  it('goes on where it was, also after a kill, and finds what was settled meanwhile', async () => {
+    const { path, ledger } = await paid()
+    const tables = await folder({})
+    for (let i = 0; i < 8; i++) await settle(ledger, 10n)
+    const first = await indexOf(path, tables)
+    await first.check()
+    // A copy of the files as a kill leaves them.
+    const killed = await folder({})
+    for (const part of ['usage.db', 'usage.db-wal'])
+      copyFileSync(join(tables, part), join(killed, part))
+    await first.close()
+    for (let i = 0; i < 8; i++) await settle(ledger, 100n)
+    const second = await indexOf(path, killed)
+    expect(await second.check()).toMatchObject({ agrees: true })
+    expect(second.usage().totals).toMatchObject({ calls: 16, cost: 880n })
+    expect(second.told).toEqual([])
+  })
+
+  it('reads an account again whose ledger was put back to an older copy', async () => {
+    const { path, ledger } = await paid()
+    for (let i = 0; i < 4; i++) await settle(ledger, 10n)
+    await ledger.close()
+    const copy = await folder({})
+    copyFileSync(join(path, 'ledger.db'), join(copy, 'ledger.db'))
+    const { ledger: later } = await open(path)
+    for (let i = 0; i < 4; i++) await settle(later, 100n)
+    const tables = await folder({})
+    const first = await indexOf(path, tables)
+    expect(await first.check()).toMatchObject({ agrees: true })
+    await first.close()
+    const { ledger: restored } = await open(copy)
+    for (let i = 0; i < 5; i++) await settle(restored, 1000n)
+    const second = await indexOf(copy, tables)
+    expect(await second.check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(second.usage().totals).toMatchObject({ calls: 9, cost: 5040n })
+  })
+
+  it('keeps the detail of what it read before it was folded, and has the rest as a sum', async () => {
+    const { path, ledger } = await paid()
+    const at = NOON - 5 * DAY_MS
+    for (let i = 0; i < 6; i++) await settle(ledger, 10n, { at })
+    await settle(ledger, 1n)
+    const tables = await folder({})
+    const first = await indexOf(path, tables)
+    await first.check()
+    expect(await ledger.fold(new Date(NOON - 3 * DAY_MS))).toBe(6)
+    expect(await first.check()).toMatchObject({ agrees: true })
+    expect(first.usage(['model']).cells.map(({ group }) => group)).toEqual([
+      ['vendor/model'],
+      ['vendor/model'],
+    ])
+    const fresh = await indexOf(path, await folder({}))
+    expect(await fresh.check()).toMatchObject({ agrees: true })
+    const cells = fresh
+      .usage(['model'])
+      .cells.map(({ group, calls, cost }) => [group[0], calls, cost])
+    expect(cells).toEqual([
+      ['(folded)', 6, 60n],
+      ['vendor/model', 1, 1n],
+    ])
+    expect(fresh.usage(['tag']).totals.cost).toBe(61n)
+  })
+
+  it('tells a difference, and repairs it', async () => {
+    const { path, ledger } = await paid()
+    for (let i = 0; i < 4; i++) await settle(ledger, 10n)
+    const tables = await folder({})
+    const first = await indexOf(path, tables)
+    await first.check()
+    await first.close()
+    const db = new DatabaseSync(join(tables, 'usage.db'))
+    db.exec('UPDATE settled_day SET cost = cost + 7')
+    db.close()
+    const second = await indexOf(path, tables)
+    expect(await second.check()).toMatchObject({ agrees: true })
+    expect(second.told).toMatchObject([
+      { account: 'acct', key: 'key', indexed: 47n, ledger: 40n },
+      { account: 'acct' },
+    ])
+    expect(second.usage().totals.cost).toBe(40n)
+  })
+
+  it('says what differs where the ledger itself does', async () => {
+    const { path, ledger } = await paid()
+    await settle(ledger, 10n)
+    await ledger.close()
+    const db = new DatabaseSync(join(path, 'ledger.db'))
+    db.exec(`UPDATE spend SET amount = amount + 3 WHERE window = 'lifetime'`)
+    db.close()
+    const { check } = await indexOf(path, await folder({}))
+    expect(await check()).toMatchObject({
+      agrees: false,
+      differences: [{ account: 'acct', key: 'key', indexed: 10n, ledger: 13n }],
+    })
+  })
+
+  it('gives each gateway of a folder a file of its own', async () => {
+    const tables = await folder({})
+    const one = openTables(tables)
+    const other = openTables(tables)
+    other.close()
+    one.close()
+    expect(statSync(join(tables, 'usage-2.db')).mode & 0o777).toBe(0o600)
+    rmSync(join(tables, 'usage.db'))
+    openTables(tables).close()
+  })
+})
