@@ -110,10 +110,10 @@ export function floorsOf(findings: readonly Finding[]): Floor[] {
   const some = (isMeant: (line: Line) => boolean) => findings.filter(({ line }) => isMeant(line))
   const inGroup = (...groups: readonly Line['group'][]) =>
     some(({ group }) => groups.includes(group))
-  const marked = inGroup('personal-data', 'public-contact').map(({ line, blocks }) => ({
-    line,
-    blocks: blocks.filter(({ guard }) => guard === 'pii'),
-  }))
+  // Names and births are weak shapes, which `pii` alone does not promise to find.
+  const marked = inGroup('personal-data', 'public-contact')
+    .filter(({ line }) => !line.spans || line.spans.some(({ kind }) => kind !== 'person'))
+    .map(({ line, blocks }) => ({ line, blocks: blocks.filter(({ guard }) => guard === 'pii') }))
   const bySide = (side: Line['side']) =>
     some(
       ({ side: is, group }) =>

@@ -77,6 +77,7 @@ function reportOf(findings: readonly Finding[], half: Half): Report {
     }
   }
   const groups = [...new Set(findings.map(({ line }) => line.group))]
+  const kinds = new Set(findings.flatMap(({ line }) => line.spans?.map(({ kind }) => kind) ?? []))
   return {
     texts: findings.length,
     rows: [
@@ -98,6 +99,9 @@ function reportOf(findings: readonly Finding[], half: Half): Report {
         ),
       ),
       ...groups.map((group) => row(group, (line) => line.group === group)),
+      ...[...kinds].map((of) =>
+        row(`spans: ${of}`, ({ spans }) => spans?.some(({ kind }) => kind === of) ?? false),
+      ),
     ].filter(({ texts }) => texts > 0),
     causes: causesOf(findings),
     falseBlocks: findings.flatMap(({ line: { text, lang, group }, blocks }) =>

@@ -1,7 +1,8 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { HALVES, readSet } from './sets.ts'
+import { CATEGORIES } from '../../src/plugin.ts'
+import { EVERYDAY, HALVES, LANGUAGES, readSet, type Line } from './sets.ts'
 
 describe.each(HALVES)('texts for the evaluation of guards: %s', (half) => {
   const lines = readSet(half)
@@ -32,6 +33,38 @@ it('no id and no text is in both halves', () => {
   const texts = new Set(open!.map(({ text }) => text))
   const shared = heldBack!.filter(({ id, text }) => ids.has(id) || texts.has(text))
   expect(shared.map(({ id }) => id)).toEqual([])
+})
+
+describe('the half that is held back', () => {
+  const lines = readSet('held-back')
+  const count = (isMeant: (line: Line) => boolean) => lines.filter(isMeant).length
+
+  it('has enough texts for its figures', () => {
+    const groups = (...names: readonly Line['group'][]) =>
+      count(({ group }) => names.includes(group))
+    expect(groups(...EVERYDAY)).toBeGreaterThanOrEqual(1500)
+    expect(groups('technical', 'general')).toBeGreaterThanOrEqual(750)
+    expect(groups('violating')).toBeGreaterThanOrEqual(750)
+    expect(groups('declined')).toBeGreaterThanOrEqual(60)
+    expect(groups('public-contact')).toBeGreaterThanOrEqual(60)
+    expect(count(({ spans }) => spans !== undefined)).toBeGreaterThanOrEqual(250)
+    for (const group of EVERYDAY) {
+      if (group !== 'other') expect(groups(group), group).toBeGreaterThanOrEqual(200)
+    }
+  })
+
+  it.each(LANGUAGES)('has enough texts in every language: %s', (lang) => {
+    const own = (isMeant: (line: Line) => boolean) =>
+      count((line) => line.lang === lang && isMeant(line))
+    expect(own(({ group }) => (EVERYDAY as readonly string[]).includes(group))).toBeGreaterThan(80)
+    expect(own(({ group }) => group === 'technical' || group === 'general')).toBeGreaterThan(15)
+    for (const category of CATEGORIES) {
+      const sides = (side: Line['side']) =>
+        own((line) => line.side === side && line.violates.includes(category))
+      expect(sides('input'), category).toBeGreaterThanOrEqual(5)
+      expect(sides('output'), category).toBeGreaterThanOrEqual(2)
+    }
+  })
 })
 
 function repeated(values: readonly string[]): string[] {
