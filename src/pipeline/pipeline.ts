@@ -415,6 +415,9 @@ export class Call {
   /** By the endpoint: quantities of the prompt that the vendor reports before the answer ends. */
   promptUsage: Usage | undefined = undefined
 
+  /** By the endpoint: indexes of blocks of reasoning that the vendor has left without a signature. */
+  unsignedReasoning: Set<number> | undefined = undefined
+
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: any = undefined
   /** Set by `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */

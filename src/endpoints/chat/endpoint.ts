@@ -188,7 +188,8 @@ function limited(outbound: ChatInput, most: number): ChatInput {
   }
 }
 
-function envelopeOf({ request, model, startedAt }: Call): Envelope {
+function envelopeOf(call: Call): Envelope {
+  const { request, model, startedAt } = call
   const input: ChatRequest = request.input
   return {
     id: randomId('chatcmpl-'),
@@ -199,5 +200,6 @@ function envelopeOf({ request, model, startedAt }: Call): Envelope {
     legacyFunctions: usesLegacyFunctions(input),
     reasoning: input.reasoning?.exclude !== true && input.include_reasoning !== false,
     newCallId: () => randomId('call_'),
+    onUnsigned: (index) => (call.unsignedReasoning ??= new Set()).add(index),
   }
 }

@@ -22,6 +22,8 @@ export interface Envelope {
   /** False: reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
+  /** Called with the index of a block of reasoning when the vendor goes on after it without a signature. */
+  readonly onUnsigned?: (index: number) => void
 }
 
 const MAX_CHOICES = 128
@@ -182,6 +184,8 @@ class ChoiceState {
   readonly #callsByKey = new Map<string, ToolCall>()
   readonly #annotations: unknown[] = []
   #annotated = false
+  /** The last block of reasoning, until it is signed. */
+  #unsigned: number | undefined = undefined
 
   constructor(index: number, envelope: Envelope, emit: Emit) {
     this.index = index
@@ -192,6 +196,7 @@ class ChoiceState {
   push(given: ChatDelta, logprobs: any): void {
     const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
     if (isText(given) && !tokens) {
+      if (given.content) this.#leaveReasoning()
       const text = this.#content.take(given.content)
       if (text) this.#emit({ content: text }, null)
       return
@@ -201,6 +206,7 @@ class ChoiceState {
     if (this.#envelope.reasoning && (reasoning || delta.reasoning_details?.length)) {
       this.#reason(reasoning as string | undefined, delta.reasoning_details ?? [])
     }
+    if (delta.content || delta.tool_calls?.length) this.#leaveReasoning()
     const text = delta.content ? this.#content.take(delta.content) : ''
     const extras = extrasOf(delta)
     if (text || tokens) this.#emit({ content: text, ...extras }, tokens)
@@ -246,6 +252,12 @@ class ChoiceState {
     if (Object.values(delta)[0]) this.#emit(delta, null)
   }
 
+  #leaveReasoning(): void {
+    if (this.#unsigned === undefined) return
+    this.#envelope.onUnsigned?.(this.#unsigned)
+    this.#unsigned = undefined
+  }
+
   /** `reasoning` and `reasoning_details` have the same text; the missing one is made from the other. */
   #reason(text: string | undefined, details: readonly ReasoningDetail[]): void {
     const given =
@@ -265,6 +277,8 @@ class ChoiceState {
       // Once per block: client libraries concatenate repeated strings.
       if (!known) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
       entries.push({ ...entry, index } as ReasoningDetail)
+      if (index !== this.#unsigned) this.#leaveReasoning()
+      this.#unsigned = detail.signature ? undefined : index
     })
     const delta: ChatDelta = { content: '' }
     if (visible) delta.reasoning = visible

@@ -39,12 +39,22 @@ export class MessageEvents {
   /** Whether the text that comes is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: Emit
+  readonly #isUnsigned: (index: number) => boolean
+  /** Blocks of thinking that went out without a signature. */
+  readonly #left = new Set<number>()
   #index = 0
   #open: OpenBlock | undefined
   #hasRefusal = false
   readonly #waiting: ChatDelta[] = []
 
-  constructor(options: AnswerOptions, isRefused: () => boolean, emit: Emit) {
+  /** @param isUnsigned whether the vendor has left a block of thinking without a signature */
+  constructor(
+    options: AnswerOptions,
+    isRefused: () => boolean,
+    emit: Emit,
+    isUnsigned: (index: number) => boolean = () => false,
+  ) {
+    this.#isUnsigned = isUnsigned
     this.#options = options
     this.#isRefused = isRefused
     this.#emit = emit
@@ -68,7 +78,8 @@ export class MessageEvents {
    */
   get #awaitsSignature(): boolean {
     const open = this.#open
-    return open?.kind === 'thinking' && open.detail.format === OWN_FORMAT && !open.detail.signature
+    if (open?.kind !== 'thinking' || open.detail.format !== OWN_FORMAT) return false
+    return !open.detail.signature && !this.#isUnsigned(open.detail.index ?? 0)
   }
 
   #writeWaiting(): void {
@@ -113,6 +124,8 @@ export class MessageEvents {
     const open = this.#open
     const { type, index, text, summary, signature } = detail
     if (type === 'reasoning.encrypted') return this.#encrypted(detail)
+    // Too late: the block has gone out.
+    if (!text && !summary && open?.kind !== 'thinking' && this.#left.has(index ?? 0)) return
     if (open?.kind !== 'thinking' || open.detail.index !== index) {
       this.#writeWaiting()
       this.#beginThinking(detail)
@@ -131,6 +144,7 @@ export class MessageEvents {
   }
 
   #endThinking(detail: ReasoningDetail): void {
+    if (!detail.signature) this.#left.add(detail.index ?? 0)
     if (this.#options.hidesThinking) {
       if (!detail.signature && !detail.data) return
       this.#start(THINKING)

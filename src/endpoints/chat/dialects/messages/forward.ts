@@ -26,8 +26,8 @@ export class ForwardedEvents {
   #begun: boolean
   /** Indexes of blocks that are open. */
   readonly #open = new Set<unknown>()
-  /** Retained until the answer is charged. */
-  #deltas: MessageEvent[] = []
+  /** How the message ends; retained until the answer is charged. */
+  #end: MessageEvent | undefined
 
   /** @param begun the beginning of the message went out before the vendor answered */
   constructor(envelope: Envelope, begun: boolean) {
@@ -55,7 +55,7 @@ export class ForwardedEvents {
       case 'message_start':
         return this.#begin(event)
       case 'message_delta':
-        this.#deltas.push(event)
+        this.#end = this.#end ? joined(this.#end, event) : event
         return []
       // It goes out when the answer is charged, and the gateway has pings of its own.
       case 'message_stop':
@@ -89,7 +89,7 @@ export class ForwardedEvents {
 
   /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
   #finish(receipt: Receipt): MessageEvent[] {
-    const last = this.#deltas.pop()
+    const last = this.#end
     const closing = [
       ...this.#begin(),
       ...[...this.#open].map((index) => ({ type: 'content_block_stop', index })),
@@ -99,8 +99,15 @@ export class ForwardedEvents {
     const counts: object = isObject(last.usage) ? last.usage : usageJson(receipt)
     const usage = { ...counts, ...costJson(bill) }
     const end = { ...last, usage, ...(guard && { guard }) }
-    return [...closing, ...this.#deltas, end, { type: 'message_stop' }]
+    return [...closing, end, { type: 'message_stop' }]
   }
+}
+
+/** Two events of the end as one: of each member the last value counts. */
+function joined(before: MessageEvent, event: MessageEvent): MessageEvent {
+  const member = (name: 'delta' | 'usage') =>
+    isObject(event[name]) ? { ...before[name], ...event[name] } : before[name]
+  return { ...before, ...event, delta: member('delta'), usage: member('usage') }
 }
 
 function messageEvents(data: any): MessageEvent[] {

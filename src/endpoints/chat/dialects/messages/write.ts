@@ -76,6 +76,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
       answerOptions as AnswerOptions,
       () => call.outcome === 'refused',
       (event) => this.#pending.push(event),
+      (index) => call.unsignedReasoning?.has(index) === true,
     )
   }
 

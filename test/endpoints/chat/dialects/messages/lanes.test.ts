@@ -58,6 +58,9 @@ function open(server: object): Promise<TestGateway> {
 const post = (key: string, body: object = {}, on = gateway) =>
   on.ask('POST', '/v1/messages', { key, body: { ...ask, ...body } })
 
+const textOf = (some: readonly object[]) =>
+  some.map((one: any) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join('')
+
 describe('a recorded answer', () => {
   it.each(streams)('says the same and costs the same in both: %s', async (_name, body) => {
     const { secret: reader } = await gateway.newKey({ policy: reading })
@@ -127,8 +130,6 @@ describe('a client that leaves', () => {
     { type: 'content_block_stop', index: 0 },
     { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 120 } },
   ]
-  const textOf = (some: readonly object[]) =>
-    some.map((one: any) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join('')
 
   it.each(events.map((_event, index) => index + 1))(
     'after %i events pays for what was produced, and leaves nothing behind',
@@ -165,8 +166,12 @@ describe('a client that leaves', () => {
 })
 
 describe('a slow vendor', () => {
-  const bodyOf = (key: string, on: TestGateway) => {
-    upstream.answer({ ...sse('x'), pieces: [], ending: 'hang' })
+  const bodyOf = (key: string, on: TestGateway, events: readonly object[] = []) => {
+    upstream.answer({
+      ...sse('x'),
+      pieces: events.length > 0 ? [textOf(events)] : [],
+      ending: 'hang',
+    })
     return fetch(`${on.baseURL}/messages`, {
       method: 'POST',
       headers: { 'x-api-key': key, 'content-type': 'application/json' },
@@ -188,6 +193,29 @@ describe('a slow vendor', () => {
     const text = await readUntil(await bodyOf(secret, slow), pings)
     expect(text).toMatch(/^event: message_start\n/)
     expect(text).toMatch(/"input_tokens":[1-9]/)
+  })
+
+  it('has its text go out before the end, although it has not signed its thinking', async () => {
+    const { secret } = await gateway.newKey({ policy: reading })
+    const begun = [
+      { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '' } },
+      {
+        type: 'content_block_delta',
+        index: 0,
+        delta: { type: 'thinking_delta', thinking: 'Where is Oslo? Far in the north.' },
+      },
+      { type: 'content_block_stop', index: 0 },
+      { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '' } },
+      {
+        type: 'content_block_delta',
+        index: 1,
+        delta: { type: 'text_delta', text: 'It rains in Oslo, and the wind comes from the west.' },
+      },
+    ]
+    const response = await bodyOf(secret, gateway, begun)
+    const text = await readUntil(response, /It rains in/)
+    expect(text).toMatch(/thinking_delta[^]*signature_delta[^]*text_delta/)
   })
 
   it('that gets the request as it came leaves the beginning to the vendor', async () => {

@@ -343,6 +343,23 @@ describe('an answer', () => {
     expect(whole.usage).toEqual(usage)
   })
 
+  it('ends once, however often the vendor says how', async () => {
+    const [end, stop] = END
+    const early = {
+      type: 'message_delta',
+      delta: { stop_reason: null },
+      usage: { output_tokens: 1 },
+    }
+    const again = Array.from({ length: 500 }, () => early)
+    const last = { ...end, usage: { output_tokens: END[0]!.usage!.output_tokens } }
+    const counted = { ...early, usage: { ...END[0]!.usage, output_tokens: 2 } }
+    upstream.answer(eventStream(START, ...TEXT, ...again, counted, last, stop))
+    const { events } = await streamOf({})
+    const ends = events.filter(({ type }) => type === 'message_delta')
+    expect(ends).toHaveLength(1)
+    expect(ends[0]).toMatchObject({ delta: { stop_reason: 'end_turn' }, usage })
+  })
+
   it('has events of new types only for clients that know betas', async () => {
     upstream.answer(eventStream(START, { type: 'new_event', x: 1 }, ...TEXT, ...END))
     const plain = await post({ stream: true })
