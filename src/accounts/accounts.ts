@@ -5,15 +5,22 @@
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
-import type { FreeTierLimits, KeyLimits, Ledger } from '../state/ledger/ledger.ts'
+import {
+  ACCOUNT,
+  type FreeTierLimits,
+  type KeyLimits,
+  type Ledger,
+} from '../state/ledger/ledger.ts'
 import { parsePico } from '../money/money.ts'
 import type { Records } from '../state/records.ts'
 import { checkId, checkName, isId, need } from './checks.ts'
 import { secretOf } from './secrets.ts'
 import {
+  changedAccount,
   changedKey,
   checkKeyChange,
   type Account,
+  type AccountChange,
   type Key,
   type KeyChange,
   type NewKey,
@@ -97,6 +104,7 @@ export class Accounts {
   async reload(sha256: string): Promise<ResolvedKey | null> {
     const known = await this.#load(sha256)
     if (known) await this.#announce(known.key)
+    if (known) await this.#announceAccount(known.account)
     // An entry lives for its time and the millisecond after; one with a time of 0 would live for ever.
     const ttl = known ? Math.min(TTL_MS, this.#lifeMs(known.key, sha256) - 1) : UNKNOWN_TTL_MS
     if (ttl > 0) this.#cache.set(sha256, { known }, { ttl })
@@ -107,7 +115,13 @@ export class Accounts {
   createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
-      const account = { id: id ?? randomId('acct_'), name, revision: 0, createdAt: this.#now() }
+      const account = {
+        id: id ?? randomId('acct_'),
+        name,
+        disabled: false,
+        revision: 0,
+        createdAt: this.#now(),
+      }
       checkId(account.id)
       const known = await this.account(account.id)
       need(!known, 'id', `new; account ${account.id} exists already`)
@@ -122,8 +136,49 @@ export class Accounts {
   /** The account of an id; undefined if there is none. */
   async account(id: string): Promise<Account | undefined> {
     const stored = isId(id) ? await this.#records.get<Account>(`account:${id}`) : undefined
-    // Records of earlier releases have no revision.
-    return stored && { ...stored, revision: stored.revision ?? 0 }
+    // Records of earlier releases have neither.
+    return (
+      stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
+    )
+  }
+
+  /**
+   * Changes an account. When this resolves, every further `enter` and `hold` of its keys, in every instance, applies the
+   * change.
+   * @throws InvalidRequest for a malformed member or an archived account, NotFound for an unknown one, RevisionChanged
+   */
+  changeAccount(
+    id: string,
+    change: AccountChange,
+    condition?: Condition<Account>,
+  ): Promise<Account> {
+    return this.#write(() =>
+      this.#changeAccount(
+        id,
+        (account) => changedAccount(refuseArchived(account), change),
+        condition,
+      ),
+    )
+  }
+
+  /**
+   * Refuses an account and its keys for good. The records stay, and so do money and history.
+   * @throws NotFound, RevisionChanged
+   */
+  async archiveAccount(id: string, condition?: Condition<Account>): Promise<Account> {
+    const archivedAt = this.#now()
+    // First the account: with it, all its keys are refused at once.
+    const account = await this.#write(() =>
+      this.#changeAccount(
+        id,
+        (one) => ({ ...one, disabled: true, archivedAt: one.archivedAt ?? archivedAt }),
+        condition,
+      ),
+    )
+    for (const key of await this.listKeys(id)) {
+      if (key.archivedAt === undefined) await this.archiveKey(key.id)
+    }
+    return account
   }
 
   /** All accounts, oldest first. */
@@ -139,7 +194,9 @@ export class Accounts {
   createKey(account: string, init: NewKey): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
       checkKeyChange(init)
-      if (!(await this.account(account))) throw missing('account', account)
+      const owner = await this.account(account)
+      if (!owner) throw missing('account', account)
+      need(owner.archivedAt === undefined, 'account', 'one that is not archived')
       const id = init.id ?? randomId('key_')
       checkId(id)
       need(!(await this.key(id)), 'id', `new; key ${id} exists already`)
@@ -275,6 +332,27 @@ export class Accounts {
     }
   }
 
+  /** @throws NotFound, RevisionChanged, and what `edit` throws */
+  async #changeAccount(
+    id: string,
+    edit: (account: Account) => Account,
+    { expected, replaced }: Condition<Account> = {},
+  ): Promise<Account> {
+    for (;;) {
+      const account = await this.account(id)
+      if (!account) throw missing('account', id)
+      if (expected !== undefined && account.revision !== expected) {
+        throw new RevisionChanged(account)
+      }
+      const next = { ...edit(account), revision: Math.max(account.revision + 1, this.#now()) }
+      if (!(await this.#records.replace(`account:${id}`, next, account.revision))) continue
+      // Cached keys have the account as it was; the ledger calls them stale.
+      await this.#announceAccount(next)
+      replaced?.(account)
+      return next
+    }
+  }
+
   async #placeOf(id: string): Promise<{ account: string; key: string }> {
     const key = await this.key(id)
     if (!key) throw missing('key', id)
@@ -282,15 +360,14 @@ export class Accounts {
   }
 
   async #announce(key: Key): Promise<void> {
-    const { id, account, disabled, expiresAt, spendCap, revision } = key
-    const cap = spendCap && { amount: parsePico(spendCap.usd), scope: spendCap.scope }
-    const limits: KeyLimits = {
-      ...this.#limitsOf(key),
-      disabled,
-      ...(expiresAt !== undefined && { expiresAt }),
-      ...(cap && { cap }),
-    }
-    await this.#ledger.limits(account, id, limits, revision)
+    const limits = { ...ledgerLimits(key), ...this.#limitsOf(key) }
+    await this.#ledger.limits(key.account, key.id, limits, key.revision)
+  }
+
+  /** The ledger has nothing of an account that was never changed. */
+  async #announceAccount(account: Account): Promise<void> {
+    if (account.revision === 0) return
+    await this.#ledger.limits(account.id, ACCOUNT, ledgerLimits(account), account.revision)
   }
 
   #limitsOf({ rpm, concurrency }: Key): Limits {
@@ -306,9 +383,23 @@ export class Accounts {
   }
 }
 
-function refuseArchived(key: Key): Key {
-  need(key.archivedAt === undefined, 'id', 'of a key that is not archived')
-  return key
+/** @throws InvalidRequest */
+function refuseArchived<One extends Account | Key>(one: One): One {
+  need(one.archivedAt === undefined, 'id', 'of one that is not archived')
+  return one
+}
+
+/** The limits of an account or a key as the ledger has them; an absent rate or concurrency does not limit. */
+function ledgerLimits(one: Account | Key): KeyLimits {
+  const { disabled, rpm, concurrency, spendCap } = one
+  const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
+  return {
+    disabled,
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(rpm !== undefined && { rpm }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
+  }
 }
 
 function present<T>(items: readonly (T | undefined)[]): T[] {

@@ -1,13 +1,25 @@
 /** Accounts and keys as they are stored, and their changes. */
 import type { CapScope } from '../state/ledger/ledger.ts'
 import type { Policy } from '../policy/policy.ts'
-import { checkCommon, checkTag, need } from './checks.ts'
+import { checkCommon, checkTag, isAmount, need } from './checks.ts'
 import type { GivenSecret } from './secrets.ts'
 
 /** An account: the owner of keys and of a balance. */
 export interface Account {
   readonly id: string
   readonly name: string
+  readonly disabled: boolean
+  /** When the account was archived, ms since epoch: its keys are refused for good. */
+  readonly archivedAt?: number | undefined
+  /** Requests per minute of all its keys together; when absent, no limit. */
+  readonly rpm?: number | undefined
+  /** Calls at a time of all its keys together; when absent, no limit. */
+  readonly concurrency?: number | undefined
+  /** The most that all its keys together can spend in a period. */
+  readonly spendCap?: SpendCap | undefined
+  /** USD as decimal text: a balance below it raises an alert. */
+  readonly alertBelow?: string | undefined
+  readonly note?: string | undefined
   /** Grows with every change; 0 before the first. */
   readonly revision: number
   /** ms since epoch */
@@ -64,6 +76,17 @@ interface SpendCap {
   readonly scope: CapScope
 }
 
+/** A change of an account. Absent members stay, null removes a setting. */
+export interface AccountChange {
+  readonly name?: string | undefined
+  readonly disabled?: boolean | undefined
+  readonly rpm?: number | null | undefined
+  readonly concurrency?: number | null | undefined
+  readonly spendCap?: SpendCap | null | undefined
+  readonly alertBelow?: string | null | undefined
+  readonly note?: string | null | undefined
+}
+
 /** A change of a key. Absent members stay, null removes a setting. The policy has to be validated already. */
 export interface KeyChange {
   readonly name?: string | undefined
@@ -91,6 +114,7 @@ export interface ResolvedKey {
   readonly account: Account
 }
 
+const ACCOUNT_SETTINGS = ['rpm', 'concurrency', 'spendCap', 'alertBelow', 'note'] as const
 const KEY_SETTINGS = [
   'expiresAt',
   'rpm',
@@ -102,6 +126,14 @@ const KEY_SETTINGS = [
   'logContent',
   'note',
 ] as const
+
+/** An account after a change, without its new revision. @throws InvalidRequest for a malformed member */
+export function changedAccount(account: Account, change: AccountChange): Account {
+  checkCommon(change)
+  const { name = account.name, disabled = account.disabled, alertBelow } = change
+  need(alertBelow == null || isAmount(alertBelow), 'alert_below_usd', 'a decimal string of USD')
+  return { ...account, name, disabled, ...updated(ACCOUNT_SETTINGS, account, change) }
+}
 
 /** A key after a change, without its new revision. @throws InvalidRequest for a malformed member */
 export function changedKey(key: Key, change: KeyChange): Key {

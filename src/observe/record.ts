@@ -60,9 +60,8 @@ export interface CallRecord {
 
 /** The limit that refused a call: of the key, of the free tier, or of the account's money. */
 export type LimitName =
-  | 'key.rpm'
-  | 'key.concurrency'
-  | `key.cap.${'lifetime' | 'day' | 'month'}`
+  | `${'key' | 'account' | 'tier'}.${'rpm' | 'concurrency'}`
+  | `${'key' | 'account'}.cap.${'lifetime' | 'day' | 'month'}`
   | 'tier.day'
   | 'tier.model'
   | 'balance'

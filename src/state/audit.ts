@@ -11,6 +11,8 @@ export interface MemberChange {
 export interface AuditEntry {
   /** Name of the token that was used. */
   readonly actor: string
+  /** Of the client's end of the connection; empty where it is not known. */
+  readonly address: string
   /** What was done, such as `key.update`. */
   readonly action: string
   /** What was changed, such as `key:key_1`. */

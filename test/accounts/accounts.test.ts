@@ -27,11 +27,13 @@ function setUp() {
   const enter = ({ key, account }: ResolvedKey): Admission => {
     const request = `req_${++requests}`
     const { revision } = key
+    const accountRevision = account.revision
     return ledger.enter({
       request,
       account: account.id,
       key: key.id,
       revision,
+      accountRevision,
       freeTier: FREE_TIER,
     })
   }
@@ -104,7 +106,13 @@ describe('accounts', () => {
   it('are listed in the order of creation', async () => {
     const { accounts, clock } = setUp()
     const made = await accounts.createAccount({ id: 'zebra', name: 'Zebra' })
-    expect(made).toEqual({ id: 'zebra', name: 'Zebra', revision: 0, createdAt: clock.now })
+    expect(made).toEqual({
+      id: 'zebra',
+      name: 'Zebra',
+      disabled: false,
+      revision: 0,
+      createdAt: clock.now,
+    })
     const second = await accounts.createAccount({ name: 'Some one' })
     expect(second.id).toMatch(/^acct_[0-9a-z]{16,}$/)
     expect(await accounts.listAccounts()).toEqual([made, second])
@@ -327,7 +335,7 @@ describe('a change', () => {
     expect(enter(known)).toMatchObject({ ok: true })
     await accounts.changeKey('laptop', { disabled: true })
     expect(enter(known)).toEqual({ ok: false, why: 'stale' })
-    expect(enter((await accounts.find(sha256))!)).toEqual({ ok: false, why: 'disabled' })
+    expect(enter((await accounts.find(sha256))!)).toEqual({ ok: false, why: 'disabled', of: 'key' })
   })
 
   it('that disables a key refuses the next enter, in an instance that has it cached', async () => {
@@ -338,7 +346,11 @@ describe('a change', () => {
     await accounts.changeKey('laptop', { disabled: true })
     expect(elsewhere.peek(sha256)).toBe(cached)
     expect(enter(cached)).toEqual({ ok: false, why: 'stale' })
-    expect(enter((await elsewhere.reload(sha256))!)).toEqual({ ok: false, why: 'disabled' })
+    expect(enter((await elsewhere.reload(sha256))!)).toEqual({
+      ok: false,
+      why: 'disabled',
+      of: 'key',
+    })
     expect(elsewhere.peek(sha256)!.key.disabled).toBe(true)
   })
 
@@ -363,7 +375,7 @@ describe('a change', () => {
     }
     expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'month' })
     await accounts.changeKey('laptop', { expiresAt: clock.now })
-    expect(enter(await known())).toEqual({ ok: false, why: 'expired' })
+    expect(enter(await known())).toEqual({ ok: false, why: 'expired', of: 'key' })
   })
 
   it('is in the records before the ledger has it', async () => {
@@ -485,6 +497,41 @@ describe('effective limits', () => {
     expect(accounts.effectiveLimits(own, true, FREE_TIER)).toEqual({ rpm: 7, concurrency: 300 })
     expect(accounts.effectiveLimits(key, false, FREE_TIER)).toEqual({ rpm: 20, concurrency: 5 })
     expect(accounts.effectiveLimits(own, false, FREE_TIER)).toEqual({ rpm: 7, concurrency: 5 })
+  })
+})
+
+describe('a change of an account', () => {
+  it('holds for all its keys with the next enter, in an instance that has them cached', async () => {
+    const { accounts, instance, sha256, enter, known } = await setUpKey()
+    const other = instance()
+    const cached = (await other.find(sha256))!
+    const { key: second } = await accounts.createKey('acme', { name: 'Second' })
+    const { revision } = await accounts.changeAccount('acme', { rpm: 1 })
+    expect(enter(known)).toEqual({ ok: false, why: 'stale' })
+    expect(enter(cached)).toEqual({ ok: false, why: 'stale' })
+    expect(enter((await other.reload(sha256))!)).toMatchObject({ ok: true, rate: { limit: 1 } })
+    const refused = enter((await accounts.find(second.sha256))!)
+    expect(refused).toMatchObject({ why: 'rpm', of: 'account' })
+    const change = { rpm: null, disabled: true, note: 'moved out' }
+    const next = await accounts.changeAccount('acme', change, { expected: revision })
+    expect(next).toMatchObject({ disabled: true, note: 'moved out' })
+    expect(next.rpm).toBeUndefined()
+    const disabled = enter((await other.reload(sha256))!)
+    expect(disabled).toEqual({ ok: false, why: 'disabled', of: 'account' })
+    const late = accounts.changeAccount('acme', { rpm: 5 }, { expected: revision })
+    await expect(late).rejects.toMatchObject({ status: 412, current: { note: 'moved out' } })
+  })
+
+  it('that archives it refuses it and all its keys for good', async () => {
+    const { accounts } = await setUpKey()
+    await accounts.createKey('acme', { name: 'Second' })
+    const archived = await accounts.archiveAccount('acme')
+    expect(archived).toMatchObject({ disabled: true, archivedAt: expect.any(Number) })
+    const keys = await accounts.listKeys('acme')
+    expect(keys.map(({ archivedAt }) => archivedAt !== undefined)).toEqual([true, true])
+    const refused = { status: 400, code: 'invalid_value' }
+    await expect(accounts.changeAccount('acme', { disabled: false })).rejects.toMatchObject(refused)
+    await expect(accounts.createKey('acme', { name: 'Third' })).rejects.toMatchObject(refused)
   })
 })
 

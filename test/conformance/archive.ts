@@ -227,6 +227,7 @@ function transferExamples(example: Example): void {
     expect(await target.hold({ ...entry, at, ...holdOf(1n), free: false })).toMatchObject({
       ok: false,
       why: 'cap',
+      of: 'key',
       scope: 'month',
     })
     expect(await target.settle({ ...past.last!, cost: 99n })).toMatchObject({

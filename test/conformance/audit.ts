@@ -5,6 +5,7 @@ import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../../src/state/a
 
 const ENTRY: AuditEntry = {
   actor: 'admin',
+  address: '127.0.0.1',
   action: 'key.update',
   object: 'key:key_1',
   changes: { name: { before: 'Laptop', after: 'Desk' }, 'spend_cap.usd': { after: '5.00' } },
@@ -55,7 +56,7 @@ export function auditConformance(name: string, open: () => Promise<Audit> | Audi
       for (let i = 0; i < 500; i++) {
         const [actor, action] = [pick(ACTORS, i), pick(ACTIONS, i >> 1)]
         const object = pick(OBJECTS, i >> 2)
-        const entry = { actor, action, object, changes: { count: { after: i } } }
+        const entry = { actor, address: '', action, object, changes: { count: { after: i } } }
         all.unshift(entry)
         await audit.add(entry)
       }

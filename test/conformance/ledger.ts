@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { isDeepStrictEqual, inspect } from 'node:util'
-import { LEASE_MS } from '../../src/state/ledger/ledger.ts'
+import { ACCOUNT, LEASE_MS } from '../../src/state/ledger/ledger.ts'
 import type {
   Adjustment,
   CapScope,
@@ -16,6 +16,7 @@ import type {
   HoldGranted,
   HeldBy,
   KeyLimits,
+  LimitOwner,
   Ledger,
   LedgerRow,
   Lease,
@@ -72,6 +73,7 @@ export function ledgerConformance(
     describe('key state', () => keyExamples(example))
     describe('requests per minute', () => rateExamples(example))
     describe('concurrency', () => concurrencyExamples(example))
+    describe('limits of an account', () => accountExamples(example))
     describe('free tier', () => freeTierExamples(example))
     describe('money', () => moneyExamples(example))
     describe('spend windows', () => windowExamples(example))
@@ -116,7 +118,7 @@ function keyExamples(example: Example): void {
   example('limits of a lower revision change nothing', async (fixture) => {
     await fixture.limit({ ...ROOMY, disabled: true }, 5)
     await fixture.limit(ROOMY, 4)
-    expect(await fixture.enter({ revision: 5 })).toEqual({ ok: false, why: 'disabled' })
+    expect(await fixture.enter({ revision: 5 })).toEqual({ ok: false, why: 'disabled', of: 'key' })
     await fixture.limit(ROOMY, 5)
     expect(await fixture.enter({ revision: 5 })).toMatchObject({ ok: true })
   })
@@ -126,7 +128,7 @@ function keyExamples(example: Example): void {
     await fixture.limit(ROOMY, 1, 'other')
     await fixture.admit()
     await fixture.limit({ ...ROOMY, disabled: true }, 2)
-    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'disabled' })
+    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'disabled', of: 'key' })
     expect(await fixture.enter({ key: 'other' })).toMatchObject({ ok: true })
   })
 
@@ -135,9 +137,9 @@ function keyExamples(example: Example): void {
     await fixture.clock.advance(4999)
     expect(await fixture.enter()).toMatchObject({ ok: true })
     await fixture.clock.advance(1)
-    expect(await fixture.enter()).toEqual({ ok: false, why: 'expired' })
+    expect(await fixture.enter()).toEqual({ ok: false, why: 'expired', of: 'key' })
     await fixture.limit({ ...ROOMY, expiresAt: -1 }, 2)
-    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'expired' })
+    expect(await fixture.enter({ revision: 2 })).toEqual({ ok: false, why: 'expired', of: 'key' })
   })
 
   example('limits below 1 are refused', async (fixture) => {
@@ -188,6 +190,7 @@ function rateExamples(example: Example): void {
     expect(await fixture.enter()).toMatchObject({
       ok: false,
       why: 'rpm',
+      of: 'key',
       retryAfterMs: MINUTE_MS - 200,
     })
   })
@@ -292,7 +295,7 @@ function concurrencyExamples(example: Example): void {
     await fixture.admit()
     await fixture.admit()
     const rate = { limit: 10, remaining: 8, resetMs: MINUTE_MS }
-    const refused = { ok: false, why: 'concurrency', retryAfterMs: 1000, rate }
+    const refused = { ok: false, why: 'concurrency', of: 'key', retryAfterMs: 1000, rate }
     expect(await fixture.enter()).toEqual(refused)
     expect(await fixture.enter()).toEqual(refused)
   })
@@ -387,6 +390,86 @@ function concurrencyExamples(example: Example): void {
   })
 }
 
+function accountExamples(example: Example): void {
+  const OPEN: KeyLimits = { disabled: false }
+  const entered = (fixture: LedgerFixture, key: string) =>
+    fixture.enter({ key, accountRevision: 1 })
+
+  example('hold for all its keys together: rate and calls at once', async (fixture) => {
+    await fixture.pay()
+    for (const key of ['key', 'other']) await fixture.limit(ROOMY, 1, key)
+    await fixture.limit({ ...OPEN, rpm: 3, concurrency: 2 }, 1, ACCOUNT)
+    const first = await entered(fixture, 'key')
+    expect(first).toMatchObject({ ok: true, rate: { limit: 3, remaining: 2 } })
+    const { last } = fixture
+    expect(await entered(fixture, 'other')).toMatchObject({ ok: true })
+    expect(await entered(fixture, 'key')).toMatchObject({ why: 'concurrency', of: 'account' })
+    await fixture.leave({ request: last })
+    expect(await entered(fixture, 'key')).toMatchObject({ ok: true, rate: { remaining: 0 } })
+    const refused = await entered(fixture, 'other')
+    expect(refused).toMatchObject({ why: 'rpm', of: 'account', retryAfterMs: 60_000 })
+    // Limits that are taken away again.
+    await fixture.limit(OPEN, 2, ACCOUNT)
+    const late = await fixture.enter({ key: 'other', accountRevision: 2 })
+    expect(late).toMatchObject({ ok: true, rate: { limit: 1000 } })
+  })
+
+  example('apply from the change on: an outdated revision is stale', async (fixture) => {
+    await fixture.limit(ROOMY)
+    expect(await fixture.enter()).toMatchObject({ ok: true })
+    await fixture.limit({ disabled: true }, 5, ACCOUNT)
+    expect(await fixture.enter({ accountRevision: 4 })).toEqual({ ok: false, why: 'stale' })
+    const refused = await fixture.enter({ accountRevision: 5 })
+    expect(refused).toEqual({ ok: false, why: 'disabled', of: 'account' })
+    await fixture.limit(OPEN, 4, ACCOUNT)
+    expect(await fixture.enter({ accountRevision: 5 })).toMatchObject({ why: 'disabled' })
+  })
+
+  example('cap the spend of all its keys, from the first day on', async (fixture) => {
+    await fixture.pay()
+    for (const key of ['key', 'other']) await fixture.limit(ROOMY, 1, key)
+    await fixture.spend(parsePico('2'))
+    await fixture.limit({ ...OPEN, cap: { amount: parsePico('3'), scope: 'month' } }, 1, ACCOUNT)
+    const call = await fixture.admit({ key: 'other', accountRevision: 1 })
+    expect(await fixture.hold(call, parsePico('1'))).toMatchObject({ ok: true, tight: true })
+    const next = await fixture.admit({ accountRevision: 1 })
+    expect(await fixture.hold(next, 1n)).toMatchObject({ why: 'held', by: 'cap' })
+    await fixture.leave(next)
+    const { request, at } = call
+    const usage = usageAt(at)
+    const cost = parsePico('1')
+    await fixture.ledger.settle({
+      request,
+      account: 'acct',
+      key: 'other',
+      day: fixture.day(),
+      cost,
+      usage,
+    })
+    const spend = await fixture.ledger.key('acct', ACCOUNT)
+    expect(spend).toMatchObject({ lifetime: parsePico('3'), month: parsePico('3'), inFlight: 0 })
+    const last = await fixture.admit({ accountRevision: 1 })
+    const refused = await fixture.hold(last, 1n)
+    expect(refused).toMatchObject({ why: 'cap', of: 'account', scope: 'month' })
+    expect(await fixture.ledger.verify()).toEqual([])
+  })
+
+  example('are shown with the balance, many accounts at a time', async (fixture) => {
+    await fixture.pay('5')
+    await fixture.limit(ROOMY)
+    await fixture.spend(parsePico('2'))
+    const [own, unknown] = await fixture.ledger.balances(['acct', 'none'])
+    const spent = { day: parsePico('2'), month: parsePico('2'), lifetime: parsePico('2') }
+    expect(own).toEqual({
+      balance: parsePico('3'),
+      available: parsePico('3'),
+      paid: true,
+      spend: { ...spent, inFlight: 0 },
+    })
+    expect(unknown).toMatchObject({ balance: 0n, paid: false, spend: { lifetime: 0n } })
+  })
+}
+
 function freeTierExamples(example: Example): void {
   const { rpm, perDay, concurrency } = FREE_TIER
 
@@ -405,6 +488,7 @@ function freeTierExamples(example: Example): void {
     const refused = {
       ok: false,
       why: 'rpm',
+      of: 'tier',
       retryAfterMs: MINUTE_MS,
       rate: { limit: rpm, remaining: 0 },
     }
@@ -448,7 +532,7 @@ function freeTierExamples(example: Example): void {
     const waitMs = nextDay(fixture.clock.now()) - fixture.clock.now()
     const rate = { limit: rpm, remaining: 0, resetMs: waitMs }
     const refused = await fixture.enter()
-    expect(refused).toEqual({ ok: false, why: 'day', retryAfterMs: waitMs, rate })
+    expect(refused).toEqual({ ok: false, why: 'day', of: 'tier', retryAfterMs: waitMs, rate })
     await fixture.clock.advance(waitMs - 1)
     expect(await fixture.enter()).toMatchObject({ ok: false, why: 'day', retryAfterMs: 1 })
     await fixture.clock.advance(1)
@@ -474,6 +558,7 @@ function freeTierExamples(example: Example): void {
     expect(await fixture.enter()).toMatchObject({
       ok: false,
       why: 'concurrency',
+      of: 'tier',
       retryAfterMs: 1000,
     })
   })
@@ -623,6 +708,7 @@ function moneyExamples(example: Example): void {
     expect(await fixture.hold(await fixture.admit())).toEqual({
       ok: false,
       why: 'cap',
+      of: 'key',
       scope: 'lifetime',
     })
     await fixture.limit({ ...ROOMY, cap: { amount: parsePico('3'), scope: 'lifetime' } }, 2)
@@ -813,7 +899,7 @@ function windowExamples(example: Example): void {
     await fixture.until(nextDay(fixture.clock.now()) - 1000)
     const resetsAt = nextDay(fixture.clock.now())
     await fixture.spend(dollar)
-    const refused = { ok: false, why: 'cap', scope: 'day', resetsAt }
+    const refused = { ok: false, why: 'cap', of: 'key', scope: 'day', resetsAt }
     expect(await fixture.hold(await fixture.admit())).toEqual(refused)
     await fixture.clock.advance(999)
     expect(await fixture.hold(await fixture.admit())).toEqual(refused)
@@ -833,7 +919,7 @@ function windowExamples(example: Example): void {
     await fixture.until(resetsAt - DAY_MS - 5)
     await fixture.spend(dollar)
     await fixture.clock.advance(DAY_MS)
-    const refused = { ok: false, why: 'cap', scope: 'month', resetsAt }
+    const refused = { ok: false, why: 'cap', of: 'key', scope: 'month', resetsAt }
     expect(await fixture.hold(await fixture.admit())).toEqual(refused)
     expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ month: dollar, day: 0n })
     await fixture.clock.advance(5)
@@ -1323,10 +1409,13 @@ class ModelKey {
 /** The rules in their simplest form, to be checked by reading: every sum is computed from rows and calls. */
 class Model {
   paid = false
+  /** In the place of a key: limits and admissions over all keys. */
+  readonly own = new ModelKey()
   readonly keys = new Map(['k1', 'k2', 'k3'].map((id) => [id, new ModelKey()]))
   calls: ModelCall[] = []
   readonly rows: ModelRow[] = []
-  readonly entries: number[] = []
+  /** Admissions of the free tier. */
+  readonly unpaid: number[] = []
 
   get balance(): Pico {
     return -sum(this.rows)
@@ -1336,17 +1425,22 @@ class Model {
     return this.calls.reduce((total, call) => total + (call.held?.amount ?? 0n), 0n)
   }
 
+  /** A key, or ACCOUNT, as all methods that take a key. */
+  of(key: string): ModelKey {
+    return key === ACCOUNT ? this.own : this.keys.get(key)!
+  }
+
   running(key: string): number {
-    return this.calls.filter((call) => call.key === key).length
+    return this.calls.filter((call) => isOf(call, key)).length
   }
 
   spend(key: string, scope: CapScope, day: string): Pico {
-    return sum(this.rows.filter((row) => row.key === key && inWindow(row.day, scope, day)))
+    return sum(this.rows.filter((row) => isOf(row, key) && inWindow(row.day, scope, day)))
   }
 
   committed(key: string, scope: CapScope, day: string): Pico {
     const held = this.calls
-      .filter((call) => call.key === key && inWindow(call.held?.granted.day, scope, day))
+      .filter((call) => isOf(call, key) && inWindow(call.held?.granted.day, scope, day))
       .reduce((total, call) => total + call.held!.amount, 0n)
     return this.spend(key, scope, day) + held
   }
@@ -1358,41 +1452,57 @@ class Model {
     this.calls = this.calls.filter((call) => call.expiresAt > now)
   }
 
-  enter({ request, key: id, revision, freeTier }: AdmissionRequest, now: number): Admission {
+  enter(entry: AdmissionRequest, now: number): Admission {
+    const { request, key: id, revision, accountRevision = 0, freeTier } = entry
     this.sweep(now)
     const key = this.keys.get(id)!
     const { limits, entries } = key
     if (!limits || revision < key.revision) return { ok: false, why: 'stale' }
-    if (limits.disabled) return { ok: false, why: 'disabled' }
-    if (now >= (limits.expiresAt ?? Infinity)) return { ok: false, why: 'expired' }
-    const logs = [{ entries, limit: limits.rpm }]
-    if (!this.paid) logs.push({ entries: this.entries, limit: freeTier.rpm })
+    if (accountRevision < this.own.revision) return { ok: false, why: 'stale' }
+    if (limits.disabled) return { ok: false, why: 'disabled', of: 'key' }
+    if (now >= (limits.expiresAt ?? Infinity)) return { ok: false, why: 'expired', of: 'key' }
+    if (this.own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
+    const shared: [LimitOwner, Partial<KeyLimits>][] = [['account', this.own.limits ?? {}]]
+    if (!this.paid) shared.push(['tier', freeTier])
+    const lowest = (member: 'rpm' | 'concurrency') =>
+      shared
+        .map(([of, limits]) => ({ of, limit: limits[member] ?? Infinity }))
+        .reduce((a, b) => (b.limit < a.limit ? b : a))
+    const all = lowest('rpm')
+    const logs = [{ entries, limit: limits.rpm!, of: 'key' as LimitOwner }]
+    if (all.limit !== Infinity) logs.push({ ...all, entries: this.own.entries })
     const rate = () => {
       const rates = logs.map((log) => rateOf(log.entries, log.limit, now))
       return rates.sort((a, b) => a.remaining - b.remaining || a.limit - b.limit)[0]!
     }
     const known = this.calls.find((call) => call.request === request)
     if (known) return { ok: true, at: now, lease: now, paid: this.paid, rate: rate() }
-    const minuteMs = Math.max(...logs.map((log) => waitOf(log.entries, log.limit, now)))
-    const today = this.entries.filter((at) => dayOf(at) === dayOf(now)).length
+    const waits = logs.map((log) => ({ ms: waitOf(log.entries, log.limit, now), of: log.of }))
+    const longest = waits.reduce((a, b) => (b.ms > a.ms ? b : a))
+    const minuteMs = longest.ms
+    const today = this.unpaid.filter((at) => dayOf(at) === dayOf(now)).length
     const dayMs = !this.paid && today >= freeTier.perDay ? nextDay(now) - now : 0
     if (dayMs > minuteMs) {
       const spent = { ...rate(), remaining: 0, resetMs: dayMs }
-      return { ok: false, why: 'day', retryAfterMs: dayMs, rate: spent }
+      return { ok: false, why: 'day', of: 'tier', retryAfterMs: dayMs, rate: spent }
     }
-    if (minuteMs > 0) return { ok: false, why: 'rpm', retryAfterMs: minuteMs, rate: rate() }
-    const room = this.paid || this.calls.length < freeTier.concurrency
-    if (!room || this.running(id) >= limits.concurrency) {
-      return { ok: false, why: 'concurrency', retryAfterMs: 1000, rate: rate() }
+    const { of } = longest
+    if (minuteMs > 0) return { ok: false, why: 'rpm', of, retryAfterMs: minuteMs, rate: rate() }
+    const most = lowest('concurrency')
+    const full = this.running(id) >= limits.concurrency!
+    if (full || this.calls.length >= most.limit) {
+      const owner = full ? 'key' : most.of
+      return { ok: false, why: 'concurrency', of: owner, retryAfterMs: 1000, rate: rate() }
     }
     for (const log of logs) log.entries.push(now)
+    if (!this.paid) this.unpaid.push(now)
     this.calls.push({ request, key: id, at: now, expiresAt: now + LEASE_MS })
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate: rate() }
   }
 
   /** Sum of the ceilings of the running calls of a key, or of all. */
-  ceilings(key?: string): Pico {
-    const calls = this.calls.filter((call) => key === undefined || call.key === key)
+  ceilings(key = ACCOUNT): Pico {
+    const calls = this.calls.filter((call) => isOf(call, key))
     return calls.reduce((total, { held }) => total + (held?.ceiling ?? 0n), 0n)
   }
 
@@ -1408,12 +1518,15 @@ class Model {
       if (expected > this.balance - this.held) return 'balance'
       if (this.ceilings() + ceiling > this.balance + risk(paidIn)) return 'balance_ceilings'
     }
-    const { cap } = this.keys.get(key)!.limits!
-    if (!cap || this.ceilings(key) === 0n) return undefined
-    const { amount, scope } = cap
-    if (expected > amount - this.committed(key, scope, day)) return 'cap'
-    const most = amount - this.spend(key, scope, day) + risk(amount)
-    return this.ceilings(key) + ceiling > most ? 'cap_ceilings' : undefined
+    for (const part of [key, ACCOUNT]) {
+      const cap = this.of(part).limits?.cap
+      if (!cap || this.ceilings(part) === 0n) continue
+      const { amount, scope } = cap
+      if (expected > amount - this.committed(part, scope, day)) return 'cap'
+      const most = amount - this.spend(part, scope, day) + risk(amount)
+      if (this.ceilings(part) + ceiling > most) return 'cap_ceilings'
+    }
+    return undefined
   }
 
   hold(request: HoldRequest, now: number): HoldResult {
@@ -1428,24 +1541,28 @@ class Model {
       call.held = { amount: 0n, ceiling: 0n, granted }
       return granted
     }
-    const { entries, limits } = this.keys.get(id)!
-    const { cap } = limits!
-    if (cap && this.spend(id, cap.scope, day) >= cap.amount) {
+    for (const part of [id, ACCOUNT]) {
+      const cap = this.of(part).limits?.cap
+      if (!cap || this.spend(part, cap.scope, day) < cap.amount) continue
+      const owner = part === ACCOUNT ? 'account' : 'key'
       const resets = {
         lifetime: {},
         day: { resetsAt: nextDay(now) },
         month: { resetsAt: nextMonth(now) },
       }
-      return { ok: false, why: 'cap', scope: cap.scope, ...resets[cap.scope] }
+      return { ok: false, why: 'cap', of: owner, scope: cap.scope, ...resets[cap.scope] }
     }
     if (this.balance <= 0n) return { ok: false, why: 'credits' }
     const by = this.waitsFor(request, day)
     if (by) {
-      entries.splice(entries.indexOf(at), 1)
+      this.#uncount(id, at)
       return { ok: false, why: 'held', by, retryAfterMs: 1000 }
     }
     const lefts = [this.balance - this.held]
-    if (cap) lefts.push(cap.amount - this.committed(id, cap.scope, day))
+    for (const part of [id, ACCOUNT]) {
+      const cap = this.of(part).limits?.cap
+      if (cap) lefts.push(cap.amount - this.committed(part, cap.scope, day))
+    }
     const tight = ceiling > 0n && lefts.some((left) => left - expected < 32n * ceiling)
     const granted = { ok: true, day, billed: true, tight } as const
     call.held = { amount: expected, ceiling, granted }
@@ -1467,10 +1584,14 @@ class Model {
   /** @param at the admission, whose entries in the logs are taken back */
   leave(request: string, at?: number): void {
     const call = this.calls.find((call) => call.request === request)
-    const logs = call && at !== undefined ? [this.keys.get(call.key)!.entries] : []
-    if (logs.length > 0 && !this.paid) logs.push(this.entries)
-    for (const entries of logs) entries.splice(entries.indexOf(at!), 1)
+    if (call && at !== undefined) this.#uncount(call.key, at)
     this.calls = this.calls.filter((call) => call.request !== request)
+  }
+
+  #uncount(key: string, at: number): void {
+    const logs = [this.of(key).entries, this.own.entries]
+    if (!this.paid) logs.push(this.unpaid)
+    for (const entries of logs) if (entries.includes(at)) entries.splice(entries.indexOf(at), 1)
   }
 
   topUp({ reference, amount }: TopUp): Settled {
@@ -1493,7 +1614,12 @@ class Model {
   }
 }
 
-/** The cap of a key. */
+/** Whether a call or a row is of a key; each of a key is of its account. */
+function isOf(one: { readonly key?: string }, key: string): boolean {
+  return key === ACCOUNT ? one.key !== undefined : one.key === key
+}
+
+/** The cap of a key or of an account. */
 type Cap = NonNullable<KeyLimits['cap']>
 
 /** How far costs may pass what is left: by `most`, which grows with what calls cost above their ceilings. */
@@ -1572,7 +1698,7 @@ class Walk {
     else if (roll < 0.75) await this.#renew()
     else if (roll < 0.78) await this.#topUp(account)
     else if (roll < 0.79) await this.#adjust(account)
-    else if (roll < 0.82) await this.#limit(account, this.#pick(['k1', 'k2', 'k3']))
+    else if (roll < 0.82) await this.#limit(account, this.#pick(['k1', 'k2', 'k3', ACCOUNT]))
     else if (roll < 0.96) await this.#wait()
     else await this.#look(account)
   }
@@ -1585,7 +1711,15 @@ class Walk {
     const running = model.calls.filter((call) => call.key === key)
     const again = running.length > 0 && this.#chance(0.03)
     const request = again ? this.#pick(running).request : `req_${this.#step}`
-    const entry: AdmissionRequest = { request, account, key, revision, freeTier: FREE_TIER }
+    const accountRevision = Math.max(0, model.own.revision + this.#pick([0, 0, 0, 0, 0, 0, 1, -1]))
+    const entry: AdmissionRequest = {
+      request,
+      account,
+      key,
+      revision,
+      accountRevision,
+      freeTier: FREE_TIER,
+    }
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const entered = await this.#ask(entry)
     // Neither a repetition nor a refusal changes anything.
@@ -1618,12 +1752,12 @@ class Walk {
     if (!entered.ok || again) return entered
     const { at } = entered
     this.#calls.push({ account, key, request, at, day: dayOf(at), state: 'entered' })
-    const { entries, limits } = model.keys.get(key)!
-    this.#claim(
-      recent(entries, at).length <= limits!.rpm,
-      'more admissions in a minute than the limit',
-    )
-    this.#claim(model.running(key) <= limits!.concurrency, 'more running calls than the limit')
+    for (const part of [key, ACCOUNT]) {
+      const { entries, limits } = model.of(part)
+      const { rpm = Infinity, concurrency = Infinity } = limits ?? {}
+      this.#claim(recent(entries, at).length <= rpm, `more admissions in a minute than ${rpm}`)
+      this.#claim(model.running(part) <= concurrency, `more running calls than ${concurrency}`)
+    }
     return entered
   }
 
@@ -1662,11 +1796,9 @@ class Walk {
       this.#claim(balance <= 0n, 'refused for credits with money left')
     }
     if (held.why === 'cap') {
-      const spend = (await this.#ledger.key(account, key))[held.scope]
-      this.#claim(
-        spend >= model.keys.get(key)!.limits!.cap!.amount,
-        'refused for the cap below the cap',
-      )
+      const of = held.of === 'account' ? ACCOUNT : key
+      const spend = (await this.#ledger.key(account, of))[held.scope]
+      this.#claim(spend >= model.of(of).limits!.cap!.amount, 'refused for the cap below the cap')
     }
     call.state = 'over'
     if (held.why === 'held' || this.#chance(0.8)) await this.#end(call)
@@ -1732,12 +1864,14 @@ class Walk {
     if (expected.state === 'charged') exceed(bound, call.request, cost)
     const { balance } = expected
     this.#claim(-balance <= bound.most, `balance overrun by more than ${bound.most}`)
-    const ofCap = this.#capBounds.get(`${call.account} ${call.key}`)
-    if (!ofCap) return
-    const { cap, day } = ofCap
-    if (expected.state === 'charged') exceed(ofCap, call.request, cost)
-    const spent = this.#model(call.account).spend(call.key, cap.scope, day)
-    this.#claim(spent - cap.amount <= ofCap.most, `cap overrun by more than ${ofCap.most}`)
+    for (const part of [call.key, ACCOUNT]) {
+      const ofCap = this.#capBounds.get(`${call.account} ${part}`)
+      if (!ofCap) continue
+      const { cap, day } = ofCap
+      if (expected.state === 'charged') exceed(ofCap, call.request, cost)
+      const spent = this.#model(call.account).spend(part, cap.scope, day)
+      this.#claim(spent - cap.amount <= ofCap.most, `cap overrun by more than ${ofCap.most}`)
+    }
   }
 
   /** Starts the bounds of the overrun anew, with the call that was just admitted. */
@@ -1756,8 +1890,13 @@ class Walk {
         ? { most: 0n, ceilings: new Map([...ceilings, [request, 0n]]) }
         : { most: risk(of), ceilings: new Map(ceilings) }
     this.#bounds.set(account, bind(alone.account, paidIn))
-    const { cap } = model.keys.get(key)!.limits!
-    if (cap) this.#capBounds.set(`${account} ${key}`, { ...bind(alone.key, cap.amount), cap, day })
+    for (const [of, lone] of [
+      [key, alone.key],
+      [ACCOUNT, alone.account],
+    ] as const) {
+      const cap = model.of(of).limits?.cap
+      if (cap) this.#capBounds.set(`${account} ${of}`, { ...bind(lone, cap.amount), cap, day })
+    }
   }
 
   async #raise(): Promise<void> {
@@ -1836,13 +1975,15 @@ class Walk {
     }
     const expiresAt = this.#clock.now() + Math.floor(this.#random() * 200_000)
     const limits: KeyLimits = {
-      disabled: this.#chance(0.1),
-      rpm: 1 + Math.floor(this.#random() * 12),
-      concurrency: 1 + Math.floor(this.#random() * 6),
-      ...(this.#chance(0.15) ? { expiresAt } : {}),
+      disabled: this.#chance(id === ACCOUNT ? 0.04 : 0.1),
+      ...((id !== ACCOUNT || this.#chance(0.5)) && {
+        rpm: 1 + Math.floor(this.#random() * 12),
+        concurrency: 1 + Math.floor(this.#random() * 6),
+      }),
+      ...(id !== ACCOUNT && this.#chance(0.15) ? { expiresAt } : {}),
       ...(this.#chance(0.5) ? { cap } : {}),
     }
-    const key = this.#model(account).keys.get(id)!
+    const key = this.#model(account).of(id)
     const revision = Math.max(1, key.revision + this.#pick([-1, 0, 1, 2, 2, 2]))
     this.#note('limits', { account, id, limits, revision })
     if (revision >= key.revision) Object.assign(key, { limits, revision })
@@ -1871,7 +2012,7 @@ class Walk {
     const model = this.#model(account)
     const { balance, held, paid } = model
     const day = dayOf(this.#clock.now())
-    const keys = [...model.keys.keys()].map((key) => ({
+    const keys = [...model.keys.keys(), ACCOUNT].map((key) => ({
       lifetime: model.spend(key, 'lifetime', day),
       day: model.spend(key, 'day', day),
       month: model.spend(key, 'month', day),
@@ -1914,7 +2055,7 @@ class Walk {
   }
 
   async #state(account: string): Promise<unknown> {
-    const keys = ['k1', 'k2', 'k3'].map((key) => this.#ledger.key(account, key))
+    const keys = ['k1', 'k2', 'k3', ACCOUNT].map((key) => this.#ledger.key(account, key))
     return { account: await this.#ledger.account(account), keys: await Promise.all(keys) }
   }
 

@@ -22,7 +22,7 @@ describe('with Redis', () => {
 
 it('a folder that is opened again has its audit log', async () => {
   const first = await open()
-  await first.audit.add({ actor: 'admin', action: 'a', object: 'b', changes: {} })
+  await first.audit.add({ actor: 'admin', address: '::1', action: 'a', object: 'b', changes: {} })
   const rows = await first.audit.list({}, undefined, 1)
   await first.ledger.close()
   const second = await open(first.path)

@@ -31,6 +31,7 @@ interface Ids {
 interface KeyRecord {
   readonly account: string
   readonly sha256: string
+  readonly previous?: { readonly sha256: string }
   readonly revision: number
 }
 
@@ -130,7 +131,7 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     yield* indexLine(`keys:${account}`, keys)
     for (const id of keys) {
       const key = await find<KeyRecord>(`key:${id}`)
-      if (key[0]) yield* await find(`hash:${key[0].value.sha256}`)
+      for (const sha256 of hashesOf(key[0]?.value)) yield* await find(`hash:${sha256}`)
       yield* key
     }
   }
@@ -140,6 +141,12 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     const value = await records.get<Value>(key)
     return value === undefined ? [] : [{ kind: 'record', key, value } as const]
   }
+}
+
+/** Hashes of a key's secrets: the present one, and one that it had before its last rotation. */
+function hashesOf(key: KeyRecord | undefined): string[] {
+  if (!key) return []
+  return key.previous ? [key.previous.sha256, key.sha256] : [key.sha256]
 }
 
 /** A non-empty index as a record line; each storage keeps indexes in its own way. */
@@ -172,11 +179,12 @@ async function importIndex(records: Records, index: string, { ids }: Ids): Promi
 
 /** Merges a stored record with one of an export; undefined when they contradict each other. */
 const MERGES: Readonly<Record<string, (stored: any, value: any) => object | undefined>> = {
-  account: (stored) => stored,
+  account: (stored, value) => ((value.revision ?? 0) > (stored.revision ?? 0) ? value : stored),
   prices: (stored) => stored,
   hash: (stored, value) => (isDeepStrictEqual(stored, value) ? stored : undefined),
   key(stored: KeyRecord, value: KeyRecord) {
-    if (stored.account !== value.account || stored.sha256 !== value.sha256) return undefined
+    const shared = hashesOf(stored).some((sha256) => hashesOf(value).includes(sha256))
+    if (stored.account !== value.account || !shared) return undefined
     return value.revision > stored.revision ? value : stored
   },
 }

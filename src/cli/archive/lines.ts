@@ -72,8 +72,8 @@ const items = v.variant('kind', [
     limits: v.strictObject({
       disabled: flag,
       expiresAt: v.optional(moment),
-      rpm: least1,
-      concurrency: least1,
+      rpm: v.optional(least1),
+      concurrency: v.optional(least1),
       cap: v.optional(
         v.strictObject({ amount: cost, scope: v.picklist(['lifetime', 'day', 'month']) }),
       ),

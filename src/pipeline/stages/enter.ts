@@ -26,7 +26,7 @@ export const enter: Stage = async function enter(call, next) {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (!entered.ok) {
-    call.limit = LIMITS[entered.why]
+    call.limit = limitOf(entered)
     throw refusalOf(entered)
   }
   let refused = false
@@ -41,11 +41,10 @@ export const enter: Stage = async function enter(call, next) {
   }
 }
 
-/** Which limit each refusal is about. */
-const LIMITS: Readonly<Partial<Record<string, LimitName>>> = {
-  rpm: 'key.rpm',
-  concurrency: 'key.concurrency',
-  day: 'tier.day',
+/** Which limit a refusal is about. */
+function limitOf(refused: Exclude<Admission, Admitted>): LimitName | undefined {
+  if (refused.why === 'day') return 'tier.day'
+  return 'rate' in refused ? `${refused.of}.${refused.why}` : undefined
 }
 
 /** @param refused whether the client is told to come again: the call does not count in the rate limit then */
@@ -63,6 +62,7 @@ async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> 
     account: known.account.id,
     key: known.key.id,
     revision: known.key.revision,
+    accountRevision: known.account.revision,
     freeTier: config.defaults.freeTier,
   })
 }
@@ -99,18 +99,24 @@ function refusalOf(refused: Exclude<Admission, Admitted>): Error {
     case 'stale':
       return new Unavailable('service_unavailable', 'The API key is being changed right now.')
     case 'disabled':
-      return new Unauthenticated('The API key is disabled.')
+      return new Unauthenticated(
+        refused.of === 'key'
+          ? 'The API key is disabled.'
+          : 'The account of this API key is disabled.',
+      )
     case 'expired':
       return new Unauthenticated('The API key has expired.')
     case 'concurrency':
       return new TooManyRequests(
         'too_many_concurrent',
-        'Too many requests are running at once for this key.',
+        `Too many requests are running at once for ${OWNERS[refused.of]}.`,
       )
     case 'rpm':
       return new TooManyRequests(
         'rate_limited',
-        `Rate limit of ${refused.rate.limit} requests per minute reached.`,
+        refused.of === 'account'
+          ? `Rate limit of ${refused.rate.limit} requests per minute of this account reached.`
+          : `Rate limit of ${refused.rate.limit} requests per minute reached.`,
         refused.retryAfterMs,
       )
     case 'day':
@@ -121,6 +127,9 @@ function refusalOf(refused: Exclude<Admission, Admitted>): Error {
       )
   }
 }
+
+/** Whose limit is reached, for a message. */
+const OWNERS = { key: 'this key', account: 'this account', tier: 'this account' } as const
 
 function setRateHeaders(call: Call, rate: RateStatus): void {
   const { headers } = call

@@ -152,7 +152,7 @@ function limitOf(refused: Exclude<HoldResult, HoldGranted>): LimitName | undefin
     case 'credits':
       return 'balance'
     case 'cap':
-      return `key.cap.${refused.scope}`
+      return `${refused.of}.cap.${refused.scope}`
     case 'held':
       return 'held'
     case 'lost':
@@ -167,7 +167,7 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
     case 'credits':
       return new PaymentRequired('The balance of this account is used up. Add credits to go on.')
     case 'cap':
-      return new Forbidden('key_limit_exceeded', capMessage(refused.scope, refused.resetsAt))
+      return new Forbidden('key_limit_exceeded', capMessage(refused))
     case 'held':
       return new TooManyRequests(
         'too_many_concurrent',
@@ -178,9 +178,9 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
   }
 }
 
-function capMessage(scope: 'lifetime' | 'day' | 'month', resetsAt: number | undefined): string {
-  if (scope === 'lifetime') return 'The spend cap of this key is reached.'
+function capMessage({ of, scope, resetsAt }: Extract<HoldResult, { why: 'cap' }>): string {
+  if (scope === 'lifetime') return `The spend cap of this ${of} is reached.`
   const when =
     resetsAt === undefined ? '' : ` It starts anew at ${new Date(resetsAt).toISOString()}.`
-  return `The spend cap of this key for this ${scope} (UTC) is reached.${when}`
+  return `The spend cap of this ${of} for this ${scope} (UTC) is reached.${when}`
 }

@@ -35,7 +35,7 @@ export async function note(
   const changes = changesBetween(before, after)
   if (Object.keys(changes).length === 0) return
   try {
-    await audit.add({ actor: actor.name, action, object, changes })
+    await audit.add({ actor: actor.name, address: actor.address, action, object, changes })
   } catch (error) {
     log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
   }
@@ -68,13 +68,21 @@ function filterOf(query: URLSearchParams): AuditFilter {
 }
 
 /** A side of a change that had no value is null. */
-function changeView({ id, at, actor, action, object, changes }: AuditRow) {
+function changeView({ id, at, actor, address, action, object, changes }: AuditRow) {
   const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
     member,
     before,
     after,
   }))
-  return { id, at: new Date(at).toISOString(), actor, action, object, changes: members }
+  return {
+    id,
+    at: new Date(at).toISOString(),
+    actor,
+    address: address || null,
+    action,
+    object,
+    changes: members,
+  }
 }
 
 function explain(error: unknown): never {

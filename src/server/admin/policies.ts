@@ -20,7 +20,7 @@ async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTria
   const { policy, input, output, ask: remote } = trial
   const effective = tighten(policy, undefined)
   const id = requestId()
-  const account = { id: 'operator', name: 'operator', revision: 0, createdAt: 0 }
+  const account = { id: 'operator', name: 'operator', disabled: false, revision: 0, createdAt: 0 }
   const budget = new GuardBudget()
   const proceed = () => incoming.throwIfGone()
   const found = await testPolicy({

@@ -3,25 +3,23 @@
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
 import { type Pico, checkAmount, countedOn, MAX_AMOUNT } from '../../money/money.ts'
-import {
-  DAY_MS,
-  KeyBook,
-  RateLog,
-  type Clock,
-  type WindowSpend,
-  windowEnd,
-  windowOf,
-} from './clock.ts'
+import { DAY_MS, KeyBook, type Clock, windowEnd } from './clock.ts'
 import { checkHold, checkLimits } from './checks.ts'
+import {
+  cappedSpend,
+  exposed,
+  sharedLimits,
+  type CappedSpend,
+  type SharedLimits,
+} from './limits.ts'
 import { addRunning, spendName } from './sums.ts'
 import {
+  ACCOUNT,
   LEASE_MS,
   type AccountBalance,
   RETRY_MS,
   type Admission,
   type AdmissionRequest,
-  type Exposure,
-  type FreeTierLimits,
   type HeldBy,
   type HoldGranted,
   type HoldRequest,
@@ -37,8 +35,7 @@ import {
 
 /** Answer for an unknown account or key, and for a lower revision. */
 export const STALE: Admission = { ok: false, why: 'stale' }
-const DISABLED: Admission = { ok: false, why: 'disabled' }
-const EXPIRED: Admission = { ok: false, why: 'expired' }
+const EXPIRED: Admission = { ok: false, why: 'expired', of: 'key' }
 /** Answer for a call without a lease. */
 export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
@@ -52,7 +49,7 @@ interface RunningCall {
   readonly key: KeyBook
   /** Calendar time of the admission. */
   readonly at: number
-  /** Steady time of its entry in the key's rate log; undefined once that entry was taken back. */
+  /** Steady time of its entry in the rate logs; undefined once that entry was taken back. */
   slot: number | undefined
   /** Steady time. */
   expiresAt: number
@@ -77,14 +74,12 @@ export class AccountBook {
   paid = false
   /** Sum of all top-ups; beyond MAX_AMOUNT it is not counted on. */
   paidIn: Pico = 0n
-  #held: Pico = 0n
-  /** Sum of the ceilings of running calls. */
-  #ceilings: Pico = 0n
-  /** Admissions of an unpaid account, over all its keys: of the last minute, and of one day. */
-  readonly #log = new RateLog()
+  /** Limits, spend, ceilings and admissions over all keys. */
+  readonly #own = new KeyBook(ACCOUNT)
+  /** Admissions on one day, while the account was unpaid. */
   #admissions = 0
   #admissionsDay = ''
-  readonly #keys = new Map<string, KeyBook>()
+  readonly #keys = new Map<string, KeyBook>([[ACCOUNT, this.#own]])
   /** In the order in which their leases expire. */
   readonly #calls = new Map<RequestId, RunningCall>()
   /** Steady time before which no lease expires. */
@@ -106,20 +101,23 @@ export class AccountBook {
     const key = this.#keys.get(entry.key)
     const limits = key?.limits
     if (!limits || entry.revision < key.revision) return STALE
-    if (limits.disabled) return DISABLED
+    if ((entry.accountRevision ?? 0) < this.#own.revision) return STALE
+    if (limits.disabled) return { ok: false, why: 'disabled', of: 'key' }
     if (limits.expiresAt !== undefined && now >= limits.expiresAt) return EXPIRED
+    if (this.#own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
     const tier = this.paid ? undefined : entry.freeTier
+    const shared = sharedLimits(this.#own.limits, tier)
     const known = this.#calls.get(entry.request)
     if (known) {
-      const rate = this.#rate(key, limits, tier, time)
+      const rate = this.#rate(key, limits, shared, time)
       const lease = now + known.expiresAt - time
       return { ok: true, at: known.at, lease, paid: this.paid, rate }
     }
-    const refusal = this.#refusal(key, limits, tier, now, time)
+    const refusal = this.#refusal(key, limits, { ...shared, perDay: tier?.perDay }, now, time)
     if (refusal) return refusal
-    key.log.push(time, limits.rpm)
+    key.log.push(time, limits.rpm ?? Infinity)
+    if (shared.rpm !== Infinity) this.#own.log.push(time, shared.rpm)
     if (tier) {
-      this.#log.push(time, tier.rpm)
       this.#admissions = this.#admissionsOn(now) + 1
       this.#admissionsDay = this.#clock.day(now)
     }
@@ -128,7 +126,7 @@ export class AccountBook {
     const { request } = entry
     this.#calls.set(request, { request, key, at: now, slot: time, expiresAt, held: undefined })
     if (expiresAt < this.#sweepAt) this.#sweepAt = expiresAt
-    const rate = this.#rate(key, limits, tier, time)
+    const rate = this.#rate(key, limits, shared, time)
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate }
   }
 
@@ -149,40 +147,41 @@ export class AccountBook {
       return granted
     }
     const { key } = call
-    const cap = key.limits?.cap
-    const spend = cap && key.window(windowOf(cap.scope, day))
-    if (cap && spend!.settled >= cap.amount)
-      return { ok: false, why: 'cap', ...windowEnd(cap.scope, now) }
+    const caps = [key, this.#own].flatMap((of) => cappedSpend(of, day))
+    const reached = caps.find(({ cap, spend }) => spend.settled >= cap.amount)
+    if (reached) {
+      const { of, cap } = reached
+      const owner = of === this.#own ? 'account' : 'key'
+      return { ok: false, why: 'cap', of: owner, ...windowEnd(cap.scope, now) }
+    }
     if (this.balance <= 0n) return NO_CREDITS
-    const by = this.#waitsFor(call, request, cap && { of: cap.amount, ...spend! })
+    const by = this.#waitsFor(request, caps)
     if (by) {
       this.#uncount(call)
       return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
     }
-    const { lifetime } = key
-    // The largest counter of the key: what fits into it fits into the 64 bits of every other one.
-    checkAmount(`the spend of key ${key.id}`, lifetime.settled + lifetime.held + expected, 0n)
+    const { lifetime } = this.#own
+    // The largest counter of the account: what fits into it fits into the 64 bits of every other one.
+    checkAmount('the spend of the account', lifetime.settled + lifetime.held + expected, 0n)
     this.#add(key, day, expected)
-    this.#ceilings += ceiling
-    key.ceilings += ceiling
+    for (const part of [key, this.#own]) part.ceilings += ceiling
     const near = TIGHT_CEILINGS * ceiling
     const tight =
-      this.balance - this.#held < near ||
-      (cap !== undefined && cap.amount - spend!.settled - spend!.held < near)
+      this.balance - lifetime.held < near ||
+      caps.some(({ cap, spend }) => cap.amount - spend.settled - spend.held < near)
     const granted: HoldGranted = { ok: true, day, billed: true, tight: tight && ceiling > 0n }
     call.held = { amount: expected, ceiling, granted }
     return granted
   }
 
-  /** See {@link Ledger.raise}. Without effect too where the key's spend would pass MAX_AMOUNT. */
+  /** See {@link Ledger.raise}. Without effect too where the spend of the account would pass MAX_AMOUNT. */
   raise({ request, from, to }: Raise): void {
     const call = this.#calls.get(request)
     const held = call?.held
     if (!held || held.amount !== from || to <= from || to > held.ceiling) return
-    const { key } = call
-    const { settled, held: sum } = key.lifetime
+    const { settled, held: sum } = this.#own.lifetime
     if (settled + sum + to - from > MAX_AMOUNT) return
-    this.#add(key, held.granted.day, to - from)
+    this.#add(call.key, held.granted.day, to - from)
     held.amount = to
   }
 
@@ -208,7 +207,9 @@ export class AccountBook {
   move(key: string, day: string, cost: Pico): void {
     if (cost === 0n) return
     this.balance -= cost
-    for (const window of this.key(key).windows(day)) window.settled += cost
+    for (const part of [this.key(key), this.#own]) {
+      for (const window of part.windows(day)) window.settled += cost
+    }
   }
 
   /** Forgets every settled sum; running calls stay. They are loaded again. */
@@ -261,10 +262,11 @@ export class AccountBook {
 
   state(): AccountBalance {
     this.#sweep(this.#clock.steady(this.#clock.now()))
-    return { balance: this.balance, available: this.balance - this.#held, paid: this.paid }
+    const available = this.balance - this.#own.lifetime.held
+    return { balance: this.balance, available, paid: this.paid }
   }
 
-  /** A key's settled spend, and the number of its running calls. */
+  /** The settled spend of a key or of {@link ACCOUNT}, and the number of running calls. */
   spent(id: string): KeySpend {
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
@@ -272,7 +274,7 @@ export class AccountBook {
     if (!key) return NOTHING_SPENT
     const [lifetime, day, month] = key.windows(this.#clock.day(now))
     const settled = { lifetime: lifetime.settled, day: day.settled, month: month.settled }
-    return { ...settled, inFlight: key.running }
+    return { ...settled, inFlight: key === this.#own ? this.#calls.size : key.running }
   }
 
   /** A key's part of the book; created on first use. */
@@ -297,11 +299,13 @@ export class AccountBook {
 
   /** Every stored sum over running calls. */
   *running(): Generator<readonly [what: string, amount: Pico]> {
-    yield ['held', this.#held]
-    yield ['ceilings', this.#ceilings]
+    yield ['held', this.#own.lifetime.held]
+    yield ['ceilings', this.#own.ceilings]
     for (const key of this.#keys.values()) {
-      yield [`ceilings of key ${key.id}`, key.ceilings]
-      yield [`calls of key ${key.id}`, BigInt(key.running)]
+      if (key !== this.#own) {
+        yield [`ceilings of key ${key.id}`, key.ceilings]
+        yield [`calls of key ${key.id}`, BigInt(key.running)]
+      }
       for (const [name, { held }] of key.named()) yield [`held, ${spendName(key.id, name)}`, held]
     }
   }
@@ -323,40 +327,42 @@ export class AccountBook {
   #refusal(
     key: KeyBook,
     limits: KeyLimits,
-    tier: FreeTierLimits | undefined,
+    shared: SharedLimits & { readonly perDay: number | undefined },
     now: number,
     time: number,
   ): Admission | undefined {
-    const minuteMs = Math.max(
-      key.log.waitMs(time, limits.rpm),
-      tier ? this.#log.waitMs(time, tier.rpm) : 0,
-    )
-    const dayMs = tier && this.#admissionsOn(now) >= tier.perDay ? DAY_MS - (now % DAY_MS) : 0
+    const keyMs = key.log.waitMs(time, limits.rpm ?? Infinity)
+    const sharedMs = this.#own.log.waitMs(time, shared.rpm)
+    const minuteMs = Math.max(keyMs, sharedMs)
+    const { perDay = Infinity } = shared
+    const dayMs = this.#admissionsOn(now) >= perDay ? DAY_MS - (now % DAY_MS) : 0
+    const rate = this.#rate(key, limits, shared, time)
     if (dayMs > minuteMs) {
-      const rate = { ...this.#rate(key, limits, tier, time), remaining: 0, resetMs: dayMs }
-      return { ok: false, why: 'day', retryAfterMs: dayMs, rate }
+      const spent = { ...rate, remaining: 0, resetMs: dayMs }
+      return { ok: false, why: 'day', of: 'tier', retryAfterMs: dayMs, rate: spent }
     }
     if (minuteMs > 0) {
-      const rate = this.#rate(key, limits, tier, time)
-      return { ok: false, why: 'rpm', retryAfterMs: minuteMs, rate }
+      const of = sharedMs > keyMs ? shared.rpmOf : 'key'
+      return { ok: false, why: 'rpm', of, retryAfterMs: minuteMs, rate }
     }
-    if (key.running < limits.concurrency && (!tier || this.#calls.size < tier.concurrency)) return
-    const rate = this.#rate(key, limits, tier, time)
-    return { ok: false, why: 'concurrency', retryAfterMs: RETRY_MS, rate }
+    const isFull = key.running >= (limits.concurrency ?? Infinity)
+    if (!isFull && this.#calls.size < shared.concurrency) return undefined
+    const of = isFull ? 'key' : shared.concurrencyOf
+    return { ok: false, why: 'concurrency', of, retryAfterMs: RETRY_MS, rate }
   }
 
   /** The log with fewer requests remaining; with equally many, the one with the lower limit. */
   #rate(
     key: KeyBook,
-    limits: KeyLimits,
-    tier: FreeTierLimits | undefined,
+    { rpm = Infinity }: KeyLimits,
+    shared: SharedLimits,
     time: number,
   ): RateStatus {
-    const own = key.log.rate(time, limits.rpm)
-    if (!tier) return own
-    const shared = this.#log.rate(time, tier.rpm)
-    const fewer = shared.remaining - own.remaining || shared.limit - own.limit
-    return fewer < 0 ? shared : own
+    const own = key.log.rate(time, rpm)
+    if (shared.rpm === Infinity) return own
+    const all = this.#own.log.rate(time, shared.rpm)
+    const fewer = all.remaining - own.remaining || all.limit - own.limit
+    return fewer < 0 ? all : own
   }
 
   #admissionsOn(now: number): number {
@@ -367,10 +373,8 @@ export class AccountBook {
   #uncount(call: RunningCall): void {
     if (call.slot === undefined) return
     call.key.log.remove(call.slot)
-    if (!this.paid) {
-      this.#log.remove(call.slot)
-      if (this.#admissionsDay === this.#clock.day(call.at)) this.#admissions--
-    }
+    this.#own.log.remove(call.slot)
+    if (!this.paid && this.#admissionsDay === this.#clock.day(call.at)) this.#admissions--
     call.slot = undefined
   }
 
@@ -392,20 +396,21 @@ export class AccountBook {
    * little is left.
    */
   #waitsFor(
-    { key }: RunningCall,
     { expected, ceiling, exposure }: HoldRequest,
-    cap: ({ readonly of: Pico } & WindowSpend) | undefined,
+    caps: readonly CappedSpend[],
   ): HeldBy | undefined {
     if (ceiling === 0n) return undefined
-    if (this.#ceilings > 0n) {
-      if (expected > this.balance - this.#held) return 'balance'
+    const { lifetime, ceilings } = this.#own
+    if (ceilings > 0n) {
+      if (expected > this.balance - lifetime.held) return 'balance'
       const most = this.balance + exposed(exposure, this.paidIn)
-      if (this.#ceilings + ceiling > most) return 'balance_ceilings'
+      if (ceilings + ceiling > most) return 'balance_ceilings'
     }
-    if (cap && key.ceilings > 0n) {
-      if (expected > cap.of - cap.settled - cap.held) return 'cap'
-      const most = cap.of - cap.settled + exposed(exposure, cap.of)
-      if (key.ceilings + ceiling > most) return 'cap_ceilings'
+    for (const { of, cap, spend } of caps) {
+      if (of.ceilings === 0n) continue
+      if (expected > cap.amount - spend.settled - spend.held) return 'cap'
+      const most = cap.amount - spend.settled + exposed(exposure, cap.amount)
+      if (of.ceilings + ceiling > most) return 'cap_ceilings'
     }
     return undefined
   }
@@ -413,8 +418,9 @@ export class AccountBook {
   /** Adds to the money held; a negative amount gives back. */
   #add(key: KeyBook, day: string, amount: Pico): void {
     if (amount === 0n) return
-    this.#held += amount
-    for (const window of key.windows(day)) window.held += amount
+    for (const part of [key, this.#own]) {
+      for (const window of part.windows(day)) window.held += amount
+    }
   }
 
   #release({ request, key, held }: RunningCall): void {
@@ -422,13 +428,6 @@ export class AccountBook {
     key.running--
     if (!held) return
     this.#add(key, held.granted.day, -held.amount)
-    this.#ceilings -= held.ceiling
-    key.ceilings -= held.ceiling
+    for (const part of [key, this.#own]) part.ceilings -= held.ceiling
   }
-}
-
-/** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
-function exposed({ share, most }: Exposure, of: Pico): Pico {
-  const part = BigInt(Math.floor(share * Number(of)))
-  return part < most ? part : most
 }

@@ -26,10 +26,10 @@ export function checkAdjusted(balance: Pico, amount: Pico): void {
   throw new RangeError(`the balance after this adjustment has to be ${bounds}`)
 }
 
-/** @throws RangeError for a rate or concurrency that is not a whole number of at least 1 */
+/** @throws RangeError for a rate or concurrency that is not a whole number of at least 1; absent ones pass */
 export function checkLimits({ rpm, concurrency }: KeyLimits): void {
   for (const [name, value] of Object.entries({ rpm, concurrency })) {
-    if (Number.isSafeInteger(value) && value >= 1) continue
+    if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) continue
     throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
   }
 }

@@ -26,6 +26,8 @@ export interface Leave extends Lease {
 export interface AdmissionRequest extends Lease {
   /** Revision of the key record that the caller has read. */
   readonly revision: number
+  /** Revision of the account record that the caller has read; 0 for one that was never changed. */
+  readonly accountRevision?: number
   /** Applied to the account while it is unpaid. The lower of these limits and the key's own applies. */
   readonly freeTier: FreeTierLimits
 }
@@ -52,13 +54,17 @@ export type Admission =
   | Admitted
   /** The caller reloads the key record and asks once more. */
   | { readonly ok: false; readonly why: 'stale' }
-  | { readonly ok: false; readonly why: 'disabled' | 'expired' }
+  | { readonly ok: false; readonly why: 'disabled' | 'expired'; readonly of: 'key' | 'account' }
   | {
       readonly ok: false
       readonly why: 'rpm' | 'day' | 'concurrency'
+      readonly of: LimitOwner
       readonly retryAfterMs: number
       readonly rate: RateStatus
     }
+
+/** Whose limit it is: that of the key, of its account, or of the free tier. */
+export type LimitOwner = 'key' | 'account' | 'tier'
 
 /** A call that was admitted. */
 export interface Admitted {
@@ -112,6 +118,7 @@ export type HoldResult =
   | {
       readonly ok: false
       readonly why: 'cap'
+      readonly of: 'key' | 'account'
       readonly scope: CapScope
       /** When the window ends, ms since epoch; none for `lifetime`. */
       readonly resetsAt?: number
@@ -216,13 +223,16 @@ export interface Adjustment {
   readonly reason: string
 }
 
-/** The limits of one key. */
+/** In the place of a key: the limits and the spend of an account over all its keys. */
+export const ACCOUNT = '@account'
+
+/** The limits of one key, or of {@link ACCOUNT}. An absent one does not limit. */
 export interface KeyLimits {
   readonly disabled: boolean
   /** ms since epoch. */
   readonly expiresAt?: number
-  readonly rpm: number
-  readonly concurrency: number
+  readonly rpm?: number
+  readonly concurrency?: number
   readonly cap?: { readonly amount: Pico; readonly scope: CapScope }
 }
 
@@ -232,6 +242,11 @@ export interface AccountBalance {
   /** The balance minus all live holds. */
   readonly available: Pico
   readonly paid: boolean
+}
+
+/** Money of an account, with its spend over all keys. */
+export interface AccountTotals extends AccountBalance {
+  readonly spend: KeySpend
 }
 
 /** Settled spend of a key, and its running calls. */
@@ -352,8 +367,11 @@ export interface Ledger {
   /** Corrects a balance, below zero too. Idempotent by reference. Spend, caps and the free tier stay as they are. */
   adjust(adjustment: Adjustment): Promise<Settled>
   account(id: string): Promise<AccountBalance>
+  /** The money of many accounts, in their order, each as of one moment. */
+  balances(ids: readonly string[]): Promise<readonly AccountTotals[]>
+  /** @param id a key, or {@link ACCOUNT} */
   key(account: string, id: string): Promise<KeySpend>
-  /** Stores limits unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
+  /** Stores limits of a key or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
   /** Rows of an account, newest first. @param before a `seq`: only rows below it */
   usage(account: string, before?: number): AsyncIterable<LedgerRow>

@@ -1,7 +1,7 @@
 /** Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls. */
 import type { Pico } from '../../money/money.ts'
 import { windowOf } from './clock.ts'
-import type { Discrepancy, LedgerRow } from './ledger.ts'
+import { ACCOUNT, type Discrepancy, type LedgerRow } from './ledger.ts'
 
 /** What a row, or the sum of several of a kind, key and day, adds to the sums of its account. */
 interface Costing {
@@ -13,9 +13,9 @@ interface Costing {
 
 const SCOPES = ['lifetime', 'day', 'month'] as const
 
-/** The name of a key's spend in a window. */
+/** The name of the spend of a key, or of {@link ACCOUNT}, in a window. */
 export function spendName(key: string, window: string): string {
-  return `spend of key ${key}, ${window}`
+  return `spend of ${key === ACCOUNT ? 'the account' : `key ${key}`}, ${window}`
 }
 
 /** Adds an amount to one of several sums, by its name. */
@@ -56,7 +56,7 @@ export function compareSums(
   })
 }
 
-/** Adds an amount to a key's three windows of a day. @param prefix of the sums' names */
+/** Adds an amount to the three windows of a day, of a key and of its account. @param prefix of the sums' names */
 function addSpend(
   sums: Map<string, Pico>,
   key: string,
@@ -64,5 +64,7 @@ function addSpend(
   amount: Pico,
   prefix = '',
 ): void {
-  for (const scope of SCOPES) addTo(sums, prefix + spendName(key, windowOf(scope, day)), amount)
+  for (const id of [key, ACCOUNT]) {
+    for (const scope of SCOPES) addTo(sums, prefix + spendName(id, windowOf(scope, day)), amount)
+  }
 }

@@ -15,8 +15,8 @@ export class RedisAudit implements Audit {
     this.#connection = connection
   }
 
-  async add({ actor, action, object, changes }: AuditEntry): Promise<void> {
-    const fields = { actor, action, object, changes: JSON.stringify(changes) }
+  async add({ actor, address, action, object, changes }: AuditEntry): Promise<void> {
+    const fields = { actor, address, action, object, changes: JSON.stringify(changes) }
     await this.#ask((client) => client.xadd(STREAM, '*', ...Object.entries(fields).flat()))
   }
 
@@ -46,8 +46,13 @@ export class RedisAudit implements Audit {
 }
 
 function toRow(id: string, fields: readonly string[]): AuditRow {
-  const [, actor = '', , action = '', , object = '', , changes = '{}'] = fields
-  return { id, at: Number.parseInt(id, 10), actor, action, object, changes: JSON.parse(changes) }
+  const names = fields.filter((_, i) => i % 2 === 0)
+  const field = (name: string) => fields[2 * names.indexOf(name) + 1]
+  const [actor = '', action = '', object = ''] = ['actor', 'action', 'object'].map(field)
+  // Entries of earlier releases have no address.
+  const address = names.includes('address') ? field('address')! : ''
+  const changes = JSON.parse(field('changes') ?? '{}')
+  return { id, at: Number.parseInt(id, 10), actor, address, action, object, changes }
 }
 
 function passes(row: AuditRow, { actor, action, object }: AuditFilter): boolean {

@@ -11,8 +11,10 @@ import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledge
 import { checkAmount } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
+  ACCOUNT,
   LEASE_MS,
   type AccountBalance,
+  type AccountTotals,
   type Adjustment,
   type Discrepancy,
   type Admission,
@@ -73,6 +75,8 @@ const CLOCK_ACCOUNT = '@clock'
 /** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
+/** Accounts that are asked for together: a large pipeline would delay admissions. */
+const BALANCES_AT_ONCE = 500
 
 /**
  * Opens the ledger and the records in Redis, on one connection. Closing the records closes the connection.
@@ -144,10 +148,11 @@ export class RedisLedger implements Ledger {
   /** @throws Unavailable while Redis cannot be reached, or while a settlement is deferred */
   async enter(entry: AdmissionRequest): Promise<Admission> {
     this.#checkOutbox()
-    const { request, account, key, revision, freeTier } = entry
+    const { request, account, key, revision, accountRevision = 0, freeTier } = entry
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
     const { rpm, perDay, concurrency } = freeTier
-    const args = [key, request, `${revision}`, `${rpm}`, `${perDay}`, `${concurrency}`]
+    const numbers = [revision, rpm, perDay, concurrency, accountRevision]
+    const args = [key, request, ...numbers.map(String)]
     let sent = false
     try {
       const reply = await this.#admission(() => {
@@ -170,11 +175,11 @@ export class RedisLedger implements Ledger {
     const { request, account, key, at, expected, ceiling, exposure, free } = hold
     this.#checkOutbox()
     checkHold(hold)
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 't')
+    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account', 't')
     const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
     const args = [key, `${key}|${request}`, `${at}`, ...amounts.map(String), free ? '1' : '0']
     const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
-    if (reply[0] === 'range') checkAmount(`the spend of key ${key}`, BigInt(reply[1]!))
+    if (reply[0] === 'range') checkAmount('the spend of the account', BigInt(reply[1]!))
     return toHoldResult(reply)
   }
 
@@ -259,15 +264,22 @@ export class RedisLedger implements Ledger {
 
   /** @throws Unavailable while Redis cannot be reached */
   async account(id: string): Promise<AccountBalance> {
-    const [balance, available, paid] = await this.#state(id, '')
-    return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
+    return toBalance(await this.#state(id, ''))
+  }
+
+  /** @throws Unavailable while Redis cannot be reached */
+  async balances(ids: readonly string[]): Promise<AccountTotals[]> {
+    const totals: AccountTotals[] = []
+    for (let at = 0; at < ids.length; at += BALANCES_AT_ONCE) {
+      const some = ids.slice(at, at + BALANCES_AT_ONCE)
+      totals.push(...(await Promise.all(some.map((id) => this.#totals(id)))))
+    }
+    return totals
   }
 
   /** @throws Unavailable while Redis cannot be reached */
   async key(account: string, id: string): Promise<KeySpend> {
-    const [, , , lifetime, day, month, inFlight] = await this.#state(account, id)
-    const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
-    return { ...spend, inFlight: Number(inFlight ?? 0) }
+    return toSpend(await this.#state(account, id))
   }
 
   /** @throws RangeError for a rate or concurrency below 1; Unavailable while Redis cannot be reached */
@@ -377,10 +389,26 @@ export class RedisLedger implements Ledger {
     }
   }
 
+  async #totals(id: string): Promise<AccountTotals> {
+    const state = await this.#state(id, ACCOUNT)
+    return { ...toBalance(state), spend: toSpend(state) }
+  }
+
   async #state(account: string, key: string): Promise<ScriptReply> {
     const keys = keysOf(account, 'book', 'ls', 'h', 'u')
     return this.#connection.ask(() => this.#store.look(...keys, key))
   }
+}
+
+/** Of a reply of the script `look`. */
+function toBalance([balance, available, paid]: ScriptReply): AccountBalance {
+  return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
+}
+
+/** Of a reply of the script `look`. */
+function toSpend([, , , lifetime, day, month, inFlight]: ScriptReply): KeySpend {
+  const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
+  return { ...spend, inFlight: Number(inFlight ?? 0) }
 }
 
 /** @throws ConfigError */

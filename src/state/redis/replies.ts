@@ -8,6 +8,7 @@ import {
   type HeldBy,
   type HoldResult,
   type KeyLimits,
+  type LimitOwner,
   type RateStatus,
   type Settled,
 } from '../ledger/ledger.ts'
@@ -31,11 +32,15 @@ export function toAdmission([why, ...rest]: ScriptReply): Admission {
     case 'rpm':
     case 'day':
     case 'concurrency': {
-      const [retryAfterMs = 0, ...rate] = rest.map(Number)
-      return { ok: false, why, retryAfterMs, rate: toRate(rate) }
+      const [of, ...numbers] = rest
+      const [retryAfterMs = 0, ...rate] = numbers.map(Number)
+      return { ok: false, why, of: of as LimitOwner, retryAfterMs, rate: toRate(rate) }
     }
+    case 'disabled':
+    case 'expired':
+      return { ok: false, why, of: rest[0] as 'key' | 'account' }
     default:
-      return { ok: false, why: why as 'stale' | 'disabled' | 'expired' }
+      return { ok: false, why: 'stale' }
   }
 }
 
@@ -51,7 +56,12 @@ export function toHoldResult([why, first, second, third]: ScriptReply): HoldResu
     case 'held':
       return { ok: false, why, by: first as HeldBy, retryAfterMs: RETRY_MS }
     case 'cap':
-      return { ok: false, why, ...windowEnd(first as CapScope, Number(second)) }
+      return {
+        ok: false,
+        why,
+        of: third as 'key' | 'account',
+        ...windowEnd(first as CapScope, Number(second)),
+      }
     default:
       return { ok: false, why: why as 'tier' | 'credits' | 'lost' }
   }
@@ -64,7 +74,7 @@ export function toSettled([state, cost, balance]: ScriptReply): Settled {
 
 /** Limits as a book stores them; {@link toLimits} reads them. */
 export function toLimitsText(limits: KeyLimits, revision: number): string {
-  const { disabled, expiresAt = '', rpm, concurrency, cap } = limits
+  const { disabled, expiresAt = '', rpm = '', concurrency = '', cap } = limits
   const members = [revision, disabled ? 1 : 0, expiresAt, rpm, concurrency]
   return [...members, cap?.scope ?? '', cap?.amount ?? ''].join('|')
 }
@@ -75,8 +85,8 @@ export function toLimits(text: string): { limits: KeyLimits; revision: number } 
   const limits: KeyLimits = {
     disabled: disabled === '1',
     ...(expiresAt && { expiresAt: Number(expiresAt) }),
-    rpm: Number(rpm),
-    concurrency: Number(concurrency),
+    ...(rpm && { rpm: Number(rpm) }),
+    ...(concurrency && { concurrency: Number(concurrency) }),
     ...(scope && { cap: { scope: scope as CapScope, amount: toPico(amount) } }),
   }
   return { limits, revision: Number(revision) }

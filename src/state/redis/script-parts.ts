@@ -1,5 +1,6 @@
 /** Parts of Lua that the scripts in `scripts.ts` share. A part uses functions of the parts before it. */
 import { MAX_AMOUNT } from '../../money/money.ts'
+import { ACCOUNT } from '../ledger/ledger.ts'
 
 /** Days, and months, for which a book keeps spend: the current one, and two more for late settlements. */
 const KEPT_WINDOWS = 3
@@ -89,6 +90,55 @@ local function windowsOf(key, day)
 end
 `
 
+/** The spend of a key, and that of the account over all its keys, which is kept as if it were one more key. */
+export const SPEND = `
+-- The windows of the account. A book that an earlier version wrote gets its spend from its keys: of the newest windows,
+-- of which no key has dropped any.
+local function sharedWindows(day)
+  if call('HEXISTS', book, 'w:${ACCOUNT}') == 1 then return windowsOf('${ACCOUNT}', day) end
+  local fields, days, months, seen = call('HGETALL', book), {}, {}, {}
+  for i = 1, #fields, 2 do
+    local window = string.match(fields[i], '^[sc]:(%d+):')
+    if window and not seen[window] then
+      seen[window] = true
+      local same = #window == 8 and days or months
+      same[#same + 1] = window
+    end
+  end
+  local kept, marks = { L = true }, '|'
+  for _, same in ipairs({ days, months }) do
+    table.sort(same)
+    for i = math.max(1, #same - ${KEPT_WINDOWS - 1}), #same do
+      kept[same[i]] = true
+      marks = marks .. same[i] .. '|'
+    end
+  end
+  for i = 1, #fields, 2 do
+    local kind, window = string.match(fields[i], '^([sc]):(%w+):')
+    if kind and kept[window] then
+      call('HINCRBY', book, kind .. ':' .. window .. ':${ACCOUNT}', fields[i + 1])
+    end
+  end
+  call('HSET', book, 'w:${ACCOUNT}', marks)
+  return windowsOf('${ACCOUNT}', day)
+end
+
+-- Adds an amount to the sums of a key and of the account, in the windows of a day. Sums: 's', 'c' or both.
+local function addSpend(sums, key, day, amount)
+  -- Read first: they may be made of the sums of the keys as they are.
+  local shared = sharedWindows(day)
+  local function add(windows, of)
+    for _, window in ipairs(windows) do
+      for sum in string.gmatch(sums, '%a') do
+        call('HINCRBY', book, sum .. ':' .. window .. ':' .. of, amount)
+      end
+    end
+  end
+  add(windowsOf(key, day), key)
+  add(shared, '${ACCOUNT}')
+end
+`
+
 /** Ends a call: removes its lease, and returns the money it holds to the windows of its own day. */
 export const RELEASE = `
 -- Returns the day of its hold and the time of its admission; nothing if it held no money.
@@ -103,9 +153,7 @@ local function release(member)
   if not amount then return end
   if amount ~= '0' then
     call('HINCRBY', book, 'avail', amount)
-    for _, window in ipairs(windowsOf(key, day)) do
-      call('HINCRBY', book, 'c:' .. window .. ':' .. key, '-' .. amount)
-    end
+    addSpend('c', key, day, '-' .. amount)
   end
   if ceiling ~= '' and ceiling ~= '0' then
     call('HINCRBY', book, 'ceil', '-' .. ceiling)
@@ -142,8 +190,8 @@ end
 export const CHARGE = `
 -- Checked before any write: a script that fails half-way leaves its writes behind.
 local function fits(key)
-  local sums = call('HMGET', book, 'bal', 'avail', 'c:L:' .. key)
-  for i = 1, 3 do
+  local sums = call('HMGET', book, 'bal', 'avail', 'c:L:' .. key, 'c:L:${ACCOUNT}')
+  for i = 1, 4 do
     if below('${MAX_SUM}', string.match(sums[i] or '0', '%d+')) then return false end
   end
   return true
@@ -153,10 +201,7 @@ local function charge(key, day, cost)
   if cost == '0' then return end
   call('HINCRBY', book, 'bal', '-' .. cost)
   call('HINCRBY', book, 'avail', '-' .. cost)
-  for _, window in ipairs(windowsOf(key, day)) do
-    call('HINCRBY', book, 's:' .. window .. ':' .. key, cost)
-    call('HINCRBY', book, 'c:' .. window .. ':' .. key, cost)
-  end
+  addSpend('sc', key, day, cost)
 end
 `
 

@@ -14,9 +14,10 @@
  * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
  * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
  * `l:<key>` (limits), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
- * `c:<window>:<key>` (committed: settled and held).
+ * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
+ * its keys.
  */
-import { LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
+import { ACCOUNT, LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
 import {
   ADJUST,
   BASE,
@@ -27,6 +28,7 @@ import {
   RELEASE,
   ROW,
   STEADY,
+  SPEND,
   SWEEP,
   WINDOWS,
 } from './script-parts.ts'
@@ -56,22 +58,22 @@ export function scriptsWith(clock: string) {
     enter: script(
       ['book', 'leases', 'holds', 'rows', 'log', 'shared'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + RELEASE + ROW + SWEEP + RATE + ENTER,
+      BASE + STEADY + CALENDAR + WINDOWS + SPEND + RELEASE + ROW + SWEEP + RATE + ENTER,
     ),
     hold: script(
-      ['book', 'leases', 'holds', 'log', 'references'],
+      ['book', 'leases', 'holds', 'log', 'shared', 'references'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + PAID_IN + COVERS + HOLD,
+      BASE + STEADY + CALENDAR + WINDOWS + SPEND + UNCOUNT + PAID_IN + COVERS + HOLD,
     ),
-    raise: script(['book', 'holds'], BASE + WINDOWS + RAISE),
+    raise: script(['book', 'holds'], BASE + WINDOWS + SPEND + RAISE),
     settle: script(
       ['book', 'leases', 'holds', 'rows', 'receipt'],
-      BASE + WINDOWS + RELEASE + ROW + CHARGE + SETTLE,
+      BASE + WINDOWS + SPEND + RELEASE + ROW + CHARGE + SETTLE,
     ),
     leave: script(
       ['book', 'leases', 'holds', 'log', 'shared'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + UNCOUNT + RELEASE + LEAVE,
+      BASE + STEADY + CALENDAR + WINDOWS + SPEND + UNCOUNT + RELEASE + LEAVE,
     ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
     topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + PAID_IN + CREDIT + TOP_UP),
@@ -80,13 +82,13 @@ export function scriptsWith(clock: string) {
     look: script(
       ['book', 'leases', 'holds', 'rows'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + RELEASE + ROW + SWEEP + LOOK,
+      BASE + STEADY + CALENDAR + WINDOWS + SPEND + RELEASE + ROW + SWEEP + LOOK,
     ),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + WINDOWS + ROW + CHARGE + PAID_IN + CREDIT + ADJUST + TAKE_ROW,
+      BASE + WINDOWS + SPEND + ROW + CHARGE + PAID_IN + CREDIT + ADJUST + TAKE_ROW,
     ),
-    takeTotal: script(['book', 'totals'], BASE + WINDOWS + CHARGE + TAKE_TOTAL),
+    takeTotal: script(['book', 'totals'], BASE + WINDOWS + SPEND + CHARGE + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + FOLD),
     index: script(['index'], clock, BASE + INDEX),
     replace: script(['record'], REPLACE),
@@ -102,9 +104,10 @@ function script(keys: readonly string[], ...parts: string[]): Script {
 const ENTER = `
 local key, request, revision = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local tierRpm, tierDay, tierCalls = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local accountRevision = tonumber(ARGV[7])
 
 local function read()
-  return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'fday', 'fcount')
+  return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'fday', 'fcount', 'l:${ACCOUNT}')
 end
 
 local state = read()
@@ -113,30 +116,44 @@ if sweep(time) then state = read() end
 
 local rev, disabled, expires, rpm, most =
   string.match(state[1] or '', '^(%d+)|(%d)|(%-?%d*)|(%d+)|(%d+)|')
+local sharedRev, off, sharedRpm, sharedCalls =
+  string.match(state[8] or '', '^(%d+)|(%d)|%-?%d*|(%d*)|(%d*)|')
 if not rev or revision < tonumber(rev) then return { 'stale' } end
-if disabled == '1' then return { 'disabled' } end
-if expires ~= '' and now >= tonumber(expires) then return { 'expired' } end
+if sharedRev and accountRevision < tonumber(sharedRev) then return { 'stale' } end
+if disabled == '1' then return { 'disabled', 'key' } end
+if expires ~= '' and now >= tonumber(expires) then return { 'expired', 'key' } end
+if off == '1' then return { 'disabled', 'account' } end
 
 local running = tonumber(state[2] or '0')
 local paid = state[3] == '1'
 local own = rateOf(log, tonumber(rpm), time)
-local tier, day
-local today, midnight, wait = 0, 0, own.wait
+local wait, rpmOf = own.wait, 'key'
+
+-- The limits over all keys: those of the account, or those of the free tier where they are lower.
+sharedRpm, sharedCalls = tonumber(sharedRpm or ''), tonumber(sharedCalls or '')
+local sharedOf, callsOf = 'account', 'account'
+local day
+local today, midnight = 0, 0
 if not paid then
-  tier = rateOf(shared, tierRpm, time)
-  wait = math.max(wait, tier.wait)
+  if not sharedRpm or tierRpm < sharedRpm then sharedRpm, sharedOf = tierRpm, 'tier' end
+  if not sharedCalls or tierCalls < sharedCalls then sharedCalls, callsOf = tierCalls, 'tier' end
   day = dayOf(now)
   if state[6] == day then today = tonumber(state[7]) end
   if today >= tierDay then midnight = 86400000 - now % 86400000 end
+end
+local all
+if sharedRpm then
+  all = rateOf(shared, sharedRpm, time)
+  if all.wait > wait then wait, rpmOf = all.wait, sharedOf end
 end
 
 -- The log with the fewest requests remaining.
 local function nearest()
   local rate, left = own, math.max(0, own.limit - own.count)
-  if tier then
-    local tierLeft = math.max(0, tier.limit - tier.count)
-    if tierLeft < left or (tierLeft == left and tier.limit < own.limit) then
-      rate, left = tier, tierLeft
+  if all then
+    local allLeft = math.max(0, all.limit - all.count)
+    if allLeft < left or (allLeft == left and all.limit < own.limit) then
+      rate, left = all, allLeft
     end
   end
   return rate.limit, left, rate.reset
@@ -147,13 +164,15 @@ local function admitted(at, lease)
   return { 'ok', at, lease, paid and 1 or 0, limit, left, reset }
 end
 
-local why, retry
+local why, retry, of
 if midnight > wait then
-  why, retry = 'day', midnight
+  why, retry, of = 'day', midnight, 'tier'
 elseif wait > 0 then
-  why, retry = 'rpm', wait
-elseif running >= tonumber(most) or (tier and call('ZCARD', leases) >= tierCalls) then
-  why, retry = 'concurrency', 1000
+  why, retry, of = 'rpm', wait, rpmOf
+elseif running >= tonumber(most) then
+  why, retry, of = 'concurrency', 1000, 'key'
+elseif sharedCalls and call('ZCARD', leases) >= sharedCalls then
+  why, retry, of = 'concurrency', 1000, callsOf
 end
 
 local member = key .. '|' .. request
@@ -165,12 +184,12 @@ if why or call('ZADD', leases, 'NX', text(time + ${LEASE_MS}), member) == 0 then
   end
   local limit, left, reset = nearest()
   if why == 'day' then left, reset = 0, midnight end
-  return { why, retry, limit, left, reset }
+  return { why, of, retry, limit, left, reset }
 end
 
 push(log, own, time)
-if tier then
-  push(shared, tier, time)
+if all then push(shared, all, time) end
+if not paid then
   call('HSET', book, 'fday', day, 'fcount', text(today + 1))
 end
 call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1))
@@ -199,10 +218,8 @@ if slot and call('ZSCORE', leases, member) and call('HGET', holds, member) ~= '-
   local state = call('HMGET', book, 'last', 'ahead', 'tier', 'fday')
   local time = slot + steady(state[1], state[2]) - now
   uncount(log, time)
-  if state[3] ~= '1' then
-    uncount(shared, time)
-    if state[4] == dayOf(slot) then call('HINCRBY', book, 'fcount', '-1') end
-  end
+  uncount(shared, time)
+  if state[3] ~= '1' and state[4] == dayOf(slot) then call('HINCRBY', book, 'fcount', '-1') end
 end
 release(member)
 `
@@ -251,9 +268,11 @@ local key = ARGV[1]
 local state = call('HMGET', book, 'last', 'ahead')
 sweep(steady(state[1], state[2]))
 local day = dayOf(now)
+if key == '${ACCOUNT}' then sharedWindows(day) end
 local fields = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .. day .. ':' .. key,
   's:' .. string.sub(day, 1, 6) .. ':' .. key, 'n:' .. key)
-fields[#fields + 1] = now
+if key == '${ACCOUNT}' then fields[7] = call('ZCARD', leases) end
+fields[8] = now
 return fields
 `
 

@@ -12,8 +12,10 @@ import { LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
 import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
 import { checkAdjustment } from '../ledger/checks.ts'
 import { foldBounds } from '../ledger/items.ts'
+import { ACCOUNT } from '../ledger/ledger.ts'
 import type {
   AccountBalance,
+  AccountTotals,
   Adjustment,
   Admission,
   AdmissionRequest,
@@ -274,6 +276,14 @@ export class SqliteLedger implements Ledger {
 
   async account(id: string): Promise<AccountBalance> {
     return this.#books.find(id)?.state() ?? { balance: 0n, available: 0n, paid: false }
+  }
+
+  async balances(ids: readonly string[]): Promise<AccountTotals[]> {
+    return ids.map((id) => {
+      const book = this.#books.find(id)
+      const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
+      return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+    })
   }
 
   async key(account: string, id: string): Promise<KeySpend> {

@@ -135,6 +135,15 @@ const MIGRATIONS: readonly string[] = [
     object TEXT NOT NULL,
     members TEXT NOT NULL
   ) STRICT;`,
+
+  // Spend of accounts over all their keys, at most MAX_AMOUNT, added up in two parts as above; addresses of changes.
+  `INSERT INTO spend (account, key, window, amount)
+    SELECT account, '@account', window, CASE
+      WHEN sum(amount / 1000000000) >= 4000000000 THEN 4000000000000000000
+      ELSE sum(amount / 1000000000) * 1000000000 + sum(amount % 1000000000)
+    END
+    FROM spend GROUP BY account, window;
+  ALTER TABLE audit ADD COLUMN address TEXT NOT NULL DEFAULT '';`,
 ]
 
 /**

@@ -2,8 +2,17 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { MAX_AMOUNT, checkAmount, type Pico } from '../../money/money.ts'
 import { checkAdjusted } from '../ledger/checks.ts'
-import type { KeyLimits, LedgerRow, LimitsItem, RowItem } from '../ledger/ledger.ts'
+import {
+  ACCOUNT,
+  type KeyLimits,
+  type LedgerRow,
+  type LimitsItem,
+  type RowItem,
+} from '../ledger/ledger.ts'
 import { windowOf } from '../ledger/clock.ts'
+
+/** An account may have no rate and no concurrency. */
+const UNLIMITED = 0
 
 /** Every account with a row or a sum. It steps through the index from account to account, not through all rows. */
 export const OWNERS = `
@@ -70,6 +79,7 @@ export interface AuditColumns {
   readonly seq: bigint
   readonly at: bigint
   readonly actor: string
+  readonly address: string
   readonly action: string
   readonly object: string
   readonly members: string
@@ -84,8 +94,10 @@ export function all<Row>(query: StatementSync, ...args: (string | number | null)
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
   sql.addBalance.run(account, -cost)
-  for (const scope of ['lifetime', 'day', 'month'] as const) {
-    sql.addSpend.run(account, key, windowOf(scope, day), cost)
+  for (const id of [key, ACCOUNT]) {
+    for (const scope of ['lifetime', 'day', 'month'] as const) {
+      sql.addSpend.run(account, id, windowOf(scope, day), cost)
+    }
   }
 }
 
@@ -114,8 +126,8 @@ export function setLimits(
     key,
     Number(disabled),
     expiresAt ?? null,
-    rpm,
-    concurrency,
+    rpm ?? UNLIMITED,
+    concurrency ?? UNLIMITED,
     cap?.amount ?? null,
     cap?.scope ?? null,
     revision,
@@ -168,8 +180,8 @@ export function toLimits({
 }: LimitColumns): Omit<LimitsItem, 'kind'> {
   const limits: KeyLimits = {
     disabled: row.disabled === 1n,
-    rpm: Number(row.rpm),
-    concurrency: Number(row.concurrency),
+    ...(row.rpm > UNLIMITED && { rpm: Number(row.rpm) }),
+    ...(row.concurrency > UNLIMITED && { concurrency: Number(row.concurrency) }),
     ...(row.expires_at !== null && { expiresAt: Number(row.expires_at) }),
     ...(row.cap_amount !== null && { cap: { amount: row.cap_amount, scope: row.cap_scope } }),
   }
@@ -276,10 +288,10 @@ export function prepare(db: DatabaseSync) {
     lastSeq: db.prepare('SELECT max(seq) AS seq FROM usage'),
 
     addChange: db.prepare(
-      'INSERT INTO audit (at, actor, action, object, members) VALUES (?, ?, ?, ?, ?)',
+      'INSERT INTO audit (at, actor, address, action, object, members) VALUES (?, ?, ?, ?, ?, ?)',
     ),
     changes: db.prepare(
-      `SELECT seq, at, actor, action, object, members FROM audit
+      `SELECT seq, at, actor, address, action, object, members FROM audit
        WHERE seq < ?1 AND (?2 IS NULL OR actor = ?2) AND (?3 IS NULL OR action = ?3)
          AND (?4 IS NULL OR object = ?4) AND (?5 IS NULL OR at >= ?5) AND (?6 IS NULL OR at < ?6)
        ORDER BY seq DESC LIMIT ?7`,

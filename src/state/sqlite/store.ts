@@ -217,8 +217,8 @@ export class Store {
   }
 
   /** @param at ms since epoch */
-  addChange({ actor, action, object, changes }: AuditEntry, at: number): void {
-    this.#sql.addChange.run(at, actor, action, object, JSON.stringify(changes))
+  addChange({ actor, address, action, object, changes }: AuditEntry, at: number): void {
+    this.#sql.addChange.run(at, actor, address, action, object, JSON.stringify(changes))
   }
 
   /** Newest first. @param before a `seq` */

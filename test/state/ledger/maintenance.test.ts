@@ -53,7 +53,8 @@ describe('folding a ledger', () => {
     await first.ledger.close()
     const db = new DatabaseSync(join(first.path, 'ledger.db'))
     db.exec(`DROP TABLE audit; DROP TABLE total; DROP INDEX usage_day; DROP INDEX usage_orphan;
-      ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; UPDATE meta SET version = 1`)
+      ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity;
+      DELETE FROM spend WHERE key = '@account'; UPDATE meta SET version = 1`)
     db.close()
     await rm(join(first.path, 'owner.db'))
     const { ledger } = await open(first.path, () => NOON + 5 * DAY_MS)
@@ -102,6 +103,9 @@ describe('folding a ledger', () => {
         ['spend of key key, lifetime', 9000n],
         ['spend of key key, 20260515', 9000n],
         ['spend of key key, 202605', 9000n],
+        ['spend of the account, lifetime', 9000n],
+        ['spend of the account, 20260515', 9000n],
+        ['spend of the account, 202605', 9000n],
       ]),
     })
   })

@@ -105,6 +105,7 @@ describe('the redis engine', () => {
       expect(await ledger.hold(hold)).toEqual({
         ok: false,
         why: 'cap',
+        of: 'key',
         scope: 'day',
         resetsAt: now + DAY_MS,
       })
@@ -118,15 +119,9 @@ describe('the redis engine', () => {
     const spend = fields
       .filter((field) => field.startsWith('s:'))
       .map((field) => field.split(':')[1])
-    expect(spend.sort()).toEqual([
-      '202602',
-      '202603',
-      '202604',
-      '20260408',
-      '20260409',
-      '20260410',
-      'L',
-    ])
+    // Of the key and of the account.
+    const windows = ['202602', '202603', '202604', '20260408', '20260409', '20260410', 'L']
+    expect(spend.sort()).toEqual(windows.flatMap((window) => [window, window]))
   })
 
   it('releases a hold in its own day, even if that window was dropped', async () => {
@@ -158,6 +153,26 @@ describe('the redis engine', () => {
     const rows = await collect(ledger.usage('acct'))
     expect(rows.filter(({ kind }) => kind === 'orphan')).toHaveLength(200)
     expect(rows[0]).toMatchObject({ kind: 'orphan', key: 'key', at: DAY_MS, cost: 0n })
+    expect(await ledger.verify('acct')).toEqual([])
+  })
+
+  it('adds up what the keys of a book of an older version have spent', async () => {
+    const { ledger } = await openAt(Date.UTC(2026, 4, 20))
+    await pay(ledger)
+    await ledger.limits('acct', 'idle', LIMITS, 1)
+    // Of the day of the idle key, the other one has dropped what it spent.
+    const days = ['20260513', '20260514', '20260517', '20260518', '20260519', '20260520']
+    for (const day of days) await ledger.settle(settlement(`req_${day}`, 7n, day))
+    await ledger.settle({ ...settlement('req_idle', 5n, '20260514'), key: 'idle' })
+    await server.ask(async (client) => {
+      const fields = await client.hkeys('gw:{acct}:book')
+      await client.hdel('gw:{acct}:book', ...fields.filter((field) => field.endsWith(':@account')))
+    })
+    const call = await admit(ledger, 'req_held', 3n)
+    expect(await ledger.verify('acct')).toEqual([])
+    await ledger.settle(settlement(call.request, 2n, '20260520'))
+    const spend = { lifetime: 49n, day: 9n, month: 49n }
+    expect(await ledger.key('acct', '@account')).toEqual({ ...spend, inFlight: 0 })
     expect(await ledger.verify('acct')).toEqual([])
   })
 
@@ -355,7 +370,7 @@ describe('two redis engines on one store', () => {
     expect(await enter(engines[1], 'req_1')).toMatchObject({ ok: true })
     await engines[0].ledger.limits('acct', 'key', { ...LIMITS, disabled: true }, 2)
     expect(await enter(engines[1], 'req_2', 1)).toEqual({ ok: false, why: 'stale' })
-    expect(await enter(engines[1], 'req_2', 2)).toEqual({ ok: false, why: 'disabled' })
+    expect(await enter(engines[1], 'req_2', 2)).toEqual({ ok: false, why: 'disabled', of: 'key' })
   })
 
   it('read one history', async () => {

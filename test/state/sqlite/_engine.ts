@@ -24,7 +24,7 @@ enableCompileCache()
 
 /** A script that writes until it is killed. */
 export const WRITER = join(import.meta.dirname, '_writer.ts')
-export const LIMITS: KeyLimits = { disabled: false, rpm: 100_000, concurrency: 100_000 }
+export const LIMITS = { disabled: false, rpm: 100_000, concurrency: 100_000 } satisfies KeyLimits
 export const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 export const KEY = { account: 'acct', key: 'key' }
 export const NOON = Date.UTC(2026, 4, 15, 12)

@@ -278,6 +278,9 @@ describe('verifying', () => {
       'spend of key key, 202605, in memory',
       'spend of key key, 20260515, in memory',
       'spend of key key, lifetime, in memory',
+      'spend of the account, 202605, in memory',
+      'spend of the account, 20260515, in memory',
+      'spend of the account, lifetime, in memory',
     ])
   })
 
@@ -286,8 +289,9 @@ describe('verifying', () => {
     const most = 4n * 10n ** 18n
     for (const key of ['a', 'b', 'c']) {
       await ledger.topUp({ account: 'acct', amount: most, reference: key })
-      await ledger.settle({ ...settlement(`req_${key}`, most - 1n), key })
-      await ledger.settle({ ...settlement(`more_${key}`, 1n), key })
+      const correction = { account: 'acct', reference: key, reason: 'paid by mistake' }
+      await ledger.adjust({ ...correction, amount: 1n - most })
+      await ledger.settle({ ...settlement(`req_${key}`, 1n), key })
     }
     expect(await ledger.account('acct')).toMatchObject({ balance: 0n })
     expect(await ledger.verify()).toEqual([])

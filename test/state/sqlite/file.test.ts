@@ -121,7 +121,8 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
     { id: 'acct_1', paid_in: MAX_AMOUNT },
   ])
   db.exec(
-    'ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; DROP TABLE audit; UPDATE meta SET version = 2',
+    `ALTER TABLE account DROP COLUMN paid_in; DROP TABLE identity; DROP TABLE audit;
+      DELETE FROM spend WHERE key = '@account'; UPDATE meta SET version = 2`,
   )
   await rm(join(path, 'owner.db'))
   const second = await open(path)
@@ -149,7 +150,7 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
     CREATE INDEX usage_account ON usage (account);
     CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
     CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
-    DROP TABLE audit; UPDATE meta SET version = 4`)
+    DROP TABLE audit; DELETE FROM spend WHERE key = '@account'; UPDATE meta SET version = 4`)
   db.close()
   const { ledger } = await open(path)
   expect(await collect(ledger.usage('acct'))).toEqual(rows)
@@ -177,6 +178,9 @@ it('a long history is added up in steps', async () => {
       ['spend of key key, lifetime', 15_003n],
       ['spend of key key, 20260515', 15_003n],
       ['spend of key key, 202605', 15_003n],
+      ['spend of the account, lifetime', 15_003n],
+      ['spend of the account, 20260515', 15_003n],
+      ['spend of the account, 202605', 15_003n],
     ]),
   })
 })
@@ -296,7 +300,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 6')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 7')
     db.close()
   })
 
