@@ -11,7 +11,7 @@ import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
 import { lint } from '../models/lint.ts'
-import { priceChanges } from '../models/price-changes.ts'
+import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { Stop, type StopReason } from './stop.ts'
@@ -58,6 +58,8 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
   })
   let reason: StopReason | undefined
   try {
+    const { prices, catalog } = gateway.runtime
+    logPrices(log, await prices.exchange(catalog.at().all()))
     const report = await seed(gateway, {
       secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
       generate: process.stdout.isTTY || args.on.has('print-key'),
@@ -159,6 +161,14 @@ function warnOfModels({ runtime: { catalog, log } }: Gateway): void {
   }
 }
 
+/** Logs prices that are other ones than before. */
+function logPrices(log: Gateway['runtime']['log'], changes: readonly PriceChange[]): void {
+  for (const { text, isSuspicious } of changes) {
+    if (isSuspicious) log.warn(`price-moved: ${text}`)
+    else log.info(`price: ${text}`)
+  }
+}
+
 /** Applies changes of the configuration one after the other. */
 function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptions) {
   const { log } = gateway.runtime
@@ -169,11 +179,9 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
       await gateway.reload(next)
       log.info('the configuration was reloaded')
       const after = gateway.runtime.catalog.at().all()
-      for (const { text, isSuspicious } of priceChanges(before, after)) {
-        if (isSuspicious) log.warn(`price-moved: ${text}`)
-        else log.info(`price: ${text}`)
-      }
+      logPrices(log, priceChanges(before, after))
       warnOfModels(gateway)
+      await gateway.runtime.prices.exchange(after)
     } catch (error) {
       refuse(error)
     }

@@ -4,15 +4,17 @@ import { PRICE_NAMES, type Prices } from '../money/prices.ts'
 import type { Model } from './catalog.ts'
 
 /** A price of a model that is another one than before. */
-interface PriceChange {
+export interface PriceChange {
   /** Such as `openai/gpt-6-sol completion 0.00001 → 0.000012 (+20 %)`. */
   readonly text: string
   /** More than ten times as much or as little, from or to 0, or gone: probably a mistake. */
   readonly isSuspicious: boolean
 }
 
+type Priced = Pick<Model, 'id' | 'prices'>
+
 /** The changes of all models that are in both catalogs. */
-export function priceChanges(before: readonly Model[], after: readonly Model[]): PriceChange[] {
+export function priceChanges(before: readonly Priced[], after: readonly Priced[]): PriceChange[] {
   const known = new Map(before.map(({ id, prices }) => [id, pricesOf(prices)]))
   return after.flatMap(({ id, prices }) => {
     const old = known.get(id)

@@ -2,6 +2,9 @@
 import { priceUsage, type Pico, type UsageLine } from '../money/money.ts'
 import { compilePrices, tierOf, type Prices, type Pricing } from '../money/prices.ts'
 import { pricingOf, versionOf } from '../money/versions.ts'
+import type { Model } from '../models/catalog.ts'
+import type { PriceChange } from '../models/price-changes.ts'
+import { exchangePrices } from './last-prices.ts'
 import type { Ledger, LedgerRow, Log } from './ledger/ledger.ts'
 import type { Records } from './records.ts'
 
@@ -40,6 +43,20 @@ export class PriceRecords {
     return checkPrices(ledger, this.#records, accounts)
   }
 
+  /**
+   * Stores the prices of all models, and tells how they differ from those stored before. Never rejects: a store that is away is
+   * logged, and told nothing.
+   * @returns the differences, to one of the gateways that start together
+   */
+  async exchange(models: readonly Model[]): Promise<readonly PriceChange[]> {
+    try {
+      return await exchangePrices(this.#records, models)
+    } catch (error) {
+      this.#log.warn('the prices could not be compared with those of the last start', error)
+      return []
+    }
+  }
+
   #write(prices: Prices): Promise<void> {
     const version = versionOf(prices)
     let writing = this.#writing.get(version)
@@ -52,7 +69,8 @@ export class PriceRecords {
 
   async #store(version: string, pricing: Pricing): Promise<void> {
     try {
-      await this.#records.create(priceKey(version), pricing)
+      // Not `create`, which reads first: a settlement could overtake it.
+      await this.#records.put(priceKey(version), pricing)
       await this.#records.add(PRICE_INDEX, version)
       this.#kept.add(version)
     } catch (error) {

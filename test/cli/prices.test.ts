@@ -126,8 +126,13 @@ it('entries are priced again after changed prices, a kill and a start', async ()
   expect((await asked(first.url)).status).toBe(200)
   first.gateway.child.kill('SIGKILL')
   await first.gateway.ended
+  await writeFile(join(cwd, 'gateway.config.json'), config({ ...FINE, completion: '0.000012' }))
 
   const second = await begin()
+  // An upgrade may bring other prices: the start says so.
+  const { said } = second.gateway
+  await expect.poll(said).toContain('price: mock/echo completion 0.00001 → 0.000012 (+20 %)')
+  await expect.poll(said).toContain('price-moved: mock/echo prompt from 1 tokens 0.00002 → none')
   expect((await asked(second.url)).status).toBe(200)
   const verified = await call(
     ['ledger', 'verify', '--prices', '--url', second.url, '--token', 'admin-token'],
