@@ -5,6 +5,7 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
+import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
 import { starterSearch } from './starter-search.ts'
 import { VENDORS, type StarterVendor } from './starter-models.ts'
 
@@ -79,7 +80,7 @@ const MOCK: Offer = {
   },
 }
 
-/** Text recognition on this machine: takes seconds of processor time per page; loaded with the first document. */
+/** Text recognition on this machine, offered if its packages are installed: takes seconds of processor time per page; loaded with the first document. */
 const OCR: Offer = {
   providers: { tesseract: { use: 'tesseract' } },
   models: {
@@ -108,10 +109,22 @@ const SPEECH: Offer = {
   },
 }
 
+/** What would bring further models in this environment, in words. */
+export function starterHints(env: ConfigContext['env']): string[] {
+  const missing = VENDORS.map(({ variable }) => variable).filter((variable) => !env[variable])
+  return [
+    ...(missing.length > 0 ? [`set ${missing.join(', ')} for more`] : []),
+    ...(hasOcr() ? [] : [`for local/ocr: ${INSTALL_OCR}`]),
+  ]
+}
+
 /** What `extends: starter` adds with this environment. No two vendors have the same model id. */
 export default async function starter({ env }: ConfigContext): Promise<UserConfig> {
   const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
-  const local = isInstalled('espeak-ng', env.PATH) ? [OCR, SPEECH] : [OCR]
+  const local = [
+    ...(hasOcr() ? [OCR] : []),
+    ...(isInstalled('espeak-ng', env.PATH) ? [SPEECH] : []),
+  ]
   const offers = [MOCK, ...local, ...vendors, await ollama(env.OLLAMA_HOST)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],

@@ -9,6 +9,7 @@ import { dirname, join, resolve } from 'node:path'
 import * as v from 'valibot'
 import { defineProvider, type Host, type OcrInput } from '../src/plugin.ts'
 import type { Language } from './tesseract/engine.ts'
+import { hasOcr, INSTALL_OCR } from './tesseract/packages.ts'
 import { Threads } from './tesseract/threads.ts'
 
 const LANGUAGE = 'names of languages as Tesseract has them, such as "eng" or "chi_sim"'
@@ -36,6 +37,7 @@ export default defineProvider({
   name: 'tesseract',
   options,
   setup({ languages, folder, threads = defaultThreads(), maxPages }, host) {
+    if (!hasOcr({ language: false })) throw new Error(`needs optional packages: ${INSTALL_OCR}`)
     const found = languages.map((name) => findLanguage(name, folder))
     const readers = new Threads(threads, found, host.fail)
     return {

@@ -3,7 +3,7 @@ import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
-import { starterVariables } from '../config/starter.ts'
+import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { started, welcome } from '../gateway/welcome.ts'
@@ -89,8 +89,8 @@ async function tell(report: SeedReport, gateway: Gateway, url: string): Promise<
     process.stdout.write(`${JSON.stringify(started(report, gateway, url))}\n`)
     return
   }
-  const variables = config.extends === 'starter' ? await starterVariables(process.env) : []
-  process.stdout.write(welcome(report, gateway, url, variables))
+  const hints = config.extends === 'starter' ? await starterHints(process.env) : []
+  process.stdout.write(welcome(report, gateway, url, hints))
 }
 
 /** Ends the process when something keeps it from ending by itself. */

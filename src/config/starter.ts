@@ -4,18 +4,15 @@ import { fileURLToPath } from 'node:url'
 import type { Environment } from './environment.ts'
 import { isRaw } from '../models/layers.ts'
 
+const STARTER = new URL(`../../config/starter${extname(import.meta.url)}`, import.meta.url)
+
 /** The module of the package that offers them: TypeScript in a checkout and JavaScript in a build, like this file. */
-export const STARTER_FILE = fileURLToPath(inConfig('starter'))
-const MODELS_FILE = inConfig('starter-models').href
+export const STARTER_FILE = fileURLToPath(STARTER)
 
-function inConfig(name: string): URL {
-  return new URL(`../../config/${name}${extname(import.meta.url)}`, import.meta.url)
-}
-
-/** Environment variables that bring the models of further vendors, those of this environment left out. */
-export async function starterVariables(env: Environment): Promise<string[]> {
-  const { VENDORS } = (await import(MODELS_FILE)) as { VENDORS: readonly { variable: string }[] }
-  return VENDORS.map(({ variable }) => variable).filter((variable) => !env[variable])
+/** What would bring further models of the starter in this environment, in words. */
+export async function starterHints(env: Environment): Promise<string[]> {
+  const starter = (await import(STARTER.href)) as { starterHints(env: Environment): string[] }
+  return starter.starterHints(env)
 }
 
 /**

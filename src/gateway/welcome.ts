@@ -12,6 +12,8 @@ export const NO_TOKEN =
 
 /** Names in the line of models. */
 const NAMED = 3
+/** Where the texts beside the names of lines begin. */
+const INDENT = 13
 
 /** A URL that clients can call: the address of all interfaces is replaced by a local one. */
 export function callableUrl(url: string): string {
@@ -21,13 +23,13 @@ export function callableUrl(url: string): string {
 /**
  * The text that a start prints: address, key, data folder, models, and a call to try.
  * @param listening the server's URL, without `/v1`
- * @param variables environment variables that bring further models
+ * @param hints what would bring further models
  */
 export function welcome(
   report: SeedReport,
   gateway: Gateway,
   listening: string,
-  variables: readonly string[] = [],
+  hints: readonly string[] = [],
 ): string {
   const url = callableUrl(listening)
   const { catalog, config } = gateway.runtime
@@ -36,12 +38,14 @@ export function welcome(
     ['API key', keyText(report)],
     ['Admin', adminText(gateway, url)],
     ['Data', dataText(config.state)],
-    ['Models', modelsText(gateway, variables)],
+    ['Models', modelsText(gateway, hints)],
   ]
   const lines = [
     `${bold(`Sluicegate ${gateway.version}`)}   ${bold(url)}`,
     '',
-    ...rows.flatMap(([name, text]) => (text === undefined ? [] : [`  ${name.padEnd(10)} ${text}`])),
+    ...rows.flatMap(([name, text]) =>
+      text === undefined ? [] : [`  ${name.padEnd(INDENT - 3)} ${text}`],
+    ),
     ...(model ? ['', 'Try it:', '', ...curlLines(url, report.secret ?? '$API_KEY', model.id)] : []),
   ]
   return `${lines.join('\n')}\n\n`
@@ -96,12 +100,12 @@ function dataText(state: Gateway['runtime']['config']['state']): string | undefi
     : undefined
 }
 
-function modelsText({ runtime: { catalog } }: Gateway, more: readonly string[]): string {
+function modelsText({ runtime: { catalog } }: Gateway, hints: readonly string[]): string {
   const all = catalog.all().map(({ id }) => id)
-  const hint = more.length > 0 ? `; set ${more.join(', ')} for more` : ''
   const rest = all.length - NAMED
   const named = all.slice(0, NAMED).join(', ') || 'none'
-  return `${named}${rest > 0 ? ` and ${rest} others` : ''}${hint}`
+  const text = `${named}${rest > 0 ? ` and ${rest} others` : ''}`
+  return [text, ...hints].join(`;\n${' '.repeat(INDENT)}`)
 }
 
 function curlLines(url: string, secret: string, model: string): string[] {
