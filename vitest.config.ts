@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 const files = {
   include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
-  exclude: ['test/bench/**'],
+  exclude: ['test/bench/**', 'test/deploy/**'],
 }
 /** Measures the process that it runs in. */
 const alone = ['test/endpoints/audio/memory.test.ts']

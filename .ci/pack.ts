@@ -1,6 +1,7 @@
 /** Readies `dist` for the package, after the build: only the declarations that users import, and the list of what is inside. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '..')
@@ -28,15 +29,38 @@ function keepDeclarations(): void {
   }
 }
 
-/** The bill of materials in CycloneDX, without what differs from one run to the next. */
+/**
+ * The bill of materials in CycloneDX, without what differs from one run to the next. npm leaves packages out that
+ * development needs too, so it gets a project without development.
+ */
 function materials(): object {
-  const args = ['sbom', '--package-lock-only', '--omit=dev', '--omit=optional', '--omit=peer']
-  const text = execFileSync('npm', [...args, '--sbom-format', 'cyclonedx'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const { serialNumber: _number, metadata, ...bill } = JSON.parse(text)
-  const { timestamp: _time, tools: _tools, ...known } = metadata
-  return { ...bill, metadata: known }
+  const folder = mkdtempSync(join(tmpdir(), 'sluicegate-sbom-'))
+  try {
+    const manifest = withoutDevelopment(read('package.json'))
+    const lock = read('package-lock.json')
+    const packages = Object.entries<any>(lock.packages).flatMap(([path, entry]) => {
+      const { dev, devOptional, optional, peer } = entry
+      if (dev || devOptional || optional || peer) return []
+      return [[path, path === '' ? withoutDevelopment(entry) : entry]]
+    })
+    const locked = { ...lock, packages: Object.fromEntries(packages) }
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
+    writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(locked))
+    const args = ['sbom', '--package-lock-only', '--sbom-format', 'cyclonedx']
+    const text = execFileSync('npm', args, { cwd: folder, encoding: 'utf8' })
+    const { serialNumber: _number, metadata, ...bill } = JSON.parse(text)
+    const { timestamp: _time, tools: _tools, component, ...known } = metadata
+    return { ...bill, metadata: { ...known, component: { ...component, name: manifest.name } } }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+function read(name: string): any {
+  return JSON.parse(readFileSync(join(ROOT, name), 'utf8'))
+}
+
+/** A manifest with what every user gets. */
+function withoutDevelopment(manifest: any): any {
+  return { ...manifest, devDependencies: {}, peerDependencies: {}, peerDependenciesMeta: {} }
 }

@@ -5,6 +5,8 @@ import { promisify } from 'node:util'
 import type { Host, Speech } from '../../src/plugin.ts'
 
 const START_MS = 5000
+/** The program loads a sound server's client, which would make a folder in the home of the user although nothing is played. */
+const ENVIRONMENT = { ...process.env, PULSE_RUNTIME_PATH: '/dev/null' }
 
 /**
  * The languages that the program speaks, in lower case.
@@ -32,7 +34,11 @@ export async function listLanguages(command: string): Promise<ReadonlySet<string
 }
 
 function run(command: string, args: readonly string[]): Promise<{ readonly stdout: string }> {
-  return promisify(execFile)(command, args, { timeout: START_MS, encoding: 'utf8' })
+  return promisify(execFile)(command, args, {
+    timeout: START_MS,
+    encoding: 'utf8',
+    env: ENVIRONMENT,
+  })
 }
 
 /** A text, and how eSpeak is to speak it. */
@@ -61,7 +67,7 @@ export async function speak(
   }
   // Standard input keeps the text from being taken for an option.
   const args = ['--stdin', '--stdout', '-b', '1', '-v', voice, '-s', String(speed)]
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { env: ENVIRONMENT, stdio: ['pipe', 'pipe', 'pipe'] })
   const kill = () => void child.kill('SIGKILL')
   signal.addEventListener('abort', kill, { once: true })
   const ended = new Promise<Error | undefined>((resolve) => {

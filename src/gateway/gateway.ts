@@ -12,6 +12,7 @@ import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
+import { jsonReporter } from '../observe/json-reporter.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
 import { ownAdminToken } from './admin-token.ts'
@@ -388,7 +389,9 @@ async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void>
 }
 
 function createLog({ config }: LoadedConfig): ConsolaInstance {
-  return createConsola({ level: LEVELS[config.log.level], fancy: config.log.format === 'pretty' })
+  const { level, format } = config.log
+  const options = { level: LEVELS[level], fancy: format === 'pretty' }
+  return createConsola(format === 'json' ? { ...options, reporters: [jsonReporter] } : options)
 }
 
 const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
