@@ -17,6 +17,7 @@ import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
+import type { LiveEvents } from '../observe/live-events.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
@@ -62,6 +63,7 @@ export interface Common {
   readonly requests: RequestLog
   readonly faults: Faults
   readonly gatewayId: string
+  readonly events: LiveEvents
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly usageFindings: UsageFindings

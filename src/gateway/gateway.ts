@@ -13,11 +13,13 @@ import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { jsonReporter } from '../observe/json-reporter.ts'
+import { LiveEvents } from '../observe/live-events.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
 import { ownAdminToken } from './admin-token.ts'
 import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
 import { internalChat } from './guard-setup.ts'
+import { HealthEvents } from './health-events.ts'
 import { HoldEstimator } from '../money/holds.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from '../state/ledger/reader.ts'
@@ -90,6 +92,7 @@ export async function createGateway(
   const metrics = new Metrics()
   const running = new RunningCalls()
   const { format, path: folder, keep, size } = loaded.config.log
+  const events = new LiveEvents()
   const access = new AccessLog({ format })
   const requests = new RequestLog({ folder, keep, size, log })
   const routing = new Routing()
@@ -113,6 +116,7 @@ export async function createGateway(
     routing,
     holds: new HoldEstimator(),
     internalChat: chat,
+    events,
     gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
   }
   const { assembled, state, token } = await open(loaded, common, options.adminToken)
@@ -141,7 +145,9 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const timer = startTimer({ running, access, requests, usage, faults, ledger, log, bodies, loop })
+  const health = new HealthEvents(events, () => generation.runtime)
+  const watched = { running, bodies, events, health }
+  const timer = startTimer({ ...watched, access, requests, usage, faults, ledger, log, loop })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -282,15 +288,16 @@ function startTimer({
   access,
   requests,
   usage,
+  events,
+  health,
   faults,
   ledger,
   log,
   bodies,
   loop,
-}: Pick<Gateway, 'running' | 'bodies'> &
-  Pick<
+}: Pick<Gateway, 'running' | 'bodies'> & { readonly health: HealthEvents } & Pick<
     Shared,
-    'access' | 'requests' | 'usage' | 'faults' | 'ledger' | 'log' | 'loop'
+    'access' | 'requests' | 'usage' | 'events' | 'faults' | 'ledger' | 'log' | 'loop'
   >): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
@@ -302,6 +309,8 @@ function startTimer({
     requests.flush()
     usage.flush()
     faults.tick()
+    events.tick(now)
+    health.tick()
     bodies.tick()
     loop.tick(now)
     if (performance.now() < renewAt) return

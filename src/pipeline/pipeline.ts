@@ -10,6 +10,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
+import type { LiveEvents } from '../observe/live-events.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { Attempt, LimitName } from '../observe/record.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
@@ -150,6 +151,8 @@ export interface Runtime {
   readonly requests: RequestLog | undefined
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
+  /** Told of what happens, while a console watches. */
+  readonly events: LiveEvents
   /** Tells this gateway from others on the same ledger. */
   readonly gatewayId: string
   readonly log: ConsolaInstance

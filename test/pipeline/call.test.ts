@@ -58,6 +58,9 @@ const png = dataUrl('image/png', pngOfPixels({ width: 2, height: 2 }, Buffer.all
 const messages = [{ role: 'user', content: 'hello' }]
 const image = { modality: 'image' as const, capabilities: ['REFERENCES' as const] }
 
+/** What looks at a call when it has ended, wherever that was. */
+const ENDS: ReadonlySet<string> = new Set(['pipeline/stages/trace', 'pipeline/call-record'])
+
 /** One request for every route. */
 const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'GET /v1/models': [{ key: null }],
@@ -173,7 +176,7 @@ function faultsIn(log: readonly Access[]): string[] {
       if (written.has(field)) faults.push(`${field} was written twice, by ${by}`)
       if (by !== `pipeline/stages/${WRITERS[field]}`) faults.push(`${field} was written by ${by}`)
       written.add(field)
-    } else if (!written.has(field) && (later.has(field) || by !== 'pipeline/stages/trace')) {
+    } else if (!written.has(field) && (later.has(field) || !ENDS.has(by))) {
       // The record of a call says of it what is known at its end, and no route has all fields.
       faults.push(`${field} was read by ${by} before it was written`)
     }

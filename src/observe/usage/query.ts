@@ -286,11 +286,12 @@ function countsOf(row: Row): UsageSums {
 function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
   const name = [cell.start, ...cell.group].join('\n')
   const known = cells.get(name)
-  if (known) addTo(known, cell)
+  if (known) addSums(known, cell)
   else cells.set(name, cell)
 }
 
-function addTo(sums: UsageSums, more: UsageSums): void {
+/** Adds sums to others, in place. */
+export function addSums(sums: UsageSums, more: UsageSums): void {
   sums.calls += more.calls
   sums.cost += more.cost
   sums.estimated += more.estimated
@@ -305,20 +306,21 @@ function addTo(sums: UsageSums, more: UsageSums): void {
   )
 }
 
-function nothing(): UsageSums {
+/** Sums of no calls. */
+export function noSums(): UsageSums {
   return { calls: 0, cost: 0n, quantities: {}, estimated: 0, counts: undefined }
 }
 
 /** Keeps the largest groups apart. Cells by time, and in it by rank. */
 function ranked(all: readonly UsageCell[], { metric, top }: UsageQuery) {
-  const totals = nothing()
+  const totals = noSums()
   const byGroup = new Map<string, UsageSums>()
   for (const cell of all) {
-    addTo(totals, cell)
+    addSums(totals, cell)
     const name = cell.group.join('\n')
-    const sums = byGroup.get(name) ?? nothing()
+    const sums = byGroup.get(name) ?? noSums()
     byGroup.set(name, sums)
-    addTo(sums, cell)
+    addSums(sums, cell)
   }
   const order = [...byGroup].toSorted(([, one], [, other]) => byMetric(other, one, metric))
   const ranks = new Map(order.map(([name], rank) => [name, rank]))
@@ -328,7 +330,7 @@ function ranked(all: readonly UsageCell[], { metric, top }: UsageQuery) {
     .toSorted((one, other) => one.start - other.start || rankOf(one) - rankOf(other))
   const others = new Map<string, UsageCell>()
   for (const cell of all) {
-    if (rankOf(cell) >= top) merge(others, { ...nothing(), ...structuredClone(cell), group: [] })
+    if (rankOf(cell) >= top) merge(others, { ...noSums(), ...structuredClone(cell), group: [] })
   }
   const other = [...others.values()].toSorted((one, next) => one.start - next.start)
   return { cells, other, totals }

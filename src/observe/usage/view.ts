@@ -85,8 +85,11 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
   return Object.fromEntries(group.map((name, i) => [name, cell.group[i] || null]))
 }
 
-/** @param settled whether sums of the ledger are in it */
-function sumsView({ calls, cost, quantities, estimated, counts }: UsageSums, settled: boolean) {
+/** Sums as JSON. @param settled whether sums of the ledger are in them */
+export function sumsView(
+  { calls, cost, quantities, estimated, counts }: UsageSums,
+  settled: boolean,
+) {
   const count = (name: string) => counts?.[name] ?? null
   return {
     calls: settled ? calls : count('calls'),

@@ -13,6 +13,7 @@ import {
 import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import { searchOf } from '../native.ts'
 import type { LimitName } from '../../observe/record.ts'
+import { runningRow } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
@@ -49,6 +50,7 @@ export const hold: Stage = async function hold(call, next) {
   // Before the first charge by them; nothing waits for it.
   void runtime.prices.keep([model])
   call.admitMs = call.elapsedMs
+  runtime.events.emit('call.started', () => runningRow(call))
   call.scope.defer(() => learn(call, estimate))
   if (held.tight) growWith(call, figures)
   return next()

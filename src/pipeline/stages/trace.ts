@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
-import type { UsageLine } from '../../money/money.ts'
 import type { CallRecord } from '../../observe/record.ts'
-import type { Usage } from '../../plugin.ts'
-import type { Outcome } from '../../state/ledger/ledger.ts'
+import { rowOf } from '../../observe/log/fields.ts'
+import { recordOf, usageOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import type { Policy } from '../../policy/policy.ts'
 
@@ -80,50 +79,13 @@ function record(call: Call): void {
   const ended = recordOf(call, outcome, ms)
   runtime.access?.add(ended)
   runtime.requests?.add(ended)
-  if (ended.account !== undefined && call.held) runtime.usage?.settled(ended.account)
+  tell(runtime, ended)
+  if (ended.account !== undefined && bill) runtime.usage?.settled(ended.account)
 }
 
-/** What is known of a call. @param ms since its arrival */
-export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
-  const { incoming, path, startedAt, decision, bill } = call
-  const { account, key, model, request, entered }: Partial<Call> = call
-  const guards = decision?.summary()
-  return {
-    at: startedAt,
-    requestId: call.id,
-    method: incoming.method,
-    path,
-    status: call.status,
-    code: call.error?.code,
-    limit: call.limit,
-    outcome,
-    stream: request?.stream,
-    ms,
-    admitMs: call.admitMs,
-    firstMs: call.firstMs,
-    account: account?.id,
-    key: key?.id,
-    model: model?.id,
-    deployment: call.deployment,
-    usage: usageOf(call, 'model'),
-    searches: usageOf(call, 'search')?.searches,
-    bill,
-    rate: entered?.rate,
-    guard: guards?.outcome,
-    rules: guards?.rules,
-    session: request?.session,
-    userAgent: incoming.header('user-agent'),
-    attempts: isPlain(call) ? undefined : call.attempts,
-    retryCount: incoming.header('x-stainless-retry-count'),
-    error: call.error?.message,
-  }
-}
-
-function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
-  return meter.find((line) => line.source === source)?.usage
-}
-
-/** Whether the one deployment that was asked has answered. */
-function isPlain({ attempts }: Call): boolean {
-  return attempts.length === 1 && attempts[0]!.result === 'ok'
+/** Tells those who watch. */
+function tell({ events }: Call['runtime'], ended: CallRecord): void {
+  const row = () => rowOf(ended)
+  events.emit(ended.limit === undefined ? 'call.ended' : 'call.refused', row)
+  if (ended.guard === 'blocked') events.emit('guard.blocked', row)
 }

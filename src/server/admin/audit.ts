@@ -20,7 +20,7 @@ export interface Change {
 
 /** Who has changed something, and where that is noted. */
 interface Noting {
-  readonly runtime: Pick<Runtime, 'audit' | 'log'>
+  readonly runtime: Pick<Runtime, 'audit' | 'events' | 'log'>
   readonly actor: Actor
 }
 
@@ -29,13 +29,14 @@ interface Noting {
  * a matter for the log.
  */
 export async function note(
-  { runtime: { audit, log }, actor }: Noting,
+  { runtime: { audit, events, log }, actor }: Noting,
   { action, object, before = {}, after }: Change,
 ): Promise<void> {
   const changes = changesBetween(before, after)
   if (Object.keys(changes).length === 0) return
   try {
     await audit.add({ actor: actor.name, address: actor.address, action, object, changes })
+    events.emit('audit', () => ({ actor: actor.name, action, object }))
   } catch (error) {
     log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
   }

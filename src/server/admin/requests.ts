@@ -1,25 +1,18 @@
 /** The request log in the admin API: questions, and rows as JSON. */
-import { NotFound } from '../../errors/errors.ts'
+import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import { rowOf } from '../../observe/log/fields.ts'
 import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import type { Call } from '../../pipeline/pipeline.ts'
-import { recordOf } from '../../pipeline/stages/trace.ts'
+import { runningRow } from '../../pipeline/call-record.ts'
 import { timeOf } from '../../state/ids.ts'
+import { note } from './audit.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
 const PAGING = ['limit', 'after']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
-
-/** A request to the admin API. */
-interface Asked {
-  readonly gateway: Gateway
-  readonly query: URLSearchParams
-  readonly id: string
-}
 
 /** A page of `GET /admin/requests`. */
 export interface RequestsPage {
@@ -35,15 +28,21 @@ export interface RequestsPage {
  * Calls, newest first; the first page begins with those that run.
  * @throws InvalidRequest for a parameter that is not known or not readable, NotFound without a request log
  */
-export async function listRequests({ gateway, query }: Asked): Promise<RequestsPage> {
+export async function listRequests({
+  gateway,
+  query,
+}: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {
   const asked = readQuery(query)
   const running = query.has('after') ? [] : runningRows(gateway, asked, query)
   if (query.get('running') === 'true') {
-    return { data: running.map(runningView), next: null, searched_to: null }
+    return { data: running.map((row) => requestView(row, true)), next: null, searched_to: null }
   }
   const { rows, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
   return {
-    data: [...running.map(runningView), ...rows.map(endedView)],
+    data: [
+      ...running.map((row) => requestView(row, true)),
+      ...rows.map((row) => requestView(row, false)),
+    ],
     next: next === undefined ? null : `req_${next}`,
     searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
     ...(unreadable.length > 0 && { unreadable_days: unreadable }),
@@ -53,14 +52,14 @@ export async function listRequests({ gateway, query }: Asked): Promise<RequestsP
 /** One call by its id. @throws NotFound */
 export async function showRequest({ gateway, id }: Asked): Promise<{ readonly data: object }> {
   for (const call of gateway.running)
-    if (call.id === id) return { data: runningView(rowOfRunning(call)) }
+    if (call.id === id) return { data: requestView(runningRow(call), true) }
   const row = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id) ? await logOf(gateway).find(id) : undefined
   if (!row)
     throw new NotFound(
       'not_found',
       `There is no request ${JSON.stringify(id.slice(0, 100))} in the log.`,
     )
-  return { data: endedView(row) }
+  return { data: requestView(row, false) }
 }
 
 function logOf({ runtime }: Gateway): RequestLog {
@@ -69,26 +68,47 @@ function logOf({ runtime }: Gateway): RequestLog {
 }
 
 function runningRows(gateway: Gateway, asked: LogQuery, query: URLSearchParams): LogRow[] {
-  const { filters } = asked
   if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
-  const rows = [...gateway.running]
-    .map(rowOfRunning)
-    .filter((row) =>
-      Object.entries(filters).every(([name, values]) => values.includes(String(row[name]))),
-    )
+  const rows = [...gateway.running].map(runningRow).filter((row) => matches(row, asked))
   return rows.toReversed()
 }
 
-function rowOfRunning(call: Call): LogRow {
-  return {
-    ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
-    status: call.status || null,
-    outcome: null,
-  }
+/** Calls under way, the newest first. */
+export function runningViews(gateway: Gateway): readonly object[] {
+  return [...gateway.running].toReversed().map((call) => requestView(runningRow(call), true))
 }
 
-function readQuery(query: URLSearchParams): LogQuery {
+/** Whether a row is one of those that are asked for. */
+export function matches(
+  row: LogRow,
+  { filters, status, stream, minCost, minMs }: LogQuery,
+): boolean {
+  const isOf = Object.entries(filters).every(([name, values]) => values.includes(String(row[name])))
+  const has = Number(row.status)
+  return (
+    isOf &&
+    (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
+    (stream === undefined || Number(row.stream) === Number(stream)) &&
+    (minCost === undefined || BigInt(row.cost ?? -1) >= minCost) &&
+    (minMs === undefined || Number(row.ms_total) >= minMs)
+  )
+}
+
+/** `POST /admin/requests/:id/end`: ends a running call. @throws NotFound when it does not run */
+export async function endRequest(asked: Asked): Promise<Answer> {
+  const { gateway, id } = asked
+  const call = [...gateway.running].find((one) => one.id === id)
+  if (!call) {
+    throw new NotFound('not_found', `No request ${JSON.stringify(id.slice(0, 100))} is running.`)
+  }
+  call.abort(new Unavailable('service_unavailable', 'An operator has ended this call.'))
+  await note(asked, { action: 'request.end', object: `request:${id}`, after: { ended: true } })
+  return { status: 202, body: { data: { id, ended: true } } }
+}
+
+/** Which calls a query asks for. @throws InvalidRequest */
+export function readQuery(query: URLSearchParams): LogQuery {
   checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
   for (const name of FILTERS) if (query.has(name)) filters[name] = valuesOf(query, name)
@@ -161,12 +181,9 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-function runningView(row: LogRow): object {
-  return { ...viewOf(row), running: true }
-}
-
-function endedView(row: LogRow): object {
-  return { ...viewOf(row), running: false }
+/** A row as JSON. */
+export function requestView(row: LogRow, running: boolean): object {
+  return { ...viewOf(row), running }
 }
 
 const QUANTITIES = [

@@ -5,7 +5,9 @@ import { archiveKey, changeKey, createKey, listKeys, rotateKey, showKey } from '
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listModels } from './models.ts'
 import { evaluatePolicy } from './policies.ts'
-import { listRequests, showRequest } from './requests.ts'
+import { streamEvents } from './events.ts'
+import { showOverview } from './overview.ts'
+import { endRequest, listRequests, showRequest } from './requests.ts'
 import { admin, billing, viewer, type Route } from './route.ts'
 import { rebuildUsage, showBalance, showStatement, showUsage, verifyUsage } from './usage.ts'
 import { outboxView, statusView } from './views.ts'
@@ -21,6 +23,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id/ledger': { GET: viewer(listRows) },
   '/accounts/:id/keys': { POST: admin(createKey) },
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
+  '/events': { GET: viewer(streamEvents) },
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
   '/keys/:id/rotate': { POST: admin(rotateKey) },
@@ -28,8 +31,10 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/ledger/orphans': { GET: viewer(listOrphans) },
   '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
   '/models': { GET: viewer(listModels) },
+  '/overview': { GET: viewer(showOverview) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
   '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
+  '/requests/:id/end': { POST: admin(endRequest) },
   '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
   '/usage': { GET: viewer(showUsage) },
   '/usage/verify': { GET: admin(verifyUsage) },

@@ -1,0 +1,123 @@
+/** What happens in the gateway, for consoles that watch. Nothing is made while none does. */
+import { randomId } from '../state/ids.ts'
+
+/** Kinds of events. Those of calls have a row of the request log as `data`. */
+export type LiveEventType =
+  | 'call.started'
+  | 'call.ended'
+  | 'call.refused'
+  | 'guard.blocked'
+  | 'health'
+  | 'alert'
+  | 'audit'
+  | 'skipped'
+
+/** One event. */
+export interface LiveEvent {
+  readonly id: string
+  readonly type: LiveEventType
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+/** Receives events, at most twenty a second; then it is told how many were left out. */
+export interface Watcher {
+  /** Whether it takes an event. */
+  wants(event: LiveEvent): boolean
+  /** @returns false when it is full, and the event is left out */
+  take(event: LiveEvent): boolean
+  /** Called from time to time while nothing happens, so that the connection stays open. */
+  idle(): void
+}
+
+/** Events kept for a watcher that comes back. */
+const RING = 500
+const PER_SECOND = 20
+const SECOND_MS = 1000
+const IDLE_MS = 15_000
+/** For a watcher to come back: events go on being made for so long after the last has left. */
+const LINGER_MS = 30_000
+
+interface Watching {
+  readonly watcher: Watcher
+  /** Events in the second that began at `since`, steady ms. */
+  sent: number
+  since: number
+  left: number
+  idleAt: number
+}
+
+/** The events of one gateway. The owner calls `tick` from time to time. */
+export class LiveEvents {
+  readonly #watching = new Set<Watching>()
+  /** Tells events of this process from those of one before. */
+  readonly #series = randomId('').slice(0, 8)
+  #number = 0
+  #ring: LiveEvent[] = []
+  #until = -Infinity
+
+  /** Whether events are made. */
+  get wanted(): boolean {
+    return this.#watching.size > 0 || performance.now() < this.#until
+  }
+
+  /** @param make called only while the gateway is watched */
+  emit(type: LiveEventType, make: () => LiveEvent['data']): void {
+    if (!this.wanted) return
+    const event = { id: `${this.#series}-${++this.#number}`, type, data: make() }
+    this.#ring.push(event)
+    if (this.#ring.length > RING) this.#ring.shift()
+    const now = performance.now()
+    for (const watching of this.#watching) send(watching, event, now)
+  }
+
+  /**
+   * @param after the id of the last event that was received; what came since then is sent first, as far as it is kept
+   * @returns ends it
+   */
+  watch(watcher: Watcher, after?: string): () => void {
+    const now = performance.now()
+    const watching: Watching = { watcher, sent: 0, since: now, left: 0, idleAt: now }
+    this.#watching.add(watching)
+    const last = this.#ring.findIndex(({ id }) => id === after)
+    const missed = last < 0 ? [] : this.#ring.slice(last + 1)
+    for (const event of missed) if (watcher.wants(event) && !watcher.take(event)) watching.left++
+    return () => {
+      this.#watching.delete(watching)
+      if (this.#watching.size === 0) this.#until = performance.now() + LINGER_MS
+    }
+  }
+
+  /** Tells watchers what was left out, and keeps quiet connections open. @param now steady ms */
+  tick(now: number): void {
+    if (!this.wanted) this.#ring = []
+    for (const watching of this.#watching) {
+      tell(watching, now)
+      if (now - watching.idleAt < IDLE_MS) continue
+      watching.idleAt = now
+      watching.watcher.idle()
+    }
+  }
+}
+
+function send(watching: Watching, event: LiveEvent, now: number): void {
+  const { watcher } = watching
+  if (!watcher.wants(event)) return
+  tell(watching, now)
+  if (watching.sent >= PER_SECOND || !watcher.take(event)) {
+    watching.left++
+    return
+  }
+  watching.sent++
+  watching.idleAt = now
+}
+
+/** Begins a new second where the last is over. */
+function tell(watching: Watching, now: number): void {
+  if (now - watching.since < SECOND_MS) return
+  watching.since = now
+  watching.sent = 0
+  if (watching.left === 0) return
+  const count = watching.left
+  // Without an id: a client that comes back names the last real event.
+  if (watching.watcher.take({ id: '', type: 'skipped', data: { count } })) watching.left = 0
+}

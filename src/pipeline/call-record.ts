@@ -1,0 +1,63 @@
+/** Makes the record of a call, for logs and for those who watch it run. */
+import type { UsageLine } from '../money/money.ts'
+import { rowOf } from '../observe/log/fields.ts'
+import type { LogRow } from '../observe/log/query.ts'
+import type { CallRecord } from '../observe/record.ts'
+import type { Usage } from '../plugin.ts'
+import type { Outcome } from '../state/ledger/ledger.ts'
+import type { Call } from './pipeline.ts'
+
+/** What is known of a call. @param ms since its arrival */
+export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
+  const { incoming, path, startedAt, decision, bill } = call
+  const { account, key, model, request, entered }: Partial<Call> = call
+  const guards = decision?.summary()
+  return {
+    at: startedAt,
+    requestId: call.id,
+    method: incoming.method,
+    path,
+    status: call.status,
+    code: call.error?.code,
+    limit: call.limit,
+    outcome,
+    stream: request?.stream,
+    ms,
+    admitMs: call.admitMs,
+    firstMs: call.firstMs,
+    account: account?.id,
+    key: key?.id,
+    model: model?.id,
+    deployment: call.deployment,
+    usage: usageOf(call, 'model'),
+    searches: usageOf(call, 'search')?.searches,
+    bill,
+    rate: entered?.rate,
+    guard: guards?.outcome,
+    rules: guards?.rules,
+    session: request?.session,
+    userAgent: incoming.header('user-agent'),
+    attempts: isPlain(call) ? undefined : call.attempts,
+    retryCount: incoming.header('x-stainless-retry-count'),
+    error: call.error?.message,
+  }
+}
+
+/** What one source of the meter has consumed; undefined where it has none. */
+export function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
+  return meter.find((line) => line.source === source)?.usage
+}
+
+/** Whether the one deployment that was asked has answered. */
+function isPlain({ attempts }: Call): boolean {
+  return attempts.length === 1 && attempts[0]!.result === 'ok'
+}
+
+/** A call that runs, as a row of the request log: what is known of it so far. */
+export function runningRow(call: Call): LogRow {
+  return {
+    ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
+    status: call.status || null,
+    outcome: null,
+  }
+}

@@ -1,0 +1,148 @@
+/** `GET /admin/overview`: whether the gateway is healthy, and what it costs right now. */
+import type { Gateway } from '../../gateway/gateway.ts'
+import { usdJson } from '../../money/money.ts'
+import type { UsageAnswer, UsageCell, UsageQuery } from '../../observe/usage/query.ts'
+import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
+import { addSums, noSums } from '../../observe/usage/query.ts'
+import { runningViews } from './requests.ts'
+import type { Answer, Asked } from './route.ts'
+import { outboxView } from './views.ts'
+
+/** An answer is shared for so long. */
+const SHARED_MS = 2000
+const DAY_MS = 86_400_000
+const SHOWN_MODELS = 10
+const SHOWN_KEYS = 3
+const SHOWN_CALLS = 20
+
+/** The answer of each gateway, with the steady time at which it was made. */
+const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Promise<Answer> }>()
+
+/** The first screen of a console. */
+export function showOverview({ gateway }: Asked): Promise<Answer> {
+  const known = answers.get(gateway)
+  if (known && performance.now() - known.at < SHARED_MS) return known.answer
+  const answer = overviewOf(gateway)
+  answers.set(gateway, { at: performance.now(), answer })
+  // A failure is not shared.
+  answer.catch(() => answers.delete(gateway))
+  return answer
+}
+
+async function overviewOf(gateway: Gateway): Promise<Answer> {
+  const { runtime } = gateway
+  const now = Date.now()
+  const { requests } = runtime
+  return {
+    body: {
+      data: {
+        as_of: moment(now),
+        ...(await usageOf(gateway, now)),
+        running: {
+          count: gateway.running.size,
+          calls: runningViews(gateway).slice(0, SHOWN_CALLS),
+        },
+        deployments: unhealthy(gateway),
+        alerts: [],
+        books: outboxView(gateway),
+        log: requests
+          ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
+          : null,
+      },
+    },
+  }
+}
+
+/** Sums of today beside the same hours of yesterday, and of the last 24 hours. */
+async function usageOf({ runtime: { usage } }: Gateway, now: number) {
+  if (!usage)
+    return { today: null, yesterday: null, hours: [], models: [], refused: [], usage: null }
+  const midnight = now - (now % DAY_MS)
+  const ask = (from: number, to: number, group: UsageQuery['group']): UsageQuery => ({
+    from,
+    to,
+    rollup: 'hour',
+    group,
+    filters: {},
+    metric: 'cost_usd',
+    top: Infinity,
+  })
+  const last = now - DAY_MS
+  const queries = [
+    ask(midnight, now, []),
+    ask(midnight - DAY_MS, last, []),
+    ask(last, now, []),
+    ask(last, now, ['model']),
+    ask(last, now, ['limit', 'key']),
+  ]
+  const { result, checked } = await usage.ask('usage', { queries })
+  const [today, yesterday, day, models, refused] = result.map(answered)
+  const { agrees, as_of, differences } = agreementView(checked)
+  return {
+    today: sumsView(today!.totals, true),
+    yesterday: sumsView(yesterday!.totals, true),
+    hours: day!.cells.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, true) })),
+    models: [...byName(models!.cells, 0)]
+      .filter(([, { calls }]) => calls > 0)
+      .toSorted(([, one], [, other]) => (one.cost > other.cost ? -1 : 1))
+      .slice(0, SHOWN_MODELS)
+      .map(([model, { calls, cost }]) => ({
+        model: model || null,
+        calls,
+        cost_usd: usdJson(cost),
+      })),
+    refused: refusals(refused!.cells),
+    usage: { agrees, as_of, differences: differences.length, indexed: checked.indexed },
+  }
+}
+
+/** Too many rows for an answer: nothing is shown of them. */
+function answered(result: UsageAnswer | { readonly fits: string }): UsageAnswer {
+  if (!('fits' in result)) return result
+  return { from: 0, to: 0, settled: true, cells: [], other: [], totals: noSums() }
+}
+
+/** Sums of all spans by one of the groups. */
+function byName(cells: readonly UsageCell[], place: number) {
+  const sums = new Map<string, ReturnType<typeof noSums>>()
+  for (const cell of cells) {
+    const name = cell.group[place]!
+    const known = sums.get(name) ?? noSums()
+    sums.set(name, known)
+    addSums(known, cell)
+  }
+  return sums
+}
+
+/** By limit, the most frequent first, with the keys that it refused most. */
+function refusals(cells: readonly UsageCell[]) {
+  const refused = cells.filter(({ group: [limit] }) => limit !== '')
+  const count = (sums: { readonly counts: UsageCell['counts'] }) => sums.counts?.refused ?? 0
+  return [...Map.groupBy(refused, ({ group: [limit] }) => limit!)]
+    .map(([limit, ofLimit]) => ({
+      limit,
+      refused: ofLimit.reduce((sum, cell) => sum + count(cell), 0),
+      keys: [...byName(ofLimit, 1)]
+        .map(([key, sums]) => ({ key_id: key, refused: count(sums) }))
+        .toSorted((one, other) => other.refused - one.refused)
+        .slice(0, SHOWN_KEYS),
+    }))
+    .toSorted((one, other) => other.refused - one.refused)
+}
+
+/** Deployments that rest, or are tried again after that. */
+function unhealthy({ runtime: { catalog, routing } }: Gateway) {
+  return catalog.all().flatMap((model) =>
+    model.deployments
+      .map((deployment) => ({ deployment, health: routing.healthOf(deployment).report() }))
+      .filter(({ health }) => health.state !== 'healthy')
+      .map(({ deployment, health }) => ({
+        deployment: deployment.id,
+        model: model.id,
+        state: health.state,
+        since: health.since === undefined ? null : moment(health.since),
+        rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
+        last_failure: health.lastFailure ?? null,
+      })),
+  )
+}
