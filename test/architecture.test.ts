@@ -82,6 +82,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/observe/usage/usage.ts',
   'src/pipeline/pipeline.ts',
   'src/pipeline/stages/guard.ts',
+  'src/server/admin/keys.ts',
   'src/server/admin/overview.ts',
   'src/server/admin/usage.ts',
   'src/server/admin/views.ts',

@@ -15,6 +15,7 @@ import {
   signedUsd,
   tag,
   usd,
+  usdOrNothing,
 } from '../../accounts/key-settings.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { wholeNumber, wrongQuery } from '../../errors/query.ts'
@@ -41,6 +42,15 @@ const FLAG = v.boolean('true or false')
 const NAME = v.string('a text of 1 to 200 characters')
 const ID = v.nullish(recordId)
 const account = v.strictObject({ name: NAME, id: ID })
+const accountChange = v.strictObject({
+  name: v.optional(NAME),
+  disabled: v.optional(FLAG),
+  rpm_limit: v.nullish(rpmLimit),
+  concurrency_limit: v.nullish(concurrencyLimit),
+  spend_cap: v.nullish(spendCap),
+  alert_below_usd: v.nullish(usdOrNothing),
+  note: v.nullish(text(1000)),
+})
 const credits = v.strictObject({
   usd,
   reference: v.nullish(text(200)),
@@ -95,6 +105,8 @@ export interface PolicyTrial {
 
 /** @throws InvalidRequest, as all functions of this file */
 export const readAccount = (body: object) => withoutNulls(read(account, body))
+/** A change of an account: null clears a member, an absent member stays. @throws InvalidRequest */
+export const readAccountChange = (body: object) => read(accountChange, body)
 /** Credits to add. @throws InvalidRequest */
 export const readCredits = (body: object) => withoutNulls(read(credits, body))
 /** A correction of a balance. @throws InvalidRequest */

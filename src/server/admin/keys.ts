@@ -1,4 +1,5 @@
 /** Keys in the admin API. */
+import { limitsOfKey } from '../../accounts/limits.ts'
 import type { Key } from '../../accounts/stored.ts'
 import type { Condition } from '../../accounts/accounts.ts'
 import { toKeyChange } from '../../gateway/seed.ts'
@@ -8,6 +9,7 @@ import { note } from './audit.ts'
 import { readKey, readKeyChange, readRotation } from './bodies.ts'
 import { requireJudge } from './policies.ts'
 import {
+  accountOf,
   bodyOf,
   changing,
   filterOf,
@@ -45,6 +47,17 @@ export async function listKeys(asked: Asked): Promise<Answer> {
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   return { body: { data: await keyView(runtime, key) } }
+}
+
+/** `GET /keys/:id/limits` */
+export async function showLimits({ runtime, id }: Asked): Promise<Answer> {
+  const key = await keyOf(runtime, id)
+  const account = await accountOf(runtime, key.account)
+  const [totals] = await runtime.ledger.balances([account.id])
+  const { limits: defaults, freeTier } = runtime.config.defaults
+  const spend = await runtime.ledger.key(account.id, key.id)
+  const given = { key, account, defaults, freeTier, spend, totals: totals!, now: Date.now() }
+  return { body: { data: limitsOfKey(given) } }
 }
 
 /** `PATCH /keys/:id` */

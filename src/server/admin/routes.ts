@@ -1,7 +1,23 @@
 /** Every route of the admin API, with the role that it needs. */
-import { addCredits, adjustBalance, createAccount, listAccounts, showAccount } from './accounts.ts'
+import {
+  addCredits,
+  adjustBalance,
+  archiveAccount,
+  changeAccount,
+  createAccount,
+  listAccounts,
+  showAccount,
+} from './accounts.ts'
 import { listChanges } from './audit.ts'
-import { archiveKey, changeKey, createKey, listKeys, rotateKey, showKey } from './keys.ts'
+import {
+  archiveKey,
+  changeKey,
+  createKey,
+  listKeys,
+  rotateKey,
+  showKey,
+  showLimits,
+} from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listModels } from './models.ts'
 import { evaluatePolicy } from './policies.ts'
@@ -15,7 +31,11 @@ import { outboxView, statusView } from './views.ts'
 /** By path below `/admin`, then by method; HEAD is answered like GET. */
 export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
   '/accounts': { GET: viewer(listAccounts), POST: admin(createAccount) },
-  '/accounts/:id': { GET: viewer(showAccount) },
+  '/accounts/:id': {
+    GET: viewer(showAccount),
+    PATCH: billing(changeAccount),
+    DELETE: admin(archiveAccount),
+  },
   '/accounts/:id/credits': { POST: billing(addCredits) },
   '/accounts/:id/adjust': { POST: billing(adjustBalance) },
   '/accounts/:id/balance': { GET: viewer(showBalance) },
@@ -26,6 +46,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/events': { GET: viewer(streamEvents) },
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
+  '/keys/:id/limits': { GET: viewer(showLimits) },
   '/keys/:id/rotate': { POST: admin(rotateKey) },
   '/ledger/verify': { GET: viewer(verify) },
   '/ledger/orphans': { GET: viewer(listOrphans) },

@@ -1,4 +1,5 @@
 /** Accounts, keys, rows, models and the gateway itself, as the admin API shows them. */
+import { limitsOfAccount } from '../../accounts/limits.ts'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
@@ -6,7 +7,7 @@ import { versionOf } from '../../money/versions.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
-import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
+import type { KeySpend, LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
@@ -16,19 +17,40 @@ import type { Routing } from '../../models/routing.ts'
 /** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
 
-/** An account with its money and the ids of its keys. */
+/** An account with its settings, its money and the ids of its keys. */
 export async function accountView(runtime: Runtime, account: Account) {
-  const { balance, available, paid } = await runtime.ledger.account(account.id)
+  const [totals] = await runtime.ledger.balances([account.id])
+  const { balance, available, paid, spend } = totals!
   const keys = await runtime.accounts.listKeys(account.id)
   return {
-    id: account.id,
-    name: account.name,
+    ...accountSettings(account),
     balance_usd: usdJson(balance),
     /** The balance without the holds of running calls. */
     available_usd: usdJson(available),
     free_tier: !paid,
+    spend: spendView(spend),
+    running: spend.inFlight,
+    limits: limitsOfAccount(account, totals!, Date.now()),
     keys: keys.map(({ id }) => id),
     revision: account.revision,
+  }
+}
+
+/** The members of {@link accountView} that change only when the account is changed. */
+export function accountSettings(account: Account) {
+  const { spendCap } = account
+  return {
+    id: account.id,
+    name: account.name,
+    disabled: account.disabled,
+    rpm_limit: account.rpm ?? null,
+    concurrency_limit: account.concurrency ?? null,
+    spend_cap: spendCap
+      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
+      : null,
+    alert_below_usd: account.alertBelow ?? null,
+    note: account.note ?? null,
+    archived_at: account.archivedAt === undefined ? null : moment(account.archivedAt),
     created_at: moment(account.createdAt),
   }
 }
@@ -38,13 +60,13 @@ export async function accountView(runtime: Runtime, account: Account) {
  * client can send back what it read.
  */
 export async function keyView(runtime: Runtime, key: Key) {
-  const { lifetime, day, month, inFlight } = await runtime.ledger.key(key.account, key.id)
+  const spend = await runtime.ledger.key(key.account, key.id)
   return {
     ...keySettings(key),
     revision: key.revision,
-    spend_usd: usdJson(lifetime),
-    spend: { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) },
-    running: inFlight,
+    spend_usd: usdJson(spend.lifetime),
+    spend: spendView(spend),
+    running: spend.inFlight,
     warnings: await warningsOf(key, runtime),
   }
 }
@@ -205,6 +227,10 @@ async function warningsOf(
     ...(policy ? await policyWarnings(policy) : []),
     ...(await coverageWarnings(guards, tighten(policy, undefined))),
   ]
+}
+
+function spendView({ day, month, lifetime }: KeySpend) {
+  return { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) }
 }
 
 /** Quantities with snake_case names. */

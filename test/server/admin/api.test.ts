@@ -368,6 +368,80 @@ describe('adjustments', () => {
   })
 })
 
+describe('limits of an account', () => {
+  it('hold for its keys together, and are shown with what is used', async () => {
+    const account = await newAccount('10')
+    const [first, second] = [await newKey(account), await newKey(account, { rpm_limit: 7 })]
+    const limits = { rpm_limit: 2, spend_cap: { usd: '5.00', scope: 'month' }, note: 'a trial' }
+    const changed = await patch(`/accounts/${account}`, limits)
+    expect(changed.json.data).toMatchObject({ ...limits, spend_cap: { usd: '5', scope: 'month' } })
+    const chat = (key: string) => gateway.chat(hello, { key })
+    expect((await chat(first.key)).status).toBe(200)
+    expect((await chat(second.key)).status).toBe(200)
+    const refused = await chat(first.key)
+    expectError(refused, 429, 'rate_limited')
+    expect(refused.json.error.message).toContain('2 requests per minute of this account')
+    const shown = (await get(`/keys/${second.id}/limits`)).json.data
+    expect(shown.map((one: any) => [one.limit, one.value, one.source])).toEqual([
+      ['key.rpm', 7, 'key'],
+      ['key.concurrency', expect.any(Number), 'default'],
+      ['account.rpm', 2, 'account'],
+      ['account.cap.month', '5', 'account'],
+    ])
+    const { used, left, resets_at } = shown.at(-1)
+    expect(used).toBeGreaterThan(0)
+    expect(used + left).toBe(5)
+    expect(Date.parse(resets_at)).toBeGreaterThan(Date.now())
+    const page = (await get(`/requests?account=${account}&limited_by=account.rpm`)).json
+    expect(page.data).toHaveLength(1)
+    const cleared = await patch(`/accounts/${account}`, { rpm_limit: null, spend_cap: null })
+    expect(cleared.json.data).toMatchObject({ rpm_limit: null, spend_cap: null, limits: [] })
+    expect((await chat(first.key)).status).toBe(200)
+    const [change] = (await get(`/audit?object=account:${account}`)).json.data
+    expect(change).toMatchObject({ action: 'account.update', address: '127.0.0.1' })
+  })
+
+  it('are the free tier for an account that never paid', async () => {
+    const { id } = await newKey(await newAccount())
+    const { data } = (await get(`/keys/${id}/limits`)).json
+    const names = data.filter((one: any) => one.source === 'tier').map((one: any) => one.limit)
+    expect(names).toEqual(['tier.rpm', 'tier.day', 'tier.concurrency'])
+  })
+
+  it('refuse every key of one that is disabled or archived', async () => {
+    const account = await newAccount('1')
+    const { id, key } = await newKey(account)
+    const state = async (body: object) => {
+      expect((await patch(`/accounts/${account}`, body)).status).toBe(200)
+      return gateway.chat(hello, { key })
+    }
+    expectError(await state({ disabled: true }), 401, 'invalid_api_key')
+    expect((await state({ disabled: false })).status).toBe(200)
+    const archived = await gateway.ask('DELETE', `/admin/accounts/${account}`, { key: TOKEN })
+    expect(archived.json.data).toMatchObject({ disabled: true, balance_usd: expect.anything() })
+    expectError(await gateway.chat(hello, { key }), 401, 'invalid_api_key')
+    expect((await get(`/keys/${id}`)).json.data.archived_at).not.toBeNull()
+    expectError(
+      await patch(`/accounts/${account}`, { disabled: false }),
+      400,
+      'invalid_value',
+      'id',
+    )
+  })
+
+  it('are changed by the revision that If-Match names', async () => {
+    const account = await newAccount()
+    const ask = (match: string) => {
+      const options = { key: TOKEN, body: { rpm_limit: 3 }, headers: { 'if-match': match } }
+      return gateway.ask('PATCH', `/admin/accounts/${account}`, options)
+    }
+    expect((await ask('"0"')).status).toBe(200)
+    const late = await ask('"0"')
+    expectError(late, 412, 'revision_changed')
+    expect(late.json.data).toMatchObject({ id: account, rpm_limit: 3 })
+  })
+})
+
 describe('a key', () => {
   it('is changed by one of two operators who read the same revision', async () => {
     const { id } = await newKey(await newAccount())

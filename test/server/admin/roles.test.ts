@@ -57,6 +57,13 @@ describe('roles of the admin API', () => {
     expect([asking.status, asking.json.error.code]).toEqual([403, 'forbidden'])
   })
 
+  it('a bookkeeper changes the note and the threshold of an account, no limit', async () => {
+    const change = (body: object) => ask('billing', 'PATCH', '/accounts/acme', body)
+    const noted = await change({ note: 'pays late', alert_below_usd: '5' })
+    expect(noted.json.data).toMatchObject({ note: 'pays late', alert_below_usd: '5' })
+    expect((await change({ note: 'pays', rpm_limit: 5 })).json.error.code).toBe('forbidden')
+  })
+
   it('the audit log names the token', async () => {
     const booking = await ask('billing', 'POST', '/accounts/acme/credits', { usd: '1' })
     expect(booking.status).toBe(201)
