@@ -1,11 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import {
   createDownloader,
@@ -13,6 +9,7 @@ import {
   type DownloadEnvironment,
 } from '../../src/upstream/download.ts'
 import type { DownloadOptions } from '../../src/plugin.ts'
+import { makeCertificate } from '../_certificate.ts'
 
 const NAMES = ['files.example', 'other.example', 'inside.example', 'turncoat.example']
 const { signal } = new AbortController()
@@ -129,7 +126,7 @@ describe('what is refused without a connection', () => {
   })
 })
 
-const certificate = makeCertificate()
+const certificate = makeCertificate(NAMES)
 if (!certificate) process.stderr.write('SKIPPED fetching over TLS: there is no openssl here\n')
 
 describe.skipIf(!certificate)('over TLS', () => {
@@ -312,21 +309,3 @@ describe.skipIf(!certificate)('over TLS', () => {
     expect(messages[0]).toBe(messages[1])
   })
 })
-
-/** Made with openssl: Node.js cannot make certificates. */
-function makeCertificate(): { key: string; cert: string } | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'certificate-'))
-  try {
-    const names = NAMES.map((name) => `DNS:${name}`).join(',')
-    const command =
-      `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test ` +
-      `-addext subjectAltName=${names} -keyout ${folder}/key.pem -out ${folder}/cert.pem`
-    execFileSync('openssl', command.split(' '), { stdio: 'ignore' })
-    const read = (name: string) => readFileSync(join(folder, name), 'utf8')
-    return { key: read('key.pem'), cert: read('cert.pem') }
-  } catch {
-    return undefined
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
-}
