@@ -159,7 +159,7 @@ export const COMMANDS: readonly Command[] = [
       },
       output: { value: 'file', help: 'the list to change (default: prices.json)' },
       write: { help: 'write the list; without it nothing is changed' },
-      ...JSON_OUTPUT,
+      ...LOCAL,
     },
     run: async (args) => (await import('./import-prices.ts')).importPrices(args),
   },

@@ -3,7 +3,8 @@ import { hash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { PACKAGED_PRICES, readPriceFile } from '../config/price-files.ts'
 import { ConfigError } from '../errors/errors.ts'
-import { compare, type Comparison } from '../import/compare.ts'
+import type { Origin } from '../config/origins.ts'
+import { compare, ownDifferences, type Comparison, type PriceMove } from '../import/compare.ts'
 import { replaceFile } from '../import/write.ts'
 import {
   formatPriceList,
@@ -13,6 +14,7 @@ import {
   type PriceList,
 } from '../models/price-list.ts'
 import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
 import { DEFAULT_OUTPUT, priceSources, readList, type ReadList } from './price-sources.ts'
 
@@ -23,7 +25,8 @@ const SHOWN = 3
  * Without `--write` nothing is written.
  * @throws CommandError with status 1 if a source cannot be read, with status 3 if something was held back
  */
-export async function importPrices({ text, all, on }: Arguments): Promise<void> {
+export async function importPrices(args: Arguments): Promise<void> {
+  const { text, all, on } = args
   const names = all.from ?? []
   const sources = await priceSources()
   if (names.length === 0) {
@@ -46,12 +49,14 @@ export async function importPrices({ text, all, on }: Arguments): Promise<void> 
     patterns.length === 0 || patterns.some((pattern) => matches(id, pattern))
   const accepted = new Set(all.accept)
   const result = compare(present, lists, { accepted, now, isWanted })
+  const after = mergePriceLists({ ...own, models: result.models }, packaged)
+  const differing = await ownPricesThatDiffer(args, after, isWanted)
   const written = on.has('write')
   if (written) await write(path, output, listOf(own, lists, result, now))
   process.stdout.write(
     on.has('json')
-      ? toJson(asJson(lists, result, written))
-      : report(lists, result, written, output),
+      ? toJson({ ...asJson(lists, result), ...differing, written })
+      : report(lists, result) + ownReport(differing) + ending(written, output),
   )
   const { length } = result.held
   if (length > 0) {
@@ -77,6 +82,36 @@ function listOf(
   return { format: 1, generated_at: now, sources: [...others, ...read], models }
 }
 
+/** Prices of the configuration that no import changes. */
+interface OwnDifferences {
+  readonly own_prices: readonly PriceMove[]
+  /** Why they could not be compared. */
+  readonly own_prices_unread?: string
+}
+
+/** Compares the prices that the configuration has itself with the list as it is after the import. */
+async function ownPricesThatDiffer(
+  args: Arguments,
+  listed: PriceList['models'],
+  isWanted: (id: string) => boolean,
+): Promise<OwnDifferences> {
+  try {
+    const { config, origins } = (await configurationOf(args)).loaded
+    const entries = Object.entries(config.models).flatMap(([id, { pricing, price_of }]) =>
+      LISTS.has(origins.of(['models', id, 'pricing']).from) || !isWanted(id)
+        ? []
+        : [{ id, pricing, price_of }],
+    )
+    return { own_prices: ownDifferences(entries, listed) }
+  } catch (error) {
+    // An import may be what the configuration lacks to be valid.
+    if (!(error instanceof ConfigError)) throw error
+    return { own_prices: [], own_prices_unread: error.message.split('\n', 1)[0]! }
+  }
+}
+
+const LISTS: ReadonlySet<string> = new Set<Origin['from']>(['prices', 'built-in'])
+
 /** Writes what a start can read, or nothing. @throws CommandError */
 async function write(path: string, output: string, list: PriceList): Promise<void> {
   const text = formatPriceList(list)
@@ -95,8 +130,6 @@ async function write(path: string, output: string, list: PriceList): Promise<voi
 function report(
   lists: readonly ReadList[],
   { added, changed, removed, held, same, disagreements }: Comparison,
-  written: boolean,
-  output: string,
 ): string {
   const lines = lists.map(
     ({ name, read }) =>
@@ -145,11 +178,21 @@ function report(
       counted(`${name}: not mapped`, read.unmapped),
     )
   }
-  lines.push(written ? `\nWrote ${output}.\n` : '\nNothing was written. Repeat with --write.\n')
   return lines.join('')
 }
 
-function asJson(lists: readonly ReadList[], result: Comparison, written: boolean) {
+function ownReport({ own_prices: differing, own_prices_unread: reason }: OwnDifferences): string {
+  if (reason !== undefined) return `\nOwn prices were not compared: ${reason}\n`
+  if (differing.length === 0) return ''
+  const rows = differing.map(({ model, price, from, to, move }) => [model, price, from, to, move])
+  return `\n${table(['OWN PRICES THAT DIFFER', 'PRICE', 'LIST', 'OWN, NOT CHANGED', ''], rows)}`
+}
+
+function ending(written: boolean, output: string): string {
+  return written ? `\nWrote ${output}.\n` : '\nNothing was written. Repeat with --write.\n'
+}
+
+function asJson(lists: readonly ReadList[], result: Comparison) {
   const { added, changed, removed, held, same, disagreements } = result
   const sources = lists.map(({ name, read }) => ({
     name,
@@ -158,7 +201,7 @@ function asJson(lists: readonly ReadList[], result: Comparison, written: boolean
     left_out: Object.fromEntries(read.skipped),
     not_mapped: Object.fromEntries(read.unmapped),
   }))
-  return { sources, added, changed, removed, held, same, disagreements, written }
+  return { sources, added, changed, removed, held, same, disagreements }
 }
 
 function some(ids: readonly string[]): string {

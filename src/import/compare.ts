@@ -1,7 +1,8 @@
 /** Compares the prices of sources with the present ones: what changes, and what is held back until it is accepted. */
 import type { ListedModel } from '../models/entry.ts'
 import type { PriceList } from '../models/price-list.ts'
-import { TIER_PRICE_NAMES } from '../money/prices.ts'
+import { listedFor } from '../models/layers.ts'
+import { TIER_PRICE_NAMES, type Pricing } from '../money/prices.ts'
 import { moveOf, shownPrice } from './numbers.ts'
 import { pricesByName, pricingOf, type SourcedModel, type SourcedModels } from './rows.ts'
 
@@ -119,6 +120,32 @@ export function compare(
     same,
     disagreements: disagreementsOf(sources, isWanted),
   }
+}
+
+/** An entry with prices that a person wrote. */
+export interface OwnPrices {
+  readonly id: string
+  readonly pricing: Pricing
+  /** What a price list calls it, where that is not its id. */
+  readonly price_of?: string | undefined
+}
+
+/** Prices that a person wrote and that are other ones than in the list: `from` the list, `to` the own one. */
+export function ownDifferences(
+  entries: readonly OwnPrices[],
+  listed: PriceList['models'],
+): PriceMove[] {
+  return entries.flatMap(({ id, pricing, price_of }) => {
+    const known = listedFor(id, { price_of }, listed)
+    if (!known) return []
+    const [theirs, own] = [pricesByName(known.pricing), pricesByName(pricing)]
+    return [...new Set([...theirs.keys(), ...own.keys()])].flatMap((price) => {
+      const [from, to] = [theirs.get(price), own.get(price)]
+      if (from === to) return []
+      const shown = { from: shownPrice(from), to: shownPrice(to), move: moveOf(from, to) }
+      return [{ model: id, price, ...shown }]
+    })
+  })
 }
 
 interface ModelResult {

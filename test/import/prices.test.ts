@@ -28,6 +28,52 @@ async function place(list: string, more: Record<string, string> = {}) {
 /** A list of two models, with other members for the first one. */
 const two = (members: Record<string, string> = {}) => litellmList(2, { 'model-0': members })
 
+describe('prices of the configuration itself', () => {
+  const own = { pricing: { prompt: '0.0000002', completion: '0.000001' } }
+  const models = {
+    'house/assistant': { price_of: A, ...own },
+    [A]: { aliases: ['listed'] },
+    'house/else': own,
+  }
+  const config = (entries: object) =>
+    JSON.stringify({
+      providers: { house: { use: 'mock' }, openai: { use: 'mock' } },
+      models: entries,
+    })
+
+  it('that differ from the list are told, and stay', async () => {
+    const deployed = Object.fromEntries(
+      Object.entries(models).map(([id, entry]) => [
+        id,
+        { deployments: [{ provider: 'house', model: 'echo' }], ...entry },
+      ]),
+    )
+    const { cwd, run } = await place(two())
+    await run('--write')
+    await writeFile(join(cwd, 'gateway.config.json'), config(deployed))
+    const { code, out } = await run('--only', '*')
+    expect(code).toBe(0)
+    expect(out).toMatch(/house\/assistant +prompt +0\.0000001 +0\.0000002 +\+100 %\n/)
+    expect(out).not.toMatch(/house\/assistant +completion +/)
+    expect(out).not.toMatch(/^(openai\/model-0|house\/else) /m)
+    const { own_prices: told } = JSON.parse((await run('--json')).out)
+    expect(told).toContainEqual({
+      model: 'house/assistant',
+      price: 'prompt',
+      from: '0.0000001',
+      to: '0.0000002',
+      move: '+100 %',
+    })
+  })
+
+  it('are left out where it is not valid, as it is before its first list', async () => {
+    const { run } = await place(two(), { 'gateway.config.json': config({ 'house/new': {} }) })
+    const { code, out } = await run()
+    expect(code).toBe(0)
+    expect(out).toContain('\nOwn prices were not compared: gateway.config.json is not valid:\n')
+  })
+})
+
 describe('a complete list', () => {
   it.each([
     ['litellm', litellmList],
