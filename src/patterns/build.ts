@@ -1,6 +1,6 @@
 /** Makes automata of patterns: decides which views apply to a pattern, and writes its instructions for each of them. */
 import type { Task } from './time-slice.ts'
-import { fold, foldAll, isIgnorable, NEWLINE, SPACE } from './views/fold.ts'
+import { fold, foldAll, isIgnorable, isMark, NEWLINE, SPACE } from './views/fold.ts'
 import { leetGroup } from './views/leet.ts'
 import { Alphabet, complement, rangesOf, type Ranges } from './alphabet.ts'
 import { ProductDfa, type Automaton } from './product-dfa.ts'
@@ -36,6 +36,7 @@ export interface CompiledPatterns {
 
 // A literal needs so many letters or digits for these views: shorter ones would match ordinary text.
 const SQUEEZED = 5
+const UNMARKED = 5
 const LEET = 5
 const DERIVED = 6
 const DECODED = 5
@@ -70,17 +71,20 @@ export function* buildAutomata(patterns: readonly ParsedPattern[]): Task<Compile
   const plain = new NfaBuilder()
   const folded = new NfaBuilder()
   const flat = new NfaBuilder()
+  const unmarked = new NfaBuilder()
   const decoded = new NfaBuilder()
   for (const [pattern, { regex, literal }] of patterns.entries()) {
     yield
     if (literal?.some((symbol) => symbol !== SPACE)) {
-      // An ASCII literal that stands in a text as written also stands in the folded text.
+      // An ASCII literal that stands in a text as written also stands in the folded text, unless there are tags in it.
       const plain = literal.every((symbol) => symbol < 128) && isAscii(regex)
       addChain(flat, literal, { pattern, view: 'folded', plain })
       yield* addEvasions(flat, literal, pattern)
       if (count(literal, LETTER_OR_DIGIT) >= DECODED)
         addChain(decoded, literal, { pattern, view: 'decoded' })
-      if (plain) continue
+      const isUnmarked = count(literal, LETTER_OR_DIGIT) >= UNMARKED && !literal.some(isMark)
+      if (isUnmarked) addChain(unmarked, literal, { pattern, view: 'folded' })
+      if (plain && isUnmarked) continue
     }
     yield* addRegex(plain, regex, { pattern, view: 'raw' }, asWritten)
     if (literal !== undefined || regex.caseSensitive) continue
@@ -91,6 +95,7 @@ export function* buildAutomata(patterns: readonly ParsedPattern[]): Task<Compile
     ['plain', plain],
     ['folded', folded],
     ['squeezed', flat],
+    ['unmarked', unmarked],
   ])
   const text = yield* ProductDfa.of(automata)
   if (decoded.size === 0) return { text, decoded: undefined }

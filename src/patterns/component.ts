@@ -1,14 +1,23 @@
 /** One NFA of a product DFA with its normalization: what it makes of a code point, and what holds between two symbols. */
-import { fold, isIgnorable, NEWLINE, readsAsLetter, SEPARATOR_SYMBOL, SPACE } from './views/fold.ts'
+import {
+  fold,
+  foldUnmarked,
+  isIgnorable,
+  NEWLINE,
+  readsAsLetter,
+  SEPARATOR_SYMBOL,
+  SPACE,
+} from './views/fold.ts'
 import type { Ranges } from './alphabet.ts'
 import type { MatchTarget, Nfa } from './nfa.ts'
 import { NfaStepper, PairList, type Accepted } from './nfa-stepper.ts'
 
 /**
  * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
- * space undone, but for line feeds. `squeezed`: the same, and line feeds are white space.
+ * space undone, but for line feeds. `squeezed`: the same, and line feeds are white space. `unmarked`: the same without marks of
+ * Markdown and tag characters.
  */
-export type Normalization = 'plain' | 'folded' | 'squeezed'
+export type Normalization = 'plain' | 'folded' | 'squeezed' | 'unmarked'
 
 // Conditions that an assertion may ask of a place between two symbols. The values are those of RE2.
 const LINE_START = 1
@@ -235,7 +244,9 @@ export class Component {
 function readAs(normalization: Normalization, codePoint: number): readonly number[] {
   if (codePoint === SEPARATOR_SYMBOL) return [SEPARATOR_SYMBOL]
   if (normalization === 'plain') return isIgnorable(codePoint) ? [] : [codePoint]
-  return normalization === 'squeezed' && codePoint === NEWLINE ? [SPACE] : fold(codePoint)
+  if (normalization === 'folded') return fold(codePoint)
+  if (codePoint === NEWLINE) return [SPACE]
+  return normalization === 'unmarked' ? foldUnmarked(codePoint) : fold(codePoint)
 }
 
 /** @param asserts whether the NFA has assertions; without, most kinds need not be told apart */

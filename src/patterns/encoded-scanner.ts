@@ -13,7 +13,11 @@ import {
   SEXTETS,
   mayEscape,
   DIGITS,
+  isHexSign,
+  isLineBreak,
   isSeparator,
+  isWhite,
+  MAX_SEPARATORS,
   MIN_PAIRS,
 } from './views/decode.ts'
 import { DecodedText } from './cursor.ts'
@@ -206,6 +210,10 @@ export const HEX_SEPARATOR = 4
 const ESCAPE = 8
 /** Every view ignores it. */
 export const INVISIBLE = 16
+/** It counts as a separator, which white space and the sign of `0x` do not. */
+const COUNTED = 32
+/** It does not end a run of base64 that is long enough. */
+export const LINE_BREAK = 64
 
 /** The bits above by ASCII code. */
 export const CHAR_CLASS = Uint8Array.from({ length: 128 }, (_, code) => {
@@ -213,7 +221,9 @@ export const CHAR_CLASS = Uint8Array.from({ length: 128 }, (_, code) => {
   return (
     (SEXTETS[code]! >= 0 ? BASE64 : 0) |
     (DIGITS[code]! >= 0 ? HEX_DIGIT : 0) |
-    (isSeparator(code) ? HEX_SEPARATOR : 0) |
+    (isSeparator(code) || isHexSign(code) ? HEX_SEPARATOR : 0) |
+    (isSeparator(code) && !isWhite(code) ? COUNTED : 0) |
+    (isLineBreak(code) ? LINE_BREAK : 0) |
     (mayEscape(code) ? ESCAPE : 0)
   )
 })
@@ -225,32 +235,42 @@ export const MIN_DIGITS = MIN_PAIRS * 2
 interface EncodedCandidate {
   /** Base64 characters in a row. */
   readonly base64Run: number
-  /** Hexadecimal digits with at most one separator between two of them. */
+  /** Hexadecimal digits with separators between them. */
   readonly hexRow: number
-  /** The last character was such a separator. */
-  readonly separated: boolean
+  /** Separators that count since the last digit. */
+  readonly separators: number
+}
+
+/** How many separators count since the last digit of a row, after a character that is no digit; -1 where the row ends. */
+export function separatorsAfter(count: number, charClass: number): number {
+  if ((charClass & HEX_SEPARATOR) === 0) return -1
+  if ((charClass & COUNTED) === 0) return count
+  return count < MAX_SEPARATORS ? count + 1 : -1
 }
 
 /** The counters after a character of this class. */
 function countIn(before: EncodedCandidate, charClass: number): EncodedCandidate {
   if ((charClass & INVISIBLE) !== 0) return before
-  const { base64Run, hexRow, separated } = before
+  const { base64Run, hexRow } = before
   const isDigit = (charClass & HEX_DIGIT) !== 0
-  const separates = !isDigit && (charClass & HEX_SEPARATOR) !== 0 && hexRow > 0 && !separated
+  const separators = separatorsAfter(before.separators, charClass)
+  const staysInRow = !isDigit && hexRow > 0 && separators >= 0
+  const staysInRun = base64Run === MIN_BASE64 && (charClass & LINE_BREAK) !== 0
   return {
-    base64Run: (charClass & BASE64) !== 0 ? Math.min(base64Run + 1, MIN_BASE64) : 0,
-    hexRow: isDigit ? Math.min(hexRow + 1, MIN_DIGITS) : separates ? hexRow : 0,
-    separated: separates,
+    base64Run:
+      (charClass & BASE64) !== 0 ? Math.min(base64Run + 1, MIN_BASE64) : staysInRun ? base64Run : 0,
+    hexRow: isDigit ? Math.min(hexRow + 1, MIN_DIGITS) : staysInRow ? hexRow : 0,
+    separators: staysInRow ? separators : 0,
   }
 }
 
 // A state holds the counters in bits of their own, and adding an ASCII code to it gives an index into the table.
-const RUN_SHIFT = 12
-const ROW_SHIFT = 8
-const SEPARATED_SHIFT = 7
+const RUN_SHIFT = 13
+const ROW_SHIFT = 9
+const SEPARATORS_SHIFT = 7
 
 // What a step of the table may report beside the next state.
-const REPORT = 1 << 16
+const REPORT = 1 << 17
 /** A run or a row has become long enough; reported once for each. */
 export const BASE64_RUN = REPORT
 export const HEX_ROW = REPORT << 1
@@ -263,8 +283,8 @@ export const CANDIDATES = new Int32Array((MIN_BASE64 + 1) << RUN_SHIFT)
 
 for (let base64Run = 0; base64Run <= MIN_BASE64; base64Run++) {
   for (let hexRow = 0; hexRow <= MIN_DIGITS; hexRow++) {
-    for (const separated of [false, true]) {
-      const before = { base64Run, hexRow, separated }
+    for (let separators = 0; separators <= MAX_SEPARATORS; separators++) {
+      const before = { base64Run, hexRow, separators }
       for (const [code, charClass] of CHAR_CLASS.entries()) {
         const after = countIn(before, charClass)
         CANDIDATES[stateOf(before) + code] =
@@ -277,8 +297,8 @@ for (let base64Run = 0; base64Run <= MIN_BASE64; base64Run++) {
   }
 }
 
-function stateOf({ base64Run, hexRow, separated }: EncodedCandidate): number {
-  return (base64Run << RUN_SHIFT) | (hexRow << ROW_SHIFT) | (separated ? 1 << SEPARATED_SHIFT : 0)
+function stateOf({ base64Run, hexRow, separators }: EncodedCandidate): number {
+  return (base64Run << RUN_SHIFT) | (hexRow << ROW_SHIFT) | (separators << SEPARATORS_SHIFT)
 }
 
 export function base64RunIn(state: number): number {

@@ -25,6 +25,8 @@ import {
   HEX_DIGIT,
   HEX_ROW,
   HEX_SEPARATOR,
+  LINE_BREAK,
+  separatorsAfter,
   INVISIBLE,
   MIN_DIGITS,
   STATE,
@@ -175,7 +177,7 @@ class EncodedSearch {
     const end = this.#endOfShortRun(start, at)
     if (end > 0) return this.#isInShortRun(start, end)
     const decoder = new Base64(Array.from({ length: 4 }, () => this.#sink()))
-    return this.#decode(start, BASE64, [decoder])
+    return this.#decode(start, BASE64 | LINE_BREAK, [decoder])
   }
 
   /** The same for a row of hexadecimal digits. */
@@ -206,7 +208,7 @@ class EncodedSearch {
     let end = at + 1
     while (end < last && isOf(BASE64, units[end]!)) end++
     const isShort = at - start < MIN_BASE64 && (end < last || last === units.length)
-    return isShort && !mayBeInvisible(units[end]) ? end : 0
+    return isShort && !isOf(LINE_BREAK, units[end] ?? 0) && !mayBeInvisible(units[end]) ? end : 0
   }
 
   /**
@@ -266,7 +268,7 @@ class EncodedSearch {
   /** Decodes from a place on while characters are of a class. @returns whether there is a match */
   *#decode(from: number, charClass: number, decoders: readonly Decoder[]): Task<boolean> {
     const units = this.#units
-    let separated = false
+    let separators = 0
     for (let at = from, pause = from + DECODED_PIECE; at < units.length;) {
       if (at >= pause) {
         pause = at + DECODED_PIECE
@@ -278,9 +280,10 @@ class EncodedSearch {
       if (!this.isVisible(codePoint)) continue
       if (charClass !== ANYTHING) {
         const of = codePoint < 128 ? CHAR_CLASS[codePoint]! & charClass : 0
-        const separates = of === HEX_SEPARATOR
-        if (of === 0 || (separates && separated)) break
-        separated = separates
+        if (of === 0) break
+        const separates = (of & HEX_SEPARATOR) !== 0
+        separators = separates ? separatorsAfter(separators, CHAR_CLASS[codePoint]!) : 0
+        if (separators < 0) break
       }
       for (const decoder of decoders) decoder.read(codePoint, start, at)
       if (this.#found) return true

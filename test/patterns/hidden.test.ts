@@ -85,6 +85,10 @@ const PIECES = [
     'xYmFubmVk',
     '62616e6e6564',
     '62:61:6e:6e:65:64',
+    '0x',
+    '\r\n',
+    '0x68',
+    '**',
   ],
   ['\u200b', '\u0001', '\u0308', 'é', '日', 'е', '🦅', '\ud83e', '\udd85'],
 ].flat()
@@ -94,6 +98,12 @@ const ENCODERS: readonly ((text: string) => string)[] = [
   (text) => Buffer.from(text).toString('base64url'),
   (text) => Buffer.from(text).toString('hex'),
   (text) => [...Buffer.from(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('-'),
+  (text) =>
+    [...Buffer.from(text)].map((byte) => `0x${byte.toString(16).padStart(2, '0')}`).join(', '),
+  (text) =>
+    Buffer.from(`All of it is ${text} and so on`)
+      .toString('base64')
+      .replace(/.{8,11}(?!=)/g, '$&\n'),
   (text) => text.replace(/[aeiou]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
   (text) => text.replace(/[aeiou]/g, (letter) => `&#${letter.charCodeAt(0)}`),
   (text) => text.replace(/[^aeiou]/gu, (one) => `\\u{${one.codePointAt(0)!.toString(16)}}`),
@@ -127,6 +137,15 @@ const DISGUISES: readonly ((text: string) => string)[] = [
   (text) => Buffer.from(` ${text}`).toString('base64url'),
   (text) => Buffer.from(text).toString('hex'),
   (text) => [...Buffer.from(text)].map((byte) => byte.toString(16)).join(' '),
+  (text) => [...Buffer.from(text)].map((byte) => `0x${byte.toString(16)}`).join(', '),
+  (text) => [...Buffer.from(text)].map((byte) => `"0X${byte.toString(16)}"`).join(',\n  '),
+  (text) => text.replace(/(?<=^..)..../u, '**$&**'),
+  (text) => text.replace(/(?<=^.{4})/u, '_'),
+  (text) => `\`${text.replace(' ', '` ~~')}`,
+  (text) => text.replace(/(?<=^.{3})/u, '\u{e0020}'),
+  (text) => text.replace(/(?<=^.{3})/u, '\f'),
+  (text) => text.replace(' ', '\f'),
+  (text) => text.replace(' ', ' \f\n'),
   (text) => text.replace(/[aeiou]/g, (one) => `%${one.charCodeAt(0).toString(16)}`),
   (text) => text.replace(/[aeiou]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`),
 ]
@@ -206,6 +225,7 @@ class ReferenceScan {
 
   /** A run of fewer than 8 characters is not decoded. */
   #readBase64(...one: readonly [codePoint: number, start: number, end: number]) {
+    if (this.#run.length >= 8 && (one[0] === 0x0a || one[0] === 0x0d)) return
     if (!/^[\w+/-]$/.test(String.fromCodePoint(one[0]))) {
       this.#run = []
       return this.#decoded.base64.end()

@@ -3,7 +3,13 @@
  * at a time. View `decoded` is computed from whole texts.
  */
 import { leetGroup } from '../../src/patterns/views/leet.ts'
-import { fold, isIgnorable, readsAsLetter } from '../../src/patterns/views/fold.ts'
+import {
+  fold,
+  foldUnmarked,
+  isIgnorable,
+  isMark,
+  readsAsLetter,
+} from '../../src/patterns/views/fold.ts'
 import { isLiteral, parseRegex, type Instruction, type Regex } from '../../src/patterns/regex.ts'
 import { runSync } from '../../src/patterns/time-slice.ts'
 
@@ -57,6 +63,7 @@ export function judge(patterns: readonly string[], text: string): Judgement {
     ['plain', plainReading()],
     ['folded', foldedReading(false)],
     ['squeezed', foldedReading(true)],
+    ['unmarked', foldedReading(true, foldUnmarked)],
   ])
   for (const point of points) {
     for (const [name, reading] of readings) {
@@ -104,10 +111,10 @@ function plainReading(): Reading {
   return (codePoint) => (isIgnorable(codePoint) ? [] : [codePoint])
 }
 
-function foldedReading(isFlat: boolean): Reading {
+function foldedReading(isFlat: boolean, image = fold): Reading {
   let last = 0
   return (codePoint) =>
-    fold(codePoint).flatMap((symbol) => {
+    image(codePoint).flatMap((symbol) => {
       const next = isFlat && symbol === 10 ? 32 : symbol
       if (next === 32 && last === 32) return []
       last = next
@@ -145,7 +152,8 @@ function readersOf(pattern: string, points: readonly Point[]): Record<string, Vi
     list.push(literalViewReader(literal.map(rot13), 'derived', same))
     list.push(literalViewReader(literal.toReversed(), 'derived', same))
   }
-  return { plain, squeezed: list }
+  if (alnum(literal).length < 5 || literal.some(isMark)) return { plain, squeezed: list }
+  return { plain, squeezed: list, unmarked: [literalViewReader(literal, 'folded', same)] }
 }
 
 function literalViewReader(
@@ -362,8 +370,9 @@ function runs(
 ): Point[][] {
   const all: Point[][] = [[]]
   for (const point of points) {
-    if (value(point.codePoint) < 0) all.push([])
-    else all.at(-1)!.push(point)
+    if (value(point.codePoint) >= 0) all.at(-1)!.push(point)
+    else if (all.at(-1)!.length < least || !'\r\n'.includes(String.fromCodePoint(point.codePoint)))
+      all.push([])
   }
   return all.filter(({ length }) => length >= least)
 }
@@ -394,25 +403,31 @@ function hexRows(points: readonly Point[]): Symbols[] {
   for (const offset of [0, 1]) {
     let digits: Point[] = []
     let skip = offset
-    let isApart = false
+    let separators = 0
     const close = () => {
       if (digits.length >= 8) rows.push(...textsOf(bytesOf(digits, hexValue, 4)))
       digits = []
       skip = offset
-      isApart = false
+      separators = 0
     }
     for (const point of points) {
       if (hexValue(point.codePoint) >= 0) {
         if (skip > 0) skip--
         else digits.push(point)
-        isApart = false
+        separators = 0
       } else if (
-        ' :,-'.includes(String.fromCodePoint(point.codePoint)) &&
+        digits.length % 2 === 1 &&
+        'xX'.includes(String.fromCodePoint(point.codePoint)) &&
+        digits.at(-1)!.codePoint === 0x30
+      ) {
+        digits.pop()
+      } else if (
+        ' \t\r\n:,-;"\''.includes(String.fromCodePoint(point.codePoint)) &&
         digits.length > 0 &&
         digits.length % 2 === 0 &&
-        !isApart
+        (separators += ' \t\r\n'.includes(String.fromCodePoint(point.codePoint)) ? 0 : 1) <= 3
       ) {
-        isApart = true
+        continue
       } else {
         close()
       }

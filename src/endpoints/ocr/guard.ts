@@ -1,7 +1,13 @@
 /**
  * What guards read of OCR: the annotation prompt, and everything in the answer. They cannot read the document itself.
  */
-import type { OutputCodec, AtomicPiece, AtomicText } from '../../guard/adapter.ts'
+import type {
+  AtomicPiece,
+  AtomicText,
+  OutputCodec,
+  OutputPiece,
+  TextPiece,
+} from '../../guard/adapter.ts'
 import type { OcrPage } from '../../plugin.ts'
 import { itemOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
 import { stringsInJson } from '../shared/texts.ts'
@@ -29,7 +35,7 @@ export const guardAdapter = oneTurnGuard<OcrRequest, OcrPart>(
     if (prompt) items.push(itemOf('document_annotation_prompt', 'prompt', prompt))
     return [...items, ...otherItems(input, READ_SEPARATELY, 'tool_schema')]
   },
-  () => LANES,
+  () => new PageCodec(),
 )
 
 const KNOWN = new Set([
@@ -45,21 +51,47 @@ const KNOWN = new Set([
   'blocks',
 ])
 
-const LANES: OutputCodec<OcrPart> = {
-  split(part, take, removed) {
+/** Characters on either side of a page break that are also read as one text. */
+const SEAM = 1000
+
+/** Pages are read one by one, and what stands around the break between two of them once more. */
+class PageCodec implements OutputCodec<OcrPart> {
+  /** The end of the page before. */
+  #before = ''
+
+  split(
+    part: OcrPart,
+    take: (piece: OutputPiece<OcrPart>) => void,
+    removed: (field: string) => void,
+  ): void {
     switch (part.type) {
       case 'page':
-        return take(pagePiece(part.page, removed))
+        return take(pagePiece(part.page, this.#seamBefore(part.page), removed))
       case 'annotation':
         return take(whole(part, 0, [{ text: part.text }, ...stringsInJson(part.text)]))
       case 'end':
         return take({ kind: 'finish', choice: 0, part })
     }
-  },
-  cut: ({ part }) => part,
+  }
+
+  cut({ part }: TextPiece<OcrPart>): OcrPart {
+    return part
+  }
+
+  #seamBefore({ markdown }: OcrPage): readonly AtomicText[] {
+    const text = typeof markdown === 'string' ? markdown.trim() : ''
+    const seam = `${this.#before}\n${text.slice(0, SEAM)}`
+    const isSeam = this.#before !== '' && text !== ''
+    if (text !== '') this.#before = text.slice(-SEAM)
+    return isSeam ? [{ text: seam, duplicate: true }] : []
+  }
 }
 
-function pagePiece(page: OcrPage, removed: (field: string) => void): AtomicPiece<OcrPart> {
+function pagePiece(
+  page: OcrPage,
+  seam: readonly AtomicText[],
+  removed: (field: string) => void,
+): AtomicPiece<OcrPart> {
   const known: Record<string, unknown> = {}
   for (const name in page) {
     if (KNOWN.has(name)) known[name] = page[name]
@@ -68,7 +100,7 @@ function pagePiece(page: OcrPage, removed: (field: string) => void): AtomicPiece
   const part: OcrPart = { type: 'page', page: known as OcrPage }
   const shown = (page.images ?? []).some((image) => image?.image_base64)
   return {
-    ...whole(part, page.index + 1, textsOf(known)),
+    ...whole(part, page.index + 1, [...textsOf(known), ...seam]),
     ...(shown && { unscanned: 'image' }),
   }
 }

@@ -117,7 +117,10 @@ export const SEXTETS = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 SEXTETS[0x2d] = 62
 SEXTETS[0x5f] = 63
 
-/** Decodes runs of at least {@link MIN_BASE64} base64 characters four times: with groups of four that begin at the first to the fourth character. */
+/**
+ * Decodes runs of at least {@link MIN_BASE64} base64 characters four times: with groups of four that begin at the first to
+ * the fourth character. Line breaks behind so many do not end a run.
+ */
 export class Base64 implements Decoder {
   /** By the position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
@@ -132,7 +135,7 @@ export class Base64 implements Decoder {
 
   read(codePoint: number, start: number, end: number): void {
     const value = codePoint < 128 ? SEXTETS[codePoint]! : -1
-    if (value < 0) return this.end()
+    if (value < 0) return isLineBreak(codePoint) ? undefined : this.end()
     // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
     const at = this.#fed++
     const two = (this.#last << 6) | value
@@ -292,7 +295,10 @@ export const MIN_PAIRS = 4
 export const DIGITS = valuesOf('0123456789abcdef')
 for (const [index, code] of [...'ABCDEF'].entries()) DIGITS[code.charCodeAt(0)] = 10 + index
 
-/** Decodes rows of digits in pairs, with at most one separator between two pairs. */
+/**
+ * Decodes rows of digits in pairs. Between two pairs there may be white space, up to {@link MAX_SEPARATORS} other
+ * separators and a `0x`.
+ */
 export class Hex implements Decoder {
   readonly #bytes: Utf8Decoder
   /** How many digits of a row are skipped before the first pair: 0 or 1. */
@@ -302,7 +308,7 @@ export class Hex implements Decoder {
   #halfStart = 0
   #pairs = 0
   #start = 0
-  #afterSeparator = false
+  #separators = 0
   readonly #waiting: [byte: number, start: number, end: number][] = []
 
   constructor(sink: CodePointSink, offset: number) {
@@ -313,9 +319,13 @@ export class Hex implements Decoder {
   read(codePoint: number, start: number, end: number): void {
     const value = codePoint < 128 ? DIGITS[codePoint]! : -1
     if (value >= 0) return this.#digit(value, start, end)
-    const goesOn = this.#pairs > 0 && this.#half < 0 && !this.#afterSeparator
-    if (goesOn && isSeparator(codePoint)) this.#afterSeparator = true
-    else this.end()
+    if (isHexSign(codePoint) && this.#half === 0) {
+      this.#half = -1
+      return
+    }
+    const goesOn = this.#pairs > 0 && this.#half < 0 && isSeparator(codePoint)
+    if (goesOn && !isWhite(codePoint)) this.#separators++
+    if (!goesOn || this.#separators > MAX_SEPARATORS) this.end()
   }
 
   end(): void {
@@ -323,7 +333,7 @@ export class Hex implements Decoder {
     this.#skip = this.#offset
     this.#half = -1
     this.#pairs = 0
-    this.#afterSeparator = false
+    this.#separators = 0
     this.#waiting.length = 0
   }
 
@@ -336,7 +346,7 @@ export class Hex implements Decoder {
   }
 
   #digit(value: number, start: number, end: number): void {
-    this.#afterSeparator = false
+    this.#separators = 0
     if (this.#skip > 0) {
       this.#skip--
       return
@@ -357,7 +367,26 @@ export class Hex implements Decoder {
   }
 }
 
-/** Whether a code point may stand between two pairs: space, colon, hyphen or comma. */
+/** Most separators between two pairs, not counting white space. */
+export const MAX_SEPARATORS = 3
+const SEPARATORS = new Set([...':-,;"\''].map((sign) => sign.charCodeAt(0)))
+
+/** Whether a code point may stand between two pairs: white space, or a sign of lists. */
 export function isSeparator(codePoint: number): boolean {
-  return codePoint === 0x20 || codePoint === 0x3a || codePoint === 0x2d || codePoint === 0x2c
+  return isWhite(codePoint) || SEPARATORS.has(codePoint)
+}
+
+/** Whether it is the `x` of `0x`. */
+export function isHexSign(codePoint: number): boolean {
+  return codePoint === 0x78 || codePoint === 0x58
+}
+
+/** Blank, tab or line break. */
+export function isWhite(codePoint: number): boolean {
+  return codePoint === 0x20 || codePoint === 0x09 || isLineBreak(codePoint)
+}
+
+/** Line feed or carriage return. */
+export function isLineBreak(codePoint: number): boolean {
+  return codePoint === 0x0a || codePoint === 0x0d
 }

@@ -48,6 +48,22 @@ export function fold(codePoint: number): readonly number[] {
   return lower === character ? [codePoint] : foldAll(lower)
 }
 
+/**
+ * {@link fold} without what parts letters and is not seen: marks of Markdown, page breaks, and tag characters, which
+ * {@link fold} reads as ASCII.
+ */
+export function foldUnmarked(codePoint: number): readonly number[] {
+  const isTag = codePoint >= TAGS && codePoint < TAGS + 0x80
+  if (isTag || codePoint === 0x0b || codePoint === 0x0c) return []
+  const symbols = fold(codePoint)
+  return symbols.some(isMark) ? symbols.filter((symbol) => !isMark(symbol)) : symbols
+}
+
+/** Whether a symbol is a mark of Markdown that may stand inside a word: `*`, `_`, `~` or a backtick. */
+export function isMark(symbol: number): boolean {
+  return symbol === 0x2a || symbol === 0x5f || symbol === 0x7e || symbol === 0x60
+}
+
 /** {@link fold} of each code point, joined. */
 export function foldAll(text: string): number[] {
   return Array.from(text).flatMap((character) => fold(character.codePointAt(0)!))
@@ -59,9 +75,14 @@ export function readsAsLetter(codePoint: number): boolean {
   return symbols.length > 0 && symbols.every((symbol) => LETTER.test(String.fromCodePoint(symbol)))
 }
 
+/** A tab, or the end of a page or of a part of it. */
+function isBlank(code: number): boolean {
+  return code === 0x09 || code === 0x0b || code === 0x0c
+}
+
 function foldAscii(code: number): readonly number[] {
   if (code === NEWLINE) return [NEWLINE]
-  if (code === 0x09 || code === 0x0d) return [SPACE]
+  if (code === 0x0d || isBlank(code)) return [SPACE]
   if (code < 0x20 || code === 0x7f) return []
   return [code >= 0x41 && code <= 0x5a ? code + 0x20 : code]
 }

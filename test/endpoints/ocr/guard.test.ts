@@ -30,6 +30,28 @@ describe('an annotation as guards see it', () => {
   })
 })
 
+describe('pages as guards see them', () => {
+  it('are read across the break between them, once', () => {
+    const codec = guardAdapter.outputCodec(input)
+    const textsOf = (index: number, markdown: string) => {
+      const pieces: any[] = []
+      const page = { index, markdown, images: [], dimensions: null }
+      codec.split(
+        { type: 'page', page },
+        (piece) => pieces.push(piece),
+        () => {},
+      )
+      return pieces[0].texts
+    }
+    expect(textsOf(0, 'The blue\n')).toEqual([{ text: 'The blue\n' }])
+    expect(textsOf(1, '\nheron stands.')).toEqual([
+      { text: '\nheron stands.' },
+      { text: 'The blue\nheron stands.', duplicate: true },
+    ])
+    expect(textsOf(2, 'It flies.')[1].text).toBe('heron stands.\nIt flies.')
+  })
+})
+
 describe('a page as guards see it', () => {
   const page = {
     index: 4,

@@ -1,12 +1,14 @@
-/** Answers whose events arrive in one burst. */
-import { expect, it } from 'vitest'
-import { eventsOf } from '../../_setup.ts'
-import { chunkOf, guarded, USAGE } from '../../guard/_setup.ts'
-import { sse } from '../../upstream.ts'
+/** Answers whose events arrive in one burst, through every kind of vendor that streams. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createTestGateway, type TestGateway } from '../../_setup.ts'
+import { DIALECTS } from '../../guard/_dialects.ts'
+import { readStream } from '../../guard/_setup.ts'
+import { startUpstream, type FakeResponse, type FakeUpstream } from '../../upstream.ts'
 
-/** The torture run sets more. */
-const ANSWERS = Number(process.env.BURST_ANSWERS ?? 20)
-const EVENTS = 1600
+/** Of each vendor under each policy. `BURST_ANSWERS=200` is the long form. */
+const ANSWERS = Number(process.env.BURST_ANSWERS ?? 1)
+/** Vendors say six characters an event. */
+const TEXT = Array.from({ length: 1600 }, (_, i) => `w${String(i).padStart(4, '0')} `).join('')
 
 const POLICIES = [
   ['no policy', undefined],
@@ -14,28 +16,49 @@ const POLICIES = [
   ['a policy that buffers', { bannedPatterns: ['never said'], guard: { stream: 'buffer' } }],
 ] as const
 
-it.each(POLICIES)(
-  `${ANSWERS} answers of ${EVENTS} events in one burst are complete: %s`,
-  async (_name, policy) => {
-    await using g = await guarded([])
-    const words = Array.from({ length: EVENTS }, (_, i) => `word ${i} `)
-    const payloads = [
-      ...words.map((content) => chunkOf({ content })),
-      chunkOf({}, 'stop'),
-      { choices: [], usage: USAGE },
-    ]
-    const text = payloads.map((payload) => `data: ${JSON.stringify(payload)}\n\n`).join('')
-    g.vendor.answer(sse(`${text}data: [DONE]\n\n`))
+let vendor: FakeUpstream
+let t: TestGateway
+
+beforeAll(async () => {
+  vendor = await startUpstream()
+  const use = DIALECTS.map(({ use, options }) => ({ use, options: options(vendor.url) }))
+  const models = DIALECTS.map(({ deployment: options = {} }, index) => ({
+    pricing: { prompt: '0', completion: '0' },
+    capabilities: ['STREAMING'],
+    deployments: [{ provider: `vendor${index}`, model: 'swift', options }],
+  }))
+  t = await createTestGateway({
+    providers: Object.fromEntries(use.map((one, index) => [`vendor${index}`, one])),
+    models: Object.fromEntries(models.map((one, index) => [`acme/${index}`, one])) as never,
+    guards: { use: [] },
+  })
+})
+afterAll(async () => {
+  await t.close()
+  await vendor.close()
+})
+
+/** All that a vendor writes, at once. */
+function atOnce({ pieces = [], ...more }: FakeResponse): FakeResponse {
+  return { ...more, pieces: [Buffer.concat(Array.from(pieces, (one) => Buffer.from(one)))] }
+}
+
+it.each(
+  DIALECTS.flatMap((dialect, index) =>
+    POLICIES.map(([name, policy]) => [dialect.name, name, policy, index] as const),
+  ),
+)(
+  'answers of 1,600 events in one burst are complete: %s, %s',
+  async (_vendor, _name, policy, index) => {
+    const { secret: key } = await t.newKey(policy && { policy: { version: 1, ...policy } as never })
+    const dialect = DIALECTS[index]!
     let right = 0
     for (let i = 0; i < ANSWERS; i++) {
-      const stream = i % 2 === 0
-      const answer = await g.ask(policy as never, { stream })
-      const said = stream
-        ? eventsOf(answer.text)
-            .map((event) => event.choices?.[0]?.delta?.content ?? '')
-            .join('')
-        : answer.json.choices[0].message.content
-      if (answer.status === 200 && said === words.join('')) right++
+      vendor.answer(atOnce(dialect.stream({ text: TEXT })))
+      const messages = [{ role: 'user', content: 'Hi' }]
+      const body = { model: `acme/${index}`, max_tokens: 9000, messages, stream: true }
+      const seen = readStream(await t.chat(body, { key }))
+      if (seen.content === TEXT && seen.finish === 'stop' && !seen.error) right++
     }
     expect(right).toBe(ANSWERS)
   },
