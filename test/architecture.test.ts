@@ -84,6 +84,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/pipeline/stages/guard.ts',
   'src/server/admin/keys.ts',
   'src/server/admin/overview.ts',
+  'src/server/admin/session.ts',
   'src/server/admin/usage.ts',
   'src/server/admin/views.ts',
   'src/state/ids.ts',
@@ -239,6 +240,40 @@ describe('architecture', () => {
     expect(named).toEqual([])
   })
 
+  it('keeps the console a page: it imports its own files and four libraries', () => {
+    const libraries = new Set(['preact', 'preact/hooks', '@preact/signals', 'htm', 'uplot'])
+    const pages = src.filter(({ path }) => /^src\/console\/(?!pack\.ts)/.test(path))
+    expect(pages.length).toBeGreaterThan(20)
+    const wrong = pages.flatMap(({ path, imports }) =>
+      imports
+        .filter((to) => !to.startsWith('src/console/') && !libraries.has(to))
+        .map((to) => `${path} -> ${to}`),
+    )
+    expect(wrong).toEqual([])
+    const drawing = pages.filter(({ imports }) => imports.includes('uplot'))
+    expect(drawing.map(({ path }) => path)).toEqual(['src/console/parts/plot.ts'])
+    // Loaded where something is drawn, because it is as large as the rest.
+    const eager = pages.filter(({ text }) =>
+      /from '[./]*parts\/plot\.ts'|from '\.\/plot\.ts'/.test(text),
+    )
+    expect(eager.filter(({ text }) => !/import type .*plot\.ts/.test(text))).toEqual([])
+    const users = src
+      .filter(({ path }) => !path.startsWith('src/console/'))
+      .filter(({ imports }) => imports.some((to) => to.startsWith('src/console/')))
+    expect(users.map(({ path }) => path)).toEqual([])
+  })
+
+  it('lets the console write no markup, no style attribute and no inline handler', () => {
+    const marked = src
+      .filter(({ path }) => path.startsWith('src/console/'))
+      .filter(({ text }) =>
+        /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|\bstyle="|\bstyle=\$|\bon[a-z]+="/.test(
+          text,
+        ),
+      )
+    expect(marked.map(({ path }) => path)).toEqual([])
+  })
+
   it('moves money in two places only', () => {
     const callers = (method: string) =>
       src
@@ -252,7 +287,8 @@ describe('architecture', () => {
 
   it('reads the wall clock in few places', () => {
     const reading = src
-      .filter(({ path }) => !path.startsWith('src/testing/'))
+      // The console runs in browsers.
+      .filter(({ path }) => !/^src\/(testing|console)\//.test(path))
       .filter(({ text }) => /\bDate\.now\b|\bnew Date\(\)/.test(text))
     expect(reading.map(({ path }) => path).sort()).toEqual(WALL_CLOCK)
   })

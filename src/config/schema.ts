@@ -243,6 +243,7 @@ const routing = v.strictObject({
 })
 
 const METRICS = '"admin", "public" or false'
+const HOST = 'a host name in lower case, without a port'
 const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
 const admin = v.strictObject({
   token: v.optional(adminToken),
@@ -260,6 +261,8 @@ const admin = v.strictObject({
     v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
     'admin',
   ),
+  console: v.optional(FLAG, true),
+  hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
 })
 
 const seedKey = v.pipe(

@@ -25,6 +25,7 @@ import type { Provider, ProviderPlugin } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
+import type { Records } from '../state/records.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { isPrivateUrl } from '../upstream/addresses.ts'
 import { createDownloader } from '../upstream/download.ts'
@@ -48,6 +49,7 @@ export interface Assembled {
 export interface Shared extends Common {
   readonly ledger: Ledger
   readonly audit: Audit
+  readonly records: Records
   readonly prices: PriceRecords
   readonly accounts: Accounts
   readonly labels: Labels

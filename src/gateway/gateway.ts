@@ -135,7 +135,7 @@ export async function createGateway(
   })
   requests.onBatch = (lines) => usage.called(lines)
   const labels = new Labels(records)
-  const shared = { ...common, ledger, audit, accounts, prices, labels, usage }
+  const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage }
   let generation = generationOf(assembled, shared)
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()

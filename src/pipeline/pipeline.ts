@@ -45,6 +45,7 @@ import type {
 } from '../state/ledger/ledger.ts'
 import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
+import type { Records } from '../state/records.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
@@ -135,6 +136,8 @@ export interface Runtime {
   readonly ledger: Ledger
   /** Takes the changes of the admin API. */
   readonly audit: Audit
+  /** Small objects that all gateways of one state share. */
+  readonly records: Records
   /** Keeps the prices of charges. */
   readonly prices: PriceRecords
   readonly routing: Routing

@@ -23,12 +23,22 @@ const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1' }
 /** Answers a probe, or who is there. @returns false for a request that asks neither */
 export function answerProbe(
   gateway: Gateway,
-  { method, url = '' }: IncomingMessage,
+  { method, url = '', headers }: IncomingMessage,
   response: ServerResponse,
 ): boolean {
   const path = url.split('?', 1)[0]!
   if (method !== 'GET' && method !== 'HEAD') return false
   if (path === '/') {
+    // Only a browser asks for a page; clients that look for the API get what it is.
+    if (
+      method === 'GET' &&
+      gateway.runtime.config.admin.console &&
+      headers.accept?.includes('text/html')
+    ) {
+      response.writeHead(302, { location: '/console', 'cache-control': 'no-store' })
+      response.end()
+      return true
+    }
     write(response, method, 200, SERVICE)
     return true
   }

@@ -14,6 +14,8 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { adminApp } from './admin/api.ts'
 import { AdminAuth } from './admin/auth.ts'
+import { requireKnownHost, sessionReader } from './admin/session.ts'
+import { CONSOLE_PATHS, ConsolePages } from './console.ts'
 import { metricsOf } from './metrics.ts'
 import { answerProbe } from './probes.ts'
 import {
@@ -204,12 +206,29 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
       refusing(({ method }) => wrongMethod(method, route)),
     )
   }
-  const auth = new AdminAuth(gateway)
+  const auth = new AdminAuth(gateway, sessionReader(gateway))
+  const pages = new ConsolePages(gateway)
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
     return metricsOf(gateway, auth, event)
   })
-  app.mount('/admin', adminApp(gateway, auth, setCommonHeaders))
+  app.mount(
+    '/admin',
+    adminApp(gateway, auth, setOwnHeaders, () => pages.version()),
+  )
+  const servePage = nodeHandler(async (request, response) => {
+    if (!(await pages.answer(request, response))) {
+      await refuseByPath(request, response, unknown.refuse(request.method, request.url))
+    }
+  })
+  for (const path of CONSOLE_PATHS) {
+    for (const method of ['GET', 'HEAD'] as const) {
+      app.on(method, path, (event) => {
+        requireKnownHost(event, gateway)
+        return servePage(event)
+      })
+    }
+  }
   app.all('/**', refuseUnknown)
   const handle = toNodeHandler(app) as RequestListener
   return oneAtATime((request, response) => {
@@ -220,7 +239,9 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
       return refuse(request, response, requestId(), { status, headers, body: toErrorBody(problem) })
     }
     request.url = tidyUrl(request.url ?? '/')
-    if (request.method === 'OPTIONS') return preflight(request, response)
+    if (request.method === 'OPTIONS' && !isForOperators(request.url)) {
+      return preflight(request, response)
+    }
     // h3 decodes paths before it looks for a route. Those of the API are compared as received.
     if (!isPlainPath(request.url) || isEncodedPath(request.url)) {
       return refuseByPath(request, response, unknown.refuse(request.method, request.url))
@@ -249,6 +270,14 @@ function setCommonHeaders({ runtime }: H3Event): void {
   const response = runtime!.node!.res!
   const headers = commonHeaders(requestId())
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!)
+}
+
+/** As {@link setCommonHeaders}, for routes that no page of another origin may read. */
+function setOwnHeaders({ runtime }: H3Event): void {
+  const response = runtime!.node!.res!
+  const id = requestId()
+  response.setHeader('x-service-request-id', id)
+  response.setHeader('x-request-id', id)
 }
 
 /** Runs one call from its first byte to its last. Every path ends the call. */
@@ -389,6 +418,11 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
   const allow = own === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
   const message = `${path} does not take ${method}. Allowed: ${allow}.`
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
+}
+
+/** Whether a path is the admin API's or the console's. */
+function isForOperators(url: string): boolean {
+  return /^\/(admin|console|me)(\/|\?|$)/.test(url)
 }
 
 /** Whether a path has encoded characters where no id stands, which may be encoded. */

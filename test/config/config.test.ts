@@ -99,7 +99,7 @@ describe('an absent member', () => {
       },
       search: { engines: {}, onError: 'ignore' },
       routing: { attempts: 3, cooldown: 30 },
-      admin: { tokens: [], metrics: 'admin' },
+      admin: { tokens: [], metrics: 'admin', console: true, hosts: [] },
       seed: { accounts: [] },
     })
   })

@@ -5,6 +5,7 @@ import { COMMANDS } from '../../src/cli/commands.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import { ROUTES } from '../../src/gateway/routes.ts'
 import { ADMIN_ROUTES } from '../../src/server/admin/routes.ts'
+import { SESSION_ROUTES } from '../../src/server/admin/session.ts'
 import { readPolicy } from '../../src/policy/policy.ts'
 import { filesBelow, page, pages, root, tablesOf, type Page, type Table } from './_markdown.ts'
 import { membersOf } from './_schema.ts'
@@ -51,6 +52,7 @@ describe('docs/api.md', () => {
     const found = Object.entries(ADMIN_ROUTES).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} /admin${path}`),
     )
+    found.push(...SESSION_ROUTES.map((route) => route.replace(' ', ' /admin')))
     expect(found.length).toBeGreaterThan(10)
     const shown = [...text.matchAll(/^\| `([A-Z]+ \/admin\/[^`*]*)`/gm)].map(([, route]) => route!)
     expect(shown.toSorted()).toEqual(found.toSorted())

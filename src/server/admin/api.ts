@@ -8,18 +8,26 @@ import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { requireRole, type AdminAuth } from './auth.ts'
 import { ADMIN_ROUTES } from './routes.ts'
+import { addSessionRoutes } from './session.ts'
 
 /**
  * The app that is mounted at `/admin`. It throws GatewayErrors, which the app around it turns into bodies.
  * @param begin called for every request, before its token is checked
+ * @param version of the console that is served now
  */
-export function adminApp(gateway: Gateway, auth: AdminAuth, begin: (event: H3Event) => void): H3 {
+export function adminApp(
+  gateway: Gateway,
+  auth: AdminAuth,
+  begin: (event: H3Event) => void,
+  version: () => Promise<string | undefined>,
+): H3 {
   const app = new H3()
   app.use((event) => {
     begin(event)
     event.res.headers.set('cache-control', 'no-store')
     event.res.headers.set('x-content-type-options', 'nosniff')
   })
+  addSessionRoutes(app, gateway, auth, version)
   for (const [path, methods] of Object.entries(ADMIN_ROUTES)) {
     const routes = methods.GET ? { ...methods, HEAD: methods.GET } : methods
     app.all(path, async (event) => {

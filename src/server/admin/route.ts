@@ -50,12 +50,12 @@ export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
 export const admin = (answer: Handler): Route => ({ role: 'admin', answer })
 
 /** The body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
-export function bodyOf(asked: Asked): Promise<object> {
+export function bodyOf(asked: Pick<Asked, 'event' | 'runtime'>): Promise<object> {
   return readJson(incomingOf(asked), BODY_LIMIT)
 }
 
 /** The request as the pipeline sees one. */
-export function incomingOf({ event, runtime }: Asked): NodeIncoming {
+export function incomingOf({ event, runtime }: Pick<Asked, 'event' | 'runtime'>): NodeIncoming {
   const { req, res } = event.runtime!.node!
   const request = req as IncomingMessage
   const { bodyTimeout, limits } = runtime.config.server

@@ -1,0 +1,26 @@
+/** Reads JSON so that amounts stay what was sent: text, never a floating-point number. */
+import { plainDecimal } from './format.ts'
+
+/** Members whose members are amounts. */
+const AMOUNTS: ReadonlySet<string> = new Set(['cost_details', 'pricing', 'prices', 'spend'])
+
+/** Reads JSON. Amounts become the decimal text that was sent; undefined for text that is no JSON. */
+export function readAnswer(text: string): unknown {
+  const sources = new WeakMap<object, Map<string, string>>()
+  try {
+    return JSON.parse(text, function (this: object, key, value, context?: { source?: string }) {
+      if (typeof value === 'number') {
+        const source = plainDecimal(context?.source ?? String(value))
+        if (key === 'usd' || key.endsWith('_usd')) return source
+        const known = sources.get(this) ?? new Map<string, string>()
+        sources.set(this, known.set(key, source))
+        return value
+      }
+      if (typeof value !== 'object' || value === null || !AMOUNTS.has(key)) return value
+      for (const [name, source] of sources.get(value) ?? []) value[name] = source
+      return value
+    } as Parameters<typeof JSON.parse>[1])
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,243 @@
+/** Requests to the gateway: cancelled with their screen, errors with what the API said, amounts as the text it sent. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { readAnswer } from './amounts.ts'
+
+/** What the API said when it refused, or that it could not be asked (`status` 0). */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly param: string | null
+  readonly requestId: string | null
+  /** The whole answer: with status 412 it has the object as it is now. */
+  readonly body: unknown
+
+  constructor(status: number, body: unknown, requestId: string | null) {
+    const { message, code, param } = errorOf(body)
+    super(message ?? (status === 0 ? 'The gateway cannot be reached.' : `The answer is ${status}.`))
+    this.status = status
+    this.code = code ?? (status === 0 ? 'network' : `http_${status}`)
+    this.param = param ?? null
+    this.requestId = requestId
+    this.body = body
+  }
+}
+
+/** A request. */
+export interface Ask {
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+  /** The revision that a change is based on; another one is refused with 412. */
+  readonly revision?: string | number | null
+  /** A credential other than the session. */
+  readonly key?: string
+}
+
+/** Called when the session has ended. */
+let onSignedOut: () => void = () => {}
+
+/** Sets what is called when a request was refused because its session is over. */
+export function whenSignedOut(listener: () => void): void {
+  onSignedOut = listener
+}
+
+/** Sends a request and reads its answer. @throws ApiError; the signal's reason when it was aborted */
+export async function call<Answer>(method: string, path: string, ask: Ask = {}): Promise<Answer> {
+  const response = await send(method, path, ask)
+  const text = await response.text()
+  const body = readAnswer(text)
+  if (response.ok) return body as Answer
+  if (response.status === 401 && ask.key === undefined && !path.startsWith('/admin/session')) {
+    onSignedOut()
+  }
+  throw new ApiError(response.status, body, response.headers.get('x-request-id'))
+}
+
+/** Sends a request. Its answer may be a stream. @throws ApiError when the gateway cannot be reached */
+export async function send(method: string, path: string, ask: Ask = {}): Promise<Response> {
+  const { body, signal, revision, key } = ask
+  const headers = new Headers()
+  // Without a body, too: the gateway demands it of every change, because a form of another site cannot send it.
+  if (method !== 'GET') headers.set('content-type', 'application/json')
+  if (revision !== undefined && revision !== null) headers.set('if-match', `"${revision}"`)
+  if (key !== undefined) headers.set('authorization', `Bearer ${key}`)
+  try {
+    return await fetch(path, {
+      method,
+      headers,
+      credentials: key === undefined ? 'same-origin' : 'omit',
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    })
+  } catch (error) {
+    if (signal?.aborted) throw error
+    throw new ApiError(0, undefined, null)
+  }
+}
+
+/** The path with a query; members that are undefined or empty are left out. */
+export function withQuery(
+  path: string,
+  query: URLSearchParams | Readonly<Record<string, string | number | undefined>>,
+): string {
+  const entries =
+    query instanceof URLSearchParams
+      ? [...query]
+      : Object.entries(query).filter(([, value]) => value !== undefined && value !== '')
+  const text = new URLSearchParams(entries.map(([name, value]) => [name, String(value)])).toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+/** The last answer to a question, and what became of the newest request. */
+export interface Loaded<Answer> {
+  /** Stays when a later request fails. */
+  readonly data: Answer | undefined
+  readonly error: ApiError | undefined
+  readonly loading: boolean
+  /** When `data` arrived. */
+  readonly at: number
+  reload(): void
+  /** Replaces the answer by what a change answered. */
+  put(data: Answer): void
+}
+
+interface State<Answer> {
+  readonly path: string | null
+  readonly data: Answer | undefined
+  readonly error: ApiError | undefined
+  readonly loading: boolean
+  readonly at: number
+}
+
+/**
+ * Asks when the component appears and when the path changes; aborts when it is left.
+ * @param path null asks nothing
+ * @param options.every ms between repetitions, while the page is visible
+ */
+export function useAnswer<Answer>(
+  path: string | null,
+  { key, every }: { readonly key?: string | undefined; readonly every?: number } = {},
+): Loaded<Answer> {
+  const empty = { path, data: undefined, error: undefined, loading: path !== null, at: 0 }
+  const [state, setState] = useState<State<Answer>>(empty)
+  const [turn, setTurn] = useState(0)
+  const shown = useRef(path)
+  useEffect(() => {
+    if (path === null) return undefined
+    const controller = new AbortController()
+    const isOther = shown.current !== path
+    shown.current = path
+    setState((last) => (isOther ? { ...empty } : { ...last, path, loading: true }))
+    call<Answer>('GET', path, {
+      signal: controller.signal,
+      ...(key !== undefined && { key }),
+    }).then(
+      (data) => setState({ path, data, error: undefined, loading: false, at: Date.now() }),
+      (error: unknown) => {
+        if (controller.signal.aborted) return
+        setState((last) => ({ ...last, error: toApiError(error), loading: false }))
+      },
+    )
+    return () => controller.abort()
+  }, [path, key, turn])
+  useRepetition(every, () => setTurn((last) => last + 1))
+  const { data, error, loading, at } = state.path === path ? state : empty
+  return {
+    data,
+    error,
+    loading,
+    at,
+    reload: () => setTurn((last) => last + 1),
+    put: (data) => setState({ path, data, error: undefined, loading: false, at: Date.now() }),
+  }
+}
+
+/** A page of a list, as the API sends it. */
+export interface Page<Row> {
+  readonly data: readonly Row[]
+  readonly next?: string | number | null
+  readonly searched_to?: string | null
+  /** Days whose part of the request log is damaged. */
+  readonly unreadable_days?: readonly string[]
+}
+
+/** A list that grows by pages. */
+export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
+  readonly rows: readonly Row[]
+  readonly next: string | number | null
+  readonly searchedTo: string | null
+  /** Adds the next page. */
+  more(): void
+  readonly loadingMore: boolean
+}
+
+/** As {@link useAnswer}, for lists. @param cursor name of the parameter that takes `next` */
+export function usePages<Row>(path: string | null, cursor = 'after', key?: string): Pages<Row> {
+  const first = useAnswer<Page<Row>>(path, { key })
+  const [added, setAdded] = useState<readonly Page<Row>[]>([])
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<ApiError>()
+  const controller = useRef(new AbortController())
+  useEffect(() => {
+    controller.current.abort()
+    controller.current = new AbortController()
+    setAdded([])
+    setBusy(false)
+    setError(undefined)
+    return () => controller.current.abort()
+  }, [path, first.at])
+  const last = added.at(-1) ?? first.data
+  const next = last?.next ?? null
+  return {
+    ...first,
+    error: error ?? first.error,
+    rows: [...(first.data?.data ?? []), ...added.flatMap(({ data }) => data)],
+    next,
+    searchedTo: last?.searched_to ?? null,
+    loadingMore: busy,
+    more() {
+      if (path === null || next === null || busy) return
+      const { signal } = controller.current
+      setBusy(true)
+      const url = `${path}${path.includes('?') ? '&' : '?'}${cursor}=${encodeURIComponent(next)}`
+      call<Page<Row>>('GET', url, { signal, ...(key !== undefined && { key }) }).then(
+        (page) => {
+          setAdded((pages) => [...pages, page])
+          setBusy(false)
+        },
+        (thrown: unknown) => {
+          if (signal.aborted) return
+          setError(toApiError(thrown))
+          setBusy(false)
+        },
+      )
+    },
+  }
+}
+
+/** What was thrown, as an error that can be shown. */
+export function toApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown
+  return new ApiError(0, { error: { message: String(thrown), code: 'page' } }, null)
+}
+
+/** Repeats while the page is visible, and at once when it is shown again. */
+function useRepetition(everyMs: number | undefined, repeat: () => void): void {
+  const latest = useRef(repeat)
+  latest.current = repeat
+  useEffect(() => {
+    if (everyMs === undefined) return undefined
+    const timer = setInterval(() => document.hidden || latest.current(), everyMs)
+    const onShown = () => document.hidden || latest.current()
+    document.addEventListener('visibilitychange', onShown)
+    return () => {
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', onShown)
+    }
+  }, [everyMs])
+}
+
+function errorOf(body: unknown): { message?: string; code?: string; param?: string | null } {
+  if (typeof body !== 'object' || body === null || !('error' in body)) return {}
+  const { error } = body as { error: unknown }
+  return typeof error === 'object' && error !== null ? error : {}
+}

@@ -1,0 +1,224 @@
+/** What surrounds every screen of an operator: places, search, alerts, preferences, and who is signed in. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { call } from './api.ts'
+import { Banners } from './banners.ts'
+import { html, type Content } from './html.ts'
+import { SHORTCUTS, useKeys } from './keys.ts'
+import { Button } from './parts/button.ts'
+import { CheckField } from './parts/form.ts'
+import { Dialog } from './parts/sheet.ts'
+import { Search } from './search.ts'
+import { carried, go, place, prefer, preferences, session } from './state.ts'
+
+/** The places of the side bar. */
+const PLACES = [
+  {
+    path: '/console',
+    label: 'Overview',
+    letter: 'o',
+    icon: 'M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z',
+  },
+  {
+    path: '/console/usage',
+    label: 'Usage',
+    letter: 'u',
+    icon: 'M2 14V8h3v6zM6.5 14V4h3v10zM11 14V2h3v12z',
+  },
+  {
+    path: '/console/requests',
+    label: 'Requests',
+    letter: 'r',
+    icon: 'M2 3h12v2H2zM2 7h12v2H2zM2 11h8v2H2z',
+  },
+  {
+    path: '/console/accounts',
+    label: 'Accounts',
+    letter: 'a',
+    icon: 'M8 2a3 3 0 110 6 3 3 0 010-6zM2 14c0-3 3-5 6-5s6 2 6 5z',
+  },
+  {
+    path: '/console/keys',
+    label: 'Keys',
+    letter: 'k',
+    icon: 'M5 5a3 3 0 110 6 3 3 0 010-6zm3 2.2h6v1.6h-1V11h-1.6V8.800H8z',
+  },
+  {
+    path: '/console/models',
+    label: 'Models',
+    letter: 'm',
+    icon: 'M8 1l6 3.500v7L8 15l-6-3.500v-7zm0 2L4 5.3 8 7.600l4-2.300z',
+  },
+  {
+    path: '/console/guard',
+    label: 'Guard',
+    letter: 'g',
+    icon: 'M8 1l6 2v5c0 3.5-2.5 6-6 7-3.5-1-6-3.5-6-7V3z',
+  },
+  { path: '/console/play', label: 'Playground', letter: 'p', icon: 'M4 2l9 6-9 6z' },
+  {
+    path: '/console/settings',
+    label: 'Settings',
+    letter: 's',
+    icon: 'M2 4h7v2H2zM11 3h3v4h-3zM2 10h3v2H2zM7 9h3v4H7zM12 10h2v2h-2z',
+  },
+] as const
+
+const THEMES = { system: 'light', light: 'dark', dark: 'system' } as const
+
+/** The frame with a screen in it. */
+export function Frame({ children }: { readonly children?: Content }) {
+  const [help, setHelp] = useState(false)
+  const [menu, setMenu] = useState(false)
+  const { path } = place.value
+  useEffect(() => setMenu(false), [path])
+  useKeys({
+    '?': () => setHelp(true),
+    ...Object.fromEntries(PLACES.map((one) => [`g ${one.letter}`, () => go(carried(one.path))])),
+  })
+  useRenewal()
+  return html`<a class="skip" href="#main" onClick=${skipToMain}>Skip to the screen</a>
+    <div class=${menu ? 'frame menu-open' : 'frame'}>
+      <nav class="places" aria-label="Places">
+        <a class="brand" href="/console"><${Mark} />Sluicegate</a>
+        <ul id="places">
+          ${PLACES.map((one) => html`<li key=${one.path}><${PlaceLink} place=${one} /></li>`)}
+        </ul>
+      </nav>
+      <header class="top">
+        <button
+          type="button"
+          class="button quiet menu-button"
+          aria-expanded=${menu ? 'true' : 'false'}
+          aria-controls="places"
+          onClick=${() => setMenu(!menu)}
+        >
+          ☰<span class="hidden">Menu</span>
+        </button>
+        <${Search} />
+        <div class="top-end">
+          <${ZoneSwitch} /><${ThemeSwitch} />
+          <${Button} kind="quiet" title="Keyboard (?)" onClick=${() => setHelp(true)}
+            ><span aria-hidden="true">⌨</span><span class="hidden">Keyboard shortcuts</span><//
+          >
+          <${Account} />
+        </div>
+      </header>
+      <main id="main" tabindex="-1">
+        <${Banners} />
+        ${children}
+      </main>
+    </div>
+    ${help && html`<${Shortcuts} onClose=${() => setHelp(false)} />`}`
+}
+
+/** The gate of the name. */
+export function Mark() {
+  return html`<svg class="mark" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+    <path d="M2 2h2v12H2zM12 2h2v12h-2zM5 2h6v6H5z" />
+    <path class="water" d="M5 11h6v1.500H5z" />
+  </svg>`
+}
+
+function PlaceLink({
+  place: { path, label, letter, icon },
+}: {
+  readonly place: (typeof PLACES)[number]
+}) {
+  const now = place.value.path
+  const isHere = path === '/console' ? now === path : now === path || now.startsWith(`${path}/`)
+  return html`<a
+    href=${carried(path)}
+    aria-current=${isHere ? 'page' : undefined}
+    title=${`${label} (g ${letter})`}
+  >
+    <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d=${icon} /></svg>
+    ${label}
+  </a>`
+}
+
+function ZoneSwitch() {
+  const { zone } = preferences.value
+  return html`<${Button}
+    kind="quiet"
+    title="Zone of moments; days are always UTC days"
+    onClick=${() => prefer({ zone: zone === 'utc' ? 'local' : 'utc' })}
+    >${zone === 'utc' ? 'UTC' : 'Local'}<//
+  >`
+}
+
+function ThemeSwitch() {
+  const { theme } = preferences.value
+  return html`<${Button}
+    kind="quiet"
+    title=${`Theme: ${theme}`}
+    onClick=${() => prefer({ theme: THEMES[theme] })}
+    ><span aria-hidden="true">${theme === 'system' ? '◐' : theme === 'light' ? '○' : '●'}</span
+    ><span class="hidden">Theme: ${theme}</span><//
+  >`
+}
+
+function Account() {
+  const who = session.value
+  const signOut = async () => {
+    await call('DELETE', '/admin/session').catch(() => {})
+    location.assign('/console')
+  }
+  if (!who) return null
+  return html`<details class="menu">
+    <summary class="button quiet who" title=${`${who.name}, ${who.role}`}>
+      <span>${who.name}</span><span class="muted"> (${who.role})</span>
+    </summary>
+    <div class="menu-list end">
+      <p class="help">
+        Signing out ends this session. All sessions of a token end when the token is changed in the
+        configuration.
+      </p>
+      <${Button} onClick=${signOut}>Sign out<//>
+    </div>
+  </details>`
+}
+
+function Shortcuts({ onClose }: { readonly onClose: () => void }) {
+  return html`<${Dialog} title="Keyboard" onClose=${onClose}>
+    <dl class="shortcuts">
+      ${SHORTCUTS.map(
+        ({ keys, does }) =>
+          html`<div key=${keys}>
+            <dt><kbd>${keys}</kbd></dt>
+            <dd>${does}</dd>
+          </div>`,
+      )}
+    </dl>
+    <${CheckField}
+      label="Single letters are shortcuts"
+      checked=${preferences.value.letters}
+      onChange=${(letters: boolean) => prefer({ letters })}
+    />
+  <//>`
+}
+
+/** The session is renewed by use: asks when the page is shown again, which also finds a newer page. */
+function useRenewal(): void {
+  const version = useRef(session.value?.version)
+  useEffect(() => {
+    const renew = () => {
+      if (document.hidden) return
+      call<{ data: NonNullable<typeof session.value> }>('GET', '/admin/session').then(
+        ({ data }) => (session.value = data),
+        () => {},
+      )
+    }
+    const timer = setInterval(renew, 600_000)
+    document.addEventListener('visibilitychange', renew)
+    return () => {
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', renew)
+    }
+  }, [])
+  if (version.current === undefined) version.current = session.value?.version
+}
+
+function skipToMain(event: Event): void {
+  event.preventDefault()
+  document.getElementById('main')?.focus()
+}

@@ -1,0 +1,32 @@
+/** Markup: HTML in template literals, without a compiler. */
+import htm from 'htm'
+import { h, type VNode } from 'preact'
+
+/** What can stand between two tags. */
+export type Content = VNode | string | number | null | undefined | false | readonly Content[]
+
+const build = htm.bind(h) as unknown as (
+  strings: readonly string[],
+  ...values: readonly unknown[]
+) => VNode
+const joined = new WeakMap<TemplateStringsArray, readonly string[]>()
+
+/**
+ * Makes elements. Values become text nodes and properties, never markup. A line break beside a word is a space, as in HTML;
+ * between tags and values it is nothing, so a space there is written as `${' '}`.
+ */
+export function html(strings: TemplateStringsArray, ...values: readonly unknown[]): VNode {
+  let known = joined.get(strings)
+  if (!known) {
+    known = strings.map(spaced)
+    joined.set(strings, known)
+  }
+  return build(known, ...values)
+}
+
+/** Without this, the library drops line breaks at the ends of a text, and with them the space between two words. */
+function spaced(piece: string): string {
+  return piece
+    .replace(/([^\s>])\s*\n\s*(?=<(?!\/)|$)/g, '$1 ')
+    .replace(/(^|>)\s*\n\s*(?=[^\s<])/g, '$1 ')
+}

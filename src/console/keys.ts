@@ -1,0 +1,85 @@
+/** The keyboard: single letters and `g` with a letter, but never while the reader types. */
+import { useEffect, useRef } from 'preact/hooks'
+import { preferences } from './state.ts'
+
+/** What a shortcut does, for the list that `?` opens. */
+export interface Shortcut {
+  readonly keys: string
+  readonly does: string
+}
+
+/** All shortcuts. */
+export const SHORTCUTS: readonly Shortcut[] = [
+  { keys: '/ or Ctrl+K', does: 'search' },
+  {
+    keys: 'g then o u r a k m g p s',
+    does: 'overview, usage, requests, accounts, keys, models, guard, playground, settings',
+  },
+  { keys: 'j k or arrows, Enter, Esc', does: 'row, open, close' },
+  { keys: '[ ]', does: 'previous, next row while a sheet is open' },
+  { keys: 'f, r, l, x', does: 'filters, range, live on or off, CSV of what is shown' },
+  { keys: 'n, e, c', does: 'new, edit, copy the id of the focused thing' },
+  { keys: 'Ctrl+Enter', does: 'send, save' },
+  { keys: '?', does: 'this list' },
+]
+
+const bindings = new Map<string, (event: KeyboardEvent) => void>()
+let pressedG = 0
+/** Time between `g` and its letter. */
+const SEQUENCE_MS = 1500
+
+/**
+ * Binds keys while the component is there. Names: `j`, `g o`, `ctrl+enter`, `ctrl+k`, `?`, `ArrowDown`. The last one
+ * bound wins.
+ */
+export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+  const latest = useRef(keys)
+  latest.current = keys
+  const names = Object.keys(keys).join(' , ')
+  useEffect(() => {
+    const own = Object.keys(latest.current).map((name) => {
+      const before = bindings.get(name)
+      const handler = (event: KeyboardEvent) => latest.current[name]?.(event)
+      bindings.set(name, handler)
+      return { name, before, handler }
+    })
+    return () => {
+      for (const { name, before, handler } of own) {
+        if (bindings.get(name) !== handler) continue
+        if (before) bindings.set(name, before)
+        else bindings.delete(name)
+      }
+    }
+  }, [names])
+}
+
+/** Listens to the keyboard. Called once. */
+export function listenToKeys(): void {
+  document.addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.isComposing) return
+    const name = nameOf(event)
+    const handler = bindings.get(name)
+    if (!handler) return
+    event.preventDefault()
+    handler(event)
+  })
+}
+
+function nameOf(event: KeyboardEvent): string {
+  const { key } = event
+  if (event.ctrlKey || event.metaKey) return `ctrl+${key.toLowerCase()}`
+  if (event.altKey || isTyping(event.target)) return ''
+  if (key.length > 1) return key
+  if (!preferences.value.letters) return ''
+  const isSecond = performance.now() - pressedG < SEQUENCE_MS
+  pressedG = key === 'g' && !isSecond ? performance.now() : 0
+  return isSecond ? `g ${key}` : key
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false
+  if (target instanceof HTMLInputElement) {
+    return !['checkbox', 'radio', 'button', 'submit', 'range'].includes(target.type)
+  }
+  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement
+}

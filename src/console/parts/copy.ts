@@ -1,0 +1,34 @@
+/** Copying: ids on a click, texts with a button. */
+import { shortId } from '../format.ts'
+import { html } from '../html.ts'
+import { toast } from './toast.ts'
+
+/** Puts a text on the clipboard, and says so. */
+export async function copyText(text: string, what = 'Copied'): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text)
+    toast(what)
+  } catch {
+    toast('The browser does not allow copying here')
+  }
+}
+
+/** A button that copies. */
+export function Copy({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
+  return html`<button type="button" class="button quiet" onClick=${() => copyText(text)}>
+    ${label}
+  </button>`
+}
+
+/** An id that is copied by a click. */
+export function Id({ id, keep }: { readonly id: string; readonly keep?: number }) {
+  return html`<button
+    type="button"
+    class="id mono"
+    data-id=${id}
+    title=${`${id}\nClick to copy`}
+    onClick=${() => copyText(id, `Copied ${shortId(id)}`)}
+  >
+    ${keep === undefined ? id : shortId(id, keep)}
+  </button>`
+}

@@ -1,0 +1,59 @@
+/** What a change does, member by member. */
+import { html, type Content } from '../html.ts'
+
+/** A member that differs. */
+export interface Change {
+  readonly member: string
+  readonly from: unknown
+  readonly to: unknown
+  /** Of policies: what the change means for requests. */
+  readonly order?: 'tighter' | 'looser' | 'changed' | 'equal'
+}
+
+/** The changes as a table; colour never stands without the word. */
+export function Diff({
+  changes,
+  none = 'Nothing differs.',
+}: {
+  readonly changes: readonly Change[]
+  readonly none?: Content
+}) {
+  const shown = changes.filter(({ order }) => order !== 'equal')
+  if (shown.length === 0) return html`<p class="muted">${none}</p>`
+  return html`<table class="diff">
+    <thead>
+      <tr>
+        <th scope="col">Member</th>
+        <th scope="col">Before</th>
+        <th scope="col">After</th>
+        <th scope="col"><span class="hidden">Effect</span></th>
+      </tr>
+    </thead>
+    <tbody>
+      ${shown.map(
+        ({ member, from, to, order }) =>
+          html`<tr key=${member}>
+            <th scope="row" class="mono">${member}</th>
+            <td class="mono from">${shortJson(from)}</td>
+            <td class="mono to">${shortJson(to)}</td>
+            <td class=${`order ${order ?? ''}`}>${order ?? ''}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+}
+
+/** The members in which two objects differ. */
+export function changesBetween(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): Change[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((member) => JSON.stringify(before[member]) !== JSON.stringify(after[member]))
+    .map((member) => ({ member, from: before[member], to: after[member] }))
+}
+
+function shortJson(value: unknown): string {
+  if (value === undefined || value === null) return '–'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}

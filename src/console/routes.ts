@@ -1,0 +1,25 @@
+/** Which screen an address shows. Screens are loaded when they are opened. */
+import type { ComponentType } from 'preact'
+
+/** What every screen gets. The rest is in the query of the address. */
+export interface ScreenProps {
+  /** Of the path, such as `id`. */
+  readonly params: Readonly<Record<string, string>>
+}
+
+/** A screen and its address. */
+export interface Route {
+  /** Parts that begin with a colon are parameters. */
+  readonly path: string
+  readonly title: string
+  readonly load: () => Promise<ComponentType<ScreenProps>>
+}
+
+/** All screens. */
+export const ROUTES: readonly Route[] = [
+  {
+    path: '/console/requests',
+    title: 'Requests',
+    load: async () => (await import('./screens/requests.ts')).Requests,
+  },
+]

@@ -1,0 +1,248 @@
+/** Requests: why did this call fail, what did it cost, who made it. */
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { usePages, withQuery } from '../api.ts'
+import type { RequestRow } from '../answers.ts'
+import { useEvents } from '../events.ts'
+import { count, duration, shortCount } from '../format.ts'
+import { html, type Content } from '../html.ts'
+import { useKeys } from '../keys.ts'
+import { Button } from '../parts/button.ts'
+import { Money, Time } from '../parts/facts.ts'
+import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { Range, spanOf } from '../parts/range.ts'
+import { Empty, Failure, Notice } from '../parts/states.ts'
+import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
+import { Code } from '../parts/json.ts'
+import { place, setQuery } from '../state.ts'
+import { EndCall, Status } from './outcome.ts'
+import { RequestSheet } from './request.ts'
+
+/** Parameters of the address that are the API's. */
+const FILTERS: readonly Filter[] = [
+  {
+    name: 'status',
+    label: 'status',
+    values: ['2xx', '4xx', '5xx', '400', '401', '402', '403', '404', '429', '500', '502', '503'],
+  },
+  { name: 'key', label: 'key', placeholder: 'id of a key' },
+  { name: 'account', label: 'account', placeholder: 'id of an account' },
+  { name: 'model', label: 'model', placeholder: 'id of a model' },
+  { name: 'deployment', label: 'deployment', placeholder: 'provider/model' },
+  { name: 'endpoint', label: 'endpoint', placeholder: '/v1/chat/completions' },
+  { name: 'code', label: 'code', placeholder: 'rate_limited' },
+  { name: 'limited_by', label: 'limit', placeholder: 'key.rpm' },
+  { name: 'outcome', label: 'outcome', values: ['completed', 'cancelled', 'failed', 'refused'] },
+  { name: 'guard', label: 'guard', values: ['passed', 'blocked', 'monitored', 'error'] },
+  { name: 'tag', label: 'tag' },
+  { name: 'user', label: 'user' },
+  { name: 'session', label: 'session' },
+  { name: 'stream', label: 'stream', values: ['true', 'false'] },
+  { name: 'running', label: 'running', values: ['true', 'false'] },
+  { name: 'min_cost_usd', label: 'cost from', placeholder: '0.05' },
+  { name: 'min_ms', label: 'time from, ms', placeholder: '2000' },
+]
+const NAME = 'requests'
+
+const COLUMNS: readonly Column<RequestRow>[] = [
+  { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
+  {
+    key: 'status',
+    label: 'Status',
+    cell: (row) => html`<${Status} row=${row} />`,
+    phone: 'figure',
+  },
+  { key: 'key', label: 'Key', cell: keyOf, phone: 'rest' },
+  { key: 'model', label: 'Model', cell: (row) => row.model ?? '–', phone: 'rest' },
+  { key: 'tokens', label: 'Tokens', cell: tokensOf, title: exactTokens, end: true, phone: 'rest' },
+  {
+    key: 'first',
+    label: 'First',
+    cell: (row) => duration(row.times.first_ms),
+    end: true,
+    phone: 'none',
+  },
+  {
+    key: 'total',
+    label: 'Total',
+    cell: (row) => duration(row.times.total_ms),
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'cost',
+    label: 'Cost',
+    cell: (row) => html`<${Money} usd=${row.cost_usd} estimated=${row.estimated === true} />`,
+    end: true,
+    phone: 'rest',
+  },
+  { key: 'guard', label: 'Guard', cell: guardOf, phone: 'none' },
+  {
+    key: 'end',
+    label: '',
+    cell: (row) => row.running && html`<${EndCall} id=${row.id} />`,
+    phone: 'rest',
+  },
+]
+
+/** The screen. */
+export function Requests() {
+  const { query } = place.value
+  const [turn, setTurn] = useState(0)
+  const path = useMemo(() => pathOf(query, Date.now()), [query.toString(), turn])
+  const list = usePages<RequestRow>(path)
+  const open = query.get('open') ?? undefined
+  const live = query.get('live') === 'on'
+  const waiting = useLive(live && !query.has('to'), open !== undefined, () =>
+    setTurn((last) => last + 1),
+  )
+  useKeys({
+    l: () => setQuery({ live: live ? undefined : 'on' }, { replace: true }),
+    x: () => location.assign(csvOf(path)),
+  })
+  const isEmpty = !list.loading && !list.error && list.rows.length === 0
+  return html`<div class="screen">
+    <header class="screen-head">
+      <h1>Requests</h1>
+      <${Range} standard="-24h" />
+      <${Filters} filters=${FILTERS} />
+      <div class="screen-actions">
+        <${Button}
+          kind="quiet"
+          title="New calls appear by themselves (l)"
+          onClick=${() => setQuery({ live: live ? undefined : 'on' }, { replace: true })}
+          ><span class=${live ? 'live on' : 'live'} aria-hidden="true">●</span> Live
+          ${live ? 'on' : 'off'}<//
+        >
+        <${ColumnChoice} name=${NAME} columns=${COLUMNS.slice(0, -1)} />
+        <a class="button quiet" href=${csvOf(path)} download>CSV</a>
+      </div>
+    </header>
+    ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    <${Unreadable} days=${list.data?.unreadable_days} />
+    ${
+      waiting.count > 0 &&
+      html`<button type="button" class="new-rows" onClick=${waiting.show}>
+        ${count(waiting.count)} new
+      </button>`
+    }
+    ${
+      isEmpty
+        ? html`<${Nothing} />`
+        : html`<div onPointerEnter=${waiting.hold} onPointerLeave=${waiting.release}>
+            <${Table}
+              name=${NAME}
+              caption="Calls, newest first"
+              columns=${COLUMNS}
+              rows=${list.rows}
+              idOf=${(row: RequestRow) => row.id}
+              hrefOf=${(row: RequestRow) => hrefOpening(row.id)}
+              markOf=${(row: RequestRow) => (row.running ? 'running' : undefined)}
+              open=${open}
+              loading=${list.loading}
+            />
+          </div>`
+    }
+    <${More} list=${list} />
+    ${
+      open !== undefined &&
+      html`<${RequestSheet}
+        id=${open}
+        onClose=${() => setQuery({ open: undefined }, { replace: true })}
+      />`
+    }
+  </div>`
+}
+
+/** The rest of a list, and how far a search came. */
+export function More({ list }: { readonly list: ReturnType<typeof usePages<RequestRow>> }) {
+  if (list.next === null) return null
+  return html`<p class="more">
+    ${list.searchedTo ? html`<span class="muted">searched back to <${Time} at=${list.searchedTo} /></span>` : null}
+    <${Button} busy=${list.loadingMore} onClick=${list.more}
+      >${list.searchedTo ? 'Keep looking' : 'Older'}<//
+    >
+  </p>`
+}
+
+function Nothing() {
+  if (isFiltered(FILTERS)) {
+    return html`<${Empty} title="No calls match.">
+      <p class="muted">Remove a filter above, or choose a longer range.</p>
+    <//>`
+  }
+  const text = `curl ${location.origin}/v1/chat/completions \\\n  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\\n  -d '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}'`
+  return html`<${Empty} title="No calls in this range.">
+    <p class="muted">Every call of a client is listed here within a second. This makes one:</p>
+    <${Code} label="curl" text=${text} />
+  <//>`
+}
+
+function Unreadable({ days }: { readonly days: readonly string[] | undefined }) {
+  if (!days || days.length === 0) return null
+  return html`<${Notice} tone="warn">
+    The request log is not complete: the files of ${days.join(', ')} cannot be read. Costs are
+    complete.
+  <//>`
+}
+
+/** New calls wait while the pointer is in the list, or a sheet is open. */
+function useLive(on: boolean, isOpen: boolean, refresh: () => void) {
+  const [waiting, setWaiting] = useState(0)
+  const held = useRef(false)
+  const show = () => {
+    setWaiting(0)
+    refresh()
+  }
+  const counted = useRef(0)
+  useEvents(on ? '/admin/events' : null, ['call.ended', 'call.started'], () => {
+    counted.current++
+    // One answer for many events: a busy gateway ends hundreds of calls a second.
+    if (counted.current > 1) return
+    setTimeout(() => {
+      const seen = counted.current
+      counted.current = 0
+      if (held.current || isOpen) setWaiting((last) => last + seen)
+      else refresh()
+    }, 1000)
+  })
+  return {
+    count: waiting,
+    show,
+    hold: () => (held.current = true),
+    release: () => (held.current = false),
+  }
+}
+
+function pathOf(query: URLSearchParams, now: number): string {
+  const { from, to } = spanOf(query, '-24h', now)
+  const asked = new URLSearchParams()
+  for (const { name } of FILTERS) for (const value of query.getAll(name)) asked.append(name, value)
+  if (from) asked.set('from', from)
+  if (to) asked.set('to', to)
+  return withQuery('/admin/requests', asked)
+}
+
+function csvOf(path: string): string {
+  return `${path}${path.includes('?') ? '&' : '?'}format=csv`
+}
+
+function keyOf({ account_id, key_id }: RequestRow): Content {
+  if (key_id === null) return '–'
+  return html`<span class="muted">${account_id}/</span>${key_id}`
+}
+
+function tokensOf({ usage }: RequestRow): string {
+  if (usage.prompt_tokens === null && usage.completion_tokens === null) return '–'
+  return `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}`
+}
+
+function exactTokens({ usage }: RequestRow): string {
+  return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
+}
+
+function guardOf({ guard }: RequestRow): Content {
+  if (!guard) return '–'
+  return html`<span class=${guard.outcome === 'blocked' || guard.outcome === 'error' ? 'warn' : ''}
+    >${guard.outcome}</span
+  >`
+}

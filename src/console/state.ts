@@ -1,0 +1,170 @@
+/** What all screens share: the address, who is signed in, and what the reader prefers. */
+import { signal } from '@preact/signals'
+import type { Zone } from './format.ts'
+
+/** The address of the page. Range, filters, sort, open row and tab of a screen are its query. */
+export interface Place {
+  readonly path: string
+  readonly query: URLSearchParams
+}
+
+/** Who is signed in. */
+export interface Session {
+  readonly name: string
+  readonly role: Role
+  readonly expires_at?: string
+  /** Of the page that the gateway serves now. */
+  readonly version?: string
+  /** Whether the data of this gateway are made up. */
+  readonly demo?: boolean
+}
+
+/** From the least to the most. */
+export type Role = 'viewer' | 'billing' | 'admin'
+
+/** What the reader chose. Kept in this browser. */
+export interface Preferences {
+  readonly theme: 'system' | 'light' | 'dark'
+  readonly zone: Zone
+  /** Whether single letters are shortcuts. */
+  readonly letters: boolean
+  /** Hidden columns, by table. */
+  readonly hidden: Readonly<Record<string, readonly string[]>>
+}
+
+const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
+const STORED = 'sluicegate.console'
+/** Parameters that usage, requests and guard have in common, so that they stay when the reader goes from one to another. */
+const CARRIED = ['from', 'to', 'account', 'key', 'model']
+
+/** Where the reader is. */
+export const place = signal<Place>(readPlace())
+/** Undefined until the gateway has answered, null without a session. */
+export const session = signal<Session | null | undefined>(undefined)
+/** What the reader chose. */
+export const preferences = signal<Preferences>(readPreferences())
+/** Asked before a screen is left; a text is why the reader may want to stay. */
+let reasonToStay: () => string | undefined = () => undefined
+
+/** Goes to another address of the console. @param options.replace without an entry in the history */
+export function go(href: string, { replace = false } = {}): void {
+  const url = new URL(href, location.href)
+  if (url.origin !== location.origin) return
+  if (url.pathname !== place.value.path && !mayLeave()) return
+  if (url.href !== location.href) {
+    history[replace ? 'replaceState' : 'pushState'](null, '', url.href)
+  }
+  place.value = readPlace()
+}
+
+/** Changes parameters of the query; undefined or an empty list removes one. */
+export function setQuery(
+  changes: Readonly<Record<string, string | readonly string[] | undefined>>,
+  options: { readonly replace?: boolean } = {},
+): void {
+  go(hrefWith(changes), options)
+}
+
+/** The address of this screen with changed parameters. */
+export function hrefWith(
+  changes: Readonly<Record<string, string | readonly string[] | undefined>>,
+): string {
+  const { path, query } = place.value
+  const next = new URLSearchParams(query)
+  for (const [name, value] of Object.entries(changes)) {
+    next.delete(name)
+    const values = value === undefined ? [] : typeof value === 'string' ? [value] : value
+    for (const one of values) next.append(name, one)
+  }
+  const text = next.toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+/** An address with the range and the filters that screens have in common. */
+export function carried(path: string): string {
+  const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))
+  const text = new URLSearchParams(kept).toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+/** Keeps the reader from losing changes. @returns a function that takes it back */
+export function stayWhile(reason: () => string | undefined): () => void {
+  reasonToStay = reason
+  return () => {
+    if (reasonToStay === reason) reasonToStay = () => undefined
+  }
+}
+
+/** Follows links, the browser's buttons and the reader's leaving. Called once. */
+export function followAddress(): void {
+  addEventListener('popstate', () => {
+    if (location.pathname !== place.value.path && !mayLeave()) {
+      history.pushState(null, '', withPath(place.value))
+      return
+    }
+    place.value = readPlace()
+  })
+  addEventListener('beforeunload', (event) => {
+    if (reasonToStay() !== undefined) event.preventDefault()
+  })
+  document.addEventListener('click', (event) => {
+    if (event.defaultPrevented || event.button !== 0) return
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+    const link = event.target instanceof Element ? event.target.closest('a') : null
+    if (!link || link.target !== '' || link.hasAttribute('download')) return
+    if (!/^\/(console|me)(\/|\?|$)/.test(link.getAttribute('href') ?? '')) return
+    event.preventDefault()
+    go(link.href)
+  })
+}
+
+/** Whether who is signed in has at least this role. */
+export function allows(role: Role): boolean {
+  const own = session.value?.role
+  return own !== undefined && ROLES.indexOf(own) >= ROLES.indexOf(role)
+}
+
+/** Changes what the reader chose, and keeps it. */
+export function prefer(change: Partial<Preferences>): void {
+  preferences.value = { ...preferences.value, ...change }
+  applyTheme()
+  try {
+    localStorage.setItem(STORED, JSON.stringify(preferences.value))
+  } catch {
+    // A browser that keeps nothing: the choice holds until the page is closed.
+  }
+}
+
+/** Shows the chosen theme. */
+export function applyTheme(): void {
+  const { theme } = preferences.value
+  if (theme === 'system') delete document.documentElement.dataset.theme
+  else document.documentElement.dataset.theme = theme
+}
+
+function mayLeave(): boolean {
+  const reason = reasonToStay()
+  if (reason === undefined) return true
+  // eslint-disable-next-line no-alert -- The browser's own question: it blocks, as leaving has to.
+  if (!confirm(reason)) return false
+  reasonToStay = () => undefined
+  return true
+}
+
+function withPath({ path, query }: Place): string {
+  const text = query.toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+function readPlace(): Place {
+  return { path: location.pathname, query: new URLSearchParams(location.search) }
+}
+
+function readPreferences(): Preferences {
+  const standard: Preferences = { theme: 'system', zone: 'utc', letters: true, hidden: {} }
+  try {
+    return { ...standard, ...JSON.parse(localStorage.getItem(STORED) ?? '{}') }
+  } catch {
+    return standard
+  }
+}

@@ -1,0 +1,171 @@
+/** A real gateway with some weeks of work behind it, and the machine's chromium in front of it. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+
+/** Where Debian puts it; CHROMIUM names another one. */
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
+/** Whether there is a browser: tests are skipped without one, and say so. */
+export const hasBrowser = existsSync(CHROMIUM)
+if (!hasBrowser)
+  process.stderr.write(`SKIPPED: no browser at ${CHROMIUM}, so the console was not tested\n`)
+
+/** The admin token of the gateway. */
+export const TOKEN = 'token-of-the-admin'
+/** A token that may only read. */
+export const VIEWER = 'token-of-the-dashboard'
+/** Where pictures go. */
+export const SHOTS = join(import.meta.dirname, 'shots')
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What a page must not do, whatever a test does with it. */
+export interface Watched {
+  readonly page: Page
+  /** Errors of the console, of scripts and of the policy; requests to other hosts. */
+  readonly faults: string[]
+}
+
+/** A browser and a gateway. */
+export class Stage implements AsyncDisposable {
+  readonly gateway: TestGateway
+  readonly browser: Browser
+  readonly #folder: string
+
+  constructor(gateway: TestGateway, browser: Browser, folder: string) {
+    this.gateway = gateway
+    this.browser = browser
+    this.#folder = folder
+  }
+
+  static async open(): Promise<Stage> {
+    const folder = mkdtempSync(join(tmpdir(), 'console-'))
+    const gateway = await createTestGateway({
+      ...MOCK_CONFIG,
+      state: { driver: 'file', path: folder },
+      log: { path: join(folder, 'log') },
+      admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
+    })
+    const browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    })
+    return new Stage(gateway, browser, folder)
+  }
+
+  /** A page of its own session. @param token signs it in; undefined does not */
+  async page(
+    options: {
+      readonly token?: string | undefined
+      readonly width?: number
+      readonly theme?: 'light' | 'dark'
+    } = {},
+  ): Promise<Watched> {
+    const { width = 1440, theme = 'light' } = options
+    const token = 'token' in options ? options.token : TOKEN
+    const context = await this.browser.newContext({
+      viewport: { width, height: 900 },
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+      baseURL: this.gateway.url,
+    })
+    if (token !== undefined) await this.#signIn(context, token)
+    const page = await context.newPage()
+    return { page, faults: watch(page, this.gateway.url) }
+  }
+
+  async #signIn(context: BrowserContext, token: string): Promise<void> {
+    const answer = await this.gateway.ask('POST', '/admin/session', {
+      key: null,
+      headers: { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' },
+      body: { token },
+    })
+    const [name, value] = answer.headers['set-cookie']![0]!.split(';')[0]!.split('=') as [
+      string,
+      string,
+    ]
+    await context.addCookies([
+      { name, value, domain: '127.0.0.1', path: '/admin', httpOnly: true, sameSite: 'Strict' },
+    ])
+  }
+
+  /** A request of the operator. */
+  admin(method: string, path: string, body?: unknown) {
+    return this.gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.browser.close()
+    await this.gateway.close()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** Violations of accessibility that are serious or critical, with the elements. */
+export async function violationsOf(page: Page): Promise<string[]> {
+  // Evaluated by the browser's tools, which the policy of the page does not bind.
+  await page.evaluate(AXE)
+  const { violations } = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: { run(options: object): Promise<{ violations: Violation[] }> }
+    }
+    return axe.run({ resultTypes: ['violations'] })
+  })
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .map(({ html, failureSummary }) => `${html} ${failureSummary ?? ''}`)
+          .slice(0, 3)
+          .join(' | ')}`,
+    )
+}
+
+interface Violation {
+  readonly id: string
+  readonly impact: string | null
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
+}
+
+/** How far the page is wider than its window. */
+export async function overflowOf(page: Page): Promise<number> {
+  return page.evaluate(() => {
+    const { scrollWidth, clientWidth } = (
+      globalThis as unknown as {
+        document: { documentElement: { scrollWidth: number; clientWidth: number } }
+      }
+    ).document.documentElement
+    return scrollWidth - clientWidth
+  })
+}
+
+/** Resolves when nothing is loading, and nothing says that it is. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle')
+  await page.waitForFunction('!document.querySelector(".skeleton")')
+}
+
+/** A picture for human eyes. It is never compared. */
+export async function shoot(page: Page, name: string): Promise<void> {
+  const file = join(SHOTS, `${name}.png`)
+  mkdirSync(dirname(file), { recursive: true })
+  await page.screenshot({ path: file })
+}
+
+function watch(page: Page, origin: string): string[] {
+  const faults: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') faults.push(message.text())
+  })
+  page.on('pageerror', (error) => faults.push(String(error)))
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) faults.push(`request to ${url}`)
+  })
+  return faults
+}

@@ -1,0 +1,33 @@
+/** What the gateway of the browser tests has in it: accounts, keys with policies, calls that went well and badly. */
+import type { Stage } from './_browser.ts'
+
+const HARD_NAME = '<b>Ünïcødé</b> "quoted" \u202Eright to left'
+
+/** Fills the gateway. @returns ids by the words that stand for them in addresses */
+export async function furnish(stage: Stage): Promise<Readonly<Record<string, string>>> {
+  const { gateway } = stage
+  await gateway.newAccount('kiosk', '25')
+  await stage.admin('POST', '/accounts', { name: HARD_NAME, id: 'hard' })
+  const policy = {
+    version: 1 as const,
+    scope: 'Questions about our products',
+    deny: ['code' as const],
+    bannedPatterns: ['project heron'],
+    maxOutputTokens: 400,
+  }
+  const desk = await gateway.newKey({
+    account: 'kiosk',
+    policy,
+    spendCap: { usd: '5.00', scope: 'month' },
+  })
+  const slow = await gateway.newKey({ account: 'kiosk', rpm: 2 })
+  const say = (key: string, content: string, more: object = {}) =>
+    gateway.chat({ model: 'mock/echo', messages: [{ role: 'user', content }], ...more }, { key })
+  for (let i = 0; i < 8; i++) await say(gateway.key.secret, `Hello ${i}`, { stream: i % 2 === 0 })
+  for (let i = 0; i < 4; i++) await say(slow.secret, 'Hello')
+  await say(desk.secret, 'Tell me about project heron')
+  await say(desk.secret, 'What do you sell?', { user: 'u_1882' })
+  await say(gateway.key.secret, 'Hello', { model: 'mock/none' })
+  const list = await stage.admin('GET', `/requests?key=${gateway.key.id}&status=200`)
+  return { REQUEST: list.json.data[0].id, KEY: desk.id, ACCOUNT: 'kiosk' }
+}

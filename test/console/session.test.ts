@@ -1,0 +1,185 @@
+/** Signing in to the console, and what its cookie is refused for. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { signInLink } from '../../src/server/admin/session.ts'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+
+const TOKEN = 'token-of-the-admin'
+const VIEWER = 'token-of-the-dashboard'
+const JSON_TYPE = { 'content-type': 'application/json' }
+const OWN = { 'sec-fetch-site': 'same-origin' }
+
+let gateway: TestGateway
+let cookie: string
+beforeAll(async () => {
+  gateway = await createTestGateway({
+    ...MOCK_CONFIG,
+    admin: {
+      token: TOKEN,
+      tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }],
+      hosts: ['console.test'],
+    },
+  })
+  cookie = await signIn(TOKEN)
+})
+afterAll(() => gateway.close())
+
+const ask = (method: string, path: string, headers: Record<string, string>, body?: unknown) =>
+  gateway.ask(method, `/admin${path}`, { key: null, headers, body })
+
+async function signIn(token: string): Promise<string> {
+  const answer = await ask('POST', '/session', { ...OWN, ...JSON_TYPE }, { token })
+  expect(answer.status).toBe(200)
+  return answer.headers['set-cookie']![0]!.split(';')[0]!
+}
+
+describe('a session', () => {
+  it('is a cookie that scripts and other sites do not get', async () => {
+    const answer = await ask('POST', '/session', { ...OWN, ...JSON_TYPE }, { token: TOKEN })
+    const [set] = answer.headers['set-cookie']!
+    expect(set).toMatch(/^sluice_console=v1\.\d+\.admin\.[\w-]+\.[\w-]+; /)
+    expect(set).toContain('HttpOnly; SameSite=Strict; Path=/admin; Max-Age=43200')
+    expect(set).not.toContain('Secure')
+    expect(set).not.toContain(TOKEN)
+    const headers = { ...OWN, ...JSON_TYPE, origin: 'https://127.0.0.1' }
+    const secure = await ask('POST', '/session', headers, { token: TOKEN })
+    expect(secure.headers['set-cookie']![0]).toContain('; Secure')
+  })
+
+  it('has the name and the role of its token', async () => {
+    const own = await ask('GET', '/session', { ...OWN, cookie })
+    expect(own.json.data).toMatchObject({ name: 'admin', role: 'admin' })
+    const viewer = await signIn(VIEWER)
+    const refused = await ask(
+      'POST',
+      '/accounts',
+      { ...OWN, ...JSON_TYPE, cookie: viewer },
+      { name: 'a' },
+    )
+    expect(refused.status).toBe(403)
+    expect(refused.json.error.message).toContain('needs the role admin')
+    expect((await ask('GET', '/accounts', { ...OWN, cookie: viewer })).status).toBe(200)
+  })
+
+  it('is not there, which is an answer', async () => {
+    const answer = await ask('GET', '/session', OWN)
+    expect([answer.status, answer.json]).toEqual([200, { data: null }])
+    expect((await ask('GET', '/accounts', OWN)).status).toBe(401)
+  })
+
+  it('ends with a forged, changed or foreign cookie', async () => {
+    const [kind, expiry, name, nonce, signature] = cookie.split('=')[1]!.split('.') as string[]
+    const forged = [
+      [kind, String(Number(expiry) + 1), name, nonce, signature],
+      [kind, expiry, 'dashboard', nonce, signature],
+      [kind, expiry, 'unknown', nonce, signature],
+      [kind, expiry, name, nonce, 'A'.repeat(43)],
+      ['once', expiry, name, nonce, signature],
+      [kind, expiry, name, nonce],
+    ]
+    for (const parts of forged) {
+      const answer = await ask('GET', '/accounts', {
+        ...OWN,
+        cookie: `sluice_console=${parts.join('.')}`,
+      })
+      expect(answer.status, parts.join('.')).toBe(401)
+    }
+  })
+
+  it('leaves a line in the audit log, and none of the token', async () => {
+    const answer = await ask('GET', '/audit?action=session.create', { ...OWN, cookie })
+    expect(answer.json.data[0]).toMatchObject({ actor: 'dashboard', object: 'token:dashboard' })
+    expect(answer.text).not.toContain(TOKEN)
+  })
+
+  it('is over after signing out', async () => {
+    const answer = await ask('DELETE', '/session', { ...OWN, ...JSON_TYPE, cookie })
+    expect(answer.headers['set-cookie']![0]).toMatch(/^sluice_console=; .*Max-Age=0/)
+  })
+})
+
+describe('requests with the cookie', () => {
+  it.each([
+    ['another site', { 'sec-fetch-site': 'cross-site' }],
+    ['another host of the same site', { 'sec-fetch-site': 'same-site' }],
+    ['no page', { 'sec-fetch-site': 'none' }],
+    ['an unknown origin', { origin: 'http://other.test' }],
+    ['an unknown page', { referer: 'http://other.test/console' }],
+    ['nothing that says where from', {}],
+  ])('of %s are refused', async (_, headers) => {
+    const read = await ask('GET', '/accounts', { ...headers, cookie })
+    const written = await ask(
+      'POST',
+      '/accounts',
+      { ...headers, ...JSON_TYPE, cookie },
+      { name: 'a' },
+    )
+    expect([read.status, written.status]).toEqual([403, 403])
+  })
+
+  it('of an older browser are known by their origin', async () => {
+    const headers = { origin: gateway.url, cookie }
+    expect((await ask('GET', '/accounts', headers)).status).toBe(200)
+  })
+
+  it('that a form could send are refused', async () => {
+    const headers = { ...OWN, cookie, 'content-type': 'text/plain' }
+    const answer = await ask('POST', '/accounts', headers, '{"name":"a"}')
+    expect(answer.status).toBe(403)
+    expect(answer.json.error.message).toContain('application/json')
+  })
+
+  it('need a host name of this gateway', async () => {
+    const host = (name: string) => ask('GET', '/accounts', { ...OWN, cookie, host: name })
+    const refused = await host('rebound.test')
+    expect(refused.status).toBe(421)
+    expect(refused.json.error.message).toContain('admin.hosts')
+    for (const name of ['console.test:8443', 'localhost', '[::1]:8787', '10.0.0.7']) {
+      expect((await host(name)).status, name).toBe(200)
+    }
+    const page = await gateway.ask('GET', '/console', {
+      key: null,
+      headers: { host: 'rebound.test' },
+    })
+    expect(page.status).toBe(421)
+  })
+
+  it('get no CORS headers, and no preflight', async () => {
+    const answer = await ask('OPTIONS', '/accounts', { origin: 'http://other.test' })
+    expect(answer.status).toBe(401)
+    expect(Object.keys(answer.headers).filter((name) => name.startsWith('access-control'))).toEqual(
+      [],
+    )
+  })
+})
+
+describe('a sign-in link', () => {
+  const tokenOf = (link: string) => link.split('#token=')[1]!
+
+  it('signs in once', async () => {
+    const link = signInLink(gateway.url, { name: 'admin', token: TOKEN, role: 'admin' })
+    expect(link).toMatch(/^http:.*\/console#token=once\./)
+    await signIn(tokenOf(link))
+    const again = await ask('POST', '/session', { ...OWN, ...JSON_TYPE }, { token: tokenOf(link) })
+    expect(again.status).toBe(401)
+    expect(again.json.error.message).toContain('was used')
+  })
+
+  it('is made for those who have a token, with the role of that token', async () => {
+    const refused = await ask('POST', '/session/once', JSON_TYPE)
+    expect(refused.status).toBe(401)
+    const made = await gateway.ask('POST', '/admin/session/once', { key: VIEWER })
+    expect(made.status).toBe(201)
+    const viewer = await signIn(made.json.data.token)
+    const session = await ask('GET', '/session', { ...OWN, cookie: viewer })
+    expect(session.json.data.role).toBe('viewer')
+  })
+
+  it('of one to use is no cookie, and the other way round', async () => {
+    const made = await gateway.ask('POST', '/admin/session/once', { key: TOKEN })
+    const asCookie = `sluice_console=${made.json.data.token}`
+    expect((await ask('GET', '/accounts', { ...OWN, cookie: asCookie })).status).toBe(401)
+    const asToken = cookie.split('=')[1]!.replace(/^v1/, 'once')
+    const answer = await ask('POST', '/session', { ...OWN, ...JSON_TYPE }, { token: asToken })
+    expect(answer.status).toBe(401)
+  })
+})

@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config'
+
+/** Tests in a browser: one file after the other, because each has the machine's browser. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['*.browser.ts'],
+    fileParallelism: false,
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
+  },
+})
