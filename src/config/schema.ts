@@ -98,6 +98,8 @@ const log = v.strictObject({
   access: v.optional(FLAG, true),
   requests: v.optional(FLAG, true),
   usage: v.optional(FLAG, true),
+  holders: v.optional(FLAG, true),
+  users: v.optional(v.picklist(['plain', 'hash', 'none']), 'plain'),
   path: v.optional(text('a path')),
   keep: v.optional(number(1, 3650, 'a whole number of days from 1 to 3650'), 30),
   size: v.optional(size, '2gib'),

@@ -2,6 +2,7 @@
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
+import { keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
@@ -82,6 +83,8 @@ export const ROUTES: readonly Route[] = [
   get(usableModels),
   get(model),
   get(key),
+  get(keyUsage),
+  get(keyRequests),
   get(credits),
   post(chat, chatCompletions),
   post(chat, messages),

@@ -47,6 +47,11 @@ export interface CallRecord {
   /** Outcome of the guards, and the rules that decided. */
   readonly guard?: string | undefined
   readonly rules?: readonly string[] | undefined
+  /** Labels of the client, or of the key; see `labelsOf`. */
+  readonly tag?: string | undefined
+  readonly user?: string | undefined
+  /** The gateway that served the call. */
+  readonly gateway?: string | undefined
   /** As the client gave it; see `sessionOf`. */
   readonly session?: string | undefined
   /** The `user-agent` of the client. */

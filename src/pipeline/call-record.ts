@@ -10,7 +10,7 @@ import type { Call } from './pipeline.ts'
 /** What is known of a call. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
   const { incoming, path, startedAt, decision, bill } = call
-  const { account, key, model, request, entered }: Partial<Call> = call
+  const { account, key, model, request, labels, entered }: Partial<Call> = call
   const guards = decision?.summary()
   return {
     at: startedAt,
@@ -35,6 +35,8 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     rate: entered?.rate,
     guard: guards?.outcome,
     rules: guards?.rules,
+    ...labels,
+    gateway: call.runtime.gatewayId,
     session: request?.session,
     userAgent: incoming.header('user-agent'),
     attempts: isPlain(call) ? undefined : call.attempts,

@@ -10,6 +10,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
+import type { CallLabels } from '../observe/call-labels.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { Attempt, LimitName } from '../observe/record.ts'
@@ -404,6 +405,8 @@ export class Call {
   entered!: Admitted
   /** By `read`; without its content from the first part on. */
   request!: ParsedRequest
+  /** By `read`. */
+  labels!: CallLabels
   /** By `resolve`. */
   model!: Model
   /** By `resolve`: whether the model id carried `:online`. */

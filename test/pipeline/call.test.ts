@@ -11,6 +11,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   account: 'enter',
   entered: 'enter',
   request: 'request',
+  labels: 'request',
   model: 'request',
   online: 'request',
   held: 'hold',
@@ -67,6 +68,8 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'GET /v1/models/user': [{}],
   'GET /v1/models/{id}': [{ key: null }],
   'GET /v1/key': [{}],
+  'GET /v1/key/usage': [{}],
+  'GET /v1/key/requests': [{}],
   'GET /v1/credits': [{}],
   'POST /v1/chat/completions': [
     { body: { model: 'mock/echo', messages } },

@@ -44,7 +44,7 @@ const MEMORY_ROWS = 100_000
 const WINDOW = 5000
 /** A page is answered with what was found by then. */
 const MAX_QUERY_MS = 250
-const VERSION = 1
+const VERSION = 2
 
 const NAMES = FIELDS.map(({ name }) => name)
 const COLUMNS = FIELDS.map(({ name, type }) =>
@@ -221,7 +221,9 @@ export class DayFiles {
       const file = join(this.#folder, `${day}.db`)
       createFile(file)
       const db = new DatabaseSync(file, { timeout: 2000 })
-      db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; ${SCHEMA}`)
+      db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+      addColumns(db)
+      db.exec(SCHEMA)
       return this.#keep(day, db)
     }
     const db = new DatabaseSync(':memory:')
@@ -266,6 +268,20 @@ export class DayFiles {
       db.close()
     }
   }
+}
+
+/** The file of today may be one of an earlier version, which has fewer columns. */
+function addColumns(db: DatabaseSync): void {
+  const known = columnsIn(db)
+  if (known.size === 0) return
+  for (const { name, type } of FIELDS) {
+    if (!known.has(name)) db.exec(`ALTER TABLE call ADD COLUMN ${name} ${type}`)
+  }
+}
+
+function columnsIn(db: DatabaseSync): Set<string> {
+  const columns = db.prepare(`SELECT name FROM pragma_table_info('call')`).all()
+  return new Set(columns.map(({ name }) => String(name)))
 }
 
 /** What SQLite adds to the name of a database. */
@@ -314,6 +330,9 @@ interface Search {
  */
 function search(db: DatabaseSync, query: LogQuery, { lowest, rows, until, ...at }: Search) {
   const { indexed, rest, indexedValues, restValues } = conditionsOf(query)
+  // Rows of an earlier version have no value there.
+  const columns = columnsIn(db)
+  if (Object.keys(query.filters).some((name) => !columns.has(name))) return undefined
   const inner = `FROM call WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
   const select = db.prepare(
     `SELECT * FROM (SELECT * ${inner} LIMIT ${WINDOW}) WHERE ${rest} LIMIT ?`,

@@ -82,6 +82,9 @@ export const FIELDS: readonly Field[] = [
   },
   { name: 'retry', type: 'INTEGER', of: (record) => retriesOf(record) },
   { name: 'error', type: 'TEXT', of: ({ error }) => error },
+  { name: 'tag', type: 'TEXT', of: ({ tag }) => tag },
+  { name: 'user', type: 'TEXT', of: ({ user }) => user },
+  { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
 ]
 
 /** The row that a record will be. */

@@ -13,6 +13,9 @@ export const FILTERS = [
   'guard',
   'session',
   'agent',
+  'tag',
+  'user',
+  'gateway',
 ] as const
 
 /** A column that can be asked for by value. */

@@ -2,13 +2,17 @@ import { isAllowed, modelNames, tierRefusal, unknownModel } from '../../models/a
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
+import { labelsOf, TAG_HEADER } from '../../observe/call-labels.ts'
 import { NO_POLICY, tighten } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /** Reads and validates the request. @throws InvalidRequest */
 export const read: Stage = async function read(call, next) {
-  const { format, incoming, runtime } = call
-  call.request = await format.read(incoming, runtime.config.server.limits)
+  const { format, incoming, runtime, key } = call
+  const { server, log } = runtime.config
+  call.request = await format.read(incoming, server.limits)
+  const header = incoming.header(TAG_HEADER)
+  call.labels = labelsOf(call.request.input, header, key.tag, log.users)
   return next()
 }
 

@@ -76,6 +76,7 @@ function settlementOf(
         prices: versionOf(prices),
         tier: tierOf(prices, usage.promptTokens ?? 0),
       })),
+      ...call.labels,
       gateway: call.runtime.gatewayId,
       ...(charged && { charged }),
       ...(flags.size > 0 && { flags: [...flags] }),

@@ -2,6 +2,7 @@
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
+import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
@@ -117,7 +118,7 @@ export function readQuery(query: URLSearchParams): LogQuery {
     return value === null ? undefined : reader(value, name)
   }
   const status = valuesOf(query, 'status').map(readStatus)
-  const after = read('after', readId)
+  const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
   read('running', readFlag)
@@ -143,19 +144,6 @@ function valuesOf(query: URLSearchParams, name: string): string[] {
   const values = query.getAll(name)
   if (values.length <= MAX_VALUES) return values
   throw wrongQuery(name, `at most ${MAX_VALUES} values`)
-}
-
-function readStatus(text: string): readonly [number, number] {
-  const [, family] = /^([1-5])xx$/.exec(text) ?? []
-  if (family) return [Number(family) * 100, Number(family) * 100 + 99]
-  if (/^\d{3}$/.test(text) || text === '0') return [Number(text), Number(text)]
-  throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
-}
-
-function readId(text: string, name: string): string {
-  const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
-  if (ulid) return ulid
-  throw wrongQuery(name, 'the id of a request')
 }
 
 function readFlag(text: string, name: string): boolean {
@@ -229,6 +217,9 @@ function viewOf(row: LogRow): object {
     cost_details: row.cost_details === null ? null : detailsOf(String(row.cost_details)),
     rate: rate_limit === null ? null : { limit: number('rate_limit'), left: number('rate_left') },
     guard: guard === null ? null : { outcome: guard, rules: partsOf(row.rules!, ',') },
+    tag: row.tag ?? null,
+    user: row.user ?? null,
+    gateway: row.gateway ?? null,
     session: row.session,
     agent: row.agent,
     attempts: partsOf(row.attempts!, ';').map((attempt) => {

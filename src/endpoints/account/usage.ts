@@ -1,0 +1,90 @@
+/** `GET /v1/key/usage` and `/v1/key/requests`: what the holder of a key has used, and the calls behind it. */
+import { NotFound } from '../../errors/errors.ts'
+import { checkParameters, readLimit } from '../../errors/query.ts'
+import { usdJson } from '../../money/money.ts'
+import { readLogId, readStatus, requestId } from '../../observe/log/parse.ts'
+import type { LogRow } from '../../observe/log/query.ts'
+import { HOLDER_GROUPS, readUsageQuery } from '../../observe/usage/parse.ts'
+import { QUANTITIES } from '../../observe/usage/tables.ts'
+import { usageBody } from '../../observe/usage/view.ts'
+import type { Call } from '../../pipeline/pipeline.ts'
+import { timeOf } from '../../state/ids.ts'
+import type { GetRoute } from './route.ts'
+
+const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
+
+/** Usage of the calling key alone: as the admin API has it, without deployments and other keys. */
+export const keyUsage: GetRoute = {
+  path: '/v1/key/usage',
+  authenticated: true,
+  cacheControl: 'no-store',
+  async answer(call) {
+    const { runtime, account, key, entered } = call
+    const { usage } = runtime
+    if (!runtime.config.log.holders || !usage) throw notHere()
+    const asked = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered.at)
+    const query = { ...asked, filters: { ...asked.filters, key: [key.id] } }
+    const ask = { accounts: [account.id], queries: [query] }
+    const { result, checked, since } = await usage.ask('usage', ask)
+    // The other keys of the account are not this holder's business.
+    const differences = checked.differences.filter((one) => one.key === key.id)
+    const agrees = differences.length === 0 && checked.agrees === false ? true : checked.agrees
+    const own = { ...checked, differences, agrees }
+    return JSON.stringify(usageBody(query, { result: result[0]!, checked: own, since }))
+  },
+}
+
+/** Calls of the calling key, newest first. */
+export const keyRequests: GetRoute = {
+  path: '/v1/key/requests',
+  authenticated: true,
+  cacheControl: 'no-store',
+  async answer(call) {
+    const { runtime, key } = call
+    const { requests } = runtime
+    if (!runtime.config.log.holders || !requests) throw notHere()
+    const query = queryOf(call)
+    checkParameters(query, REQUEST_PARAMETERS)
+    const [status, models] = [query.getAll('status'), query.getAll('model')]
+    const after = query.get('after')
+    const page = await requests.list({
+      filters: { key: [key.id], ...(models.length > 0 && { model: models.slice(0, 100) }) },
+      ...(status.length > 0 && { status: status.slice(0, 100).map(readStatus) }),
+      ...(after !== null && { after: readLogId(after, 'after') }),
+      limit: readLimit(query.get('limit')),
+    })
+    return JSON.stringify({
+      data: page.rows.map(rowView),
+      next: page.next === undefined ? null : requestId(page.next),
+      searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
+    })
+  },
+}
+
+function queryOf({ incoming }: Call): URLSearchParams {
+  return new URLSearchParams(incoming.url.split('?')[1] ?? '')
+}
+
+function notHere(): NotFound {
+  return new NotFound('unknown_url', 'There is no such route.')
+}
+
+/** Nothing of vendors, addresses or content. */
+function rowView(row: LogRow): object {
+  const id = String(row.id)
+  const number = (name: string) => (row[name] == null ? null : Number(row[name]))
+  return {
+    id: requestId(id),
+    at: new Date(timeOf(id)).toISOString(),
+    endpoint: row.endpoint,
+    model: row.model,
+    status: number('status'),
+    code: row.code,
+    outcome: row.outcome,
+    stream: number('stream') === 1,
+    usage: Object.fromEntries(QUANTITIES.map((name) => [name, number(name)])),
+    cost_usd: row.cost == null ? null : usdJson(BigInt(row.cost)),
+    times: { first_ms: number('ms_first'), total_ms: number('ms_total') },
+    tag: row.tag ?? null,
+  }
+}
