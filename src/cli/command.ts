@@ -4,6 +4,8 @@
 interface OptionSpec {
   /** Name of the value in the help, such as `file`; without it the option is a switch. */
   readonly value?: string
+  /** The value may be left out; it is given after "=". */
+  readonly optional?: true
   readonly help: string
 }
 

@@ -53,6 +53,11 @@ export const COMMANDS: readonly Command[] = [
       host: { value: 'address', help: 'the address to listen on (default: as configured)' },
       ...DATA,
       ...CONFIG,
+      demo: {
+        value: 'seed',
+        optional: true,
+        help: 'with a month of invented calls, in a folder that goes with the process',
+      },
       'print-key': { help: 'print the first key also where the output is no terminal' },
     },
     run: async (args) => (await import('./serve.ts')).serve(args),

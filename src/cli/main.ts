@@ -79,9 +79,9 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
-      Object.entries(specs).map(([name, { value }]) => [
+      Object.entries(specs).map(([name, { value, optional }]) => [
         name,
-        { type: value ? ('string' as const) : ('boolean' as const) },
+        { type: value && !optional ? ('string' as const) : ('boolean' as const) },
       ]),
     ),
     allowPositionals: true,
@@ -104,7 +104,10 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
     }
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
     if (!spec) throw unknownOption(token.rawName, specs)
-    if (!spec.value) {
+    if (spec.optional) {
+      on.add(token.name)
+      if (token.value !== undefined) text[token.name] = token.value
+    } else if (!spec.value) {
       if (token.value !== undefined) throw new CommandError(`${token.rawName} takes no value.`, 2)
       on.add(token.name)
     } else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('--'))) {
@@ -142,7 +145,8 @@ function helpFor(words: readonly string[]): string {
   if (words.length === 1 && family.length > 0) return overview(family)
   const command = commandOf(words)
   const options = Object.entries(command.options ?? {}).map(
-    ([name, { value, help }]) => [`--${name}${value ? ` <${value}>` : ''}`, help] as const,
+    ([name, { value, optional, help }]) =>
+      [`--${name}${value ? (optional ? `[=<${value}>]` : ` <${value}>`) : ''}`, help] as const,
   )
   return `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
 }

@@ -6,7 +6,7 @@ import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/conf
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
-import { started, welcome } from '../gateway/welcome.ts'
+import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
@@ -14,6 +14,7 @@ import { lint } from '../models/lint.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
+import type { Demo } from './demo/demo.ts'
 import { Stop, type StopReason } from './stop.ts'
 
 const NO_MODELS =
@@ -45,8 +46,24 @@ export async function serve(args: Arguments): Promise<void> {
 
 /** @param where replaces the address of the configuration */
 async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Promise<void> {
-  const { loaded, options } = await configurationOf(args)
-  const gateway = await createGateway(loaded, { adminToken: true })
+  const demo = args.on.has('demo')
+    ? await (await import('./demo/demo.ts')).openDemo(args)
+    : undefined
+  try {
+    await serveOn(demo ?? (await configurationOf(args)), where, args, demo)
+  } finally {
+    demo?.release()
+  }
+}
+
+/** @param demo whose configuration it is */
+async function serveOn(
+  { loaded, options }: Awaited<ReturnType<typeof configurationOf>>,
+  where: ReturnType<typeof addressOf>,
+  args: Arguments,
+  demo: Demo | undefined,
+): Promise<void> {
+  const gateway = await createGateway(loaded, { adminToken: true, demo: demo !== undefined })
   const { log } = gateway.runtime
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
   warnOfModels(gateway)
@@ -57,24 +74,31 @@ async function serveAt(where: ReturnType<typeof addressOf>, args: Arguments): Pr
     onReload: () => watcher?.reload(),
   })
   let reason: StopReason | undefined
+  let stopAsking: (() => void) | undefined
   try {
     const { prices, catalog } = gateway.runtime
     logPrices(log, await prices.exchange(catalog.at().all()))
-    const report = await seed(gateway, {
-      secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
-      generate: process.stdout.isTTY || args.on.has('print-key'),
-    })
+    const isSeen = process.stdout.isTTY || args.on.has('print-key')
+    const report = demo
+      ? demo.report(isSeen)
+      : await seed(gateway, {
+          secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
+          generate: isSeen,
+        })
     const server = await open(gateway, where)
     watcher = await keepUpToDate(gateway, loaded, options)
     await tell(report, gateway, server.url)
+    stopAsking = demo?.keepAsking(callableUrl(server.url))
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
     reason = await stop.requested
     log.info(`${reason.why}: waiting for running calls to end; a second signal ends them`)
     limitStop(gateway)
+    stopAsking?.()
     await watcher.close()
     await server.close({ hurry: stop.hurry })
   } finally {
+    stopAsking?.()
     await closeGateway(gateway)
     stop.release()
   }

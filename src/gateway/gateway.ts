@@ -45,6 +45,8 @@ export interface Gateway {
   /** ms since epoch */
   readonly startedAt: number
   readonly version: string
+  /** Whether its accounts and calls are invented: `serve --demo`. */
+  readonly demo: boolean
   /** Whether its admin token is one that it made itself, because the configuration had none at the start. */
   readonly madeToken: boolean
   /** Calls under way. */
@@ -84,7 +86,11 @@ const RENEW_MS = 10_000
  */
 export async function createGateway(
   loaded: LoadedConfig,
-  options: { readonly log?: ConsolaInstance; readonly adminToken?: boolean } = {},
+  options: {
+    readonly log?: ConsolaInstance
+    readonly adminToken?: boolean
+    readonly demo?: boolean
+  } = {},
 ): Promise<Gateway> {
   const mask = new Mask()
   mask.use(secretsOf(loaded))
@@ -153,6 +159,7 @@ export async function createGateway(
   return {
     startedAt: Date.now(),
     version: packageVersion(),
+    demo: options.demo ?? false,
     madeToken: token !== undefined && loaded.config.admin.token === token,
     running,
     get stopping() {

@@ -12,6 +12,8 @@ export interface SeedReport {
   readonly keys: readonly string[]
   /** Only of a generated key: shown once, stored nowhere. */
   readonly secret?: string
+  /** Whose it is, if it is not the account for a first look. */
+  readonly account?: string
   /** The account for a first look has no key yet. */
   readonly needsKey?: boolean
 }

@@ -10,6 +10,8 @@ export const NO_TOKEN =
   'set SLUICEGATE_ADMIN_TOKEN (8 characters or more) and, in a configuration of your own, ' +
   'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
 
+/** In place of the folder, which is gone with the process. */
+const DEMO = 'invented: 30 days of calls, which end with this process'
 /** Names in the line of models. */
 const NAMED = 3
 /** Where the texts beside the names of lines begin. */
@@ -37,7 +39,7 @@ export function welcome(
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['API key', keyText(report)],
     ['Admin', adminText(gateway, url)],
-    ['Data', dataText(config.state)],
+    ['Data', gateway.demo ? DEMO : dataText(config.state)],
     ['Models', modelsText(gateway, hints)],
   ]
   const lines = [
@@ -65,6 +67,7 @@ export function started(
     message: `listening at ${listening}`,
     version: gateway.version,
     url: listening,
+    ...(gateway.demo && { demo: true }),
     data: config.state.driver === 'file' ? config.state.path : null,
     state: config.state.driver,
     models: catalog.all().length,
@@ -72,10 +75,11 @@ export function started(
   }
 }
 
-function keyText({ accounts, keys, secret, needsKey }: SeedReport): string | undefined {
+function keyText({ accounts, keys, secret, account, needsKey }: SeedReport): string | undefined {
   if (secret !== undefined) {
     const usd = formatPico(parsePico(LOCAL.usd))
-    return `${bold(secret)}   shown only now; account "${LOCAL.id}", ${usd} USD`
+    const whose = account === undefined ? `"${LOCAL.id}", ${usd} USD` : `"${account}"`
+    return `${bold(secret)}   shown only now; account ${whose}`
   }
   if (needsKey) {
     return (

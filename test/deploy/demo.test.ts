@@ -1,0 +1,41 @@
+/** `--demo`: a month of calls that the ledger proves, and nothing of it stays. */
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { expect, it } from 'vitest'
+import { call, start, urlOf } from '../_cli.ts'
+import { send } from '../_setup.ts'
+
+it('is a month that adds up, and leaves no folder', async () => {
+  const running = await start(['serve', '--demo', '--port', '0'])
+  const url = await urlOf(running)
+  const file = /token in (\S+)\n/.exec(running.said())![1]!
+  const headers = { authorization: `Bearer ${(await readFile(file, 'utf8')).trim()}` }
+  const get = async (path: string) =>
+    (await send(`${url}/admin${path}`, 'GET', undefined, headers)).json.data
+  const checked = await get('/ledger/verify?prices=true')
+  expect(checked).toMatchObject({ ok: true, prices: { unknown: 0, wrong: [] } })
+  expect(checked.prices.checked).toBeGreaterThan(38_000)
+
+  const accounts = await get('/accounts')
+  const balances = Object.fromEntries(
+    accounts.map((one: { id: string; balance_usd: unknown }) => [one.id, Number(one.balance_usd)]),
+  )
+  expect(balances).toMatchObject({ lumen: 58.2, ferry: 0.37, meadow: 0 })
+  expect(accounts.filter((one: { free_tier: boolean }) => one.free_tier)).toHaveLength(1)
+  const keys = await get('/keys')
+  expect(keys).toHaveLength(12)
+  expect(keys.filter((one: { disabled: boolean }) => one.disabled)).toHaveLength(1)
+
+  // The request log has the days before yesterday, too.
+  const old = new Date(Date.now() - 20 * 86_400_000).toISOString()
+  expect((await get(`/requests?to=${old}&limit=5`)).length).toBe(5)
+  running.child.kill('SIGTERM')
+  expect((await running.ended).code).toBe(0)
+  expect(existsSync(file)).toBe(false)
+})
+
+it('takes no state of anything else', async () => {
+  const { code, err } = await call(['serve', '--demo', '--data', 'mine'])
+  expect(err).toMatch(/--demo has a folder and a configuration of its own: leave out --data/)
+  expect(code).toBe(2)
+})
