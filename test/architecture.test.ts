@@ -68,6 +68,7 @@ const ORDER: readonly string[] = [
 const WALL_CLOCK: readonly string[] = [
   'src/accounts/accounts.ts',
   'src/cli/archive/archive.ts',
+  'src/cli/demo/demo.ts',
   'src/cli/import-prices.ts',
   'src/cli/remote.ts',
   'src/config/validate.ts',
