@@ -18,6 +18,17 @@ interface Readiness {
   readonly reasons: readonly string[]
 }
 
+/** The sum of all charges in a folder that no gateway uses, in USD. */
+async function chargedIn(cwd: string): Promise<number> {
+  const { code, err, out } = await call(['ledger', 'export'], { cwd })
+  expect([code, err]).toEqual([0, ''])
+  const rows = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  return rows.reduce((sum, { kind, cost }) => sum + (kind === 'usage' ? Number(cost) : 0), 0)
+}
+
 describe('a ledger that is removed under load', () => {
   it('lets 20 streams end, is in a copy with all of their costs, and ends the process with 74', async () => {
     const { url, cwd, ended } = await serveWith(configOf('', { paceMs: 150 }))
@@ -89,11 +100,8 @@ describe('a ledger whose thread ends', () => {
     expect((await post(url, { model: 'mock/echo' })).status).toBe(200)
     child.kill('SIGTERM')
     expect(await ended).toMatchObject({ code: 0 })
-    const again = await serveWith('', { cwd })
-    expect(await spentAt(again.url)).toBeGreaterThan(cost)
+    expect(await chargedIn(cwd)).toBeGreaterThan(cost)
     expect(existsSync(join(cwd, 'data/rescue.jsonl'))).toBe(false)
-    again.child.kill('SIGTERM')
-    expect(await again.ended).toMatchObject({ code: 0 })
   })
 
   it('ends an idle process with 70, and the next start is clean', async () => {
@@ -123,11 +131,8 @@ describe('a ledger whose thread ends', () => {
     expect(err).toContain('rescue.jsonl')
     expect(code).toBe(74)
     const imported = await call(['ledger', 'import', join(cwd, 'data/rescue.jsonl')], { cwd })
-    expect(imported).toMatchObject({ code: 0 })
-    const again = await serveWith('', { cwd })
-    expect(await spentAt(again.url)).toBeCloseTo(cost, 9)
-    again.child.kill('SIGTERM')
-    expect(await again.ended).toMatchObject({ code: 0 })
+    expect([imported.code, imported.err]).toEqual([0, ''])
+    expect(await chargedIn(cwd)).toBeCloseTo(cost, 9)
   })
 })
 
