@@ -3,6 +3,7 @@
  * changes nothing, and builds paths and messages only for a problem, so that a valid body costs a few look-ups. `null` in
  * an optional member counts as absent: clients in several languages send it for a value that is not set.
  */
+import { bounded, described, orNull, schemaOf, type JsonSchema } from './check-schema.ts'
 import { InvalidRequest, type InvalidCode } from './errors.ts'
 
 /** A problem with a value or with a part of it. */
@@ -28,40 +29,48 @@ export type Members = Readonly<Record<string, unknown>>
 export const anything: Check = () => undefined
 
 /** A string, also an empty one. */
-export const text: Check = (value) =>
-  typeof value === 'string' ? undefined : wrongType(value, 'a string')
+export const text: Check = described(
+  (value) => (typeof value === 'string' ? undefined : wrongType(value, 'a string')),
+  () => ({ type: 'string' }),
+)
 
 /** A string with at least one character. */
-export const filledText: Check = (value) =>
-  value === '' ? wrong('empty_string', value, 'a non-empty string') : text(value)
+export const filledText: Check = described(
+  (value) => (value === '' ? wrong('empty_string', value, 'a non-empty string') : text(value)),
+  () => ({ type: 'string', minLength: 1 }),
+)
 
 /** `true` or `false`. */
-export const boolean: Check = (value) =>
-  typeof value === 'boolean' ? undefined : wrongType(value, 'true or false')
+export const boolean: Check = described(
+  (value) => (typeof value === 'boolean' ? undefined : wrongType(value, 'true or false')),
+  () => ({ type: 'boolean' }),
+)
 
 /** A string of at most `max` code points. */
 export function shortText(max: number): Check {
   const expected = `a string of at most ${max} characters`
-  return (value) => {
+  const check: Check = (value) => {
     if (typeof value !== 'string') return wrongType(value, expected)
     return longerThan(value, max) ? wrong('string_above_max_length', value, expected) : undefined
   }
+  return described(check, () => ({ type: 'string', maxLength: max }))
 }
 
 /** A finite number from `min` to `max`, both included. */
 export function number(min = -Number.MAX_VALUE, max = Number.MAX_VALUE): Check {
   const expected = `a number${range(min, max)}`
-  return (value) => {
+  const check: Check = (value) => {
     if (typeof value !== 'number') return wrongType(value, expected)
     if (value > max) return wrong('decimal_above_max_value', value, expected)
     return value >= min ? undefined : wrong('decimal_below_min_value', value, expected)
   }
+  return described(check, () => ({ type: 'number', ...bounded(['minimum', 'maximum'], min, max) }))
 }
 
 /** A whole number from `min` to `max`, both included; `1.0` and `1e3` are whole. */
 export function integer(min = -Infinity, max = Infinity): Check {
   const expected = `an integer${range(min, max)}`
-  return (value) => {
+  const check: Check = (value) => {
     if (typeof value !== 'number') return wrongType(value, expected)
     // JSON.parse reads 1e999 as Infinity: too large, but not of the wrong type.
     if (Number.isFinite(value) && !Number.isInteger(value)) {
@@ -70,23 +79,25 @@ export function integer(min = -Infinity, max = Infinity): Check {
     if (value > max) return wrong('integer_above_max_value', value, expected)
     return value >= min ? undefined : wrong('integer_below_min_value', value, expected)
   }
+  return described(check, () => ({ type: 'integer', ...bounded(['minimum', 'maximum'], min, max) }))
 }
 
 /** One of the given strings. */
 export function oneOf(values: readonly string[]): Check {
   const known = new Set<unknown>(values)
   const expected = `one of ${values.join(', ')}`
-  return (value) => {
+  const check: Check = (value) => {
     if (known.has(value)) return undefined
     return typeof value === 'string'
       ? wrong('invalid_value', value, expected)
       : wrongType(value, expected)
   }
+  return described(check, () => ({ enum: [...values] }))
 }
 
 /** An array of `min` to `max` items that all pass `item`. */
 export function list(item: Check, min = 0, max = Infinity): Check {
-  return (value) => {
+  const check: Check = (value) => {
     if (!Array.isArray(value)) return wrongType(value, 'an array')
     if (value.length < min) return problem('empty_array', 'an array with at least one item', 'none')
     if (value.length > max) {
@@ -99,6 +110,11 @@ export function list(item: Check, min = 0, max = Infinity): Check {
     }
     return undefined
   }
+  return described(check, () => ({
+    type: 'array',
+    items: schemaOf(item),
+    ...bounded(['minItems', 'maxItems'], min === 0 ? NaN : min, max),
+  }))
 }
 
 /**
@@ -110,7 +126,7 @@ export function object(
   required: readonly string[] = [],
 ): Check {
   const checks = new Map(Object.entries(members))
-  return (value) => {
+  const whole: Check = (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
     for (const name of required) {
       if (value[name] === undefined) return missing(name, checks.get(name)!)
@@ -125,11 +141,12 @@ export function object(
     }
     return undefined
   }
+  return described(whole, () => objectSchema(members, required))
 }
 
 /** An object with any member names, whose values all pass `check`. */
 export function record(check: Check): Check {
-  return (value) => {
+  const all: Check = (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
     for (const name in value) {
       const found = check(value[name])
@@ -137,6 +154,7 @@ export function record(check: Check): Check {
     }
     return undefined
   }
+  return described(all, () => ({ type: 'object', additionalProperties: schemaOf(check) }))
 }
 
 /**
@@ -151,7 +169,7 @@ export function variant(
 ): Check {
   const checks = new Map(Object.entries(cases))
   const known = oneOf([...checks.keys()])
-  return (value) => {
+  const selected: Check = (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
     const kind = value[tag] ?? absent ?? value[tag]
     if (kind === undefined) return missing(tag, known)
@@ -160,6 +178,7 @@ export function variant(
     const found = known(kind)
     return found && inside(tag, found)
   }
+  return described(selected, () => variantSchema(tag, cases, { absent, others }))
 }
 
 /** A value of several JSON types: the check is selected by the type. */
@@ -167,12 +186,19 @@ export function either(
   expected: string,
   { string, array, object }: { string?: Check; array?: Check; object?: Check },
 ): Check {
-  return (value) => {
+  const chosen: Check = (value) => {
     const check = typeof value === 'string' ? string : Array.isArray(value) ? array : object
     return check && (check !== object || isObject(value))
       ? check(value)
       : wrongType(value, expected)
   }
+  return described(chosen, () => ({
+    anyOf: [
+      ...(string ? [{ type: 'string', ...schemaOf(string) }] : []),
+      ...(array ? [{ type: 'array', ...schemaOf(array) }] : []),
+      ...(object ? [{ type: 'object', ...schemaOf(object) }] : []),
+    ],
+  }))
 }
 
 /** The items that pass; the list itself if all do. */
@@ -275,4 +301,46 @@ function range(min: number, max: number): string {
   return max === Infinity || max === Number.MAX_SAFE_INTEGER
     ? ` of at least ${min}`
     : ` from ${min} to ${max}`
+}
+
+function objectSchema(
+  members: Readonly<Record<string, Check>>,
+  required: readonly string[],
+): JsonSchema {
+  const properties = Object.entries(members).map(([name, check]) => {
+    const schema = schemaOf(check)
+    return [name, required.includes(name) ? schema : orNull(schema)]
+  })
+  return {
+    type: 'object',
+    ...(properties.length > 0 && { properties: Object.fromEntries(properties) }),
+    ...(required.length > 0 && { required: [...required] }),
+  }
+}
+
+type Others = { readonly absent?: string | undefined; readonly others?: Check | undefined }
+
+/** One schema for each tag, and one for all other tags where they are accepted. */
+function variantSchema(
+  tag: string,
+  cases: Readonly<Record<string, Check>>,
+  { absent, others }: Others,
+): JsonSchema {
+  const tagged = (value: JsonSchema, check: Check, mayLack = false): JsonSchema => {
+    const { properties = {}, required = [], ...rest } = schemaOf(check) as Record<string, any>
+    return {
+      type: 'object',
+      ...rest,
+      properties: { [tag]: mayLack ? orNull(value) : value, ...properties },
+      ...(mayLack ? required.length > 0 && { required } : { required: [tag, ...required] }),
+    }
+  }
+  const known = Object.keys(cases)
+  const rest = { type: 'string', not: { enum: known } }
+  return {
+    anyOf: [
+      ...known.map((name) => tagged({ const: name }, cases[name]!, name === absent)),
+      ...(others ? [tagged(rest, others)] : []),
+    ],
+  }
 }

@@ -1,4 +1,5 @@
 /** The routes of the API, and the stages of each. */
+import { description } from '../endpoints/account/description.ts'
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
@@ -79,6 +80,7 @@ export interface Route {
 
 /** Every route of the API. */
 export const ROUTES: readonly Route[] = [
+  get(description),
   get(models),
   get(usableModels),
   get(model),
@@ -109,13 +111,19 @@ export function errorWriterOf(path: string): WireFormat['writeError'] {
   return (route?.format ?? chatCompletions).writeError
 }
 
-/** What there is instead of an unknown path: the nearest route, or else all of them. */
+const ALL = `GET ${description.path} lists all routes.`
+
+/** What there is instead of an unknown path: the nearest route, and where all of them are. */
 export function hintFor(method: string, path: string): string {
   if (path.startsWith(`${responses.path}/`)) {
     return `Responses are not stored here; only POST ${responses.path} and POST ${responseTokens.path} exist.`
   }
-  const misplaced = ROUTES.find((route) => path.endsWith(route.path.slice('/v1'.length)))
-  if (misplaced) return `Did you mean ${nameOf(misplaced)}? The base URL of a client ends in /v1.`
+  const misplaced = ROUTES.find(
+    (route) => route.path.startsWith('/v1/') && path.endsWith(route.path.slice('/v1'.length)),
+  )
+  if (misplaced) {
+    return `Did you mean ${nameOf(misplaced)}? The base URL of a client ends in /v1. ${ALL}`
+  }
   const likely = ROUTES.toSorted(
     (one, other) => Number(other.method === method) - Number(one.method === method),
   )
@@ -123,8 +131,8 @@ export function hintFor(method: string, path: string): string {
     path,
     likely.map((route) => route.path),
   )
-  if (near !== undefined) return `Did you mean ${nameOf(likely.find((one) => one.path === near)!)}?`
-  return `There are: ${ROUTES.map(nameOf).join(', ')}.`
+  const route = likely.find((one) => one.path === near)
+  return route ? `Did you mean ${nameOf(route)}? ${ALL}` : ALL
 }
 
 function nameOf({ method, path }: Route): string {

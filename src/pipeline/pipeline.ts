@@ -18,6 +18,7 @@ import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../l
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
 import type { BodyLimits, Config } from '../config/config.ts'
+import type { Check } from '../errors/checks.ts'
 import {
   InternalError,
   type InvalidRequest,
@@ -279,6 +280,10 @@ export interface WireFormat<In = any, Part = any> {
    * @param id of the request
    */
   writeError(error: GatewayError, call: Call | undefined, id: string): ErrorResponse
+  /** What its bodies have to be, for the description of the API; absent where there is none. */
+  readonly body?: Check
+  /** Members of a form that are files; absent where bodies are JSON only. */
+  readonly files?: readonly string[]
   /** Absent where no vendor speaks this form. */
   readonly native?: NativeFormat | undefined
 }

@@ -18,7 +18,7 @@ const PROBES: Readonly<Record<string, (gateway: Gateway) => Reason[]>> = {
 }
 
 /** What the address alone is: coding assistants ask for it before their first request. */
-const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1' }
+const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1', openapi: '/openapi.json' }
 
 /** Answers a probe, or who is there. @returns false for a request that asks neither */
 export function answerProbe(

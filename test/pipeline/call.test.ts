@@ -64,6 +64,7 @@ const ENDS: ReadonlySet<string> = new Set(['pipeline/stages/trace', 'pipeline/ca
 
 /** One request for every route. */
 const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
+  'GET /openapi.json': [{ key: null }],
   'GET /v1/models': [{ key: null }],
   'GET /v1/models/user': [{}],
   'GET /v1/models/{id}': [{ key: null }],

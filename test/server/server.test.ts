@@ -42,13 +42,16 @@ describe('paths', () => {
     ['/v1/chat/completions/chat/completions', /base URL/],
     [
       '/v1/chat/completion',
-      /^No route GET \/v1\/chat\/completion\. Did you mean POST \/v1\/chat\/completions\?$/,
+      /^No route GET \/v1\/chat\/completion\. Did you mean POST \/v1\/chat\/completions\? GET \/openapi\.json lists all routes\.$/,
     ],
     ['/v1/%6Dodels', /^No route GET \/v1\/%6Dodels\./],
     ['/v1%2Fmodels', /^No route GET \/v1%2Fmodels\./],
     ['/v2/models', /Did you mean GET \/v1\/models\?/],
     ['/V1/models', /Did you mean GET \/v1\/models\?/],
-    ['/nothing/like/it', /There are: GET \/v1\/models, .*POST \/v1\/embeddings/],
+    [
+      '/nothing/like/it',
+      /^No route GET \/nothing\/like\/it\. GET \/openapi\.json lists all routes\.$/,
+    ],
     ['/v1/sk-sluice-abc_def', /^No route GET \/v1\/sk-…\. /],
   ])('answers 404 on %s', async (path, message) => {
     const answer = await t.ask('GET', path, { key: null })
@@ -78,7 +81,10 @@ describe('paths', () => {
 
   it('says who it is at the address alone, without a key', async () => {
     const { status, headers, json } = await t.ask('GET', '/', { key: null })
-    expect([status, json]).toEqual([200, { object: 'service', name: 'sluicegate', api: '/v1' }])
+    expect([status, json]).toEqual([
+      200,
+      { object: 'service', name: 'sluicegate', api: '/v1', openapi: '/openapi.json' },
+    ])
     const head = await t.ask('HEAD', '/', { key: null })
     expect([head.status, head.text]).toEqual([200, ''])
     expect(head.headers['content-length']).toBe(headers['content-length'])

@@ -113,7 +113,7 @@ export function normalizedAnswer(
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
 export interface Dialect<Part = BilledChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
-  'path' | 'write' | 'writeError' | 'native'
+  'path' | 'body' | 'write' | 'writeError' | 'native'
 > {
   /**
    * Translates a parsed body. The `policy` of the result is as the client wrote it.
@@ -135,6 +135,7 @@ export interface DialectRequest extends Pick<
 /** The wire format of a dialect: bounds the body and takes model, policy, session and affinity from the request. */
 export function chatFormat<Part = BilledChunk>({
   path,
+  body: check,
   read,
   write,
   writeError,
@@ -143,6 +144,7 @@ export function chatFormat<Part = BilledChunk>({
 }: Dialect<Part>): WireFormat<ChatRequest, Part> {
   return {
     path,
+    ...(check && { body: check }),
     async read(incoming, limits) {
       const body = await readRawJson(incoming, limitBytes ?? limits.chat)
       const { input: given, ...others } = read(body, (name) => incoming.header(name))

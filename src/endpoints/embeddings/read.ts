@@ -1,4 +1,5 @@
 /** Requests for embeddings: validated, and in the form that providers get. */
+import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -36,12 +37,14 @@ const items: Check = (value) => {
   return typeof first === 'number' ? tokens(value) : texts(value)
 }
 
-const input: Check = (value) =>
-  value === undefined || value === null
-    ? wrongType(value, EXPECTED)
-    : either(EXPECTED, { string: filledText, array: items })(value)
+const anyInput = either(EXPECTED, { string: filledText, array: items })
+const input = described(
+  (value) => (value === undefined || value === null ? wrongType(value, EXPECTED) : anyInput(value)),
+  () => ({ anyOf: [filledText, texts, tokens, tokenLists].map(schemaOf) }),
+)
 
-const request = object(
+/** The members of a body. */
+export const embeddingBody = object(
   {
     model: filledText,
     input,
@@ -54,7 +57,7 @@ const request = object(
 /** @throws InvalidRequest */
 export async function readEmbeddings(incoming: Incoming): Promise<EmbeddingRequest> {
   const body = await readJson(incoming, LIMIT_BYTES)
-  const found = request(body)
+  const found = embeddingBody(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
   const given = { encoding_format: 'float', ...givenMembers(others) } as EmbeddingRequest

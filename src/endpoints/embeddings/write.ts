@@ -4,11 +4,12 @@ import { parsedRequest } from '../shared/body.ts'
 import { promptUsageJson } from '../shared/texts-billing.ts'
 import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
 import type { EmbeddingPart } from './answer.ts'
-import { readEmbeddings, type EmbeddingRequest } from './read.ts'
+import { embeddingBody, readEmbeddings, type EmbeddingRequest } from './read.ts'
 
 /** One JSON body in, one JSON body out. */
 export const embeddingsFormat: WireFormat<EmbeddingRequest, EmbeddingPart> = {
   path: '/v1/embeddings',
+  body: embeddingBody,
 
   read: async (incoming) => parsedRequest(incoming, await readEmbeddings(incoming), false),
 

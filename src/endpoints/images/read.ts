@@ -1,4 +1,5 @@
 /** Requests for images: validated, and in the form that providers get. */
+import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
   filledText,
@@ -60,18 +61,27 @@ const FORM_LIMIT_BYTES = 4 * 1024 * 1024
 const MAX_PROMPT = 32_000
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
 
-const size: Check = (value) => {
-  if (typeof value === 'string' && SIZE.test(value)) return undefined
-  const expected = '"auto" or "<width>x<height>" such as "1024x1024"'
-  return typeof value === 'string'
-    ? wrong('invalid_value', value, expected)
-    : wrongType(value, expected)
-}
-const prompt: Check = (value) => filledText(value) ?? shortText(MAX_PROMPT)(value)
-const responseFormat: Check = (value) =>
-  value === 'url'
-    ? wrong('unsupported_value', value, '"b64_json": images are in the answer itself')
-    : oneOf(['b64_json'])(value)
+const size = described(
+  (value) => {
+    if (typeof value === 'string' && SIZE.test(value)) return undefined
+    const expected = '"auto" or "<width>x<height>" such as "1024x1024"'
+    return typeof value === 'string'
+      ? wrong('invalid_value', value, expected)
+      : wrongType(value, expected)
+  },
+  () => ({ type: 'string', pattern: SIZE.source }),
+)
+const prompt = described(
+  (value) => filledText(value) ?? shortText(MAX_PROMPT)(value),
+  () => ({ type: 'string', minLength: 1, maxLength: MAX_PROMPT }),
+)
+const responseFormat = described(
+  (value) =>
+    value === 'url'
+      ? wrong('unsupported_value', value, '"b64_json": images are in the answer itself')
+      : oneOf(['b64_json'])(value),
+  () => ({ enum: ['b64_json'] }),
+)
 
 const members = {
   model: filledText,
@@ -89,8 +99,12 @@ const members = {
   partial_images: integer(0, 3),
   user: text,
 }
-const generation = object(members, ['model', 'prompt'])
-const edit = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, ['model', 'prompt'])
+/** Members of a body for new images, and for edits but for their files. */
+export const generationBody = object(members, ['model', 'prompt'])
+export const editBody = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, [
+  'model',
+  'prompt',
+])
 const reference = (value: unknown): Problem | undefined =>
   inlineOnly(value) ?? object({ image_url: text }, ['image_url'])(value)
 
@@ -115,7 +129,7 @@ const NULLABLE = [
 /** @throws InvalidRequest */
 export async function readGeneration(incoming: Incoming): Promise<ImageRequest> {
   const body = await readJson(incoming, GENERATION_LIMIT_BYTES)
-  return validated(body, generation, readPolicy)
+  return validated(body, generationBody, readPolicy)
 }
 
 /** Reads a form, or JSON with data URLs. @throws InvalidRequest */
@@ -154,7 +168,7 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
   const given = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
     ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
   )
-  const request = validated(Object.fromEntries(given), edit, readAnyPolicy)
+  const request = validated(Object.fromEntries(given), editBody, readAnyPolicy)
   const masks = files.filter(({ field }) => field === 'mask')
   const images = files.filter(({ field }) => field !== 'mask')
   if (masks.length > 1) {
@@ -173,7 +187,7 @@ function editOfJson(body: object, limits: BodyLimits): ImageRequest {
   const all = Array.isArray(given) ? given : []
   all.forEach((one, index) => checkSize(one, `images[${index}].image_url`, limits))
   checkSize(givenMask, 'mask.image_url', limits)
-  const request = validated(others, edit, readPolicy)
+  const request = validated(others, editBody, readPolicy)
   if (given === undefined || given === null) checkCount(0, 'image', limits)
   const found = list(reference, 1, limits.files)(given)
   if (found) throw invalid('images', found)

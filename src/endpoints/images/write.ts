@@ -12,22 +12,30 @@ import {
 } from '../shared/write.ts'
 import { usageJson } from './billing.ts'
 import type { ImagePart } from './answer.ts'
-import { readEdit, readGeneration, type ImageRequest } from './read.ts'
+import { editBody, generationBody, readEdit, readGeneration, type ImageRequest } from './read.ts'
 
 /** `POST /v1/images/generations`, with a JSON body. */
-export const generations = imageFormat('/v1/images/generations', 'image_generation', readGeneration)
+export const generations = imageFormat(
+  { path: '/v1/images/generations', body: generationBody },
+  'image_generation',
+  readGeneration,
+)
 
 /** `POST /v1/images/edits`, with a form or a JSON body. */
-export const edits = imageFormat('/v1/images/edits', 'image_edit', readEdit)
+export const edits = imageFormat(
+  { path: '/v1/images/edits', body: editBody, files: ['image', 'mask'] },
+  'image_edit',
+  readEdit,
+)
 
 /** @param event what the names of stream events begin with */
 function imageFormat(
-  path: string,
+  route: Pick<WireFormat, 'path' | 'body' | 'files'>,
   event: string,
   read: (incoming: Incoming, limits: BodyLimits) => Promise<ImageRequest>,
 ): WireFormat<ImageRequest, ImagePart> {
   return {
-    path,
+    ...route,
     read: async (incoming, limits) => {
       const input = await read(incoming, limits)
       return parsedRequest(incoming, input, input.stream === true)

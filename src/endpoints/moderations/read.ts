@@ -1,5 +1,6 @@
 /** Requests for moderation: validated, and in the form that providers get. */
 import { Buffer } from 'node:buffer'
+import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -38,23 +39,27 @@ const part = variant('type', {
 const texts = list(filledText, 1, MAX_INPUTS)
 const parts = list(part, 1, MAX_INPUTS)
 
-const input: Check = (value) => {
-  if (value === undefined || value === null) return wrongType(value, EXPECTED)
-  const array: Check = (items) =>
-    (typeof (items as unknown[])[0] === 'object' ? parts : texts)(items)
-  const found = either(EXPECTED, { string: filledText, array })(value)
-  if (found) return found
-  const bytes = textsIn(inputsOf(value)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-  if (bytes <= MAX_TEXT_BYTES) return undefined
-  return problem('string_above_max_length', 'at most 1 MiB of text', `${bytes} bytes`)
-}
+const input = described(
+  (value) => {
+    if (value === undefined || value === null) return wrongType(value, EXPECTED)
+    const array: Check = (items) =>
+      (typeof (items as unknown[])[0] === 'object' ? parts : texts)(items)
+    const found = either(EXPECTED, { string: filledText, array })(value)
+    if (found) return found
+    const bytes = textsIn(inputsOf(value)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+    if (bytes <= MAX_TEXT_BYTES) return undefined
+    return problem('string_above_max_length', 'at most 1 MiB of text', `${bytes} bytes`)
+  },
+  () => ({ anyOf: [filledText, texts, parts].map(schemaOf) }),
+)
 
-const request = object({ model: filledText, input }, ['input'])
+/** The members of a body. */
+export const moderationBody = object({ model: filledText, input }, ['input'])
 
 /** @throws InvalidRequest */
 export async function readModeration(incoming: Incoming): Promise<ModerationRequest> {
   const body = await readJson(incoming, LIMIT_BYTES)
-  const found = request(body)
+  const found = moderationBody(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
   const given = { model: LOCAL, ...givenMembers(others) } as ModerationRequest

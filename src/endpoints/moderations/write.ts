@@ -5,11 +5,12 @@ import { parsedRequest } from '../shared/body.ts'
 import { promptUsageJson } from '../shared/texts-billing.ts'
 import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
 import type { ModerationAnswer } from './answer.ts'
-import { readModeration, type ModerationRequest } from './read.ts'
+import { moderationBody, readModeration, type ModerationRequest } from './read.ts'
 
 /** One JSON body in, one JSON body out. */
 export const moderationsFormat: WireFormat<ModerationRequest, ModerationAnswer> = {
   path: '/v1/moderations',
+  body: moderationBody,
 
   read: async (incoming) => parsedRequest(incoming, await readModeration(incoming), false),
 

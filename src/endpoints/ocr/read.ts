@@ -1,4 +1,5 @@
 /** Requests for OCR: validated, and in the form that providers get. */
+import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   boolean,
   either,
@@ -46,17 +47,22 @@ const MAX_PAGES_TEXT = 65_536
 const ADDRESS = 'a data URL or an https URL'
 
 const count = integer(0, Number.MAX_SAFE_INTEGER)
-const dataOrHttps: Check = (value) => {
-  if (typeof value !== 'string' || value === '') return filledText(value)
-  const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
-  if (scheme === 'data:') return undefined
-  if (scheme !== 'https:') {
-    const found = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
-    return problem('invalid_value', ADDRESS, found)
-  }
-  const tooLong = shortText(MAX_URL)(value)
-  return tooLong ?? (URL.canParse(value) ? undefined : problem('invalid_value', ADDRESS, 'neither'))
-}
+const dataOrHttps = described(
+  (value) => {
+    if (typeof value !== 'string' || value === '') return filledText(value)
+    const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
+    if (scheme === 'data:') return undefined
+    if (scheme !== 'https:') {
+      const found = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
+      return problem('invalid_value', ADDRESS, found)
+    }
+    const tooLong = shortText(MAX_URL)(value)
+    return (
+      tooLong ?? (URL.canParse(value) ? undefined : problem('invalid_value', ADDRESS, 'neither'))
+    )
+  },
+  () => ({ type: 'string', minLength: 1, description: ADDRESS }),
+)
 const documentUrl = object({ document_url: dataOrHttps, document_name: text }, ['document_url'])
 const imageUrl = object(
   {
@@ -82,10 +88,14 @@ const format: Check = object(
   ['type', 'json_schema'],
 )
 
-const members = object(
+/** The members of a body; contradictions between them are checked apart. */
+export const ocrBody = object(
   {
     model: filledText,
-    document,
+    document: described(document, () => ({
+      type: 'object',
+      anyOf: [documentUrl, imageUrl].map(schemaOf),
+    })),
     pages,
     include_image_base64: boolean,
     image_limit: count,
@@ -111,7 +121,7 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)
   if (place && exceedsBytes(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
-  const found = members(body) ?? contradiction(body as Members)
+  const found = ocrBody(body) ?? contradiction(body as Members)
   if (found) throw toInvalidRequest(found)
   const checked = policy === undefined ? undefined : readPolicy(policy)
   const source = sourceAt(place!)

@@ -5,7 +5,7 @@ import { parsedRequest, readJson } from '../shared/body.ts'
 import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
 import { pagesIn, usageJson } from './billing.ts'
 import type { EndPart, OcrPart } from './parts.ts'
-import { readOcrRequest, type OcrRequest } from './read.ts'
+import { ocrBody, readOcrRequest, type OcrRequest } from './read.ts'
 
 /** Size of a body by that of its document: base64 takes a third more, and other members need room. */
 const BODY_PER_DOCUMENT = 1.4
@@ -13,6 +13,7 @@ const BODY_PER_DOCUMENT = 1.4
 /** One JSON body in, one JSON body out. */
 export const ocrFormat: WireFormat<OcrRequest, OcrPart> = {
   path: '/v1/ocr',
+  body: ocrBody,
 
   async read(incoming, { document }) {
     const body = await readJson(incoming, Math.ceil(document * BODY_PER_DOCUMENT))

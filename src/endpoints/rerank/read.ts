@@ -29,7 +29,8 @@ const document = either('a text, or an object with its text', {
   object: object({ text }, ['text']),
 })
 
-const request = object(
+/** The members of a body. */
+export const rerankBody = object(
   {
     model: filledText,
     query: filledText,
@@ -43,7 +44,7 @@ const request = object(
 /** @throws InvalidRequest */
 export async function readRerank(incoming: Incoming): Promise<RerankRequest> {
   const body = await readJson(incoming, LIMIT_BYTES)
-  const found = request(body)
+  const found = rerankBody(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
   const given = givenMembers(others) as RerankRequest

@@ -4,11 +4,12 @@ import { parsedRequest } from '../shared/body.ts'
 import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
 import type { RerankPart } from './answer.ts'
 import { unitsIn, usageJson } from './billing.ts'
-import { readRerank, type RerankRequest } from './read.ts'
+import { readRerank, rerankBody, type RerankRequest } from './read.ts'
 
 /** One JSON body in, one JSON body out. */
 export const rerankFormat: WireFormat<RerankRequest, RerankPart> = {
   path: '/v1/rerank',
+  body: rerankBody,
 
   read: async (incoming) => parsedRequest(incoming, await readRerank(incoming), false),
 

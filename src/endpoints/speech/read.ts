@@ -1,4 +1,5 @@
 /** Requests for speech: validated, and in the form that providers get. */
+import { described } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -7,7 +8,6 @@ import {
   oneOf,
   shortText,
   toInvalidRequest,
-  type Check,
 } from '../../errors/checks.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { SpeechInput } from '../../plugin.ts'
@@ -25,9 +25,13 @@ const LIMIT_BYTES = 1024 * 1024
 const MAX_CHARACTERS = 4096
 const FORMATS = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm']
 
-const input: Check = (value) => filledText(value) ?? shortText(MAX_CHARACTERS)(value)
+const input = described(
+  (value) => filledText(value) ?? shortText(MAX_CHARACTERS)(value),
+  () => ({ type: 'string', minLength: 1, maxLength: MAX_CHARACTERS }),
+)
 
-const request = object(
+/** The members of a body. */
+export const speechBody = object(
   {
     model: filledText,
     input,
@@ -46,7 +50,7 @@ const request = object(
 /** @throws InvalidRequest */
 export async function readSpeech(incoming: Incoming): Promise<SpeechRequest> {
   const body = await readJson(incoming, LIMIT_BYTES)
-  const found = request(body)
+  const found = speechBody(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
   const given = { response_format: 'mp3', ...givenMembers(others) } as SpeechRequest

@@ -7,11 +7,12 @@ import { parsedRequest } from '../shared/body.ts'
 import { errorWriter, typedErrorEvent, writeBytes, writeEvents } from '../shared/write.ts'
 import type { SpeechPart } from './answer.ts'
 import { usageJson } from './billing.ts'
-import { readSpeech, type SpeechRequest } from './read.ts'
+import { readSpeech, speechBody, type SpeechRequest } from './read.ts'
 
 /** Raw sound, or events with base64. */
 export const speechFormat: WireFormat<SpeechRequest, SpeechPart> = {
   path: '/v1/audio/speech',
+  body: speechBody,
 
   // Sound is always sent as it comes, in events or not.
   read: async (incoming) => parsedRequest(incoming, await readSpeech(incoming), true),

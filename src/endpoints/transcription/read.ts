@@ -1,4 +1,5 @@
 /** Requests for transcripts: validated, and in the form that providers get. */
+import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
   either,
@@ -16,7 +17,6 @@ import {
   variant,
   wrong,
   wrongType,
-  type Check,
 } from '../../errors/checks.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
@@ -56,11 +56,14 @@ const BODY_PER_FILE = 1.44
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i
 const MAX_SPEAKERS = 4
 
-const language: Check = (value) => {
-  const expected = 'a language code such as "en"'
-  if (typeof value !== 'string') return wrongType(value, expected)
-  return LANGUAGE.test(value) ? undefined : wrong('invalid_value', value, expected)
-}
+const language = described(
+  (value) => {
+    const expected = 'a language code such as "en"'
+    if (typeof value !== 'string') return wrongType(value, expected)
+    return LANGUAGE.test(value) ? undefined : wrong('invalid_value', value, expected)
+  },
+  () => ({ type: 'string' }),
+)
 
 const chunking = either('"auto", or an object with a type', {
   string: oneOf(['auto']),
@@ -73,7 +76,8 @@ const chunking = either('"auto", or an object with a type', {
   }),
 })
 
-const request = object(
+/** The members of a body but for the file. */
+export const transcriptionBody = object(
   {
     model: filledText,
     language,
@@ -188,7 +192,7 @@ function validated(
   policyOf: (policy: unknown) => Policy,
   fileOf: () => MediaFile,
 ): TranscriptionRequest {
-  const found = request(body)
+  const found = transcriptionBody(body)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as Record<string, unknown>
   const given = givenMembers(others) as Partial<TranscriptionRequest>

@@ -12,7 +12,7 @@ import {
 } from '../shared/write.ts'
 import { usageJson } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
-import { readTranscription, type TranscriptionRequest } from './read.ts'
+import { readTranscription, transcriptionBody, type TranscriptionRequest } from './read.ts'
 
 /** Formats that are plain text. */
 const TEXTS: ReadonlySet<string> = new Set(['text', 'srt', 'vtt'])
@@ -20,6 +20,8 @@ const TEXTS: ReadonlySet<string> = new Set(['text', 'srt', 'vtt'])
 /** JSON, plain text, subtitles, or events. */
 export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPart> = {
   path: '/v1/audio/transcriptions',
+  body: transcriptionBody,
+  files: ['file'],
 
   async read(incoming, limits) {
     const input = await readTranscription(incoming, limits)

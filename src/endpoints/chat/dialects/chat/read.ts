@@ -1,4 +1,5 @@
 /** Reads a body of OpenAI's Chat Completions API: checks as tables, with error codes of OpenAI's meaning. */
+import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   toInvalidRequest,
   anything,
@@ -26,7 +27,7 @@ import {
   type Problem,
 } from '../../../../errors/checks.ts'
 import type { ChatRequest } from '../../request.ts'
-import { media, plugins, sampling, sessionId } from '../shared/fields.ts'
+import { media, noFileStore, plugins, sampling, sessionId } from '../shared/fields.ts'
 
 /** Members of the normal form that only the gateway sets. In a body they are unknown members, and have no meaning. */
 const NOT_THE_CLIENTS: ReadonlySet<string> = new Set(['labels', 'web_search_tool'])
@@ -40,7 +41,7 @@ const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
  * @throws InvalidRequest with the code and path of the problem, such as `messages[2].content[0].image_url.url`
  */
 export function readChatRequest(body: object): ChatRequest {
-  const found = members(body) ?? contradiction(body as Members)
+  const found = chatBody(body) ?? contradiction(body as Members)
   if (found) throw toInvalidRequest(found)
   return withoutAbsent(body as ChatRequest)
 }
@@ -64,11 +65,14 @@ function isAbsent(member: string, value: unknown): boolean {
 
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none']
 
-const name: Check = (value) => {
-  if (typeof value === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(value)) return undefined
-  const expected = '1 to 64 letters, digits, underscores or dashes'
-  return (filledText(value) ?? shortText(64)(value)) || wrong('invalid_value', value, expected)
-}
+const name: Check = described(
+  (value) => {
+    if (typeof value === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(value)) return undefined
+    const expected = '1 to 64 letters, digits, underscores or dashes'
+    return (filledText(value) ?? shortText(64)(value)) || wrong('invalid_value', value, expected)
+  },
+  () => ({ type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+)
 
 // --- messages ---
 
@@ -81,13 +85,14 @@ const imageUrl = either('a string or an object', {
   object: object({ url: dataOrUrl, detail: oneOf(['auto', 'low', 'high', 'original']) }, ['url']),
 })
 const inputAudio = object({ data: bareOrData, format: text }, ['data', 'format'])
-const fileMembers = object({ filename: text, file_data: bareDataOrUrl, file_id: noFileStore })
+const noFileId = noFileStore('the file itself in file_data')
+const fileMembers = object({ filename: text, file_data: bareDataOrUrl, file_id: noFileId })
 
 const part = variant('type', {
   text: object({ text }, ['text']),
   image_url: object({ image_url: imageUrl }, ['image_url']),
   input_audio: object({ input_audio: inputAudio }, ['input_audio']),
-  file: object({ file }, ['file']),
+  file: object({ file: described(file, () => schemaOf(fileMembers)) }, ['file']),
   refusal: object({ refusal: text }, ['refusal']),
 })
 
@@ -123,7 +128,7 @@ const message = variant('role', {
   system: contentMessage,
   developer: contentMessage,
   user: contentMessage,
-  assistant,
+  assistant: described(assistant, () => schemaOf(assistantMembers)),
   tool: object({ content, name: text, tool_call_id: text, is_error: boolean }, [
     'tool_call_id',
     'content',
@@ -165,16 +170,20 @@ const toolChoice = either('none, auto, required or an object', {
 
 // --- the other fields ---
 
-const schema: Check = (value) => {
-  const found = object({})(value)
-  // LangChain for Python looks for this text.
-  return found && { ...found, lead: 'Invalid schema for response_format' }
-}
+const schema: Check = described(
+  (value) => {
+    const found = object({})(value)
+    // LangChain for Python looks for this text.
+    return found && { ...found, lead: 'Invalid schema for response_format' }
+  },
+  () => ({ type: 'object' }),
+)
 const jsonSchema = object({ name, schema, strict: boolean, description }, ['name', 'schema'])
 const metadataValues = record(shortText(512))
 const modalityNames = list(text)
 
-const members = object(
+/** The members of a body; contradictions between them are checked apart. */
+export const chatBody = object(
   {
     model: filledText,
     messages: list(message, 1),
@@ -217,9 +226,9 @@ const members = object(
     user: text,
     safety_identifier: text,
     prompt_cache_key: text,
-    metadata,
+    metadata: described(metadata, () => schemaOf(metadataValues)),
     prediction: object({}),
-    modalities,
+    modalities: described(modalities, () => schemaOf(modalityNames)),
   },
   ['model', 'messages'],
 )
@@ -257,10 +266,6 @@ function file(value: unknown): Problem | undefined {
   const found = fileMembers(value)
   if (found) return found
   return isGiven((value as Members).file_data) ? undefined : missing('file_data', bareDataOrUrl)
-}
-
-function noFileStore(): Problem {
-  return problem('unsupported_value', 'the file itself in file_data', 'a file id')
 }
 
 function metadata(value: unknown): Problem | undefined {

@@ -11,13 +11,14 @@ import type { BilledChunk } from '../../billing.ts'
 import { CompletionBuilder } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
-import { readChatRequest } from './read.ts'
+import { chatBody, readChatRequest } from './read.ts'
 import { chatUsageJson } from './usage.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 
 /** OpenAI's Chat Completions API. Its requests and chunks are the normal form of chat. */
 export const chatCompletions = chatFormat({
   path: '/v1/chat/completions',
+  body: chatBody,
   read(body) {
     const input = readChatRequest(body.value)
     // Messages that nothing changes go upstream with their source text.

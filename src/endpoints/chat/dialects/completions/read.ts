@@ -1,4 +1,5 @@
 /** Reads a body of OpenAI's Completions API, the older form with a `prompt`. */
+import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   boolean,
   either,
@@ -43,12 +44,16 @@ const MAX_CHOICES = 128
 /** OpenAI's default. */
 const DEFAULT_TOKENS = 16
 
-const promptText: Check = (value) =>
-  typeof value === 'number' || Array.isArray(value)
-    ? problem('unsupported_value', 'text', 'tokens')
-    : text(value)
+const promptText: Check = described(
+  (value) =>
+    typeof value === 'number' || Array.isArray(value)
+      ? problem('unsupported_value', 'text', 'tokens')
+      : text(value),
+  () => schemaOf(text),
+)
 
-const members = object(
+/** The members of a body; contradictions between them are checked apart. */
+export const completionBody = object(
   {
     ...sampling,
     model: filledText,
@@ -87,7 +92,7 @@ const TRANSLATED: ReadonlySet<string> = new Set([
 export function readCompletionRequest(body: object): DialectRequest & {
   readonly input: CompletionRequest
 } {
-  const found = members(body) ?? contradiction(body as CompletionBody)
+  const found = completionBody(body) ?? contradiction(body as CompletionBody)
   if (found) throw toInvalidRequest(found)
   const { policy, ...others } = body as CompletionBody
   const given = givenMembers(others) as CompletionBody

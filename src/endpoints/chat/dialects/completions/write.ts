@@ -15,13 +15,14 @@ import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
 import { chatUsageJson } from '../chat/usage.ts'
 import { textLogprobs } from './logprobs.ts'
-import { readCompletionRequest, type TextOptions } from './read.ts'
+import { completionBody, readCompletionRequest, type TextOptions } from './read.ts'
 
 const MIB = 1024 * 1024
 
 /** `POST /v1/completions`. */
 export const textCompletions = chatFormat({
   path: '/v1/completions',
+  body: completionBody,
   limitBytes: MIB,
   read: ({ value }) => readCompletionRequest(value),
   write: writeTexts,

@@ -1,4 +1,5 @@
 /** Checks of a body of Anthropic's Messages API. Members that only this vendor has are never refused. */
+import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -19,7 +20,7 @@ import {
   type Check,
   type Problem,
 } from '../../../../errors/checks.ts'
-import { media, plugins, sessionId } from '../shared/fields.ts'
+import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 
 /** Levels of `output_config.effort`. */
 const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
@@ -29,17 +30,14 @@ const MIN_BUDGET = 1024
 // --- blocks ---
 
 const data = media({ bare: true, url: false })
-const httpUrl: Check = (value) => {
-  if (typeof value !== 'string' || value === '') return filledText(value)
-  const isHttp = /^https?:/i.test(value)
-  return isHttp ? undefined : problem('invalid_value', 'an http(s) URL', 'another scheme')
-}
-const noFileStore: Check = () =>
-  problem('unsupported_value', 'the content itself as base64 or text', 'a file id')
 
 const base64 = object({ media_type: filledText, data }, ['media_type', 'data'])
 const url = object({ url: httpUrl }, ['url'])
-const file: Check = (value) => inside('file_id', noFileStore(value)!)
+const noFileId = noFileStore('the content itself as base64 or text')
+const file = described(
+  (value) => inside('file_id', noFileId(value)!),
+  () => schemaOf(noFileId),
+)
 
 const textBlock = object({ text }, ['text'])
 const image = object({ source: variant('type', { base64, url, file }) }, ['source'])
@@ -124,11 +122,14 @@ const message = variant('role', {
 
 // --- tools ---
 
-const toolName: Check = (value) => {
-  if (typeof value === 'string' && /^[a-zA-Z0-9_-]{1,128}$/.test(value)) return undefined
-  const expected = '1 to 128 letters, digits, underscores or dashes'
-  return filledText(value) ?? wrong('invalid_value', value, expected)
-}
+const toolName = described(
+  (value) => {
+    if (typeof value === 'string' && /^[a-zA-Z0-9_-]{1,128}$/.test(value)) return undefined
+    const expected = '1 to 128 letters, digits, underscores or dashes'
+    return filledText(value) ?? wrong('invalid_value', value, expected)
+  },
+  () => ({ type: 'string', pattern: '^[a-zA-Z0-9_-]{1,128}$' }),
+)
 const clientTool = object(
   { name: toolName, description: text, input_schema: object({}), strict: boolean },
   ['name', 'input_schema'],
@@ -175,8 +176,9 @@ const members = {
   session_id: sessionId,
   plugins,
 }
-const request = object(members, ['model', 'messages', 'max_tokens'])
-const counted = object(members, ['model', 'messages'])
+/** Bodies of messages, and of requests to count one; contradictions between members are checked apart. */
+export const messageBody = object(members, ['model', 'messages', 'max_tokens'])
+export const countedBody = object(members, ['model', 'messages'])
 
 /** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */
 export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
@@ -189,7 +191,7 @@ export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
 
 /** The first problem of a body. @param counting it is to be counted, not answered */
 export function findProblem(body: object, counting: boolean): Problem | undefined {
-  const found = (counting ? counted : request)(body)
+  const found = (counting ? countedBody : messageBody)(body)
   if (found) return found
   const { thinking: wanted, max_tokens: limit } = body as Record<string, any>
   if (wanted?.type !== 'enabled') return undefined

@@ -10,6 +10,7 @@ import { promptTokensOf } from '../../prompt.ts'
 import { countWriter } from '../shared/count.ts'
 import { errorEvent, ID_HEADER, writeError } from './error.ts'
 import { MessageEvents, type MessageEvent } from './events.ts'
+import { countedBody, messageBody } from './fields.ts'
 import { ForwardedEvents } from './forward.ts'
 import { prepare } from './prepare.ts'
 import { readMessagesRequest, type AnswerOptions } from './read.ts'
@@ -20,6 +21,7 @@ import { MessageBuilder } from './whole.ts'
 /** `POST /v1/messages`. */
 export const messages = chatFormat({
   path: '/v1/messages',
+  body: messageBody,
   read: readMessagesRequest,
   native: { method: 'messages', prepare },
   write: writeMessage,
@@ -29,6 +31,7 @@ export const messages = chatFormat({
 /** `POST /v1/messages/count_tokens`. */
 export const messageTokens = chatFormat<TokenCount>({
   path: '/v1/messages/count_tokens',
+  body: countedBody,
   read: (body, header) => readMessagesRequest(body, header, true),
   write: (call, reply, out) => {
     call.headers[ID_HEADER] = call.id

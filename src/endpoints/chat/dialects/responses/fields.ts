@@ -1,4 +1,5 @@
 /** Checks of a body of OpenAI's Responses API. Tools and members that only this vendor has are never refused. */
+import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -21,19 +22,13 @@ import {
   type Check,
 } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
-import { media, plugins, sessionId } from '../shared/fields.ts'
+import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 
 // --- parts ---
 
-const noFileStore: Check = () =>
-  problem('unsupported_value', 'the content itself as base64, or its URL', 'a file id')
+const noFileId = noFileStore('the content itself as base64, or its URL')
 const dataOrUrl = media({ bare: false, url: true })
 const dataOrBare = media({ bare: true, url: false })
-const url: Check = (value) => {
-  if (typeof value !== 'string' || value === '') return filledText(value)
-  const isHttp = /^https?:/i.test(value)
-  return isHttp ? undefined : problem('invalid_value', 'an http(s) URL', 'another scheme')
-}
 
 const said = object({ text }, ['text'])
 const image = withoutFileId(object({ image_url: dataOrUrl, detail: text }, ['image_url']))
@@ -42,7 +37,9 @@ const file: Check = (value) => {
   if (found || !isObject(value) || value.file_data || value.file_url) return found
   return inside('file_data', problem('missing_required_parameter', 'file_data or file_url', 'none'))
 }
-const fileMembers = withoutFileId(object({ filename: text, file_data: dataOrBare, file_url: url }))
+const fileMembers = withoutFileId(
+  object({ filename: text, file_data: dataOrBare, file_url: httpUrl }),
+)
 const sound = object(
   { input_audio: object({ data: dataOrBare, format: filledText }, ['data', 'format']) },
   ['input_audio'],
@@ -54,7 +51,7 @@ const part = variant('type', {
   text: said,
   refusal: object({ refusal: text }, ['refusal']),
   input_image: image,
-  input_file: file,
+  input_file: described(file, () => schemaOf(fileMembers)),
   input_audio: sound,
 })
 const content = either('a string or an array of content parts', {
@@ -64,10 +61,11 @@ const content = either('a string or an array of content parts', {
 
 /** Ids of files are refused before members that are then missing. */
 function withoutFileId(check: Check): Check {
-  return (value) =>
+  const whole: Check = (value) =>
     isObject(value) && (value.file_id ?? undefined) !== undefined
-      ? inside('file_id', noFileStore(value.file_id)!)
+      ? inside('file_id', noFileId(value.file_id)!)
       : check(value)
+  return described(whole, () => schemaOf(check))
 }
 
 // --- items ---
@@ -103,8 +101,9 @@ const item = variant(
 function role(): Check {
   const roles = new Set<unknown>(['user', 'system', 'developer', 'assistant'])
   const expected = 'one of user, system, developer, assistant'
-  return (value) =>
+  const check: Check = (value) =>
     roles.has(value) ? undefined : problem('invalid_value', expected, quote(String(value)))
+  return described(check, () => ({ enum: [...roles] }))
 }
 
 function agentContent() {
@@ -166,13 +165,7 @@ const format = variant(
   {},
 )
 
-const input: Check = (value) => {
-  const found = either('a string or an array of items', {
-    string: anything,
-    array: list(item, 1),
-  })(value)
-  return found ?? (value === '' ? filledText(value) : undefined)
-}
+const input = either('a string or an array of items', { string: filledText, array: list(item, 1) })
 
 const members = {
   model: filledText,
@@ -199,7 +192,8 @@ const members = {
   session_id: sessionId,
   plugins,
 }
-const request = object(members, ['model', 'input'])
+/** The members of a body; what needs a store is checked apart. */
+export const responseBody = object(members, ['model', 'input'])
 
 /** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */
 export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
@@ -233,7 +227,7 @@ export function checkBody(body: object): void {
     if ((given[param] ?? false) === false) continue
     throw new InvalidRequest('unsupported_parameter', message, { param })
   }
-  const found = request(body)
+  const found = responseBody(body)
   if (found) throw toInvalidRequest(found)
   if (!Array.isArray(given.input)) return
   const reference = given.input.findIndex(({ type }: any) => type === 'item_reference')

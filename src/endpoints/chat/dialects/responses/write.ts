@@ -10,6 +10,7 @@ import { chatFormat } from '../../endpoint.ts'
 import { countWriter } from '../shared/count.ts'
 import { writeError } from './error.ts'
 import { ResponseEvents } from './events.ts'
+import { responseBody } from './fields.ts'
 import { ForwardedResponse } from './forward.ts'
 import type { ResponseEvent } from './items.ts'
 import { prepare } from './prepare.ts'
@@ -19,6 +20,7 @@ import { clientsOwn, resourceOf } from './resource.ts'
 /** `POST /v1/responses`. */
 export const responses = chatFormat({
   path: '/v1/responses',
+  body: responseBody,
   read: (body) => readResponsesRequest(body),
   native: { method: 'responses', prepare },
   write: writeResponse,
@@ -28,6 +30,7 @@ export const responses = chatFormat({
 /** `POST /v1/responses/input_tokens`. */
 export const responseTokens = chatFormat<TokenCount>({
   path: '/v1/responses/input_tokens',
+  body: responseBody,
   read: (body) => readResponsesRequest(body, true),
   write: countWriter((input_tokens) => ({ object: 'response.input_tokens', input_tokens })),
   writeError,

@@ -1,4 +1,5 @@
 /** Checks of members that several client forms of chat have. */
+import { described } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -53,7 +54,7 @@ export const sessionId = shortText(256)
 export function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
   const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
   const expected = forms.filter(Boolean).join(' or ')
-  return (value) => {
+  const check: Check = (value) => {
     if (typeof value !== 'string' || value === '') return filledText(value)
     const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
     if (scheme === undefined && takes.bare) return undefined
@@ -66,4 +67,23 @@ export function media(takes: { readonly bare: boolean; readonly url: boolean }):
     if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
     return problem('invalid_base64', 'a data URL with ";base64,"', 'one without')
   }
+  return described(check, () => ({ type: 'string', minLength: 1, description: expected }))
+}
+
+/** An http(s) address. */
+export const httpUrl: Check = described(
+  (value) => {
+    if (typeof value !== 'string' || value === '') return filledText(value)
+    const isHttp = /^https?:/i.test(value)
+    return isHttp ? undefined : problem('invalid_value', 'an http(s) URL', 'another scheme')
+  },
+  () => ({ type: 'string', pattern: '^[Hh][Tt][Tt][Pp][Ss]?:' }),
+)
+
+/** A file id: there is no store of files. @param instead what a request has in its place */
+export function noFileStore(instead: string): Check {
+  return described(
+    () => problem('unsupported_value', instead, 'a file id'),
+    () => ({ not: {} }),
+  )
 }
