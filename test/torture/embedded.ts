@@ -2,7 +2,8 @@
  * `node test/torture/embedded.ts`: kills the gateway under load, again and again, and holds every restart against what
  * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48),
  * `--built` to kill what `npm run build` made.
- * Fails when a cost that a client read has no row, or two, or another amount, and when sums are not those of the rows.
+ * Fails when a cost that a client read has no row, or two, or another amount, and when sums, or usage by account, key, model,
+ * tag and day, are not those of the rows.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,6 +15,7 @@ import { parseArgs } from 'node:util'
 import { Pool } from 'undici'
 import { parsePico } from '../../src/money/money.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
+import { rebuildUsage, usageFaults } from './_usage.ts'
 import { buildShim } from './_shim.ts'
 
 const KEY = `torture-${randomBytes(16).toString('hex')}`
@@ -45,6 +47,10 @@ models:
     pricing: { prompt: '0.000001', completion: '0.000002000001' }
     capabilities: [STREAMING]
     deployments: [{ provider: mock, model: echo }]
+  mock/dear:
+    pricing: { prompt: '0.00001', completion: '0.00002' }
+    capabilities: [STREAMING]
+    deployments: [{ provider: mock, model: echo }]
 seed:
   accounts:
     - id: torture
@@ -52,6 +58,12 @@ seed:
       credits: '1000000'
       keys:
         - { id: torture, name: Torture, secret: '${KEY}', rpm_limit: 100000000, concurrency_limit: 100000 }
+        - { id: second, name: Second, secret: '${KEY}2', rpm_limit: 100000000, concurrency_limit: 100000 }
+    - id: other
+      name: Other
+      credits: '1000000'
+      keys:
+        - { id: third, name: Third, secret: '${KEY}3', rpm_limit: 100000000, concurrency_limit: 100000 }
 `,
 )
 
@@ -59,7 +71,7 @@ seed:
 const told = new Map<string, string>()
 /** What the file has: the cost by request id. */
 const rows = new Map<string, bigint>()
-const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0, integrity: 0, verify: 0 }
+const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0, integrity: 0, verify: 0, usage: 0 }
 let balance = 0n
 let spent = 0n
 let lastRow = 0n
@@ -70,11 +82,17 @@ async function ask(pool: Pool, lane: number): Promise<void> {
     const stream = (lane + i) % 2 === 0
     const content = 'so it goes '.repeat(1 + ((lane * 7 + i) % 40))
     const body = JSON.stringify({
-      model: 'mock/echo',
+      model: i % 5 === 0 ? 'mock/dear' : 'mock/echo',
       stream,
       messages: [{ role: 'user', content }],
     })
-    const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+    const key = KEY + ['', '2', '3'][i % 3]
+    const labels = i % 4 === 0 ? {} : { 'x-service-tag': `lane-${lane % 4}` }
+    const headers = {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      ...labels,
+    }
     let text = ''
     let id = ''
     try {
@@ -120,15 +138,27 @@ async function check({ url }: GatewayProcess): Promise<void> {
   wrong.missing = Math.max(wrong.missing, told.size - costs.length)
   const others = costs.filter(([request, cost]) => rows.get(request) !== parsePico(cost))
   wrong.amount = Math.max(wrong.amount, others.length)
-  const [account] = db.prepare('SELECT balance FROM account').all()
+  const account = db.prepare('SELECT sum(balance) AS balance FROM account').get()
   if (account?.balance !== balance) wrong.sums++
-  const lifetime = db.prepare(`SELECT amount FROM spend WHERE window = 'lifetime'`).get()
+  const lifetime = db
+    .prepare(`SELECT sum(amount) AS amount FROM spend
+       WHERE window = 'lifetime' AND key NOT LIKE '@%'`)
+    .get()
   if ((lifetime?.amount ?? 0n) !== spent) wrong.sums++
   if (db.prepare('PRAGMA integrity_check').get()!.integrity_check !== 'ok') wrong.integrity++
   const headers = { authorization: `Bearer ${TOKEN}` }
   const verified = await fetch(`${url}/admin/ledger/verify`, { headers })
   const { data } = (await verified.json()) as { data?: { ok: boolean } }
   if (data?.ok !== true) wrong.verify++
+  await checkUsage(url)
+}
+
+/** Usage by account, key, model, tag and day, which an index makes of the rows. */
+async function checkUsage(url: string): Promise<void> {
+  const faults = await usageFaults(url, TOKEN, join(folder, 'data', 'ledger.db'))
+  if (faults.length === 0) return
+  wrong.usage++
+  process.stdout.write(`${faults.slice(0, 5).join('\n')}\n`)
 }
 
 async function run(): Promise<number[]> {
@@ -141,6 +171,8 @@ async function run(): Promise<number[]> {
     await check(running)
     if (process.stderr.isTTY) process.stderr.write(`\rkills: ${round} of ${kills}`)
     if (round === kills) {
+      await rebuildUsage(running.url, TOKEN)
+      await checkUsage(running.url)
       await running.kill()
       break
     }

@@ -17,7 +17,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   chaos: ['--short'],
   soak: ['--short'],
   'edge-money': ['--short'],
-  embedded: undefined,
+  embedded: ['--kills', '8'],
   redis: ['--short'],
   gateways: ['--short'],
   laws: undefined,
