@@ -27,6 +27,8 @@ export class Refused extends CommandError {
 export interface Admin {
   /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
   ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
+  /** An answer that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
+  open(path: string): Promise<Response>
   /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
   /** To be called after the last question. */
@@ -61,7 +63,8 @@ export async function connect(args: Arguments): Promise<Admin> {
 function adminAt(url: string, token: string, close: Admin['close']): Admin {
   const ask: Admin['ask'] = (method, path, body) =>
     request(`${url}/admin`, token, method, path, body)
-  return { ask, list: (path) => collect(ask, path), close }
+  const open: Admin['open'] = (path) => openAnswer(`${url}/admin`, token, path)
+  return { ask, open, list: (path) => collect(ask, path), close }
 }
 
 function urlOf({ server: { host, port } }: Config): string {
@@ -100,6 +103,16 @@ async function request(
     )
   }
   throw new Refused(error.message, response.status, error.param ?? null)
+}
+
+async function openAnswer(base: string, token: string, path: string): Promise<Response> {
+  const headers = { authorization: `Bearer ${token}` }
+  const response = await fetch(base + path, { headers }).catch((error: unknown) => {
+    throw unreachable(base, error)
+  })
+  if (response.ok) return response
+  const { error } = parsed(await response.text()) ?? {}
+  throw new Refused(error?.message ?? `status ${response.status}`, response.status, null)
 }
 
 async function collect(ask: Admin['ask'], path: string): Promise<any[]> {

@@ -25,7 +25,7 @@ export function toJson(value: unknown): string {
 }
 
 /** The text of a table cell; a dash for an absent value. */
-function cell(value: unknown): string {
+export function cell(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
   if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '-'
   if (JSON.isRawJSON(value)) return JSON.stringify(value)

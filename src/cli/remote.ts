@@ -6,7 +6,8 @@ import { card, print, table } from './output.ts'
 
 export { connect } from './admin.ts'
 export { listChanges } from './audit.ts'
-export { listRequests, showRequest } from './requests.ts'
+export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
+export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
 /** The value that removes a setting. */
 const NONE = 'none'

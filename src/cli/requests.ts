@@ -1,7 +1,8 @@
 /** Commands over the request log of a running gateway. */
+import { EventSourceParserStream } from 'eventsource-parser/stream'
 import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
-import { card, print, table } from './output.ts'
+import { card, cell, parseExact, print, table } from './output.ts'
 
 /** Options of `requests list` that are filters of the admin API. */
 const FILTERS = ['key', 'account', 'model', 'status', 'code', 'outcome', 'guard', 'from', 'to']
@@ -35,6 +36,37 @@ export async function showRequest(admin: Admin, args: Arguments): Promise<void> 
   const [id = ''] = args.positionals
   const { data } = await admin.ask('GET', `/requests/${encodeURIComponent(id)}`)
   print(args, data, () => card(flat(data)))
+}
+
+/** `requests end`: ends a running call. */
+export async function endRequest(admin: Admin, args: Arguments): Promise<void> {
+  const [id = ''] = args.positionals
+  const { data } = await admin.ask('POST', `/requests/${encodeURIComponent(id)}/end`)
+  print(args, data, () => `${id} is ended.\n`)
+}
+
+/** `requests tail`: a line for each call that ends, until the gateway or the reader leaves. */
+export async function tailRequests(admin: Admin, args: Arguments): Promise<void> {
+  const query = new URLSearchParams()
+  for (const name of FILTERS) {
+    for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
+  }
+  const { body } = await admin.open(`/events?${query}`)
+  const events = body!
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+  for await (const { event, data } of events) {
+    if (event === 'skipped') process.stderr.write(`${JSON.parse(data).count} calls left out\n`)
+    if (event !== 'call.ended' && event !== 'call.refused') continue
+    process.stdout.write(args.on.has('json') ? `${data}\n` : lineOf(parseExact(data)))
+  }
+}
+
+function lineOf(call: any): string {
+  const { at, status, code, outcome, times, model, key_id, cost_usd, id } = call
+  const members = [at, status, code ?? outcome, `${cell(times.total_ms)} ms`, model, key_id]
+  const cost = cost_usd === null ? null : `$${cell(cost_usd)}`
+  return `${[...members, cost, id].map(cell).join('  ')}\n`
 }
 
 /** Members of members as `times.total_ms`; without those that are not known. */
