@@ -1,7 +1,7 @@
 /** Reads JSON so that amounts stay what was sent: text, never a floating-point number. */
 import { plainDecimal } from './format.ts'
 
-/** Members whose members are amounts. */
+/** Members whose members are amounts; so are those of a limit on spend. */
 const AMOUNTS: ReadonlySet<string> = new Set(['cost_details', 'pricing', 'prices', 'spend'])
 
 /** Reads JSON. Amounts become the decimal text that was sent; undefined for text that is no JSON. */
@@ -16,7 +16,9 @@ export function readAnswer(text: string): unknown {
         sources.set(this, known.set(key, source))
         return value
       }
-      if (typeof value !== 'object' || value === null || !AMOUNTS.has(key)) return value
+      if (typeof value !== 'object' || value === null) return value
+      const isCap = typeof value.limit === 'string' && value.limit.includes('.cap.')
+      if (!isCap && !AMOUNTS.has(key)) return value
       for (const [name, source] of sources.get(value) ?? []) value[name] = source
       return value
     } as Parameters<typeof JSON.parse>[1])

@@ -85,7 +85,7 @@ function Screen() {
   }
   if (error) return html`<${Failure} error=${error} onRetry=${() => location.reload()} />`
   if (loaded?.route !== route) return html`<${Skeleton} lines=${10} />`
-  return html`<${loaded!.screen} key=${JSON.stringify(found.params)} params=${found.params} />`
+  return html`<${loaded!.screen} key=${found.params.id ?? ''} params=${found.params} />`
 }
 
 function routeOf(path: string) {

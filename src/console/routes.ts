@@ -22,4 +22,14 @@ export const ROUTES: readonly Route[] = [
     title: 'Requests',
     load: async () => (await import('./screens/requests.ts')).Requests,
   },
+  {
+    path: '/console/keys',
+    title: 'Keys',
+    load: async () => (await import('./screens/keys.ts')).Keys,
+  },
+  ...['/console/keys/:id', '/console/keys/:id/:tab'].map((path) => ({
+    path,
+    title: 'Key',
+    load: async () => (await import('./screens/key.ts')).Key,
+  })),
 ]

@@ -9,6 +9,12 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['requests-filtered', '/console/requests?status=4xx&key=key-of-none'],
   ['request', '/console/requests?open=REQUEST'],
   ['request-missing', '/console/requests?open=req_01ARZ3NDEKTSV4RRFFQ69G5FAV'],
+  ['keys', '/console/keys'],
+  ['keys-filtered', '/console/keys?account=kiosk&state=active'],
+  ['key-new', '/console/keys?new=kiosk'],
+  ['key', '/console/keys/KEY/overview'],
+  ['key-missing', '/console/keys/key_none/overview'],
+  ['policy', '/console/keys/KEY/policy'],
 ]
 const THEMES = ['light', 'dark'] as const
 const WIDTHS = [1440, 760, 360] as const

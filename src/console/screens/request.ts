@@ -80,7 +80,7 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
     ['Limits', rate ? `${count(rate.left)} of ${count(rate.limit)} requests a minute left` : null],
     ['Limited by', call.limited_by],
     ...(limits ?? []).map((limit): readonly [string, Content] => [
-      limit.name ?? limit.limit ?? 'Limit',
+      limit.limit,
       `${limit.used ?? '–'} of ${limit.value ?? 'unlimited'}`,
     ]),
     [

@@ -1,0 +1,219 @@
+/** One key: what it may do, what it has done, its policy. */
+import { useState } from 'preact/hooks'
+import { call, useAnswer, withQuery, type Loaded } from '../api.ts'
+import type { KeyRow, Limit, RequestRow } from '../answers.ts'
+import { duration, shortCount } from '../format.ts'
+import { html, type Content } from '../html.ts'
+import { useKeys } from '../keys.ts'
+import { Button } from '../parts/button.ts'
+import { Id } from '../parts/copy.ts'
+import { Facts, Money, Tile, Time } from '../parts/facts.ts'
+import { Limits } from '../parts/limits.ts'
+import { Answered, Notice } from '../parts/states.ts'
+import { Tabs } from '../parts/tabs.ts'
+import { Table, type Column } from '../parts/table.ts'
+import { go } from '../state.ts'
+import type { ScreenProps } from '../routes.ts'
+import { ArchiveKey, EditKey, RotateKey } from './key-actions.ts'
+import { KeyState, policyOf } from './keys.ts'
+import { Status } from './outcome.ts'
+import { PolicyEditor } from './policy.ts'
+
+const LAST_CALLS: readonly Column<RequestRow>[] = [
+  { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
+  {
+    key: 'status',
+    label: 'Status',
+    cell: (row) => html`<${Status} row=${row} />`,
+    phone: 'figure',
+  },
+  { key: 'model', label: 'Model', cell: (row) => row.model ?? '–', phone: 'rest' },
+  {
+    key: 'tokens',
+    label: 'Tokens',
+    cell: ({ usage }) =>
+      `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}`,
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'total',
+    label: 'Total',
+    cell: ({ times }) => duration(times.total_ms),
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'cost',
+    label: 'Cost',
+    cell: (row) => html`<${Money} usd=${row.cost_usd} />`,
+    end: true,
+    phone: 'rest',
+  },
+]
+
+/** The screen. */
+export function Key({ params }: ScreenProps) {
+  const { id = '', tab = 'overview' } = params
+  const path = `/admin/keys/${id}`
+  const answer = useAnswer<{ data: KeyRow }>(path)
+  useKeys({ e: () => go(`/console/keys/${id}/policy`) })
+  return html`<div class="screen">
+    <${Answered} of=${answer} lines=${12}>
+      ${({ data }: { data: KeyRow }) => html`<div class="screen">
+        <header class="screen-head">
+          <h1><a class="quiet" href=${`/console/accounts/${data.account_id}/overview`}>${data.account_id}</a> / ${data.name}</h1>
+          <${KeyState} row=${data} />
+          <${Id} id=${data.id} />
+        </header>
+        <${Tabs} label="Parts of the key" current=${tab} tabs=${[
+          'overview',
+          'policy',
+          'requests',
+        ].map((key) => ({
+          key,
+          label:
+            key === 'policy' ? `Policy (${policyOf(data)})` : key[0]!.toUpperCase() + key.slice(1),
+          href: `/console/keys/${id}/${key}`,
+        }))} />
+        ${
+          tab === 'policy'
+            ? html`<${PolicyEditor} row=${data} onSaved=${(row: KeyRow) => answer.put({ data: row })} />`
+            : tab === 'requests'
+              ? html`<${Calls} id=${id} limit=${50} />`
+              : html`<${Overview} row=${data} answer=${answer} />`
+        }
+      </div>`}
+    <//>
+  </div>`
+}
+
+function Overview({
+  row,
+  answer,
+}: {
+  readonly row: KeyRow
+  readonly answer: Loaded<{ data: KeyRow }>
+}) {
+  const limits = useAnswer<{ data: readonly Limit[] }>(`/admin/keys/${row.id}/limits`)
+  const reload = () => {
+    answer.reload()
+    limits.reload()
+  }
+  return html`<${Warnings} row=${row} />
+    <div class="tiles">
+      <${Tile} label="Spent this month" note="UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent in all"><${Money} usd=${row.spend_usd} /><//>
+      <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
+    </div>
+    <div class="columns">
+      <section class="panel" aria-label="Limits">
+        <header><h2>Limits</h2></header>
+        <div class="panel-body"><${Answered} of=${limits} lines=${4}>${({ data }: { data: readonly Limit[] }) => html`<${Limits} limits=${data} />`}<//></div>
+      </section>
+      <section class="panel" aria-label="Settings">
+        <header><h2>Settings</h2><${Actions} row=${row} onChange=${reload} /></header>
+        <div class="panel-body"><${Facts} facts=${settingsOf(row)} /></div>
+      </section>
+    </div>
+    <section class="stack" aria-label="Last refusals">
+      <h2>Last refusals</h2>
+      <${Calls} id=${row.id} limit=${5} refused />
+    </section>`
+}
+
+function settingsOf(row: KeyRow): (readonly [string, Content])[] {
+  return [
+    ['Start', html`<code>${row.start}…</code>`],
+    ['Created', html`<${Time} at=${row.created_at} />`],
+    ['Expires', row.expires_at ? html`<${Time} at=${row.expires_at} />` : 'never'],
+    [
+      'Models',
+      row.models ? html`<span class="mono">${row.models.join(', ') || 'none'}</span>` : 'all',
+    ],
+    ['Policy', html`<a href=${`/console/keys/${row.id}/policy`}>${policyOf(row)}</a>`],
+    ['Tag', row.tag ?? 'from each request'],
+    ['Contents', row.log_content ? 'kept, where the configuration allows it' : 'not kept'],
+    ['Note', row.note ?? '–'],
+    ...(row.previous_secret
+      ? [
+          [
+            'Secret before',
+            html`<code>${row.previous_secret.start}…</code> works until <${Time} at=${row.previous_secret.until} />`,
+          ] as const,
+        ]
+      : []),
+  ]
+}
+
+/** Warnings of the API, in its words. */
+function Warnings({ row }: { readonly row: KeyRow }) {
+  if (!row.warnings || row.warnings.length === 0) return null
+  return html`<${Notice} tone="warn">
+    <ul>${row.warnings.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
+  <//>`
+}
+
+function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: () => void }) {
+  const [open, setOpen] = useState<'edit' | 'rotate' | 'archive'>()
+  const [busy, setBusy] = useState(false)
+  const close = () => setOpen(undefined)
+  const done = () => {
+    close()
+    onChange()
+  }
+  const toggle = async () => {
+    setBusy(true)
+    await call('PATCH', `/admin/keys/${row.id}`, {
+      body: { disabled: !row.disabled },
+      revision: row.revision ?? null,
+    }).catch(() => {})
+    setBusy(false)
+    onChange()
+  }
+  if (row.archived_at)
+    return html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
+  return html`<div class="actions">
+    <${Button} role="admin" onClick=${() => setOpen('edit')}>Edit<//>
+    <${Button} role="admin" busy=${busy} onClick=${toggle}>${row.disabled ? 'Enable' : 'Disable'}<//>
+    <${Button} role="admin" onClick=${() => setOpen('rotate')}>Rotate<//>
+    <a class="button" href=${withQuery('/console/play', { key: row.id })}>Play</a>
+    <${Button} kind="danger" role="admin" onClick=${() => setOpen('archive')}>Archive<//>
+    ${open === 'edit' && html`<${EditKey} row=${row} onClose=${close} onDone=${done} />`}
+    ${open === 'rotate' && html`<${RotateKey} row=${row} onClose=${close} onDone=${done} />`}
+    ${open === 'archive' && html`<${ArchiveKey} row=${row} onClose=${close} onDone=${done} />`}
+  </div>`
+}
+
+/** The last calls of a key. */
+function Calls({
+  id,
+  limit,
+  refused = false,
+}: {
+  readonly id: string
+  readonly limit: number
+  readonly refused?: boolean
+}) {
+  const filter = { key: id, ...(refused && { status: '4xx' }) }
+  const answer = useAnswer<{ data: readonly RequestRow[] }>(
+    withQuery('/admin/requests', { ...filter, limit }),
+  )
+  return html`<${Answered} of=${answer} lines=${limit > 5 ? 10 : 3}>
+    ${({ data }: { data: readonly RequestRow[] }) =>
+      data.length === 0
+        ? html`<p class="muted">${refused ? 'No call of this key was refused.' : 'This key has made no call yet.'}</p>`
+        : html`<div class="stack">
+            <${Table}
+              name="calls"
+              caption=${refused ? 'Refused calls' : 'Calls'}
+              columns=${LAST_CALLS}
+              rows=${data}
+              idOf=${(row: RequestRow) => row.id}
+              hrefOf=${(row: RequestRow) => withQuery('/console/requests', { key: id, open: row.id })}
+            />
+            <p><a href=${withQuery('/console/requests', { ...filter, from: '-30d' })}>All of them</a></p>
+          </div>`}
+  <//>`
+}

@@ -1,0 +1,162 @@
+/** What a policy changes, by the gateway's own order of policies, and saving it. */
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError, call, toApiError } from '../api.ts'
+import type { KeyRow, Policy } from '../answers.ts'
+import { html } from '../html.ts'
+import { Button } from '../parts/button.ts'
+import { changesBetween, Diff, type Change } from '../parts/diff.ts'
+import { useSubmission } from '../parts/form.ts'
+import { Dialog } from '../parts/sheet.ts'
+import { Failure, Notice } from '../parts/states.ts'
+
+const SILENCE_MS = 400
+
+/** The answer of `POST /admin/policies/diff`; without its order where the gateway cannot say. */
+export interface PolicyDifference {
+  readonly changes: readonly Change[]
+  readonly mayTighten: readonly string[]
+  readonly error?: ApiError
+}
+
+interface DiffAnswer {
+  readonly members?: readonly Change[]
+  readonly changes?: readonly Change[]
+  readonly may_tighten?: unknown
+}
+
+/** What differs between the saved policy and another one. @param to undefined while that one is wrong */
+export function useDifference(from: Policy, to: Policy | undefined): PolicyDifference | undefined {
+  const [found, setFound] = useState<PolicyDifference>()
+  const key = JSON.stringify([from, to])
+  useEffect(() => {
+    if (!to) return undefined
+    const controller = new AbortController()
+    const timer = setTimeout(() => {
+      const own = changesBetween(
+        from as unknown as Record<string, unknown>,
+        to as unknown as Record<string, unknown>,
+      )
+      call<{ data: DiffAnswer | readonly Change[] }>('POST', '/admin/policies/diff', {
+        body: { from, to },
+        signal: controller.signal,
+      }).then(
+        ({ data }) => setFound(readDifference(data)),
+        (thrown: unknown) => {
+          if (!controller.signal.aborted)
+            setFound({ changes: own, mayTighten: [], error: toApiError(thrown) })
+        },
+      )
+    }, SILENCE_MS)
+    return () => {
+      clearTimeout(timer)
+      controller.abort()
+    }
+  }, [key])
+  return found
+}
+
+/** The difference, and what a request may still add. */
+export function Difference({ of }: { readonly of: PolicyDifference | undefined }) {
+  if (!of) return html`<p class="muted">The policy cannot be compared while it is wrong.</p>`
+  return html`<${Diff} changes=${of.changes} none="It is the saved one." />
+    ${of.error && html`<p class="help">Tighter or looser is not known: ${of.error.message}</p>`}
+    ${of.mayTighten.length > 0 && html`<p class="help">A request may still: ${of.mayTighten.join(', ')}.</p>`}`
+}
+
+/** Shows the difference once more, and saves. Another operator's change meanwhile is shown member by member. */
+export function SavePolicy({
+  row,
+  policy,
+  difference,
+  onClose,
+  onSaved,
+  onRebase,
+}: {
+  readonly row: KeyRow
+  readonly policy: Policy
+  readonly difference: PolicyDifference | undefined
+  readonly onClose: () => void
+  readonly onSaved: (row: KeyRow) => void
+  /** Another change came first: the key as it is now. */
+  readonly onRebase: (row: KeyRow) => void
+}) {
+  const [theirs, setTheirs] = useState<KeyRow>()
+  const looser = difference?.changes.filter(({ order }) => order === 'looser').length ?? 0
+  const form = useSubmission(async () => {
+    try {
+      const { data } = await call<{ data: KeyRow }>('PATCH', `/admin/keys/${row.id}`, {
+        body: { policy },
+        revision: (theirs ?? row).revision ?? null,
+      })
+      onSaved(data)
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (error.status !== 412) throw error
+      setTheirs((error.body as { data: KeyRow }).data)
+    }
+  })
+  const rebase = () => {
+    if (theirs) onRebase(theirs)
+    form.submit()
+  }
+  return html`<${Dialog} title=${`Save the policy of ${row.name}`} wide onClose=${onClose}>
+    <${Difference} of=${difference} />
+    ${theirs && html`<${Conflict} saved=${row.policy} theirs=${theirs.policy} mine=${policy} />`}
+    ${form.error && html`<${Failure} error=${form.error} />`}
+    <p class="help">It holds from the next call on. Calls that run keep the one they began with.</p>
+    <div class="actions">
+      <${Button} kind=${looser > 0 ? 'danger-filled' : 'primary'} role="admin" busy=${form.busy} onClick=${theirs ? rebase : form.submit}>
+        ${theirs ? 'Apply mine on top' : looser > 0 ? `Save, loosens ${looser}` : 'Save policy'}
+      <//>
+      <${Button} onClick=${onClose}>Back<//>
+    </div>
+  <//>`
+}
+
+/** Three versions of each member that differs. */
+function Conflict({
+  saved,
+  theirs,
+  mine,
+}: {
+  readonly saved: Policy | null
+  readonly theirs: Policy | null
+  readonly mine: Policy
+}) {
+  const versions = [saved, theirs, mine].map((one) => (one ?? {}) as Record<string, unknown>)
+  const members = [...new Set(versions.flatMap((one) => Object.keys(one)))].filter(
+    (member) => new Set(versions.map((one) => JSON.stringify(one[member]))).size > 1,
+  )
+  const write = (value: unknown) =>
+    value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value)
+  return html`<${Notice} tone="warn">
+      <strong>This key was changed meanwhile.</strong> Nothing was saved.
+    <//>
+    <table class="diff">
+      <thead><tr><th scope="col">Member</th><th scope="col">When you began</th><th scope="col">Now</th><th scope="col">Yours</th></tr></thead>
+      <tbody>
+        ${members.map((member) => html`<tr key=${member}><th scope="row" class="mono">${member}</th>${versions.map((one) => html`<td class="mono">${write(one[member])}</td>`)}</tr>`)}
+      </tbody>
+    </table>`
+}
+
+function readDifference(data: DiffAnswer | readonly Change[]): PolicyDifference {
+  if (Array.isArray(data)) return { changes: data as readonly Change[], mayTighten: [] }
+  const { members, changes, may_tighten: may } = data as DiffAnswer
+  return { changes: members ?? changes ?? [], mayTighten: textsIn(may) }
+}
+
+/** The gateway says what may be added as a list, or by member. */
+function textsIn(may: unknown): readonly string[] {
+  if (Array.isArray(may)) return may.map(String)
+  if (typeof may !== 'object' || may === null) return []
+  return Object.entries(may).map(([member, value]) => {
+    const text =
+      typeof value === 'string'
+        ? value
+        : Array.isArray(value)
+          ? value.join(', ')
+          : JSON.stringify(value)
+    return value === true ? member : `${member}: ${text}`
+  })
+}
