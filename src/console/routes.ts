@@ -1,11 +1,6 @@
 /** Which screen an address shows. Screens are loaded when they are opened. */
 import type { ComponentType } from 'preact'
-
-/** What every screen gets. The rest is in the query of the address. */
-export interface ScreenProps {
-  /** Of the path, such as `id`. */
-  readonly params: Readonly<Record<string, string>>
-}
+import type { ScreenProps } from './state.ts'
 
 /** A screen and its address. */
 export interface Route {

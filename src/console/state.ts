@@ -8,6 +8,12 @@ export interface Place {
   readonly query: URLSearchParams
 }
 
+/** What every screen gets. The rest is in the query of the address. */
+export interface ScreenProps {
+  /** Of the path, such as `id`. */
+  readonly params: Readonly<Record<string, string>>
+}
+
 /** Who is signed in. */
 export interface Session {
   readonly name: string
