@@ -68,7 +68,9 @@ export default defineGuard({
 /** Checks one growing text. */
 class PersonalDataCheck implements OutputCheck {
   readonly #scan: PersonalDataScan
+  /** Shapes, and addresses of roles, that did not count alone. */
   readonly #shapes: Span[] = []
+  #roles = 0
   #verdict: Verdict | undefined = undefined
 
   constructor(
@@ -80,8 +82,10 @@ class PersonalDataCheck implements OutputCheck {
       if (isIgnored(text)) return true
       const { start, end, label } = entity
       const spans = [...this.#shapes, { start, end, label }]
-      if (entity.tier === 2 && !weak && spans.length < 2) {
-        this.#shapes.push(...spans)
+      if (entity.tier === 3) this.#roles++
+      const isAlone = spans.length < 2 || spans.length === this.#roles
+      if (entity.tier === 3 ? isAlone : entity.tier === 2 && !weak && isAlone) {
+        this.#shapes.push({ start, end, label })
         return true
       }
       this.#verdict = { action: 'block', rule: 'deny:personal-data', spans, reason: label }

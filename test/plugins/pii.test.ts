@@ -75,7 +75,7 @@ const FOUND: Readonly<Record<string, readonly string[]>> = {
   IP_ADDRESS: [
     'from «192.0.2.146»',
     'connect to «2001:db8:85a3::8a2e:370:7334»',
-    'login from «8.8.8.8»',
+    'login from «84.23.8.8»',
   ],
   MAC_ADDRESS: ['MAC «3c:22:fb:12:34:56»', '«3C-22-FB-12-34-56»'],
   IMEI: ['IMEI «490154203237518»'],
@@ -85,7 +85,7 @@ const FOUND: Readonly<Record<string, readonly string[]>> = {
   ],
   US_SSN: ['«536-90-4399»', 'social security number «536904399»', '{"ssn":"«536-90-4399»"}'],
   US_ITIN: ['ITIN «912-70-1234»'],
-  US_PASSPORT: ['passport no. «123456789»'],
+  PASSPORT: ['passport no. «123456789»'],
   CA_SIN: ['my sin is «193 456 787»'],
   UK_NINO: ['«AB123456C»', '«AB 12 34 56 C»'],
   UK_NHS: ['NHS «943 476 5919»'],
@@ -375,6 +375,44 @@ describe('while an answer streams', () => {
       expect(entitiesOf(`${filler} 536-90-4399 ${filler}`)).toHaveLength(1)
       expect(entitiesOf(`${filler}"bob@example.com"${filler}`)).toHaveLength(1)
     }
+  })
+})
+
+describe('contacts of organizations', () => {
+  it.each([
+    'Write to support@acme.example or sales.eu@acme.example.',
+    'Toll-free: 0800 123 4567, from abroad +49 800 1234567',
+    'Our customer service: 030 1234 5678',
+    'Use 8.8.8.8 or 2606:4700:4700::1111 as resolver.',
+    'Update to version 4.18.221.6 of it.',
+  ])('are no personal data: %s', (text) => {
+    expect(verdictOf(text)).toEqual({ action: 'pass' })
+  })
+
+  it.each([
+    'My name is Anna Roth, write to support@acme.example.',
+    'write to anna.roth@acme.example',
+    'sales.anna.roth@acme.example',
+    'my mobile, not the hotline: 0170 1234 567',
+  ])('are where a person is meant: %s', (text) => {
+    expect(verdictOf(text)).toMatchObject({ action: 'block' })
+  })
+})
+
+describe('other ways to write', () => {
+  it.each([
+    ['«4111_1111_1111_1111»'],
+    ['«4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1»'],
+    ['«4*1*1*1*1*1*1*1*1*1*1*1*1*1*1*1»'],
+    ['mail 王伟«@例子.公司» now'],
+    ['Ruf mich an: «01701234567»'],
+    ['أرسل إلى جوالي «٠٥٠١٢٣٤٥٦٧»'],
+    ['passeport «09AB12345»'],
+  ])('are found: %s', (marked) => {
+    const start = marked.indexOf('«')
+    const end = marked.indexOf('»') - 1
+    const verdict = verdictOf(marked.replaceAll(/[«»]/g, ''))
+    expect(verdict).toMatchObject({ action: 'block', spans: [{ start, end }] })
   })
 })
 

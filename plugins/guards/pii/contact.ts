@@ -3,6 +3,7 @@ import { isIPv6 } from 'node:net'
 import { isUniform } from './checks.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { wholeWords } from './numbers.ts'
+import { isResolver } from './public.ts'
 
 /** A part of a text. */
 export interface Range {
@@ -14,12 +15,18 @@ const LOCAL = expression(/[\p{L}\p{M}\p{N}._%+\-'&~#*"]/u)
 const DOMAIN = expression(/[\p{L}\p{M}\p{N}.-]/u)
 const TOP = expression(/^(?:\p{L}[\p{L}\p{M}]{1,23}|xn--[a-z0-9-]{2,59})$/iu)
 const FILE_ENDINGS = /^(?:png|jpe?g|gif|webp|svg|css|js|ts|json|html?|md|txt|pdf|zip|gz)$/i
+const BESIDE = expression(/\.[a-z]{2,24}([^a-z\d.-][^.]*)$/iu)
 const OBFUSCATED = expression(
   /[\p{L}\p{N}._%+-]{1,64}(?:\s*[([<]\s*at\s*[)\]>]\s*[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)|\s+at\s+[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+))(?:[\p{L}\p{N}-]{1,63}(?:\s*[([<]\s*dot\s*[)\]>]\s*|\s+dot\s+|\.)){0,3}\p{L}{2,24}(?![\p{L}\p{N}])/giu,
 )
 
-/** Email addresses around each `@` of a text (RFC 5322 without comments, RFC 6531). */
-export function findEmails(text: string): Range[] {
+const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]$/
+
+/**
+ * Email addresses around each `@` of a text (RFC 5322 without comments, RFC 6531).
+ * @param before the text before
+ */
+export function findEmails(text: string, before: string): Range[] {
   const found: Range[] = []
   for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {
     let start = at
@@ -30,8 +37,12 @@ export function findEmails(text: string): Range[] {
     let end = at + 1
     while (end < text.length && end - at < 254 && DOMAIN.test(text[end]!)) end++
     while (end > at + 1 && /[.-]/.test(text[end - 1]!)) end--
+    // Words that follow without a space are no part of it.
+    end -= BESIDE.exec(text.slice(at + 1, end))?.[1]!.length ?? 0
     const local = text.slice(start, at)
-    if (local === '' || local === 'git' || /:\/\/[^\s/]*$/.test(text.slice(0, start))) continue
+    // Of a name in a script without spaces, only the `@` is part of the stretch.
+    const isNamed = local !== '' || (start === 0 && UNSPACED.test(before))
+    if (!isNamed || local === 'git' || /:\/\/[^\s/]*$/.test(text.slice(0, start))) continue
     if (isDomain(text.slice(at + 1, end))) found.push({ start, end })
   }
   return found
@@ -59,7 +70,7 @@ const OF_MACHINES = wholeWords(
     'gateway|adresse|dirección|indirizzo|remote|peer|visitor|user at',
 )
 const NO_MACHINE = expression(
-  /(?:\bv|version|release|section|sec\.|chapter|clause|paragraph|§|build|firmware|rev\.?|revision|kernel|driver|abschnitt|kapitel|figure|table|article)\s*[:=]?\s*$/i,
+  /(?:\bv|versi\p{L}*|wersj\p{L}*|верси\p{L}*|版本|バージョン|버전|إصدار|الإصدار|संस्करण|वर्ज़न|वर्जन|versão|release|section|sec\.|chapter|clause|paragraph|§|build|firmware|rev\.?|revision|kernel|driver|drivers|treiber|pilote|abschnitt|kapitel|figure|table|article|chrome|chromium|edge|upgrade|update|patch|hotfix|assembly|package|sdk|bios|agent|plugin|app)(?:\s+(?:is|was|to|from|number|no\.?|nr\.?|of|on|at|auf|ist|von|est|es|è|é|до|на|la|le|the|v))*\s*[:=(]?\s*$/iu,
 )
 
 const IPV4 = expression(
@@ -81,6 +92,7 @@ export function findMachines(
     const octets = address.split('.').map(Number)
     const context = (before + text.slice(0, index)).slice(-48)
     if (octets.some((octet) => octet > 255) || isLocal(octets) || NO_MACHINE.test(context)) continue
+    if (isResolver(address)) continue
     // Version numbers consist of small numbers.
     if (Math.max(...octets) < 32 && !OF_MACHINES.test(context)) continue
     found.push({ label: 'IP_ADDRESS', start: index, end: index + address.length })
@@ -94,7 +106,7 @@ export function findMachines(
         found.push({ label: 'MAC_ADDRESS', ...range })
       }
     } else if (isIPv6(address) && /\d/.test(address) && address.split(':').length > 3) {
-      if (!/^(?:::|0*:|f[cd]|fe[89ab])/i.test(address))
+      if (!/^(?:::|0*:|f[cd]|fe[89ab])/i.test(address) && !isResolver(address))
         found.push({ label: 'IP_ADDRESS', ...range })
     }
   }
@@ -171,11 +183,28 @@ export function isInternational(digits: string): boolean {
   return false
 }
 
+/** Ten digits in pairs, as in France. */
+const PAIRS = /^0[1-9](?:([ ./-])\d\d)(?:\1\d\d){3}$/
+
+function isDated(written: string): boolean {
+  return DATED.test(written) && !PAIRS.test(written)
+}
+
+const INDIAN_MOBILE = /^0?[6-9]\d{4}[ -]\d{5}$/
+
+/** Whether it is written as mobile numbers of India are, in two groups. */
+export function isIndianMobile(written: string): boolean {
+  return INDIAN_MOBILE.test(written)
+}
+
 const NATIONAL = [
   // North America.
   /^(?:1[ .-])?(?:\([2-9]\d\d\)|[2-9]\d\d)[ .-]?[ .-][2-9]\d\d[ .-]\d{4}$|^\([2-9]\d\d\)[2-9]\d\d[ .-]\d{4}$/,
   // With the prefix that most countries use before a number.
   /^(?:\(0[1-9]\d{0,3}\)|0[1-9]\d{0,3})[ ./-]{0,2}\d{2,5}(?:[ .-]\d{2,5}){1,4}$/,
+  // India.
+  INDIAN_MOBILE,
+  PAIRS,
   // China, Brazil.
   /^1[3-9]\d[ -]\d{4}[ -]\d{4}$/,
   /^\([1-9]\d\) ?9?\d{4}-\d{4}$/,
@@ -189,7 +218,7 @@ export function isNational(written: string, digits: string): boolean {
   return (
     digits.length > 8 &&
     digits.length < 12 &&
-    !DATED.test(written) &&
+    !isDated(written) &&
     NATIONAL.some((shape) => shape.test(written))
   )
 }
@@ -201,23 +230,33 @@ const OF_PHONES = wholeWords(
     'téléphone|portable|tél|numéro de téléphone|appelez|teléfono|móvil|celular|llámame|' +
     'telefone|telemóvel|cellulare|telefono|telefoon|telefoonnummer|mobiel|gsm|telefonu|komórka|numer telefonu|' +
     'телефон|тел|мобильный|phone no|contact number|' +
-    '电话|手机|電話|携帯|手機|전화|휴대폰|โทร|โทรศัพท์|फ़ोन|फोन|मोबाइल|هاتف|جوال|טלפון|נייד',
+    '电话|手机|電話|携帯|手機|전화|휴대폰|โทร|โทรศัพท์|फ़ोन|फोन|मोबाइल|मोबाईल|मोबाइल नंबर|नंबर|व्हाट्सएप|व्हाट्सऐप|' +
+    'هاتف|هاتفي|هاتفه|هاتفها|الهاتف|جوال|جوالي|جوالها|جواله|رقمي|رقمه|رقمها|موبايل|واتساب|تلفون|טלפון|נייד|' +
+    'my number|his number|her number|their number|meine nummer|seine nummer|ihre nummer|handynr|tel\\.-nr|mon numéro|son numéro|mi número|su número|' +
+    'meu número|seu número|mio numero|suo numero|mijn nummer|zijn nummer|haar nummer|mój numer|jego numer|jej numer|номер телефона|' +
+    'мой номер|его номер|её номер|ее номер|моб|сотовый|номеру|号码|番号は|번호는|watsapp|wsp|zap',
 )
+/** Calls, with up to four short words before the number. */
+const CALLS = expression(
+  /(?<![\p{L}\p{N}])(?:call|ring|phone|text|dial|reach|ruf\p{L}*|anruf\p{L}*|erreich\p{L}*|meld\p{L}*|appel\p{L}*|joindre|joign\p{L}*|contact\p{L}*|संपर्क|सम्पर्क|rappel\p{L}*|llám\p{L}*|llam\p{L}*|ligue|liga\p{L}*|ligar|telefone|chiam\p{L}*|telefona\p{L}*|bel|bellen|bereik\p{L}*|zadzwo\p{L}*|dzwo\p{L}*|позвон\p{L}*|звон\p{L}*|набер\p{L}*|اتصل\p{L}*|كلمن\p{L}*|كلم\p{L}*|कॉल|फ़?ोन)(?:[\s-]+[\p{L}\p{M}.'’]{1,12}){0,4}\s*[:,]?\s*\(?$/iu,
+)
+/** Digits of a national number, as one would dial it. */
+const DIALLED = /^(?:0\d{8,11}|[1-9]\d{8,10})$/
 const LABELLED = /(?:[:#.=]|number|no\.?|nummer|is|at|on|:)\s*\(?$/i
 
 /** Whether the words before a number announce a telephone number. */
 export function speaksOfPhones(before: string): boolean {
-  return OF_PHONES.test(before)
+  return OF_PHONES.test(before) || CALLS.test(before)
 }
 
 /** Whether a number counts as a telephone number because of the words before it. */
 export function isCalled(written: string, digits: string, before: string): boolean {
-  if (digits.length < 7 || digits.length > 15 || isUniform(digits) || DATED.test(written))
-    return false
+  if (digits.length < 7 || digits.length > 15 || isUniform(digits) || isDated(written)) return false
   // Numbers without separators are common, so the word must be adjacent or the number long.
   return (
     written !== digits ||
-    (OF_PHONES.test(before.slice(-18)) && (digits.length > 8 || LABELLED.test(before)))
+    (OF_PHONES.test(before.slice(-18)) && (digits.length > 8 || LABELLED.test(before))) ||
+    (CALLS.test(before) && DIALLED.test(digits))
   )
 }
 

@@ -13,14 +13,18 @@ import {
 } from './contact.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { findNumbers } from './groups.ts'
+import { isRole } from './public.ts'
 import { ibanLength, isIban, type EntityClass } from './numbers.ts'
 
 /** A piece of personal data. */
 export interface Entity extends Range {
   readonly label: string
   readonly of: EntityClass
-  /** 1: identified by its form or by a word that names it. 2: a shape that may be something else. */
-  readonly tier: 1 | 2
+  /**
+   * 1: identified by its form or by a word that names it. 2: a shape that may be something else. 3: the address of a role,
+   * which counts beside a person's shape only.
+   */
+  readonly tier: 1 | 2 | 3
 }
 
 /** What is already known about a stretch and the start of its line. */
@@ -50,9 +54,11 @@ export function findPersonalData(
 ): Entity[] {
   const found: Ranked[] = []
   const add = (label: string, of: EntityClass, { start, end }: Range, rank: number) => {
-    if (classes.has(of)) found.push({ label, of, tier: 1, start, end, rank })
+    if (!classes.has(of)) return
+    const tier = of === 'email' && isRole(text.slice(start, end).split('@')[0]!) ? 3 : 1
+    found.push({ label, of, tier, start, end, rank })
   }
-  if (traits.at) for (const range of findEmails(text)) add('EMAIL', 'email', range, 0)
+  if (traits.at) for (const range of findEmails(text, before)) add('EMAIL', 'email', range, 0)
   if (traits.spelledAt) {
     for (const range of findSpelledEmails(text)) add('EMAIL', 'email', range, 0)
   }

@@ -30,7 +30,8 @@ interface Folded {
 const known = new Map<number, Folded>()
 
 /** Stands for most characters of scripts without spaces. Which one does not matter. */
-const IDEOGRAPH: Folded = { code: 0x4e00, class: BREAK }
+export const IDEOGRAPH_CODE = 0x4e00
+const IDEOGRAPH: Folded = { code: IDEOGRAPH_CODE, class: BREAK }
 
 /** The folded form of a code point. */
 export function foldOf(code: number): Folded {

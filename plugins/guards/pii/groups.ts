@@ -1,5 +1,13 @@
 /** Finds numbers that are written in groups of digits and letters. */
-import { isCalled, isInternational, isNational, speaksOfPhones, type Range } from './contact.ts'
+import {
+  isCalled,
+  isIndianMobile,
+  isInternational,
+  isNational,
+  speaksOfPhones,
+  type Range,
+} from './contact.ts'
+import { isPublicNumber, OF_ORGANIZATIONS, OF_PERSONS } from './public.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
@@ -16,6 +24,8 @@ const CONTEXT = 48
 /** How far back a word may stand that makes it a number of something else. */
 const NEAR = 24
 const MAX_GAP = 3
+/** Fewest digits of a number written apart. */
+const SPACED = 8
 
 const GROUP = expression(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)
 
@@ -50,7 +60,7 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
       const forms = groups.beginsAt(first) ? formsOf(form) : undefined
       if (forms) identify(groups, first, last, forms, add)
       if (!isDigits || length < SHORTEST_PHONE || length > MAX_PHONE) continue
-      const rank = phoneRankOf(groups, first, last)
+      const rank = isPublic(groups, first, last) ? undefined : phoneRankOf(groups, first, last)
       // The longest valid number wins.
       if (rank !== undefined) {
         phone = {
@@ -72,6 +82,8 @@ class Groups {
   readonly #before: string
   readonly #label: string
   readonly #isDigits: boolean[] = []
+  /** The characters of each group. */
+  readonly #texts: string[] = []
   #contextOf = -1
   #words = ''
   #isOther: boolean | undefined = undefined
@@ -86,7 +98,35 @@ class Groups {
       this.ends.push(index + group.length)
       const code = group.charCodeAt(0)
       this.#isDigits.push(code > 47 && code < 58 && !/\D/.test(group))
+      this.#texts.push(group)
     }
+    this.#joinSpaced()
+  }
+
+  /** Many single digits with the same sign between them are one number, written apart. */
+  #joinSpaced(): void {
+    for (let first = 0; first < this.count; first++) {
+      let last = first
+      while (this.#goesOn(first, last + 1)) last++
+      if (last - first + 1 < SPACED) continue
+      const removed = last - first
+      this.ends.splice(first, removed)
+      this.starts.splice(first + 1, removed)
+      this.#isDigits.splice(first + 1, removed)
+      this.#texts.splice(first, removed + 1, this.#texts.slice(first, last + 1).join(''))
+    }
+  }
+
+  #goesOn(first: number, index: number): boolean {
+    const isDigit = (at: number) => this.#isDigits[at] === true && this.#texts[at]!.length === 1
+    const gap = this.gap(index)
+    return (
+      isDigit(first) &&
+      isDigit(index) &&
+      gap.length === 1 &&
+      gap === this.gap(first + 1) &&
+      '._-* '.includes(gap)
+    )
   }
 
   get count(): number {
@@ -94,7 +134,7 @@ class Groups {
   }
 
   lengthOf(index: number): number {
-    return this.ends[index]! - this.starts[index]!
+    return this.#texts[index]!.length
   }
 
   isDigits(index: number): boolean {
@@ -104,7 +144,7 @@ class Groups {
   /** The characters of groups without separators. */
   compact(first: number, last: number): string {
     let compact = ''
-    for (let i = first; i <= last; i++) compact += this.text.slice(this.starts[i], this.ends[i])
+    for (let i = first; i <= last; i++) compact += this.#texts[i]!
     return compact
   }
 
@@ -117,7 +157,7 @@ class Groups {
   joins(index: number): boolean {
     const [from, to] = [this.ends[index - 1]!, this.starts[index]!]
     if (to - from > MAX_GAP) return false
-    for (let i = from; i < to; i++) if (!' .-/()'.includes(this.text[i]!)) return false
+    for (let i = from; i < to; i++) if (!' .-/()_*'.includes(this.text[i]!)) return false
     return true
   }
 
@@ -226,6 +266,16 @@ function isSeparated(groups: Groups, first: number, last: number, separators: Re
   return true
 }
 
+/** Whether a telephone number is that of an organization, by its form or by what is said before it. */
+function isPublic(groups: Groups, first: number, last: number): boolean {
+  const compact = groups.compact(first, last)
+  const abroad = groups.isPlused(first) || (last > first && compact.startsWith('00'))
+  const digits = groups.isPlused(first) ? compact : compact.replace(abroad ? /^00/ : /^/, '')
+  if (isPublicNumber(digits, abroad)) return true
+  const words = groups.wordsBefore(first)
+  return OF_ORGANIZATIONS.test(words) && !OF_PERSONS.test(words)
+}
+
 /** Rank of a telephone number; undefined when the groups are none. */
 function phoneRankOf(groups: Groups, first: number, last: number): number | undefined {
   const compact = groups.compact(first, last)
@@ -246,5 +296,6 @@ function phoneRankOf(groups: Groups, first: number, last: number): number | unde
   if (last > first && compact.startsWith('00')) {
     return isInternational(compact.slice(2)) && !groups.isOther(first) ? 2 : undefined
   }
-  return last - first > 1 && isNational(written, compact) && !groups.isOther(first) ? 3 : undefined
+  const isSplit = last - first > 1 || (last - first === 1 && isIndianMobile(written))
+  return isSplit && isNational(written, compact) && !groups.isOther(first) ? 3 : undefined
 }

@@ -21,7 +21,10 @@ export const EXISTS: Readonly<Record<string, Valid>> = {
   ...EUROPEAN,
   US_SSN: isSsn,
   US_ITIN: isItin,
-  US_PASSPORT: (n) => /^[A-Z]?\d{8}$|^\d{9}$/.test(n),
+  // Without its check digit: letters that cannot be taken for others, and digits.
+  DE_DOCUMENT: (n) => /^[CFGHJKLMNPRTVWXYZ](?=.*\d)[\dCFGHJKLMNPRTVWXYZ]{8}$/.test(n),
+  DE_KVNR: isHealthInsured,
+  DE_TAX_NUMBER: (n) => /^\d{10,11}$/.test(n) && !isUniform(n),
   CA_SIN: isSin,
   AU_TFN: isTfn,
   AU_MEDICARE: isMedicare,
@@ -153,6 +156,18 @@ function isThai(n: string): boolean {
   if (!/^[1-8]\d{12}$/.test(n)) return false
   const rest = weigh(n, [13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]) % 11
   return (11 - rest) % 10 === digit(n, 12)
+}
+
+/** A letter, whose two digits count as such, and nine digits of which the last is the check digit. */
+function isHealthInsured(n: string): boolean {
+  if (!/^[A-Z]\d{9}$/.test(n)) return false
+  const digits = String(n.charCodeAt(0) - 64).padStart(2, '0') + n.slice(1, 9)
+  let sum = 0
+  for (let i = 0; i < digits.length; i++) {
+    const product = Number(digits[i]) * (1 + (i % 2))
+    sum += product > 9 ? product - 9 : product
+  }
+  return sum % 10 === Number(n[9])
 }
 
 function isMalaysian(n: string): boolean {

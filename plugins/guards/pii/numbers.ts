@@ -31,7 +31,7 @@ export interface Form {
   readonly separators: RegExp
 }
 
-const ANY_SEPARATOR = /^(?:[ .-]|\. | ?[-/] ?)$/
+const ANY_SEPARATOR = /^(?:[ ._*-]|\. | ?[-/] ?)$/
 const ID_WORDS = 'national id|identity number|identity card|id number|id card|personal id'
 
 /**
@@ -39,9 +39,27 @@ const ID_WORDS = 'national id|identity number|identity card|id number|id card|pe
  * three letters or digits, a separator, two, and so on.
  */
 const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[] = [
+  [
+    'DE_TAX_NUMBER',
+    '',
+    '2,3,5 3,3,5 3,4,4',
+    'steuernummer|steuer-nr|steuernr|st-nr|st.-nr|steuer-nummer|tax number',
+    /^[/]$/,
+  ],
+  [
+    'DE_DOCUMENT',
+    '',
+    '9',
+    'personalausweis|personalausweisnummer|personalausweis-nr|ausweis|ausweisnummer|ausweis-nr|ausweisnr|perso',
+  ],
+  [
+    'DE_KVNR',
+    '',
+    '10',
+    'krankenversichertennummer|versichertennummer|krankenversicherungsnummer|versicherten-nr|versicherungsnummer|kvnr|krankenkasse|gesundheitskarte',
+  ],
   ['US_SSN', '3,2,4', '9', 'ssn|ssns|social security|soc sec'],
   ['US_ITIN', '3,2,4', '9', 'itin|individual taxpayer|taxpayer id'],
-  ['US_PASSPORT', '', '9', 'passport'],
   ['CA_SIN', '', '3,3,3 9', 'sin|social insurance|nas|assurance sociale'],
   ['UK_NINO', '9 2,2,2,2,1 2,6,1 8,1', '', 'nino|national insurance|ni number'],
   ['UK_NHS', '', '3,3,4 10', 'nhs'],
@@ -60,7 +78,7 @@ const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[
     'DE_TAX_ID',
     '',
     '11 2,3,3,3',
-    'steuer-id|steueridentifikationsnummer|identifikationsnummer|idnr|steuer-idnr|steuernummer|steuerid|tax id|tin|' +
+    'steuer-id|steuer id|steuer-id-nr|steuer-identifikationsnummer|steuerliche identifikationsnummer|tax-id|steueridentifikationsnummer|identifikationsnummer|idnr|steuer-idnr|steuernummer|steuerid|tax id|tin|' +
       'tax identification',
   ],
   [
@@ -74,7 +92,7 @@ const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[
     'DE_ID_CARD',
     '',
     '10 9,1',
-    'personalausweis|personalausweisnummer|ausweis|ausweisnummer|reisepass|reisepassnummer|pass|passnummer|passport',
+    'personalausweis-nr|ausweis-nr|ausweisnr|perso|personalausweis|personalausweisnummer|ausweis|ausweisnummer|reisepass|reisepassnummer|pass|passnummer|passport',
   ],
   [
     'AT_SVNR',
@@ -120,12 +138,24 @@ const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[
   ['AR_CUIL', '2,8,1', '11', 'cuil|cuit'],
 ]
 
+const PASSPORT_WORDS =
+  'passport|passport no|passport number|reisepass|reisepassnummer|reisepassnr|pass-nr|passnummer|passnr|passeport|pasaporte|' +
+  'passaporte|passaporto|paspoort|paspoortnummer|paszport|paszportu|paszportem|паспорт|паспорта|паспортом|загранпаспорт|загранпаспорта|' +
+  '护照|護照|パスポート|旅券|여권|جواز|جواز سفر|جوازي|الجواز|जवाज़|पासपोर्ट'
 const BANK_WORDS = 'bank|banking|routing|iban|sort code|checking|savings|wire'
 const FORMS = new Map<number, Form[]>()
 for (const [label, plain, named, names, separators] of IDENTITIES) {
   const words = `${names}|${ID_WORDS}`
   add(label, 'national-id', plain, named, words, EXISTS[label]!, separators)
 }
+add(
+  'PASSPORT',
+  'travel-document',
+  '',
+  '8 9 2,7 2,6 3,6 1,7 1,8 2,2,5 2,2,6 4,6 2,3,4 3,3,3 2,5,2',
+  PASSPORT_WORDS,
+  (n) => /^(?=(?:.*\d){5})[A-ZА-Я\d]{8,10}$/u.test(n) && !isUniform(n),
+)
 add(
   'CREDIT_CARD',
   'card',

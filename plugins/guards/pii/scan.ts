@@ -4,7 +4,18 @@
  */
 import { SPELLED_DIGITS } from './contact.ts'
 import { findPersonalData } from './find.ts'
-import { ASCII, BREAK, DIGIT, HIDDEN, LETTER, MARK, SPACE, foldOf, foldText } from './fold.ts'
+import {
+  ASCII,
+  BREAK,
+  DIGIT,
+  HIDDEN,
+  IDEOGRAPH_CODE,
+  LETTER,
+  MARK,
+  SPACE,
+  foldOf,
+  foldText,
+} from './fold.ts'
 import { LINE_MEMORY, Lines, type Take } from './lines.ts'
 import type { EntityClass } from './numbers.ts'
 import {
@@ -144,6 +155,10 @@ export class PersonalDataScan {
       this.#at = at + width
       return
     }
+    // A domain may be written in a script without spaces.
+    if (code === IDEOGRAPH_CODE && this.#word >= 0 && this.#isDomain(at)) {
+      return this.#read(at, width, code, LETTER, true)
+    }
     // The machine-readable zone of a travel document continues on the next line.
     const continues = (code === 10 || code === 13) && this.#isZone(at)
     const isSentence = this.#word >= 0 && this.#text[at - 1 - this.#base] === '.'
@@ -164,6 +179,13 @@ export class PersonalDataScan {
     if (this.#stopped) return
     if (code === 10) this.#lines.beginLine(at + 1)
     this.#at = at + width
+  }
+
+  /** Whether the word so far ends in an `@`, or in the labels of a domain in such a script. */
+  #isDomain(at: number): boolean {
+    if (!(this.#wordTraits & HAS_AT)) return false
+    const word = this.#textOf(this.#word, at)
+    return /@(?:[\u0080-\uffff]+\.?)*$/.test(word.slice(-64))
   }
 
   #beginWord(at: number, code: number, kind: number): void {

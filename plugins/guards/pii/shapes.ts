@@ -23,8 +23,8 @@ const NAME = expression(
 
 const BORN_LABEL = expression(
   '(?<![\\p{L}\\p{N}])(?:born|born on|date of birth|dob|d\\.o\\.b\\.|birthday|birth date|birthdate|geboren|geboren am|' +
-    'geburtsdatum|geb\\.|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|nat[oa] il|data di nascita|' +
-    'nascid[oa] em|data de nascimento|geboortedatum|geboren op|urodzon[ya]|data urodzenia|дата рождения|родился|родилась|' +
+    'geburtsdatum|geb\\.|née? le|née? en|date de naissance|nacid[oa] el|nac[ií] el|nac[ií]|fecha de nacimiento|nat[oa] il|data di nascita|' +
+    'nascid[oa] em|nasci (?:em|a)|data de nascimento|geboortedatum|geboren op|urodzon[ya]|urodził[ae]?m? się|data urodzenia|дата рождения|родился|родилась|' +
     `född|født|syntynyt|doğum tarihi)${LINK}$`,
   'u',
 )
@@ -76,7 +76,7 @@ const NAMED = expression(
   /name|called|patient|pa[cz]ien|applicant|employee|hei(?:ß|ss)e|appelle|pr[ée]nom|nom[: ]|nom[eb]|apellido|llamo|chiam|naam|heet|nazywam|imię|зовут|пациент|фамилия|имя|he(?:t|dd)er|adım/i,
 )
 const BORN = expression(
-  /born|birth|dob|d\.o\.b|geb(?:o|urt|\.)|naiss|née? le|naci[dm]|nasci[dmt]|nat[oa] il|urodz|рожд|родил|f[öø]d[td]|syntynyt|doğum/i,
+  /born|birth|dob|d\.o\.b|geb(?:o|urt|\.)|naiss|née? le|naci[dm]|nac[ií]|nasci[dmt]|nat[oa] il|urodz|рожд|родил|f[öø]d[td]|syntynyt|doğum/i,
 )
 const PLATED = expression(/plate|plaque|kennzeichen|immatricul|matr[íi]cula|targa|kenteken/i)
 const HOUSED = expression(
