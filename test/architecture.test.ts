@@ -84,6 +84,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/pipeline/pipeline.ts',
   'src/pipeline/stages/guard.ts',
   'src/server/admin/keys.ts',
+  'src/server/admin/lists.ts',
   'src/server/admin/overview.ts',
   'src/server/admin/session.ts',
   'src/server/admin/usage.ts',

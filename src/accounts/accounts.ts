@@ -13,6 +13,7 @@ import {
 } from '../state/ledger/ledger.ts'
 import { parsePico } from '../money/money.ts'
 import type { Records } from '../state/records.ts'
+import { Directory } from './directory.ts'
 import { checkId, checkName, isId, need } from './checks.ts'
 import { secretOf } from './secrets.ts'
 import {
@@ -67,9 +68,12 @@ export class Accounts {
   /** Look-ups in progress, by hash. */
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
   #lastWrite: Promise<unknown> = Promise.resolve()
+  /** For lists. */
+  readonly directory: Directory
 
   constructor({ records, ledger, defaults, now = () => Date.now() }: AccountsOptions) {
     this.#records = records
+    this.directory = new Directory(records)
     this.#ledger = ledger
     this.#defaults = defaults
     this.#now = now
@@ -129,6 +133,7 @@ export class Accounts {
       await this.#records.add('accounts', account.id)
       const created = await this.#records.create(`account:${account.id}`, account)
       need(created, 'id', `new; account ${account.id} exists already`)
+      await this.directory.noteAccount(account)
       return account
     })
   }
@@ -216,6 +221,7 @@ export class Accounts {
       need(created, 'id', `new; key ${id} exists already`)
       this.#cache.delete(sha256)
       await this.#announce(key)
+      await this.directory.noteKey(key)
       return { key, secret }
     })
   }
@@ -327,6 +333,7 @@ export class Accounts {
         if (previous) this.#cache.delete(previous.sha256)
       }
       await this.#announce(next)
+      await this.directory.noteKey(next)
       replaced?.(key)
       return next
     }
@@ -348,6 +355,7 @@ export class Accounts {
       if (!(await this.#records.replace(`account:${id}`, next, account.revision))) continue
       // Cached keys have the account as it was; the ledger calls them stale.
       await this.#announceAccount(next)
+      await this.directory.noteAccount(next)
       replaced?.(account)
       return next
     }

@@ -17,8 +17,8 @@ const SHOWN_ROWS = 20
 /** `accounts list` */
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
   const accounts = await admin.list('/accounts')
-  const rows = accounts.map(({ id, name, balance_usd, free_tier, keys }) => {
-    return [id, name, balance_usd, free_tier ? 'free' : 'paid', keys.length]
+  const rows = accounts.map(({ id, name, balance_usd, free_tier, key_count }) => {
+    return [id, name, balance_usd, free_tier ? 'free' : 'paid', key_count]
   })
   print(args, accounts, () => table(['ID', 'NAME', 'BALANCE USD', 'TIER', 'KEYS'], rows))
 }

@@ -45,7 +45,20 @@ export interface Records {
    * processes share, an engine has to bring an index of its own.
    */
   add(index: string, ...ids: readonly string[]): Promise<void>
+  /** Tells the other processes that share the storage that a record has changed. @param key of the record */
+  touch(key: string): Promise<void>
+  /**
+   * Keys that were touched after a cursor, and the cursor for the next time; without one only that. Undefined for a storage
+   * that belongs to this process.
+   */
+  changesSince(cursor: string | undefined): Promise<Touched | undefined>
   close(): Promise<void>
+}
+
+/** Answer of {@link Records.changesSince}. */
+export interface Touched {
+  readonly ids: readonly string[]
+  readonly cursor: string
 }
 
 const SEGMENT = /^[\w-]{1,200}$/
@@ -115,6 +128,12 @@ export class StoredRecords implements Records {
     } finally {
       if (this.#adds.get(index) === added) this.#adds.delete(index)
     }
+  }
+
+  async touch(_key: string): Promise<void> {}
+
+  async changesSince(_cursor: string | undefined): Promise<Touched | undefined> {
+    return undefined
   }
 
   async close(): Promise<void> {

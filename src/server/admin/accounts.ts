@@ -5,15 +5,8 @@ import { note } from './audit.ts'
 import { requireRole } from './auth.ts'
 import { readAccount, readAccountChange, readAdjustment, readCredits } from './bodies.ts'
 import { adjust, topUp } from './credits.ts'
-import { accountOf, bodyOf, changing, page, revisionOf, type Answer, type Asked } from './route.ts'
+import { accountOf, bodyOf, changing, revisionOf, type Answer, type Asked } from './route.ts'
 import { accountSettings, accountView } from './views.ts'
-
-/** `GET /accounts` */
-export async function listAccounts(asked: Asked): Promise<Answer> {
-  const { items, next } = page(asked, await asked.runtime.accounts.listAccounts())
-  const data = await Promise.all(items.map((account) => accountView(asked.runtime, account)))
-  return { body: { data, next } }
-}
 
 /** `POST /accounts` */
 export async function createAccount(asked: Asked): Promise<Answer> {

@@ -8,17 +8,7 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { readKey, readKeyChange, readRotation } from './bodies.ts'
 import { requireJudge } from './policies.ts'
-import {
-  accountOf,
-  bodyOf,
-  changing,
-  filterOf,
-  keyOf,
-  page,
-  revisionOf,
-  type Answer,
-  type Asked,
-} from './route.ts'
+import { accountOf, bodyOf, changing, keyOf, revisionOf, type Answer, type Asked } from './route.ts'
 import { keySettings, keyView } from './views.ts'
 
 /** `POST /accounts/:id/keys` */
@@ -34,13 +24,6 @@ export async function createKey(asked: Asked): Promise<Answer> {
   })
   const data = await keyView(asked.runtime, key)
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
-}
-
-/** `GET /keys` */
-export async function listKeys(asked: Asked): Promise<Answer> {
-  const { runtime } = asked
-  const { items, next } = page(asked, await runtime.accounts.listKeys(await filterOf(asked)))
-  return { body: { data: await Promise.all(items.map((key) => keyView(runtime, key))), next } }
 }
 
 /** `GET /keys/:id` */

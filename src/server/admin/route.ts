@@ -9,7 +9,6 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming, bodyTimer } from '../node-http.ts'
 import type { Actor, AdminAuth, Role } from './auth.ts'
-import { readLimit } from './bodies.ts'
 
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
@@ -93,18 +92,6 @@ export async function changing(
     if (!(error instanceof RevisionChanged)) throw error
     return { status: 412, body: { ...toErrorBody(error), data: await view(error.current) } }
   }
-}
-
-/** The page of a list that `?limit=` and `?after=<id>` select. @throws InvalidRequest */
-export function page<Item extends { readonly id: string }>(
-  { query }: Asked,
-  all: readonly Item[],
-): { readonly items: readonly Item[]; readonly next: string | null } {
-  const after = query.get('after')
-  const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1
-  if (after !== null && start === 0) throw notInList()
-  const end = start + readLimit(query.get('limit'))
-  return { items: all.slice(start, end), next: end < all.length ? all[end - 1]!.id : null }
 }
 
 /** The error for an `after` that is not in the list. */

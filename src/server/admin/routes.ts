@@ -5,20 +5,12 @@ import {
   archiveAccount,
   changeAccount,
   createAccount,
-  listAccounts,
   showAccount,
 } from './accounts.ts'
 import { listChanges } from './audit.ts'
-import {
-  archiveKey,
-  changeKey,
-  createKey,
-  listKeys,
-  rotateKey,
-  showKey,
-  showLimits,
-} from './keys.ts'
+import { archiveKey, changeKey, createKey, rotateKey, showKey, showLimits } from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
+import { listAccounts, listKeys } from './lists.ts'
 import { listModels } from './models.ts'
 import { evaluatePolicy } from './policies.ts'
 import { streamEvents } from './events.ts'

@@ -32,6 +32,7 @@ export async function accountView(runtime: Runtime, account: Account) {
     running: spend.inFlight,
     limits: limitsOfAccount(account, totals!, Date.now()),
     keys: keys.map(({ id }) => id),
+    key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     revision: account.revision,
   }
 }
@@ -229,7 +230,8 @@ async function warningsOf(
   ]
 }
 
-function spendView({ day, month, lifetime }: KeySpend) {
+/** Settled spend by window. */
+export function spendView({ day, month, lifetime }: KeySpend) {
   return { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) }
 }
 

@@ -277,6 +277,11 @@ export class AccountBook {
     return { ...settled, inFlight: key === this.#own ? this.#calls.size : key.running }
   }
 
+  /** A key's settled spend. */
+  lifetimeOf(id: string): Pico {
+    return this.#keys.get(id)?.lifetime.settled ?? 0n
+  }
+
   /** A key's part of the book; created on first use. */
   key(id: string): KeyBook {
     let key = this.#keys.get(id)

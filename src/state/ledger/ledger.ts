@@ -9,6 +9,12 @@ import type { Usage } from '../../plugin.ts'
 /** `req_` and a ULID, made by the gateway. The response header, the ledger and the logs carry the same id. */
 export type RequestId = string
 
+/** A key with its account. */
+export interface KeyOfAccount {
+  readonly account: string
+  readonly key: string
+}
+
 /** Identifies a call, and its lease. */
 export interface Lease {
   readonly account: string
@@ -369,6 +375,8 @@ export interface Ledger {
   account(id: string): Promise<AccountBalance>
   /** The money of many accounts, in their order, each as of one moment. */
   balances(ids: readonly string[]): Promise<readonly AccountTotals[]>
+  /** The settled lifetime spend of many keys, in their order. */
+  spends(keys: readonly KeyOfAccount[]): Promise<readonly Pico[]>
   /** @param id a key, or {@link ACCOUNT} */
   key(account: string, id: string): Promise<KeySpend>
   /** Stores limits of a key or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */

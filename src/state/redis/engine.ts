@@ -8,7 +8,7 @@ import type { Audit } from '../audit.ts'
 import type { Records } from '../records.ts'
 import { RedisAudit } from './audit-log.ts'
 import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledger/checks.ts'
-import { checkAmount } from '../../money/money.ts'
+import { checkAmount, type Pico } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   ACCOUNT,
@@ -23,6 +23,7 @@ import {
   type HoldRequest,
   type Imported,
   type KeyLimits,
+  type KeyOfAccount,
   type KeySpend,
   type Lease,
   type Leave,
@@ -278,6 +279,18 @@ export class RedisLedger implements Ledger {
   }
 
   /** @throws Unavailable while Redis cannot be reached */
+  async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
+    const byAccount = [...Map.groupBy(keys, ({ account }) => account)]
+    const found = new Map<string, Pico>()
+    for (let at = 0; at < byAccount.length; at += BALANCES_AT_ONCE) {
+      const some = byAccount.slice(at, at + BALANCES_AT_ONCE)
+      const spends = await Promise.all(some.map((one) => this.#spendsOf(...one)))
+      for (const [key, spend] of spends.flat()) found.set(key, spend)
+    }
+    return keys.map(({ key }) => found.get(key)!)
+  }
+
+  /** @throws Unavailable while Redis cannot be reached */
   async key(account: string, id: string): Promise<KeySpend> {
     return toSpend(await this.#state(account, id))
   }
@@ -387,6 +400,17 @@ export class RedisLedger implements Ledger {
       if (at > since) return
       this.#unreleased.delete(lease)
     }
+  }
+
+  async #spendsOf(
+    account: string,
+    keys: readonly KeyOfAccount[],
+  ): Promise<(readonly [key: string, spend: Pico])[]> {
+    const [book = ''] = keysOf(account, 'book')
+    const fields = keys.map(({ key }) => `s:L:${key}`)
+    const { client } = this.#connection
+    const sums = await this.#connection.ask(() => client.hmget(book, ...fields))
+    return keys.map(({ key }, i) => [key, toPico(sums[i])])
   }
 
   async #totals(id: string): Promise<AccountTotals> {

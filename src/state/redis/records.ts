@@ -1,10 +1,12 @@
 /** Records in Redis, which several gateways share. */
 import { createStorage, type Driver } from 'unstorage'
-import { StoredRecords } from '../records.ts'
+import { StoredRecords, type Touched } from '../records.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
 
 const DEADLINE_MS = 500
+/** An index of the records that were changed, each once, in the order of their last changes. */
+const TOUCHED = 'touched'
 
 /**
  * Records over unstorage's driver. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set
@@ -50,6 +52,25 @@ export class RedisRecords extends StoredRecords {
 
   override async add(index: string, ...ids: readonly string[]): Promise<void> {
     await this.#ask((client) => client.index(nameOf(index), ...ids))
+  }
+
+  override async touch(key: string): Promise<void> {
+    await this.#ask((client) => client.touchRecord(nameOf(TOUCHED), key))
+  }
+
+  override async changesSince(cursor: string | undefined): Promise<Touched> {
+    const name = nameOf(TOUCHED)
+    if (cursor === undefined) {
+      const [, newest = '0'] = await this.#ask((client) =>
+        client.zrange(name, -1, -1, 'WITHSCORES'),
+      )
+      return { ids: [], cursor: newest }
+    }
+    const found = await this.#ask((client) =>
+      client.zrangebyscore(name, `(${cursor}`, '+inf', 'WITHSCORES'),
+    )
+    const ids = found.filter((_, i) => i % 2 === 0)
+    return { ids, cursor: found.at(-1) ?? cursor }
   }
 
   override async close(): Promise<void> {

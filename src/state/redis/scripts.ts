@@ -92,6 +92,7 @@ export function scriptsWith(clock: string) {
     fold: script(['rows', 'totals'], BASE + FOLD),
     index: script(['index'], clock, BASE + INDEX),
     replace: script(['record'], REPLACE),
+    touchRecord: script(['index'], clock, BASE + TOUCH),
   }
 }
 
@@ -318,6 +319,12 @@ const INDEX = `
 local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
 local at = math.max(now, newest + 1)
 for i, id in ipairs(ARGV) do call('ZADD', index, 'NX', text(at + i), id) end
+`
+
+/** Moves a member to the end of an index, whether it is there or not. */
+const TOUCH = `
+local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
+call('ZADD', index, text(math.max(now, newest + 1)), ARGV[1])
 `
 
 /** Replaces a record of a revision; records of earlier releases may have none. */

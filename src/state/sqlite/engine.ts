@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { createStorage } from 'unstorage'
 import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
-import { checkAmount } from '../../money/money.ts'
+import { checkAmount, type Pico } from '../../money/money.ts'
 import { LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
 import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
 import { checkAdjustment } from '../ledger/checks.ts'
@@ -22,6 +22,7 @@ import type {
   Discrepancy,
   HoldRequest,
   HoldResult,
+  KeyOfAccount,
   Imported,
   KeyLimits,
   KeySpend,
@@ -284,6 +285,10 @@ export class SqliteLedger implements Ledger {
       const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
       return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
     })
+  }
+
+  async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
+    return keys.map(({ account, key }) => this.#books.find(account)?.lifetimeOf(key) ?? 0n)
   }
 
   async key(account: string, id: string): Promise<KeySpend> {

@@ -27,6 +27,17 @@ afterAll(() => gateway.close())
 const ask = (role: keyof typeof TOKENS, method: string, path: string, body?: unknown) =>
   gateway.ask(method, `/admin${path}`, { key: TOKENS[role], body })
 
+/** Status and error of an answer; the body of another one is not read, because it may have no end. */
+async function headOf(role: keyof typeof TOKENS, method: string, path: string, body?: object) {
+  const headers = { authorization: `Bearer ${TOKENS[role]}`, 'content-type': 'application/json' }
+  const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+  const answer = await fetch(`${gateway.url}/admin${path}`, init)
+  const json = answer.status === 403 ? ((await answer.json()) as any) : undefined
+  await answer.body?.cancel().catch(() => {})
+  const error: { code: string; message: string } | undefined = json?.error
+  return { status: answer.status, error }
+}
+
 describe('roles of the admin API', () => {
   const routes = Object.entries(ADMIN_ROUTES).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { role }]) => ({ method, path, needed: role })),
@@ -37,13 +48,13 @@ describe('roles of the admin API', () => {
     const expected = []
     for (const { method, path, needed } of routes) {
       const body = method === 'GET' || method === 'DELETE' ? undefined : {}
-      const answer = await ask(role, method, path.replace(':id', 'nothing'), body)
+      const { status, error } = await headOf(role, method, path.replace(':id', 'nothing'), body)
       const name = `${method} ${path}`
-      expect(answer.status, name).not.toBe(401)
+      expect(status, name).not.toBe(401)
       if (ROLES.indexOf(role) < ROLES.indexOf(needed)) expected.push(name)
-      if (answer.status !== 403) continue
+      if (status !== 403) continue
       refused.push(name)
-      const { code, message } = answer.json.error
+      const { code, message } = error!
       expect([code, message]).toEqual(['forbidden', expect.stringContaining(`role ${needed};`)])
     }
     expect(refused).toEqual(expected)

@@ -1,0 +1,143 @@
+/**
+ * All accounts and keys of the state in memory, in short, so that lists are searched and sorted without reading every
+ * record. It is read when a list is first asked for, follows every change from then on, and is forgotten when no list was
+ * asked for a while.
+ */
+import type { Records } from '../state/records.ts'
+import type { Account, Key } from './stored.ts'
+
+/** What lists are searched and sorted by. */
+export interface ListedAccount extends Pick<Account, 'id' | 'name' | 'disabled' | 'createdAt'> {
+  readonly archived: boolean
+}
+
+/** What lists are searched and sorted by; the policy is not kept, because it may be large. */
+export interface ListedKey extends Pick<
+  Key,
+  'id' | 'account' | 'name' | 'start' | 'disabled' | 'expiresAt' | 'createdAt'
+> {
+  readonly archived: boolean
+  readonly hasPolicy: boolean
+}
+
+/** The members of a directory at one moment. */
+export interface DirectoryView {
+  readonly accounts: ReadonlyMap<string, ListedAccount>
+  readonly keys: ReadonlyMap<string, ListedKey>
+  /** Keys of each account that are not archived. */
+  readonly keyCounts: ReadonlyMap<string, number>
+  /** Another one after every change. */
+  readonly version: number
+}
+
+/** Records read at a time. */
+const BATCH = 500
+const IDLE_MS = 600_000
+
+/** The directory of one gateway. */
+export class Directory {
+  readonly #records: Records
+  #entries: Promise<Entries> | undefined
+  #loaded: Entries | undefined
+  #usedAt = 0
+  /** In the records: how far the changes of other processes are known. */
+  #cursor: string | undefined
+
+  constructor(records: Records) {
+    this.#records = records
+  }
+
+  /** Everything that is stored, with the changes of other processes. */
+  async view(): Promise<DirectoryView> {
+    const now = performance.now()
+    if (now - this.#usedAt > IDLE_MS) this.#forget()
+    this.#usedAt = now
+    const entries = await (this.#entries ??= this.#load())
+    const changes = await this.#records.changesSince(this.#cursor)
+    if (!changes) return entries
+    this.#cursor = changes.cursor
+    await this.#read(entries, changes.ids, true)
+    return entries
+  }
+
+  /** An account of this process was created or changed. */
+  async noteAccount(account: Account): Promise<void> {
+    this.#loaded?.put(account)
+    await this.#records.touch(`account:${account.id}`)
+  }
+
+  /** A key of this process was created or changed. */
+  async noteKey(key: Key): Promise<void> {
+    this.#loaded?.put(key)
+    await this.#records.touch(`key:${key.id}`)
+  }
+
+  #forget(): void {
+    this.#entries = this.#loaded = this.#cursor = undefined
+  }
+
+  async #load(): Promise<Entries> {
+    // Changes while the records are read are noted in the same entries.
+    const entries = (this.#loaded = new Entries())
+    try {
+      this.#cursor = (await this.#records.changesSince(undefined))?.cursor
+      const accounts = await this.#records.list('accounts')
+      await this.#read(
+        entries,
+        accounts.map((id) => `account:${id}`),
+      )
+      for (const some of batchesOf(accounts)) {
+        const lists = await Promise.all(some.map((id) => this.#records.list(`keys:${id}`)))
+        await this.#read(
+          entries,
+          lists.flat().map((id) => `key:${id}`),
+        )
+      }
+      return entries
+    } catch (error) {
+      this.#forget()
+      throw error
+    }
+  }
+
+  /** @param again whether entries that are there are replaced */
+  async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
+    for (const some of batchesOf(names)) {
+      const found = await Promise.all(some.map((name) => this.#records.get<Account | Key>(name)))
+      for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
+    }
+  }
+}
+
+class Entries implements DirectoryView {
+  readonly accounts = new Map<string, ListedAccount>()
+  readonly keys = new Map<string, ListedKey>()
+  readonly keyCounts = new Map<string, number>()
+  version = 0
+
+  has(one: Account | Key): boolean {
+    return 'account' in one ? this.keys.has(one.id) : this.accounts.has(one.id)
+  }
+
+  put(one: Account | Key): void {
+    this.version++
+    const { id, name, disabled = false, createdAt, archivedAt } = one
+    const common = { id, name, disabled, createdAt, archived: archivedAt !== undefined }
+    if (!('account' in one)) return void this.accounts.set(id, common)
+    const { account, start, expiresAt, policy } = one
+    this.#count(account, Number(!common.archived) - Number(this.#isCounted(id)))
+    this.keys.set(id, { ...common, account, start, expiresAt, hasPolicy: policy !== undefined })
+  }
+
+  #isCounted(id: string): boolean {
+    return this.keys.get(id)?.archived === false
+  }
+
+  #count(account: string, more: number): void {
+    if (more !== 0) this.keyCounts.set(account, (this.keyCounts.get(account) ?? 0) + more)
+  }
+}
+
+function* batchesOf<Item>(items: readonly Item[]): Generator<readonly Item[]> {
+  for (let at = 0; at < items.length; at += BATCH) yield items.slice(at, at + BATCH)
+}

@@ -1,0 +1,130 @@
+/**
+ * How long lists, searches and new keys take with many accounts and keys, and how long a start takes then.
+ * `node test/torture/lists.ts [accounts] [keys of each]`; a state in a new folder, with REDIS_URL in that server.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createConsola } from 'consola'
+import { hashSecret } from '../../src/accounts/secrets.ts'
+import type { UserConfig } from '../../src/config/config.ts'
+import { closeState, createGateway, openState } from '../../src/gateway/gateway.ts'
+import { listen } from '../../src/server/server.ts'
+import { loaded, MOCK_CONFIG } from '../_setup.ts'
+
+const [accounts = 20_000, keysOfEach = 5] = process.argv.slice(2).map(Number)
+const FEW_ACCOUNTS = 20
+const QUIET = createConsola({ level: -999 })
+const TOKEN = 'admin-token-of-the-test'
+const BATCH = 200
+
+const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+const { REDIS_URL: url } = process.env
+const state: UserConfig['state'] = url
+  ? { driver: 'redis', url, outbox: join(folder, 'outbox') }
+  : { driver: 'file', path: join(folder, 'state') }
+const config = { ...MOCK_CONFIG, state, admin: { token: TOKEN } }
+
+try {
+  await run()
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+
+async function run(): Promise<void> {
+  await fill(0, FEW_ACCOUNTS)
+  let gateway = await open()
+  const few = await timeOfKey(gateway, id(0))
+  await gateway.close()
+  await fill(FEW_ACCOUNTS, accounts)
+  const started = performance.now()
+  gateway = await open()
+  const start = performance.now() - started
+  const many = await timeOfKey(gateway, id(0))
+  const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+  const ask = async (path: string) => {
+    const began = performance.now()
+    const answer = await fetch(`${server.url}/admin${path}`, {
+      headers: { authorization: `Bearer ${TOKEN}` },
+    })
+    const text = await answer.text()
+    if (!answer.ok) throw new Error(`${path}: ${text.slice(0, 300)}`)
+    return performance.now() - began
+  }
+  const paths = [
+    '/keys',
+    '/keys?q=key%204%20of%20account-0099',
+    '/keys?sort=-name',
+    '/keys?sort=-spend_usd',
+    '/accounts?sort=-balance_usd',
+    '/accounts?q=account-0199',
+    `/accounts/${id(5)}`,
+  ]
+  print(`${accounts} accounts, ${accounts * keysOfEach} keys, state ${config.state!.driver}`)
+  print(
+    `start ${start.toFixed(0)} ms; a key ${few.toFixed(2)} ms among ${FEW_ACCOUNTS * keysOfEach}, ${many.toFixed(2)} ms among all`,
+  )
+  for (const path of paths) {
+    const cold = await ask(path)
+    const warm = [await ask(path), await ask(path), await ask(path)].sort((a, b) => a - b)[1]!
+    print(`${path.padEnd(44)} first ${cold.toFixed(0)} ms, then ${warm.toFixed(0)} ms`)
+  }
+  await server.close()
+  await gateway.close()
+}
+
+function id(i: number): string {
+  return `account-${String(i).padStart(6, '0')}`
+}
+
+async function open() {
+  return createGateway(loaded(config), { log: QUIET })
+}
+
+type Opened = Awaited<ReturnType<typeof open>>
+
+/** Records as `createAccount` and `createKey` write them, many at a time: these two wait for each other. */
+async function fill(from: number, to: number): Promise<void> {
+  const opened = await openState(loaded(config), QUIET)
+  const { records, ledger } = opened
+  const ids = Array.from({ length: to - from }, (_, i) => id(from + i))
+  await records.add('accounts', ...ids)
+  const rest = { disabled: false, createdAt: 1_750_000_000_000 }
+  for (let at = 0; at < ids.length; at += BATCH) {
+    const some = ids.slice(at, at + BATCH).flatMap((account) => {
+      const keys = Array.from({ length: keysOfEach }, (_, k) => `key-${account}-${k}`)
+      const record = { ...rest, id: account, name: `The ${account}`, revision: 0 }
+      return [
+        records.put(`account:${account}`, record),
+        records.add(`keys:${account}`, ...keys),
+        ...keys.flatMap((key, k) => {
+          const sha256 = hashSecret(key)
+          const name = `Key ${k} of ${account}`
+          const own = { ...rest, id: key, account, name, start: 'seeded', sha256, revision: 1 }
+          return [
+            records.put(`hash:${sha256}`, { account, key }),
+            records.put(`key:${key}`, own),
+            ledger.limits(account, key, { disabled: false, rpm: 60, concurrency: 9 }, 1),
+          ]
+        }),
+      ]
+    })
+    await Promise.all(some)
+  }
+  await closeState(opened)
+}
+
+/** The median of some new keys, ms. */
+async function timeOfKey({ runtime }: Opened, account: string): Promise<number> {
+  const times = []
+  for (let i = 0; i < 21; i++) {
+    const began = performance.now()
+    await runtime.accounts.createKey(account, { name: 'New' })
+    times.push(performance.now() - began)
+  }
+  return times.sort((a, b) => a - b)[10]!
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
