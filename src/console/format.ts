@@ -141,6 +141,7 @@ export function percent(part: number | null | undefined, whole: number | null | 
 /** A fraction as percent: one decimal below 10 %. */
 export function percentOf(fraction: number): string {
   const value = fraction * 100
+  if (value > 0 && value < 0.05) return '<0.1 %'
   return `${Math.abs(value) < 9.95 && value !== 0 ? value.toFixed(1) : Math.round(value)} %`
 }
 

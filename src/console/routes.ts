@@ -13,6 +13,16 @@ export interface Route {
 /** All screens. */
 export const ROUTES: readonly Route[] = [
   {
+    path: '/console',
+    title: 'Overview',
+    load: async () => (await import('./screens/overview.ts')).Overview,
+  },
+  {
+    path: '/console/usage',
+    title: 'Usage',
+    load: async () => (await import('./screens/usage.ts')).Usage,
+  },
+  {
     path: '/console/requests',
     title: 'Requests',
     load: async () => (await import('./screens/requests.ts')).Requests,

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 /** Where Debian puts it; CHROMIUM names another one. */
@@ -22,6 +23,20 @@ export const VIEWER = 'token-of-the-dashboard'
 export const SHOTS = join(import.meta.dirname, 'shots')
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Models that cost different amounts, so that plots and shares have something to show. */
+const OTHER_MODELS = {
+  'mock/large': {
+    pricing: { prompt: '0.0000075', completion: '0.0000301', input_cache_read: '0.00000075' },
+    capabilities: ['STREAMING'],
+    deployments: [{ provider: 'mock', model: 'echo' }],
+  },
+  'mock/medium': {
+    pricing: { prompt: '0.000003', completion: '0.000015' },
+    capabilities: ['STREAMING'],
+    deployments: [{ provider: 'mock', model: 'echo' }],
+  },
+} satisfies UserConfig['models']
 
 /** What a page must not do, whatever a test does with it. */
 export interface Watched {
@@ -46,6 +61,7 @@ export class Stage implements AsyncDisposable {
     const folder = mkdtempSync(join(tmpdir(), 'console-'))
     const gateway = await createTestGateway({
       ...MOCK_CONFIG,
+      models: { ...MOCK_CONFIG.models, ...OTHER_MODELS },
       state: { driver: 'file', path: folder },
       log: { path: join(folder, 'log') },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },

@@ -1,5 +1,5 @@
-/** Time series. Loaded by `import()` where one is drawn; the only file that knows the drawing library. */
-import { useEffect, useRef } from 'preact/hooks'
+/** Time series. Loaded by `import()` where one is drawn (`LazyPlot`); the only file that knows the drawing library. */
+import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import { html } from '../html.ts'
 import { preferences } from '../state.ts'
@@ -15,40 +15,122 @@ export interface Series {
 export interface PlotProps {
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
+  /** At most eight, the last one for all others. */
   readonly series: readonly Series[]
   /** Bars stand on each other; lines do not. */
   readonly kind: 'bars' | 'lines'
-  /** Writes a value of the axis and of the cursor. */
+  /** Writes a value of the cursor. */
   readonly format: (value: number) => string
+  /** Writes the values of the axis. */
+  readonly formatAxis: (values: readonly number[]) => string[]
+  /** Writes the start of a step, for the cursor. */
+  readonly formatTime: (seconds: number) => string
   readonly label: string
-  /** The reader selected a span, in seconds since epoch. */
-  readonly onSelect?: (from: number, to: number) => void
+  /** The reader selected a span, in seconds since epoch; the second is the start of the last step. */
+  readonly onSelect?: (first: number, last: number) => void
   readonly height?: number
 }
+
+const HEIGHT = 240
 
 /** A plot as wide as its place. The table beside it is its text alternative. */
 export function Plot(props: PlotProps) {
   const box = useRef<HTMLDivElement>(null)
+  const drawn = useRef<uPlot>(undefined!)
+  const latest = useRef(props)
+  latest.current = props
+  const [cursor, setCursor] = useState<number | null>(null)
+  const [anchor, setAnchor] = useState<number | null>(null)
   const { theme } = preferences.value
+  useEffect(loadStyle, [])
   useEffect(() => {
     const element = box.current!
-    const plot = new uPlot(optionsOf(props, element), dataOf(props), element)
-    const sizes = new ResizeObserver(() =>
-      plot.setSize({ width: element.clientWidth, height: props.height ?? 220 }),
-    )
+    const plot = new uPlot(optionsOf(latest, element, setCursor), dataOf(props), element)
+    drawn.current = plot
+    const height = props.height ?? HEIGHT
+    const sizes = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }))
     sizes.observe(element)
     return () => {
       sizes.disconnect()
       plot.destroy()
     }
   }, [props.times, props.series, props.kind, theme])
-  return html`<div
-    class="plot"
-    ref=${box}
-    role="img"
-    tabindex=${props.onSelect ? 0 : undefined}
-    aria-label=${`${props.label}. The table has the same numbers.`}
-  ></div>`
+  const onKeyDown = (event: KeyboardEvent) => {
+    const { times, onSelect } = props
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
+    if (step !== undefined) {
+      event.preventDefault()
+      const from = cursor ?? (step > 0 ? -1 : times.length)
+      const to = Math.min(times.length - 1, Math.max(0, from + step))
+      const start = event.shiftKey ? (anchor ?? cursor ?? to) : null
+      setAnchor(start)
+      setCursor(to)
+      mark(drawn.current, times, to, start)
+    } else if (event.key === 'Enter' && cursor !== null && onSelect) {
+      event.preventDefault()
+      const [first, last] = [cursor, anchor ?? cursor].toSorted((one, next) => one - next)
+      onSelect(times[first!]!, times[last!]!)
+    }
+  }
+  return html`<div class="plot-frame">
+    <div
+      class="plot"
+      ref=${box}
+      role="group"
+      tabindex="0"
+      aria-label=${`${props.label}. The table has the same numbers.`}
+      onKeyDown=${onKeyDown}
+    ></div>
+    <${Readout} props=${props} at=${cursor} from=${anchor} />
+  </div>`
+}
+
+/** What the cursor stands at: all series of the moment. */
+function Readout({
+  props: { times, series, format, formatTime, onSelect },
+  at,
+  from,
+}: {
+  readonly props: PlotProps
+  readonly at: number | null
+  readonly from: number | null
+}) {
+  if (at === null || times[at] === undefined) {
+    const hint =
+      'Drag over the plot, or focus it and use the arrows, Shift and Enter, to choose days.'
+    return html`<p class="plot-readout muted">${onSelect ? hint : ''}</p>`
+  }
+  const span = from === null || from === at ? [at] : [from, at].toSorted((one, next) => one - next)
+  return html`<p class="plot-readout" aria-live="polite">
+    <b>${span.map((index) => formatTime(times[index]!)).join(' to ')}</b>
+    ${series.map((one, index) => {
+      const value = one.values[at]
+      if (one.hidden || value === null || value === undefined) return null
+      return html`<span key=${one.label}>
+        <i class=${`swatch s${index + 1}`} aria-hidden="true"></i> ${one.label} ${format(value)}
+      </span>`
+    })}
+  </p>`
+}
+
+/** The library's own style sheet: without it a plot has no cursor and no selection. */
+function loadStyle(): void {
+  const href = new URL('../vendor/uplot.css', import.meta.url).href
+  if (document.querySelector(`link[href="${href}"]`)) return
+  document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href }))
+}
+
+/** Draws the cursor of the keyboard, and what is selected with it. */
+function mark(plot: uPlot, times: readonly number[], index: number, anchor: number | null): void {
+  const left = (at: number) => plot.valToPos(times[at]!, 'x')
+  const step = times.length > 1 ? left(1) - left(0) : 0
+  plot.setCursor({ left: left(index) + step / 2, top: 0 }, false)
+  const [first, last] = [
+    left(Math.min(index, anchor ?? index)),
+    left(Math.max(index, anchor ?? index)),
+  ]
+  const { height } = plot.over.getBoundingClientRect()
+  plot.setSelect({ left: first, width: last - first + step, top: 0, height }, false)
 }
 
 /** Sums from below when bars stand on each other; the first series is drawn last. */
@@ -65,10 +147,13 @@ function dataOf({ times, series, kind }: PlotProps): uPlot.AlignedData {
   return [[...times], ...stacked.toReversed()]
 }
 
-function optionsOf(props: PlotProps, element: HTMLElement): uPlot.Options {
-  const { series, kind, format, onSelect, height = 220 } = props
-  const style = getComputedStyle(element)
-  const color = (name: string) => style.getPropertyValue(`--${name}`).trim()
+function optionsOf(
+  latest: { readonly current: PlotProps },
+  element: HTMLElement,
+  onCursor: (index: number | null) => void,
+): uPlot.Options {
+  const { times, series, kind, formatAxis, onSelect, height = HEIGHT } = latest.current
+  const color = colorsOf(element)
   const order = kind === 'bars' ? series.toReversed() : series
   const place = (index: number) => (kind === 'bars' ? series.length - index : index + 1)
   const axis = {
@@ -77,19 +162,24 @@ function optionsOf(props: PlotProps, element: HTMLElement): uPlot.Options {
     ticks: { stroke: color('line'), width: 1, size: 4 },
     font: '12px system-ui, sans-serif',
   }
+  const step = times.length > 1 ? times.at(-1)! - times.at(-2)! : 86_400
   return {
     width: Math.max(200, element.clientWidth),
     height,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
     legend: { show: false },
-    cursor: { drag: { x: onSelect !== undefined, y: false, setScale: false } },
+    cursor: {
+      y: false,
+      points: { show: false },
+      drag: { x: onSelect !== undefined, y: false, setScale: false },
+    },
     scales: {
-      x: { time: true },
+      x: { time: true, range: (_plot, low, high) => [low, kind === 'bars' ? high + step : high] },
       y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.08 : 1] },
     },
     axes: [
-      axis,
-      { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+      { ...axis, grid: { show: false }, values: (_plot, ticks) => ticks.map(tickName) },
+      { ...axis, size: 64, values: (_plot, ticks) => formatAxis(ticks) },
     ],
     series: [
       {},
@@ -109,14 +199,49 @@ function optionsOf(props: PlotProps, element: HTMLElement): uPlot.Options {
       }),
     ],
     hooks: {
+      setCursor: [
+        (plot) => {
+          const left = plot.cursor.left ?? -1
+          onCursor(left < 0 ? null : stepAt(times, plot.posToVal(left, 'x')))
+        },
+      ],
       setSelect: [
         (plot) => {
           const { left, width } = plot.select
-          if (width < 4 || !onSelect) return
-          onSelect(plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x'))
+          const { onSelect: select } = latest.current
+          if (width < 4 || !select) return
+          const [first, last] = [left, left + width].map((at) =>
+            stepAt(times, plot.posToVal(at, 'x')),
+          )
           plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false)
+          select(times[first!]!, times[last!]!)
         },
       ],
     },
   }
+}
+
+/** The step that a moment is in. */
+function stepAt(times: readonly number[], seconds: number): number {
+  return Math.max(
+    0,
+    times.findLastIndex((start) => start <= seconds),
+  )
+}
+
+/** Colours as the canvas understands them: the theme's names stand for two colours each. */
+function colorsOf(element: HTMLElement): (name: string) => string {
+  return (name) => {
+    element.style.color = `var(--${name})`
+    const { color } = getComputedStyle(element)
+    element.style.color = ''
+    return color
+  }
+}
+
+/** `15:00`; the day at midnight, the year on its first day. */
+function tickName(seconds: number): string {
+  const [day, time] = new Date(seconds * 1000).toISOString().split('T') as [string, string]
+  if (!time.startsWith('00:00')) return time.slice(0, 5)
+  return day.endsWith('-01-01') ? day.slice(0, 4) : day.slice(5)
 }

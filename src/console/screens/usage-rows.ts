@@ -1,0 +1,115 @@
+/** The answer about usage as rows of a table and steps of a plot. Pure; amounts are added up as decimals. */
+import type { Rollup, UsageAnswer, UsageSums } from '../answers-reports.ts'
+import { addAmounts, shortId } from '../format.ts'
+
+/** What groups are ranked by, and what a plot shows. */
+export type Metric = keyof UsageSums
+
+/** All spans of one group. */
+export interface UsageRow {
+  /** The values of the groups; undefined for the row with all groups that are not shown by themselves. */
+  readonly group: readonly (string | null)[] | undefined
+  readonly name: string
+  readonly sums: UsageSums
+  /** Of the metric, by step. */
+  readonly values: readonly (number | null)[]
+}
+
+/** The table of an answer. */
+export interface UsageTable {
+  readonly rows: readonly UsageRow[]
+  /** Starts of the steps, seconds since epoch. */
+  readonly times: readonly number[]
+}
+
+/** Members that add up. */
+const COUNTS = [
+  'calls',
+  'prompt_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'images',
+  'pages',
+  'seconds',
+  'characters',
+  'searches',
+  'search_units',
+  'estimated',
+  'errors',
+  'refused',
+  'blocked',
+] as const satisfies readonly Metric[]
+const HOUR_MS = 3_600_000
+
+/** One row for each group, the first by the metric first; groups that are not kept apart are the last row. */
+export function usageTable(answer: UsageAnswer, metric: Metric): UsageTable {
+  const starts = startsOf(answer.range, answer.rollup)
+  const groups = Map.groupBy(answer.data, ({ group }) => JSON.stringify(Object.values(group)))
+  const rows = [...groups].map(([key, cells]): UsageRow => {
+    const group: (string | null)[] = JSON.parse(key)
+    return { group, name: nameOf(group), ...summed(cells, starts, metric) }
+  })
+  rows.sort((one, next) => amountOf(next.sums, metric) - amountOf(one.sums, metric))
+  const others = answer.other
+  if (others.length > 0) {
+    rows.push({ group: undefined, name: 'Other', ...summed(others, starts, metric) })
+  }
+  return { rows, times: starts.map((start) => start / 1000) }
+}
+
+/** The value of a metric as a number: for order and drawings. */
+export function amountOf(sums: UsageSums, metric: Metric): number {
+  return Number(sums[metric] ?? 0)
+}
+
+/** How a group is called. Ids of keys are long. */
+export function nameOf(group: readonly (string | null)[]): string {
+  return group.length === 0
+    ? 'All calls'
+    : group.map((value) => (value === null ? '(none)' : shortId(value, 24))).join(' · ')
+}
+
+/** The sums of several cells; null where none of them has a value. */
+export function sumOf(cells: readonly UsageSums[]): UsageSums {
+  const costs = cells.flatMap(({ cost_usd }) => cost_usd ?? [])
+  const counts = COUNTS.map((name) => {
+    const known = cells.flatMap((cell) => cell[name] ?? [])
+    return [name, known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)] as const
+  })
+  return {
+    ...(Object.fromEntries(counts) as Record<(typeof COUNTS)[number], number | null>),
+    cost_usd: costs.length === 0 ? null : addAmounts(costs),
+  }
+}
+
+function summed(
+  cells: readonly (UsageSums & { readonly start: string })[],
+  starts: readonly number[],
+  metric: Metric,
+) {
+  const byStart = new Map(cells.map((cell) => [Date.parse(cell.start), cell]))
+  const values = starts.map((start) => {
+    const cell = byStart.get(start)
+    if (!cell) return 0
+    return cell[metric] === null ? null : amountOf(cell, metric)
+  })
+  return { sums: sumOf(cells), values }
+}
+
+/** Every step of a range, also those without calls, ms since epoch. */
+function startsOf({ from, to }: UsageAnswer['range'], rollup: Rollup): number[] {
+  const end = Date.parse(to)
+  const starts: number[] = []
+  for (let at = Date.parse(from); at < end; at = next(at, rollup)) starts.push(at)
+  return starts
+}
+
+/** The start of the step after one. */
+export function next(at: number, rollup: Rollup): number {
+  if (rollup === 'hour') return at + HOUR_MS
+  if (rollup === 'day') return at + 24 * HOUR_MS
+  const day = new Date(at)
+  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)
+}

@@ -1,0 +1,410 @@
+/** Usage: who spent what, on which model, when; and whether the ledger says the same. */
+import { useMemo } from 'preact/hooks'
+import { useAnswer } from '../api.ts'
+import type { Rollup, UsageAnswer } from '../answers-reports.ts'
+import { count, duration, money, percent, percentOf, plainDecimal, shortCount } from '../format.ts'
+import { html, type Content } from '../html.ts'
+import { useKeys } from '../keys.ts'
+import { Spark, Bar } from '../parts/bar.ts'
+import { Money, Time } from '../parts/facts.ts'
+import { Filters, isFiltered } from '../parts/filters.ts'
+import { LazyPlot } from '../parts/lazy-plot.ts'
+import type { PlotProps } from '../parts/plot.ts'
+import { Range } from '../parts/range.ts'
+import { Answered, Empty, Notice } from '../parts/states.ts'
+import { ColumnChoice, Table, type Column } from '../parts/table.ts'
+import { hrefWith, place, setQuery } from '../state.ts'
+import { Proof } from './proof.ts'
+import {
+  csvOf,
+  FILTERS,
+  fits,
+  GROUPS,
+  METRICS,
+  pathOf,
+  questionOf,
+  requestsHref,
+  ROLLUPS,
+  STANDARD,
+  USUAL_TOP,
+  type Question,
+} from './usage-question.ts'
+import { amountOf, next, usageTable, type Metric, type UsageRow } from './usage-rows.ts'
+
+/** The last colour is the one of all others. */
+const MOST_SERIES = 8
+
+/** The screen. */
+export function Usage() {
+  const { query } = place.value
+  const question = questionOf(query)
+  const path = useMemo(() => pathOf(query, question, Date.now()), [query.toString()])
+  const answer = useAnswer<UsageAnswer>(path)
+  useKeys({ x: () => location.assign(csvOf(path)) })
+  return html`<div class="screen">
+    <header class="screen-head">
+      <h1>Usage</h1>
+      <${Choices} question=${question} />
+      <${Range} standard=${STANDARD} />
+      <${Filters} filters=${FILTERS} />
+      <div class="screen-actions">
+        <${ColumnChoice} name="usage" columns=${columnsOf(question, undefined)} />
+        <a class="button quiet" href=${csvOf(path)} download>CSV</a>
+      </div>
+    </header>
+    <${Answered} of=${answer} lines=${14}>
+      ${(data: UsageAnswer) => html`<${Answer} answer=${data} question=${question} />`}
+    <//>
+  </div>`
+}
+
+/** Cost by model and key per day. */
+function Choices({ question: { group, metric, rollup } }: { readonly question: Question }) {
+  const [first = '', second = ''] = group
+  const groups = (names: readonly string[], none?: string) => ({
+    ...(none && { '': none }),
+    ...Object.fromEntries(names.map((name) => [name, GROUPS[name]!.label.toLowerCase()])),
+  })
+  const setGroup = (one: string, two: string) =>
+    setQuery({ group: [one, two].filter(Boolean).join(), top: undefined, hide: undefined })
+  return html`<div class="choices-line">
+    <${Choice}
+      label="Show"
+      value=${metric}
+      options=${METRICS}
+      onChange=${(value: string) => setQuery({ metric: value, top: undefined })}
+    />
+    <span>by</span>
+    <${Choice}
+      label="By"
+      value=${first}
+      options=${groups(Object.keys(GROUPS))}
+      onChange=${(value: string) => setGroup(value, fits(value, second) ? second : '')}
+    />
+    <span>and</span>
+    <${Choice}
+      label="And by"
+      value=${second}
+      options=${groups(
+        Object.keys(GROUPS).filter((name) => fits(first, name)),
+        'nothing else',
+      )}
+      onChange=${(value: string) => setGroup(first, value)}
+    />
+    <span>per</span>
+    <${Choice}
+      label="Per"
+      value=${rollup}
+      options=${ROLLUPS}
+      onChange=${(value: string) => setQuery({ rollup: value || undefined })}
+    />
+  </div>`
+}
+
+function Choice({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  readonly label: string
+  readonly value: string
+  readonly options: Readonly<Record<string, string>>
+  readonly onChange: (value: string) => void
+}) {
+  return html`<select
+    aria-label=${label}
+    onChange=${(event: Event) => onChange((event.target as HTMLSelectElement).value)}
+  >
+    ${Object.entries(options).map(
+      ([one, text]) =>
+        html`<option key=${one} value=${one} selected=${one === value}>${text}</option>`,
+    )}
+  </select>`
+}
+
+function Answer({
+  answer,
+  question,
+}: {
+  readonly answer: UsageAnswer
+  readonly question: Question
+}) {
+  const { metric } = question
+  const { query } = place.value
+  const hidden = query.getAll('hide')
+  const { rows, times } = useMemo(() => usageTable(answer, metric), [answer, metric])
+  const series = useMemo(() => seriesOf(rows, hidden), [rows, hidden.join('\n')])
+  if (rows.length === 0) return html`<${Nothing} answer=${answer} />`
+  const { rollup } = answer
+  const name = METRICS[metric]!
+  return html`<div class="stack">
+    <${Incomplete} answer=${answer} />
+    <section class="panel">
+      <div class="panel-body">
+        <${LazyPlot}
+          times=${times}
+          series=${series}
+          kind="bars"
+          format=${(value: number) => written(value, metric)}
+          formatAxis=${(values: readonly number[]) => axisOf(values, metric)}
+          formatTime=${(seconds: number) => stepName(seconds, rollup)}
+          label=${`${name} per ${rollup}, UTC`}
+          onSelect=${(first: number, last: number) =>
+            setQuery({
+              from: isoOf(first * 1000, rollup),
+              to: isoOf(next(last * 1000, rollup), rollup),
+            })}
+        />
+        <${Legend} series=${series} hidden=${hidden} />
+      </div>
+    </section>
+    <${Table}
+      name="usage"
+      caption=${`Usage, by ${name}`}
+      columns=${columnsOf(question, answer, rows)}
+      rows=${rows}
+      idOf=${(row: UsageRow) => JSON.stringify(row.group ?? null)}
+      hrefOf=${(row: UsageRow) => hrefOf(row, question)}
+      markOf=${(row: UsageRow) => (hidden.includes(row.name) ? 'faded' : undefined)}
+      totals=${totalsOf(question, answer)}
+    />
+    <p class="caption">
+      ${rollup === 'hour' ? 'Hours' : 'Days'} and months are UTC. A call counts when it was charged.
+      ${' '}${
+        rows.at(-1)?.group === undefined
+          ? html`<a href=${hrefWith({ top: String(question.top + USUAL_TOP) })}>
+              Show ${USUAL_TOP} more groups</a
+            >`
+          : null
+      }
+    </p>
+    <${Proof} ledger=${answer.ledger} cost=${answer.totals.cost_usd} indexed=${answer.indexed} />
+  </div>`
+}
+
+/** The series of the plot; each can be hidden. */
+function Legend({
+  series,
+  hidden,
+}: {
+  readonly series: PlotProps['series']
+  readonly hidden: readonly string[]
+}) {
+  if (series.length < 2) return null
+  const toggle = (label: string) =>
+    setQuery(
+      {
+        hide: hidden.includes(label) ? hidden.filter((one) => one !== label) : [...hidden, label],
+      },
+      { replace: true },
+    )
+  return html`<div class="legend" role="group" aria-label="Series of the plot">
+    ${series.map(
+      ({ label }, index) =>
+        html`<button
+          key=${label}
+          type="button"
+          aria-pressed=${hidden.includes(label) ? 'false' : 'true'}
+          onClick=${() => toggle(label)}
+        >
+          <i class=${`swatch s${index + 1}`} aria-hidden="true"></i>${label}
+        </button>`,
+    )}
+  </div>`
+}
+
+/** What is missing in the figures. */
+function Incomplete({ answer: { partial, indexed } }: { readonly answer: UsageAnswer }) {
+  return html`${
+    indexed < 1 &&
+    html`<${Notice} tone="warn">Usage is being read from the ledger: ${percentOf(indexed)}<//>`
+  }
+  ${
+    partial.from !== null &&
+    html`<${Notice}>
+      Failed, refused and blocked calls and times are known from ${' '}<${Time} at=${partial.from} />
+      on. Calls, quantities and costs are complete.
+    <//>`
+  }`
+}
+
+function Nothing({ answer }: { readonly answer: UsageAnswer }) {
+  const filtered = isFiltered(FILTERS)
+  return html`<${Incomplete} answer=${answer} /><${Empty}
+      title=${filtered ? 'No calls match.' : 'No calls in this range.'}
+    >
+      <p class="muted">
+        ${
+          filtered
+            ? 'Remove a filter above, or choose a longer range.'
+            : 'What calls use is added up here as soon as the ledger has charged them.'
+        }
+      </p>
+      <a href="/console/play">Make a call in the Playground</a>
+    <//>`
+}
+
+const QUANTITIES: readonly { readonly key: Metric; readonly label: string }[] = [
+  { key: 'prompt_tokens', label: 'Prompt' },
+  { key: 'cached_tokens', label: 'Cached' },
+  { key: 'completion_tokens', label: 'Completion' },
+  { key: 'reasoning_tokens', label: 'Reasoning' },
+  { key: 'images', label: 'Images' },
+  { key: 'pages', label: 'Pages' },
+  { key: 'seconds', label: 'Seconds' },
+  { key: 'characters', label: 'Characters' },
+  { key: 'searches', label: 'Searches' },
+  { key: 'search_units', label: 'Search units' },
+]
+/** Shown also where nothing of them was reported. */
+const USUAL: readonly Metric[] = ['prompt_tokens', 'cached_tokens', 'completion_tokens']
+
+function columnsOf(
+  { group, metric }: Question,
+  answer: UsageAnswer | undefined,
+  rows: readonly UsageRow[] = [],
+): readonly Column<UsageRow>[] {
+  const total = answer ? amountOf(answer.totals, metric) : 0
+  const places = new Map(rows.map((row, index) => [row, Math.min(MOST_SERIES, index + 1)]))
+  const quantities = QUANTITIES.filter(
+    ({ key }) => USUAL.includes(key) || !answer || answer.totals[key] !== null,
+  )
+  return [
+    {
+      key: 'group',
+      label: group.map((name) => GROUPS[name]!.label).join(' · ') || 'All',
+      cell: (row) => html`<i class=${`swatch s${places.get(row) ?? 8}`} aria-hidden="true"></i>
+        ${row.name}`,
+      title: ({ group, name }) => group?.join(' · ') ?? name,
+    },
+    {
+      key: 'calls',
+      label: 'Calls',
+      cell: (row) => callsOf(row, group),
+      title: (row) => count(row.sums.calls),
+      end: true,
+      phone: 'rest',
+    },
+    {
+      key: 'failed',
+      label: 'Failed',
+      cell: ({ sums }) => percent(sums.errors, sums.calls),
+      title: ({ sums }) => `${count(sums.errors)} failed, ${count(sums.refused)} refused`,
+      end: true,
+      phone: 'none',
+    },
+    ...quantities.map(({ key, label }): Column<UsageRow> => ({
+      key,
+      label,
+      cell: ({ sums }) => shortCount(sums[key] as number | null),
+      title: ({ sums }) => count(sums[key] as number | null),
+      end: true,
+      phone: 'none',
+    })),
+    {
+      key: 'cost',
+      label: 'Cost',
+      cell: ({ sums }) => html`<${Money} usd=${sums.cost_usd} />`,
+      end: true,
+      phone: 'figure',
+    },
+    {
+      key: 'share',
+      label: 'Share',
+      cell: ({ sums }) => share(amountOf(sums, metric), total),
+      end: true,
+      phone: 'rest',
+    },
+    {
+      key: 'trend',
+      label: 'Trend',
+      cell: (row) => html`<${Spark} values=${row.values} label=${row.name} />`,
+      phone: 'none',
+    },
+  ]
+}
+
+function share(part: number, total: number): Content {
+  if (total === 0) return '–'
+  const text = percentOf(part / total)
+  return html`<span class="share"
+    ><${Bar} share=${part / total} label=${text} /><span>${text}</span></span
+  >`
+}
+
+/** The number of calls, which leads to them where the list of requests can show just these. */
+function callsOf({ group, sums }: UsageRow, names: readonly string[]): Content {
+  const text = html`${shortCount(sums.calls)}<span class="narrow"> calls</span>`
+  if (group === undefined || group.includes(null)) return text
+  const href = requestsHref(Object.fromEntries(names.map((name, i) => [name, group[i]!])))
+  return href === undefined ? text : html`<a href=${href}>${text}</a>`
+}
+
+/** A group leads to the same question about it alone; the others together lead to more of them. */
+function hrefOf({ group: values }: UsageRow, { group, top }: Question): string {
+  if (values === undefined) return hrefWith({ top: String(top + USUAL_TOP) })
+  const set = group.flatMap((name, i) => (values[i] ? [[name, values[i]] as const] : []))
+  const within = group.length === 1 ? GROUPS[group[0]!]!.within : ''
+  const rest = set.length === group.length ? within : group.join()
+  return hrefWith({ ...Object.fromEntries(set), group: rest, top: undefined, hide: undefined })
+}
+
+function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<string, Content>> {
+  const { totals } = answer
+  const href = requestsHref({})
+  const calls = count(totals.calls)
+  return {
+    group: 'Total',
+    calls: href === undefined ? calls : html`<a href=${href}>${calls}</a>`,
+    failed: percent(totals.errors, totals.calls),
+    ...Object.fromEntries(
+      QUANTITIES.map(({ key }) => [key, shortCount(totals[key] as number | null)]),
+    ),
+    cost: html`<${Money} usd=${totals.cost_usd} exact />`,
+    trend: html`<span class="muted" title="Approximate, of calls with status 200"
+      >p50 ${duration(totals.p50_ms)} · p95 ${duration(totals.p95_ms)}</span
+    >`,
+  }
+}
+
+function seriesOf(rows: readonly UsageRow[], hidden: readonly string[]): PlotProps['series'] {
+  const shown = rows.length > MOST_SERIES ? rows.slice(0, MOST_SERIES - 1) : rows
+  const rest = rows.slice(shown.length)
+  const named = shown.map(({ name, values }) => ({
+    label: name,
+    values,
+    hidden: hidden.includes(name),
+  }))
+  if (rest.length === 0) return named
+  const values = rest[0]!.values.map((_, step) => {
+    const known = rest.flatMap((row) => row.values[step] ?? [])
+    return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)
+  })
+  const label = `Other (${rest.length})`
+  return [...named, { label, values, hidden: hidden.includes(label) }]
+}
+
+/** A value at the cursor. The table has the exact amounts. */
+function written(value: number, metric: Metric): string {
+  return metric === 'cost_usd' ? money(plainDecimal(String(value))) : shortCount(value)
+}
+
+/** Values of the axis, all with as many decimals. */
+function axisOf(values: readonly number[], metric: Metric): string[] {
+  if (metric !== 'cost_usd') return values.map((value) => shortCount(Number(value.toPrecision(6))))
+  const texts = values.map((value) => plainDecimal(String(Number(value.toPrecision(6)))))
+  const decimals = Math.max(...texts.map((text) => text.split('.')[1]?.length ?? 0))
+  return values.map((value) => `$${value.toFixed(decimals === 1 ? 2 : decimals)}`)
+}
+
+function stepName(seconds: number, rollup: Rollup): string {
+  const text = new Date(seconds * 1000).toISOString()
+  if (rollup === 'month') return text.slice(0, 7)
+  return rollup === 'day' ? text.slice(0, 10) : `${text.slice(0, 10)} ${text.slice(11, 16)}`
+}
+
+function isoOf(ms: number, rollup: Rollup): string {
+  const text = new Date(ms).toISOString()
+  return rollup === 'hour' ? text : text.slice(0, 10)
+}

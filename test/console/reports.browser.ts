@@ -1,0 +1,127 @@
+/** Usage and overview: the figures of the page are those of the API, to the last decimal, in every state. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hasBrowser, settled, Stage, type Watched } from './_browser.ts'
+import { furnish } from './_furniture.ts'
+
+let stage: Stage
+beforeAll(async () => {
+  if (!hasBrowser) return
+  stage = await Stage.open()
+  await furnish(stage)
+})
+afterAll(async () => {
+  if (hasBrowser) await stage[Symbol.asyncDispose]()
+})
+
+describe.skipIf(!hasBrowser)('usage', () => {
+  it('shows the amounts of the API, and that they equal the ledger', async () => {
+    const { page } = await stage.page()
+    const asked = page.waitForResponse((response) => response.url().includes('/admin/usage?'))
+    await page.goto('/console/usage?group=account')
+    const answer = await (await asked).text()
+    await settled(page)
+    const [, total] = /"totals":\{"calls":\d+,"cost_usd":([\d.]+)/.exec(answer)!
+    await expect.poll(() => page.locator('tfoot').innerText()).toContain(`$${total}`)
+    expect(await page.locator('.proof').innerText()).toContain(`✓ Equals the ledger: $${total}`)
+    await page.context().close()
+  })
+
+  it('says which sums differ from the ledger', async () => {
+    const { page } = await stage.page()
+    await change(page, '/admin/usage?*', (body) => ({
+      ...body,
+      ledger: {
+        agrees: false,
+        as_of: '2026-11-23T10:00:00Z',
+        cost_usd: 1.5,
+        differences: [{ account_id: 'acme', key_id: 'key_1', indexed_usd: 1, ledger_usd: 1.5 }],
+      },
+    }))
+    await page.goto('/console/usage')
+    await settled(page)
+    const text = await page.locator('.proof').innerText()
+    expect(text).toContain('✕ Differs from the ledger, which says $1.5')
+    expect(text).toContain('acme/key_1: $1 here, $1.5 in the ledger')
+    await page.context().close()
+  })
+
+  it('is narrowed to days by the keyboard', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/usage')
+    await settled(page)
+    await page.locator('.plot').focus()
+    for (const key of ['ArrowLeft', 'Shift+ArrowLeft', 'Shift+ArrowLeft', 'Enter']) {
+      await page.keyboard.press(key)
+    }
+    await expect.poll(() => page.url()).toMatch(/from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d/)
+    const { searchParams } = new URL(page.url())
+    const days = ['to', 'from'].map((name) => Date.parse(searchParams.get(name)!) / 86_400_000)
+    expect(days[0]! - days[1]!).toBe(3)
+    await page.context().close()
+  })
+
+  it('leads from a group to what it is made of, and from its number of calls to them', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/usage?group=account&from=-30d')
+    await settled(page)
+    const row = page.locator('tbody tr', { hasText: 'weir' })
+    expect(await row.locator('td').nth(1).locator('a').getAttribute('href')).toBe(
+      '/console/requests?from=-30d&account=weir',
+    )
+    await row.locator('.row-link').click()
+    await expect.poll(() => page.url()).toMatch(/account=weir&group=key|group=key&.*account=weir/)
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('overview', () => {
+  it('names what needs attention', async () => {
+    const { page } = await stage.page()
+    await change(page, '/admin/overview', ({ data }) => ({
+      data: {
+        ...data,
+        books: { ok: false, outbox: 3, oldest_ms: 70_000 },
+        usage: { agrees: false, as_of: data.as_of, differences: 2, indexed: 1 },
+        deployments: [
+          {
+            deployment: 'mock/echo',
+            model: 'mock/echo',
+            state: 'cooldown',
+            since: data.as_of,
+            rests_until: null,
+            last_failure: 'rate_limit',
+          },
+        ],
+      },
+    }))
+    await page.goto('/console')
+    await settled(page)
+    const text = await page.locator('main').innerText()
+    expect(text).toContain('mock/echo is left out after rate_limit')
+    expect(text).toContain('The ledger cannot book')
+    expect(text).toContain('usage differs from the ledger in 2 places')
+    await page.context().close()
+  })
+
+  it('says what an empty gateway needs', async () => {
+    const { page } = await stage.page()
+    await change(page, '/admin/overview', ({ data }) => ({ data: { ...data, hours: [] } }))
+    await page.goto('/console')
+    await settled(page)
+    expect(await page.locator('.steps').innerText()).toContain('Make a call')
+    await page.context().close()
+  })
+})
+
+/** Answers of the gateway, changed on their way: for states that a healthy gateway does not have. */
+async function change(
+  page: Watched['page'],
+  url: string,
+  edit: (body: any) => unknown,
+): Promise<void> {
+  await page.route(url, async (route) => {
+    const asked = new URL(route.request().url())
+    const path = asked.pathname.replace('/admin', '') + asked.search
+    await route.fulfill({ json: edit((await stage.admin('GET', path)).json) })
+  })
+}
