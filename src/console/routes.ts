@@ -37,4 +37,14 @@ export const ROUTES: readonly Route[] = [
     title: 'Key',
     load: async () => (await import('./screens/key.ts')).Key,
   })),
+  {
+    path: '/console/accounts',
+    title: 'Accounts',
+    load: async () => (await import('./screens/accounts.ts')).Accounts,
+  },
+  ...['/console/accounts/:id', '/console/accounts/:id/:tab'].map((path) => ({
+    path,
+    title: 'Account',
+    load: async () => (await import('./screens/account.ts')).Account,
+  })),
 ]

@@ -21,6 +21,10 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['key', '/console/keys/KEY/overview'],
   ['key-missing', '/console/keys/key_none/overview'],
   ['policy', '/console/keys/KEY/policy'],
+  ['accounts', '/console/accounts'],
+  ['account', '/console/accounts/ACCOUNT/overview'],
+  ['account-bookings', '/console/accounts/ACCOUNT/bookings'],
+  ['account-statement', '/console/accounts/ACCOUNT/statement'],
 ]
 const THEMES = ['light', 'dark'] as const
 const WIDTHS = [1440, 760, 360] as const

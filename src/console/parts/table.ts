@@ -30,7 +30,7 @@ export interface TableProps<Row> {
   readonly rows: readonly Row[]
   readonly idOf: (row: Row) => string
   /** Where a row leads. */
-  readonly hrefOf?: (row: Row) => string
+  readonly hrefOf?: (row: Row) => string | undefined
   /** The row that is open in a sheet: `[` and `]` go on from it. */
   readonly open?: string | undefined
   readonly loading?: boolean
@@ -168,7 +168,8 @@ function useRowKeys<Row>(
   const openNext = (step: 1 | -1) => {
     const at = rows.findIndex((row) => idOf(row) === open)
     const next = rows[at + step]
-    if (at >= 0 && next && hrefOf) go(hrefOf(next), { replace: true })
+    const href = at >= 0 && next ? hrefOf?.(next) : undefined
+    if (href) go(href, { replace: true })
   }
   useKeys({
     j: () => move(1),

@@ -1,0 +1,13 @@
+/** Whether what is shown is what the ledger says. */
+import type { Agreement } from '../answers.ts'
+import { html } from '../html.ts'
+import { Time } from './facts.ts'
+
+/** Whether the index and the ledger agree. */
+export function Proof({ ledger }: { readonly ledger: Agreement | undefined }) {
+  if (!ledger) return null
+  if (ledger.agrees === null) return html`<p class="muted">Usage is being read from the ledger.</p>`
+  return ledger.agrees
+    ? html`<p class="ok">✓ Equals the ledger${ledger.as_of ? html`, checked <${Time} at=${ledger.as_of} />` : ''}.</p>`
+    : html`<p class="bad">✕ Differs from the ledger. Settings, gateways has the rebuilding of usage.</p>`
+}

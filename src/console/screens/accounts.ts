@@ -1,0 +1,156 @@
+/** Accounts: what they have, what they spend, and making one. */
+import { useState } from 'preact/hooks'
+import { call, usePages, withQuery } from '../api.ts'
+import type { AccountRow } from '../answers.ts'
+import { count } from '../format.ts'
+import { html } from '../html.ts'
+import { useKeys } from '../keys.ts'
+import { Button } from '../parts/button.ts'
+import { Money, Time } from '../parts/facts.ts'
+import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { TextField, useSubmission } from '../parts/form.ts'
+import { Dialog } from '../parts/sheet.ts'
+import { Empty, Failure } from '../parts/states.ts'
+import { ColumnChoice, Table, type Column } from '../parts/table.ts'
+import { go, place } from '../state.ts'
+
+const FILTERS: readonly Filter[] = [
+  { name: 'q', label: 'text', placeholder: 'part of a name or id' },
+  { name: 'state', label: 'state', values: ['active', 'disabled', 'archived'] },
+]
+const NAME = 'accounts'
+
+const COLUMNS: readonly Column<AccountRow>[] = [
+  { key: 'name', label: 'Name', cell: ({ name }) => html`<bdi>${name}</bdi>`, sort: 'name' },
+  { key: 'id', label: 'Id', cell: ({ id }) => html`<code>${id}</code>`, phone: 'rest' },
+  {
+    key: 'state',
+    label: 'State',
+    cell: (row) => html`<${AccountState} row=${row} />`,
+    phone: 'rest',
+  },
+  {
+    key: 'balance',
+    label: 'Balance',
+    cell: (row) => html`<${Money} usd=${row.balance_usd} balance />`,
+    sort: 'balance_usd',
+    end: true,
+    phone: 'figure',
+  },
+  {
+    key: 'available',
+    label: 'Available',
+    cell: (row) => html`<${Money} usd=${row.available_usd} balance />`,
+    end: true,
+    phone: 'none',
+  },
+  {
+    key: 'month',
+    label: 'Spent this month',
+    cell: (row) => html`<${Money} usd=${row.spend?.month} />`,
+    sort: 'spend_month_usd',
+    end: true,
+    phone: 'rest',
+  },
+  { key: 'keys', label: 'Keys', cell: (row) => count(keysOf(row)), end: true, phone: 'none' },
+  {
+    key: 'tier',
+    label: 'Tier',
+    cell: ({ free_tier: free }) => (free ? 'free' : 'paid'),
+    phone: 'rest',
+  },
+  {
+    key: 'created',
+    label: 'Created',
+    cell: (row) => html`<${Time} at=${row.created_at} />`,
+    sort: 'created_at',
+    phone: 'none',
+  },
+]
+
+/** The screen. */
+export function Accounts() {
+  const { query } = place.value
+  const [creating, setCreating] = useState(query.has('new'))
+  const list = usePages<AccountRow>(pathOf(query))
+  useKeys({ n: () => setCreating(true) })
+  const isEmpty = !list.loading && !list.error && list.rows.length === 0
+  return html`<div class="screen">
+    <header class="screen-head">
+      <h1>Accounts</h1>
+      <${Filters} filters=${FILTERS} />
+      <div class="screen-actions">
+        <${ColumnChoice} name=${NAME} columns=${COLUMNS} />
+        <${Button} kind="primary" role="admin" onClick=${() => setCreating(true)}>New account<//>
+      </div>
+    </header>
+    ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    ${
+      isEmpty
+        ? isFiltered(FILTERS)
+          ? html`<${Empty} title="No accounts match."><p class="muted">Remove a filter above.</p><//>`
+          : html`<${Empty} title="There are no accounts yet.">
+            <p class="muted">An account holds money, and pays for the calls of its keys.</p>
+            <${Button} kind="primary" role="admin" onClick=${() => setCreating(true)}>New account<//>
+          <//>`
+        : html`<${Table}
+          name=${NAME}
+          caption="Accounts"
+          columns=${COLUMNS}
+          rows=${list.rows}
+          idOf=${({ id }: AccountRow) => id}
+          hrefOf=${({ id }: AccountRow) => `/console/accounts/${id}/overview`}
+          loading=${list.loading}
+        />`
+    }
+    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>More<//></p>`}
+    ${creating && html`<${NewAccount} onClose=${() => setCreating(false)} />`}
+  </div>`
+}
+
+/** Whether an account works, in a word. */
+export function AccountState({ row }: { readonly row: AccountRow }) {
+  const [word, tone, shape] = row.archived_at
+    ? ['archived', 'muted', '○']
+    : row.disabled
+      ? ['disabled', 'warn', '○']
+      : ['active', 'ok', '●']
+  return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
+}
+
+/** How many keys an account has. */
+export function keysOf({ keys }: Pick<AccountRow, 'keys'>): number {
+  return typeof keys === 'number' ? keys : keys.length
+}
+
+function NewAccount({ onClose }: { readonly onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [id, setId] = useState('')
+  const [missing, setMissing] = useState(false)
+  const form = useSubmission(async () => {
+    if (name.trim() === '') return setMissing(true)
+    const body = { name: name.trim(), ...(id.trim() && { id: id.trim() }) }
+    const { data } = await call<{ data: AccountRow }>('POST', '/admin/accounts', { body })
+    onClose()
+    go(`/console/accounts/${data.id}/overview`)
+  })
+  const isPlaced = form.error?.param === 'name' || form.error?.param === 'id'
+  return html`<${Dialog} title="New account" onClose=${onClose}>
+    <form class="form" onSubmit=${form.submit}>
+      <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${missing && name === '' ? 'An account needs a name, such as a customer or a team.' : form.errorFor('name')} />
+      <${TextField} label="Id" value=${id} onInput=${setId} mono placeholder="made for you" help="Lower-case letters, digits, _ and -. It never changes." error=${form.errorFor('id')} />
+      ${form.error && !isPlaced && html`<${Failure} error=${form.error} />`}
+      <div class="actions">
+        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>Create account<//>
+        <${Button} onClick=${onClose}>Cancel<//>
+      </div>
+    </form>
+  <//>`
+}
+
+function pathOf(query: URLSearchParams): string {
+  const asked = new URLSearchParams()
+  for (const name of ['q', 'state', 'sort'])
+    for (const value of query.getAll(name)) asked.append(name, value)
+  return withQuery('/admin/accounts', asked)
+}
