@@ -47,4 +47,9 @@ export const ROUTES: readonly Route[] = [
     title: 'Account',
     load: async () => (await import('./screens/account.ts')).Account,
   })),
+  ...['/me', '/me/:tab'].map((path) => ({
+    path,
+    title: 'Your key',
+    load: async () => (await import('./screens/me.ts')).Me,
+  })),
 ]

@@ -1,0 +1,179 @@
+/** Parts of the key holder's page: what was used, which calls, which models, and how to connect a program. */
+import { useAnswer, usePages, withQuery, type ApiError } from '../api.ts'
+import type { Agreement, Usd } from '../answers.ts'
+import { addAmounts, count, duration, exactMoney, ratio, shortCount } from '../format.ts'
+import { html } from '../html.ts'
+import { Button } from '../parts/button.ts'
+import { Bar } from '../parts/bar.ts'
+import { Money, Time } from '../parts/facts.ts'
+import { Code } from '../parts/json.ts'
+import { Proof } from '../parts/proof.ts'
+import { Answered, Empty, Failure } from '../parts/states.ts'
+import { Table, type Column } from '../parts/table.ts'
+import { snippets } from '../parts/secret.ts'
+
+interface HolderProps {
+  readonly secret: string
+}
+
+interface UsageAnswer {
+  readonly data: readonly UsageRow[]
+  readonly totals: { readonly calls: number; readonly cost_usd: Usd }
+  readonly ledger?: Agreement
+}
+
+interface UsageRow {
+  readonly start: string
+  readonly group: Readonly<Record<string, string | null>>
+  readonly calls: number
+  readonly cost_usd: Usd
+  readonly prompt_tokens: number | null
+  readonly completion_tokens: number | null
+}
+
+interface Call {
+  readonly id: string
+  readonly at: string
+  readonly endpoint: string
+  readonly model: string | null
+  readonly status: number | null
+  readonly code: string | null
+  readonly outcome: string | null
+  readonly cost_usd: Usd | null
+  readonly usage?: Readonly<Record<string, number | null>>
+  readonly times?: { readonly total_ms: number | null; readonly first_ms: number | null }
+}
+
+interface ListedModel {
+  readonly id: string
+  readonly modality?: string
+  readonly pricing?: Readonly<Record<string, unknown>>
+}
+
+const CALLS: readonly Column<Call>[] = [
+  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  {
+    key: 'status',
+    label: 'Status',
+    cell: ({ status, code }) =>
+      html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
+    phone: 'figure',
+  },
+  { key: 'model', label: 'Model', cell: ({ model }) => model ?? '–', phone: 'rest' },
+  { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'none' },
+  {
+    key: 'tokens',
+    label: 'Tokens',
+    cell: ({ usage }) =>
+      usage ? `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}` : '–',
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'total',
+    label: 'Total',
+    cell: ({ times }) => duration(times?.total_ms),
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'cost',
+    label: 'Cost',
+    cell: (row) => html`<${Money} usd=${row.cost_usd} />`,
+    end: true,
+    phone: 'rest',
+  },
+]
+
+const MODELS: readonly Column<ListedModel>[] = [
+  { key: 'id', label: 'Model', cell: ({ id }) => id },
+  { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? '–', phone: 'rest' },
+  {
+    key: 'pricing',
+    label: 'USD per unit',
+    cell: ({ pricing }) => pricesOf(pricing),
+    phone: 'rest',
+  },
+]
+
+/** The last 30 days by model. */
+export function HolderUsage({ secret }: HolderProps) {
+  const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
+  const answer = useAnswer<UsageAnswer>(
+    withQuery('/v1/key/usage', { from, group: 'model', rollup: 'month' }),
+    { key: secret },
+  )
+  if (answer.error?.status === 404) return html`<${SwitchedOff} error=${answer.error} />`
+  return html`<${Answered} of=${answer} lines=${5}>
+    ${({ data, totals, ledger }: UsageAnswer) => {
+      const rows = byModel(data)
+      if (rows.length === 0) return html`<${Empty} title="No calls in the last 30 days." />`
+      return html`<section class="panel">
+        <header><h2>Last 30 days, by model (UTC days)</h2></header>
+        <div class="panel-body">
+          <table class="sums">
+            <thead><tr><th scope="col">Model</th><th scope="col" class="end">Calls</th><th scope="col" class="end">Cost</th><th scope="col"><span class="hidden">Share</span></th></tr></thead>
+            <tbody>
+              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
+            </tbody>
+            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td></td></tr></tfoot>
+          </table>
+          <${Proof} ledger=${ledger} />
+        </div>
+      </section>`
+    }}
+  <//>`
+}
+
+/** The calls of the key. */
+export function HolderRequests({ secret }: HolderProps) {
+  const list = usePages<Call>('/v1/key/requests', 'after', secret)
+  if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
+  if (!list.loading && !list.error && list.rows.length === 0)
+    return html`<${Empty} title="This key has made no call yet." />`
+  return html`${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    <${Table} name="holder-requests" caption="Calls of this key, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Call) => id} loading=${list.loading} />
+    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
+}
+
+/** The models that the key may use. */
+export function HolderModels({ secret }: HolderProps) {
+  const answer = useAnswer<{ data: readonly ListedModel[] }>('/v1/models', { key: secret })
+  return html`<${Answered} of=${answer} lines=${8}>
+    ${({ data }: { data: readonly ListedModel[] }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ListedModel) => id} />`}
+  <//>`
+}
+
+/** How a program is connected. */
+export function Connect() {
+  return html`<div class="stack prose">
+    <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
+    ${snippets('$API_KEY').map(({ label, text }) => html`<${Code} key=${label} label=${label} text=${text} />`)}
+  </div>`
+}
+
+function SwitchedOff({ error }: { readonly error: ApiError }) {
+  return html`<${Empty} title="The operator does not show this here."><p class="muted">${error.message}</p><//>`
+}
+
+/** Rows of several months as one row a model. */
+function byModel(rows: readonly UsageRow[]) {
+  const models = new Map<string, { calls: number; costs: Usd[] }>()
+  for (const { group, calls, cost_usd: cost } of rows) {
+    const known = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
+    known.calls += calls
+    known.costs.push(cost)
+    models.set(group.model ?? '–', known)
+  }
+  return [...models]
+    .map(([name, { calls, costs }]) => ({ name, calls, cost: addAmounts(costs) }))
+    .sort((one, other) => Number(other.cost) - Number(one.cost))
+}
+
+function pricesOf(pricing: ListedModel['pricing']): string {
+  const named = Object.entries(pricing ?? {}).filter(
+    ([, price]) => typeof price === 'string' || typeof price === 'number',
+  )
+  if (named.length === 0) return '–'
+  return named.map(([name, price]) => `${name.replaceAll('_', ' ')} ${String(price)}`).join(' · ')
+}
