@@ -39,7 +39,7 @@ describe('the provider of docs/plugins/provider.md', () => {
   it.each([
     [400, 400, 'upstream_rejected'],
     [401, 502, 'upstream_error'],
-    [429, 503, 'provider_overloaded'],
+    [429, 429, 'upstream_rate_limited'],
     [500, 502, 'upstream_error'],
   ])('says what a %i of the vendor means: %i %s', async (theirs, ours, code) => {
     await using upstream = await startUpstream(json({}, theirs))

@@ -158,6 +158,9 @@ export class RevisionChanged extends GatewayError {
   }
 }
 
+/** Clients are told not to ask again after a longer wait. */
+const MAX_WAIT_SECONDS = 60
+
 /**
  * 429. The wait stands in the retry headers and at the end of the message, where clients look for it. It is exact up to a
  * minute; above that clients are told not to retry. Without a known wait (a slot or held money has to come free) clients
@@ -170,7 +173,7 @@ export class TooManyRequests extends GatewayError {
     const ms = Math.max(1, Math.ceil(retryAfterMs ?? 500 + Math.random() * 1000))
     const seconds = retryAfterMs === undefined ? 1 : Math.max(1, Math.ceil(ms / 1000))
     const headers: Record<string, string> =
-      seconds <= 60
+      seconds <= MAX_WAIT_SECONDS
         ? { 'retry-after': String(seconds), 'retry-after-ms': String(ms) }
         : { 'retry-after': String(seconds), 'x-should-retry': 'false' }
     super(429, 'requests', code, `${reason} Try again in ${seconds}s.`, { headers })
@@ -241,7 +244,7 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
   upstream_auth: server(502, 'upstream_error'),
   upstream_balance: server(502, 'upstream_error'),
   upstream_error: server(502, 'upstream_error'),
-  upstream_rate: server(503, 'provider_overloaded'),
+  upstream_rate: { ...server(429, 'upstream_rate_limited'), type: 'requests' },
   overloaded: server(503, 'provider_overloaded'),
   timeout: server(504, 'upstream_timeout'),
 }
@@ -255,7 +258,8 @@ const SENTENCES: Readonly<Record<FailureClass, string>> = {
   not_found: 'The model provider does not have this model at the moment.',
   upstream_auth: 'The model provider did not accept the credentials of the gateway.',
   upstream_balance: 'The model provider does not serve the gateway at the moment.',
-  upstream_rate: 'The model provider is limiting requests at the moment.',
+  upstream_rate:
+    'The model provider limits this gateway at the moment; the limits of your key are not reached.',
   overloaded: 'The model provider is overloaded at the moment.',
   upstream_error: 'The model provider failed to answer.',
   timeout: 'The model provider did not answer in time.',
@@ -293,7 +297,9 @@ export class UpstreamFailure extends GatewayError {
 
   constructor(failure: FailureClass, message: string, options: FailureOptions = {}) {
     const row = FAILURES[failure]
-    super(row.status, row.type, options.code ?? row.code, message, {
+    // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
+    const shown = failure === 'upstream_rate' ? waitSentence(options.retryAfterMs) : message
+    super(row.status, row.type, options.code ?? row.code, shown, {
       param: options.param === undefined ? (row.param ?? null) : options.param,
       cause: options.cause,
       headers: retryHeaders(row.status, options.retryAfterMs),
@@ -399,8 +405,19 @@ export function toErrorBody(error: GatewayError): ErrorBody {
   return { error: { message, type, code, param } }
 }
 
+function waitSentence(retryAfterMs = 1000): string {
+  return `${SENTENCES.upstream_rate} Try again in ${Math.max(1, Math.ceil(retryAfterMs / 1000))}s.`
+}
+
 function retryHeaders(status: number, retryAfterMs = 1000): Record<string, string> {
   if (status === 504) return { 'x-should-retry': 'false' }
+  if (status === 429) {
+    const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+    return {
+      'retry-after': String(seconds),
+      ...(seconds > MAX_WAIT_SECONDS && { 'x-should-retry': 'false' }),
+    }
+  }
   if (status !== 503) return {}
   return { 'retry-after': retryAfter(retryAfterMs / 1000) }
 }

@@ -310,7 +310,7 @@ describe('failures', () => {
     [403, 'permission_error', 'upstream_auth', 502],
     [404, 'not_found_error', 'not_found', 502],
     [413, 'request_too_large', 'payload_too_large', 413],
-    [429, 'rate_limit_error', 'upstream_rate', 503],
+    [429, 'rate_limit_error', 'upstream_rate', 429],
     [500, 'api_error', 'upstream_error', 502],
     [504, 'timeout_error', 'timeout', 504],
     [529, 'overloaded_error', 'overloaded', 503],

@@ -496,7 +496,7 @@ describe('errors', () => {
       'not_found',
       502,
     ],
-    [400, 'ServiceQuotaExceededException', 'x', 'upstream_rate', 503],
+    [400, 'ServiceQuotaExceededException', 'x', 'upstream_rate', 429],
     [401, '', 'x', 'upstream_auth', 502],
     [
       403,
@@ -509,7 +509,7 @@ describe('errors', () => {
     [404, 'ResourceNotFoundException:http://internal.amazon.com/', 'x', 'not_found', 502],
     [408, 'ModelTimeoutException', 'x', 'timeout', 504],
     [424, 'ModelErrorException', 'x', 'upstream_error', 502],
-    [429, 'ModelNotReadyException', 'x', 'upstream_rate', 503],
+    [429, 'ModelNotReadyException', 'x', 'upstream_rate', 429],
     [500, 'InternalServerException', 'x', 'upstream_error', 502],
     [503, 'ServiceUnavailableException', 'x', 'overloaded', 503],
     [502, '', '<html>', 'upstream_error', 502],

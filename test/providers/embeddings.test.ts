@@ -125,7 +125,7 @@ describe('a request for embeddings', () => {
 describe('a failure of a vendor', () => {
   it.each(['openai', 'azure', 'mistral', 'house', 'google'])('%s is told apart', async (name) => {
     vendor.answer(json({ error: { message: 'slow down', code: 429 } }, 429))
-    expect((await sentBy(name)).answer.status).toBe(503)
+    expect((await sentBy(name)).answer.status).toBe(429)
     vendor.answer(json({ error: { message: 'no', code: 401 } }, 401))
     expect((await sentBy(name)).answer.status).toBe(502)
     vendor.answer(json({ nothing: 'here' }))

@@ -169,7 +169,7 @@ describe('the answer', () => {
     [401, { detail: 'Invalid API Key' }, 'upstream_auth', 502],
     [403, { detail: 'Forbidden' }, 'upstream_auth', 502],
     [402, { message: 'Payment required' }, 'upstream_balance', 502],
-    [429, { object: 'error', message: 'Rate limit exceeded', code: '1300' }, 'upstream_rate', 503],
+    [429, { object: 'error', message: 'Rate limit exceeded', code: '1300' }, 'upstream_rate', 429],
     [429, { object: 'error', message: 'Busy', code: '3505' }, 'overloaded', 503],
     [400, { object: 'error', message: 'Prompt too large', code: '3051' }, 'context_length', 400],
     [422, { detail: [{ loc: ['body', 'stop'], msg: 'Bad' }] }, 'bad_request', 400],

@@ -112,7 +112,7 @@ describe('the mock', () => {
       const { failure, chunks } = await outcome(input, { options: { error } })
       expect(failure).toMatchObject({
         failure: 'upstream_rate',
-        message: 'Too much.',
+        message: expect.stringMatching(/ Try again in 3s\.$/),
         retryAfterMs: 3000,
       })
       expect(chunks).toEqual([])

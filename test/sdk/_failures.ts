@@ -6,6 +6,7 @@ import {
   InternalServerError,
   NotFoundError,
   PermissionDeniedError,
+  RateLimitError,
 } from 'openai'
 import { expect, vi } from 'vitest'
 import type { Call } from '../../src/pipeline/pipeline.ts'
@@ -225,10 +226,10 @@ export const PASSING: readonly Failure[] = [
   {
     name: 'a vendor that limits the gateway',
     arrange: (s) => s.vendor.answer(failing(429, {}, { 'retry-after': '3' })),
-    raises: InternalServerError,
-    status: 503,
-    code: 'provider_overloaded',
-    type: 'server_error',
+    raises: RateLimitError,
+    status: 429,
+    code: 'upstream_rate_limited',
+    type: 'requests',
   },
   {
     name: 'rules that no guard looks after',

@@ -132,8 +132,8 @@ describe('an upstream', () => {
         [
           'limits us',
           json({ error: { message: 'slow down' } }, 429, { 'retry-after': '7' }),
-          503,
-          'provider_overloaded',
+          429,
+          'upstream_rate_limited',
         ],
         [
           'rejects the request',

@@ -199,17 +199,31 @@ class FailoverSource implements Source<any> {
         if (this.#closed || call.aborted) throw failure
         // No deployment in cooldown is asked after another one in cooldown has failed.
         const goesOn = wasOpen && attempt < config.routing.attempts
-        if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+        if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover)
+          throw this.#overall(failure)
         tried = tried ? [...tried, deployment] : [deployment]
         const next = routing.choose(model, affinity, tried)
         const delayMs = next || !mayRepeat ? undefined : retryDelayMs(failure)
-        if (!next && delayMs === undefined) throw failure
+        if (!next && delayMs === undefined) throw this.#overall(failure)
         if (next) deployment = next
         else mayRepeat = false
         if (delayMs) await this.#pause(delayMs)
         if (this.#closed) throw failure
       }
     }
+  }
+
+  /** The failure of all attempts: vendors limit the gateway only where each of them said so. */
+  #overall(failure: unknown): unknown {
+    const limited = (result: string) => result === 'upstream_rate'
+    if (!UpstreamFailure.is(failure) || !limited(failure.failure)) return failure
+    if (this.#call.attempts.every(({ result }) => limited(result))) return failure
+    const { retryAfterMs } = failure
+    const message = 'The model provider is overloaded at the moment.'
+    return new UpstreamFailure('overloaded', message, {
+      cause: failure,
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    })
   }
 
   /** Asks one deployment and waits for its first parts. @throws the error for the client */

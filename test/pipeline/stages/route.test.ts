@@ -205,13 +205,34 @@ describe('one of three deployments is well', () => {
     expect((await probe).json.choices[0].message.content).toBe('Fine.')
   })
 
+  it('vendors that fail in several ways do not limit the gateway', async () => {
+    await using s = await setUp({ a: { answer: BROKEN }, b: { answer: LIMITED, priority: 1 } })
+    const { status, json: answer } = await s.ask()
+    expect([status, answer.error.code]).toEqual([503, 'provider_overloaded'])
+    const limited = await s.ask()
+    expect(limited.status).toBe(503)
+  })
+
+  it('a vendor that limits the gateway says so, in words that clients wait for', async () => {
+    await using s = await setUp({ a: { answer: LIMITED } })
+    const { status, headers, json: answer } = await s.ask()
+    expect(status).toBe(429)
+    expect(answer.error).toMatchObject({ type: 'requests', code: 'upstream_rate_limited' })
+    expect(answer.error.message).toMatch(
+      /limits of your key are not reached\. Try again in \d+s\.$/,
+    )
+    expect(answer.error.message).not.toMatch(/quota|billing|credit|will reset at/i)
+    expect(headers['retry-after']).toBe(String(RETRY_AFTER_MS / 1000))
+    expect(headers).not.toHaveProperty('retry-after-ms')
+  })
+
   it('nobody is well: each call asks the one that is due first, and only that', async () => {
     await using s = await setUp({ a: { answer: LIMITED }, b: { answer: REFUSED, priority: 1 } })
     expect((await s.ask()).status).toBe(502)
     const [a, b] = [s.a.requests.length, s.b.requests.length]
     for (let i = 0; i < 10; i++) {
       const answer = await s.ask()
-      expect(answer.status).toBe(503)
+      expect(answer.status).toBe(429)
       expect(answer.headers['retry-after']).toBe(String(RETRY_AFTER_MS / 1000))
     }
     expect([s.a.requests.length - a, s.b.requests.length - b]).toEqual([10, 0])

@@ -97,7 +97,7 @@ replayAll(
 
       it('the wait, and invalid credentials', async () => {
         expect((await outcomeOf('azure/error-429')).failure).toMatchObject({
-          status: 503,
+          status: 429,
           retryAfterMs: 1000,
         })
         const { failure } = await outcomeOf('azure/error-401')

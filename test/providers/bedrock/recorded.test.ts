@@ -137,7 +137,7 @@ replayAll(
         expect(completion.choices[0]!.message.content).toBe(
           'The capital of France is Paris. Paris is not',
         )
-        expect(failure).toMatchObject({ status: 503, code: 'provider_overloaded' })
+        expect(failure).toMatchObject({ status: 429, code: 'upstream_rate_limited' })
       })
 
       it('refused credentials are not the client’s', async () => {

@@ -377,7 +377,7 @@ describe('failures', () => {
     [3_600_000, [quota('RequestsPerDayPerProject'), retry('20s')], 'Slow down.'],
   ] as const)('ask to wait %s ms', async (wait, details, message) => {
     const { failure } = await whole(error(429, 'RESOURCE_EXHAUSTED', message, [...details]), 429)
-    expect(failure).toMatchObject({ failure: 'upstream_rate', status: 503 })
+    expect(failure).toMatchObject({ failure: 'upstream_rate', status: 429 })
     expect(failure!.retryAfterMs).toBe(wait)
   })
 

@@ -146,7 +146,11 @@ replayAll(
         'The model provider did not accept the credentials of the gateway.',
       )
       const { failure: rate } = await outcomeOf('google/error-429-quota')
-      expect(rate).toMatchObject({ status: 503, code: 'provider_overloaded', retryAfterMs: 48_000 })
+      expect(rate).toMatchObject({
+        status: 429,
+        code: 'upstream_rate_limited',
+        retryAfterMs: 48_000,
+      })
     })
 
     function byName(name: string): Recording {

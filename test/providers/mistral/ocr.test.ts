@@ -109,7 +109,7 @@ describe('the answer', () => {
     ['pages without text', json({ pages: [{ index: 0 }] }), 502],
     ['an error inside', json({ object: 'error', message: 'No.', code: 500 }), 502],
     ['a bad key', json({ detail: 'Invalid API Key' }, 401), 502],
-    ['a busy vendor', json({ message: 'Rate limit exceeded' }, 429), 503],
+    ['a busy vendor', json({ message: 'Rate limit exceeded' }, 429), 429],
     ['a refusal', json({ object: 'error', message: 'Bad document.', type: 'x' }, 400), 400],
   ])('that is %s fails, and costs nothing', async (_what, answer, status) => {
     vendor.answer(answer)

@@ -122,9 +122,13 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   }
 
   fail(body: unknown): string {
-    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(body as ErrorBody))
+    const { error } = body as ErrorBody
+    // The code by which clients of this API know that they should wait.
+    const code = error.code === 'upstream_rate_limited' ? 'rate_limit_exceeded' : error.code
+    const told = { error: { ...error, code } }
+    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(told))
     this.#begin()
-    this.#written.fail(body as ErrorBody)
+    this.#written.fail(told)
     return this.#textOf(this.#taken())
   }
 
