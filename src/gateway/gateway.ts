@@ -42,6 +42,8 @@ import { packageVersion } from './version.ts'
 export interface Gateway {
   /** The current snapshot; a call keeps the one it started with. */
   readonly runtime: Runtime
+  /** The configuration of the current snapshot as it was read, with its origins. */
+  readonly loaded: LoadedConfig
   /** ms since epoch */
   readonly startedAt: number
   readonly version: string
@@ -106,7 +108,7 @@ export async function createGateway(
     running.add(call)
     call.scope.defer(() => running.delete(call))
   })
-  let settings: Pick<LoadedConfig, 'config' | 'secrets'> = loaded
+  let settings = loaded
   const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
   const usageFindings = new UsageFindings(metrics, log)
   const loop = new LoopWatch(TICK_MS, (message) => log.warn(message))
@@ -178,6 +180,9 @@ export async function createGateway(
       return action
     },
     bodies,
+    get loaded() {
+      return settings
+    },
     get runtime() {
       return generation.runtime
     },

@@ -14,7 +14,7 @@ import { loaded, MOCK_CONFIG } from '../_setup.ts'
 
 const [accounts = 20_000, keysOfEach = 5] = process.argv.slice(2).map(Number)
 const FEW_ACCOUNTS = 20
-const QUIET = createConsola({ level: -999 })
+const QUIET = createConsola({ level: 0 })
 const TOKEN = 'admin-token-of-the-test'
 const BATCH = 200
 

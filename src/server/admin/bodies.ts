@@ -87,6 +87,8 @@ const rotation = v.strictObject({
   ),
 })
 
+const policyPair = v.strictObject({ from: v.nullable(policy), to: v.nullable(policy) })
+
 const trial = v.strictObject({
   policy,
   input: v.optional(v.string('a text')),
@@ -115,6 +117,15 @@ export const readAdjustment = (body: object) => withoutNulls(read(adjustment, bo
 export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
+
+/** Two policies to compare; null stands for none. @throws InvalidRequest */
+export function readPolicyPair(body: object): Readonly<Record<'from' | 'to', Policy | undefined>> {
+  const { from, to } = read(policyPair, body)
+  return {
+    from: from ? readPolicy(from, 'from') : undefined,
+    to: to ? readPolicy(to, 'to') : undefined,
+  }
+}
 
 /** For how many seconds the secret before works on. @throws InvalidRequest */
 export const readRotation = (body: object) => read(rotation, body)

@@ -9,7 +9,8 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { requestId } from '../../state/ids.ts'
 import { policyWarnings, refusalOf, tighten, type Policy } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
-import { readTrial, type PolicyTrial } from './bodies.ts'
+import { readPolicyPair, readTrial, type PolicyTrial } from './bodies.ts'
+import { diffPolicies, tighteningsOf } from '../../policy/diff.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 
 /**
@@ -90,6 +91,21 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
   throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
 }
 
+/** `POST /policies/diff` */
+export async function diffPolicy(asked: Asked): Promise<Answer> {
+  const { from, to } = readPolicyPair(await bodyOf(asked))
+  const { scope, deny, bannedPatterns, maxOutputTokens, guard } = tighteningsOf(to)
+  const may_tighten = {
+    scope,
+    deny,
+    banned_patterns: bannedPatterns,
+    max_output_tokens: maxOutputTokens,
+    guard,
+  }
+  return { body: { data: { members: diffPolicies(from, to), may_tighten } } }
+}
+
+/** `POST /policies/evaluate` */
 export async function evaluatePolicy(asked: Asked): Promise<Answer> {
   const trial = readTrial(await bodyOf(asked))
   if (trial.ask) requireRole(asked.actor, 'admin')

@@ -12,7 +12,8 @@ import { archiveKey, changeKey, createKey, rotateKey, showKey, showLimits } from
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listAccounts, listKeys } from './lists.ts'
 import { listModels } from './models.ts'
-import { evaluatePolicy } from './policies.ts'
+import { showConfig } from './config.ts'
+import { diffPolicy, evaluatePolicy } from './policies.ts'
 import { streamEvents } from './events.ts'
 import { showOverview } from './overview.ts'
 import { endRequest, listRequests, showRequest } from './requests.ts'
@@ -35,6 +36,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id/ledger': { GET: viewer(listRows) },
   '/accounts/:id/keys': { POST: admin(createKey) },
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
+  '/config': { GET: admin(showConfig) },
   '/events': { GET: viewer(streamEvents) },
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
@@ -45,6 +47,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
   '/models': { GET: viewer(listModels) },
   '/overview': { GET: viewer(showOverview) },
+  '/policies/diff': { POST: viewer(diffPolicy) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
   '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
   '/requests/:id/end': { POST: admin(endRequest) },

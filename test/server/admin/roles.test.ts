@@ -82,6 +82,23 @@ describe('roles of the admin API', () => {
     expect(data[0]).toMatchObject({ actor: 'books', action: 'account.credit' })
   })
 
+  it('an admin sees the configuration without its secrets', async () => {
+    const answer = await ask('admin', 'GET', '/config')
+    const valueOf = (path: string) => answer.json.data.find((one: any) => one.path === path)
+    expect(valueOf('admin.token')).toMatchObject({ value: 'set', secret: true })
+    expect(valueOf('server.port')).toMatchObject({ value: 8787, secret: false })
+    for (const token of Object.values(TOKENS)) expect(answer.text).not.toContain(token)
+  })
+
+  it('a viewer compares policies', async () => {
+    const to = { version: 1, deny: ['code'] }
+    const answer = await ask('viewer', 'POST', '/policies/diff', { from: null, to })
+    const deny = answer.json.data.members.find((one: any) => one.member === 'deny')
+    expect(deny).toEqual({ member: 'deny', from: [], to: ['code'], order: 'tighter' })
+    const wrong = await ask('viewer', 'POST', '/policies/diff', { from: null, to: { version: 2 } })
+    expect(wrong.json.error).toMatchObject({ code: 'invalid_policy', param: 'to.version' })
+  })
+
   it('metrics take any of the tokens', async () => {
     const answer = await gateway.ask('GET', '/metrics', { key: TOKENS.viewer })
     expect(answer.status).toBe(200)

@@ -1,0 +1,112 @@
+/** Compares two policies of keys member by member, by what they forbid. */
+import { CATEGORIES } from '../plugin.ts'
+import { tighten, type EffectivePolicy } from './merge.ts'
+import type { Policy } from './schema.ts'
+
+/** How the second value compares with the first; `changed`: it differs, and neither is tighter. */
+export type PolicyOrder = 'tighter' | 'looser' | 'equal' | 'changed'
+
+/** One member of two policies, with the defaults of members that are absent. */
+export interface MemberDifference {
+  readonly member: string
+  readonly from: unknown
+  readonly to: unknown
+  readonly order: PolicyOrder
+}
+
+/** What a request can still add to a policy. */
+export interface Tightenings {
+  readonly scope: true
+  /** Categories that are not denied yet. */
+  readonly deny: readonly string[]
+  /** Patterns that a request may bring. */
+  readonly bannedPatterns: number
+  /** The ceiling below which a request may go; null for none. */
+  readonly maxOutputTokens: number | null
+  /** Members of `guard` that a request may set to their tighter value. */
+  readonly guard: readonly string[]
+}
+
+const PATTERNS_OF_REQUEST = 32
+/** Values of the members of `guard` that have an order, the tighter one first. */
+const ORDERED = {
+  input: [true, false],
+  output: [true, false],
+  mode: ['block', 'monitor'],
+  onError: ['block', 'allow'],
+  stream: ['buffer', 'scan'],
+} as const
+
+/** Every member, those that are equal included. */
+export function diffPolicies(
+  former: Policy | undefined,
+  next: Policy | undefined,
+): MemberDifference[] {
+  const [from, to] = [tighten(former, undefined), tighten(next, undefined)]
+  const set = (member: string, of: (policy: EffectivePolicy) => readonly string[]) =>
+    difference(member, of(from), of(to), orderOfSets(of(from), of(to)))
+  const discrete = (member: string, of: (policy: EffectivePolicy) => unknown) => {
+    const [a, b] = [of(from) ?? null, of(to) ?? null]
+    return difference(member, a, b, JSON.stringify(a) === JSON.stringify(b) ? 'equal' : 'changed')
+  }
+  const [before, after] = [from.maxOutputTokens, to.maxOutputTokens]
+  return [
+    set('scope', ({ scopes }) => scopes),
+    set('deny', ({ deny }) => deny),
+    set('bannedPatterns', ({ bannedPatterns }) => bannedPatterns),
+    difference('maxOutputTokens', ceiling(before), ceiling(after), orderOf(before, after)),
+    discrete('systemPrompt', ({ systemPrompt }) => systemPrompt),
+    discrete('refusal', ({ refusal }) => refusal),
+    discrete('escalate', ({ escalate }) => escalate),
+    ...names(ORDERED).map((name) => {
+      const places = [from, to].map(({ guard }) => placeOf(name, guard[name]))
+      const order = orderOf(places[0]!, places[1]!)
+      return difference(`guard.${name}`, from.guard[name], to.guard[name], order)
+    }),
+    discrete('guard.model', ({ guard }) => guard.model),
+    discrete('guard.onBlock', ({ guard }) => guard.onBlock),
+  ]
+}
+
+/** What a request can still add to a policy. */
+export function tighteningsOf(policy: Policy | undefined): Tightenings {
+  const { deny, maxOutputTokens, guard } = tighten(policy, undefined)
+  return {
+    scope: true,
+    deny: CATEGORIES.filter((category) => !deny.includes(category)),
+    bannedPatterns: PATTERNS_OF_REQUEST,
+    maxOutputTokens: ceiling(maxOutputTokens),
+    guard: names(ORDERED).filter((name) => placeOf(name, guard[name]) > 0),
+  }
+}
+
+function difference(member: string, from: unknown, to: unknown, order: PolicyOrder) {
+  return { member, from, to, order }
+}
+
+/** The smaller one is tighter. */
+function orderOf(from: number, to: number): PolicyOrder {
+  if (from === to) return 'equal'
+  return to < from ? 'tighter' : 'looser'
+}
+
+/** The larger one is tighter. */
+function orderOfSets(from: readonly string[], to: readonly string[]): PolicyOrder {
+  const keeps = from.every((one) => to.includes(one))
+  const isKept = to.every((one) => from.includes(one))
+  if (keeps && isKept) return 'equal'
+  if (keeps) return 'tighter'
+  return isKept ? 'looser' : 'changed'
+}
+
+function ceiling(tokens: number): number | null {
+  return tokens === Infinity ? null : tokens
+}
+
+function placeOf(name: keyof typeof ORDERED, value: unknown): number {
+  return (ORDERED[name] as readonly unknown[]).indexOf(value)
+}
+
+function names<Members extends object>(members: Members): (keyof Members & string)[] {
+  return Object.keys(members) as (keyof Members & string)[]
+}
