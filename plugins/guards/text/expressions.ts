@@ -3,7 +3,10 @@
  * beyond Latin-1, a few milliseconds each time. `matchAll` is avoided because it copies the expression, which may be
  * compiled again.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+
+/** By then a start is over, and its first requests are answered. */
+const AFTER_START_MS = 2000
 
 /** Expressions that are not compiled yet. */
 const uncompiled: RegExp[] = []
@@ -21,8 +24,12 @@ export function* matchesOf(text: string, global: RegExp): Generator<RegExpExecAr
   for (let match = global.exec(text); match !== null; match = global.exec(text)) yield match
 }
 
-/** Compiles all expressions, one step per turn of the event loop, so that no request has to wait for it. */
+/**
+ * Compiles all expressions, one step per turn of the event loop, so that no request has to wait for it. It takes some tenths
+ * of a second, which a start does not have, nor a process that only checks its configuration.
+ */
 export async function warmUp(): Promise<void> {
+  await sleep(AFTER_START_MS, undefined, { ref: false })
   for (let pattern = uncompiled.pop(); pattern; pattern = uncompiled.pop()) {
     for (const text of ['x', 'x', '\u2013', '\u2013']) {
       pattern.lastIndex = 0
