@@ -3,6 +3,7 @@
  * the limits of each key, with a revision that tells an outdated record from a current one.
  */
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
 import {
@@ -77,7 +78,12 @@ export class Accounts {
     this.#ledger = ledger
     this.#defaults = defaults
     this.#now = now
-    this.#cache = new LRUCache({ max: CACHE_ENTRIES, ttl: TTL_MS, ttlResolution: 0, perf: { now } })
+    this.#cache = new LRUCache({
+      ...atMost(CACHE_ENTRIES),
+      ttl: TTL_MS,
+      ttlResolution: 0,
+      perf: { now },
+    })
   }
 
   /**

@@ -1,5 +1,6 @@
 /** Spares calls the wait for a guard that keeps failing, without letting one account switch it off for others. */
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import type { CircuitState } from '../observe/guard-metrics.ts'
 
 const WINDOW_MS = 30_000
@@ -49,7 +50,7 @@ export class CircuitBreaker {
   /** Undefined while it is closed. */
   #openUntil: number | undefined
   #probing = false
-  readonly #invalid = new LRUCache<string, Invalid>({ max: MAX_COUNTED })
+  readonly #invalid = new LRUCache<string, Invalid>(atMost(MAX_COUNTED))
 
   /** What holds for all accounts; `half-open` while a call probes. */
   get state(): CircuitState {

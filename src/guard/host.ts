@@ -1,5 +1,6 @@
 /** What the gateway offers guard plugins. They ask models through its own routing: who pays, how much, how many at once. */
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
@@ -15,7 +16,7 @@ const MAX_TTL_SECONDS = 86_400
  * @param semaphore bounds the models that all guards ask at once
  */
 export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
-  const cached = new LRUCache<string, { readonly value: unknown }>({ max: MAX_CACHED })
+  const cached = new LRUCache<string, { readonly value: unknown }>(atMost(MAX_CACHED))
   return {
     ...host,
     askModel: (model, request, context) => askModel(semaphore, model, request, context),

@@ -1,5 +1,6 @@
 /** Runs one guard for one call: asks it, bounds how long it may take, checks its verdicts, and remembers passes and failures. */
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import {
@@ -194,7 +195,7 @@ const TTL_MS = 600_000
 
 /** Remembers passes only, by a hash of everything that a verdict may depend on. Accounts share nothing. */
 export class VerdictCache {
-  readonly #passed = new LRUCache<string, true>({ max: MAX_VERDICTS, ttl: TTL_MS })
+  readonly #passed = new LRUCache<string, true>({ ...atMost(MAX_VERDICTS), ttl: TTL_MS })
   readonly #secret = randomBytes(32)
 
   /** @param guard the instance's name */

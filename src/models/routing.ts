@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import { steadyNow } from '../lifetime/scope.ts'
 import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
@@ -31,7 +32,7 @@ export class Routing {
   /** Health by deployment id. */
   readonly #health = new Map<string, Health>()
   readonly #pins = new LRUCache<string, string>({
-    max: MAX_PINS,
+    ...atMost(MAX_PINS),
     ttl: PIN_TTL_MS,
     // An active session keeps its deployment.
     updateAgeOnGet: true,

@@ -3,6 +3,7 @@
  * Both only reserve money, so they are computed with estimates; what a call is charged depends on its usage alone.
  */
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../lifetime/cache.ts'
 import type { Usage } from '../plugin.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
@@ -102,7 +103,7 @@ const INPUT = [
  * per gateway.
  */
 export class HoldEstimator {
-  readonly #learned = new LRUCache<string, Learned>({ max: MAX_SUBJECTS })
+  readonly #learned = new LRUCache<string, Learned>(atMost(MAX_SUBJECTS))
   /** Tokens a second, by model. */
   readonly #rates = new LRUCache<string, number>({ max: MAX_MODELS })
 
