@@ -1,7 +1,7 @@
 /** Answers of the API about many calls: usage, overview, alerts. Amounts are decimal text, see `amounts.ts`. */
 import type { RequestRow, Usd } from './answers.ts'
 
-/** Sums of calls. Null: nobody reported it, or a group has none. */
+/** Sums of calls. Null: no vendor reported it, or a group has none. */
 export interface UsageSums {
   readonly calls: number | null
   readonly cost_usd: Usd | null
