@@ -2,59 +2,16 @@
 import { copyFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
-import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
+import { describe, expect, it } from 'vitest'
 import { openTables } from '../../../src/observe/usage/tables.ts'
-import type { Ledger } from '../../../src/state/ledger/ledger.ts'
-import { openSource } from '../../../src/state/open-reader.ts'
 import { folder } from '../../_folder.ts'
-import { LIMITS, NOON, open, SILENT, USAGE } from '../../state/sqlite/_engine.ts'
+import { LIMITS, NOON, open } from '../../state/sqlite/_engine.ts'
+import { DAY_MS, openIndex, settle, type UsageQuery } from './_index.ts'
 
-const DAY_MS = 86_400_000
-
-/** The index of a ledger's folder, in the tables of another folder. */
-async function indexOf(ledgerFolder: string, tablesFolder: string, pageRows = 3) {
+/** The index of a ledger's folder. */
+function indexOf(ledgerFolder: string, tables: string) {
   const file = join(ledgerFolder, 'ledger.db')
-  const reader = await openSource({ driver: 'file', file, inode: statSync(file).ino }, SILENT)
-  const tables = openTables(tablesFolder)
-  const told: UsageDifference[] = []
-  const differs = (found: readonly UsageDifference[]) => void told.push(...found)
-  const index = new LedgerIndex({ db: tables.db, reader, pageRows, now: () => NOON, differs })
-  await index.open()
-  let closed = false
-  const close = async () => {
-    if (closed) return
-    closed = true
-    await index.close()
-    await reader.close()
-    tables.close()
-  }
-  onTestFinished(close)
-  const usage = (group: UsageQuery['group'] = [], rollup: UsageQuery['rollup'] = 'day') =>
-    answerUsage(tables.db, {
-      from: NOON - 10 * DAY_MS,
-      to: NOON + DAY_MS,
-      rollup,
-      group,
-      filters: {},
-      metric: 'cost_usd',
-      top: 100,
-    }) as UsageAnswer
-  return { index, told, usage, close, check: () => index.check(undefined, Infinity) }
-}
-type UsageQuery = Parameters<typeof answerUsage>[1]
-
-let calls = 0
-/** Settles a call, at `key` of `acct` unless said otherwise. */
-async function settle(
-  ledger: Ledger,
-  cost: bigint,
-  { key = 'key', account = 'acct', at = NOON, tag = undefined as string | undefined } = {},
-) {
-  const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
-  const usage = { ...USAGE, at, ...(tag !== undefined && { tag }) }
-  await ledger.settle({ request: `req_${calls++}`, account, key, day, cost, usage })
+  return openIndex({ driver: 'file', file, inode: statSync(file).ino }, tables)
 }
 
 async function paid() {

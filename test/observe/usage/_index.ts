@@ -1,0 +1,54 @@
+/** An index of usage for tests, and calls to settle. */
+import { onTestFinished } from 'vitest'
+import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
+import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
+import { openTables } from '../../../src/observe/usage/tables.ts'
+import type { Ledger } from '../../../src/state/ledger/ledger.ts'
+import type { LedgerSource } from '../../../src/state/ledger/reader.ts'
+import { openSource } from '../../../src/state/open-reader.ts'
+import { NOON, SILENT, USAGE } from '../../state/sqlite/_engine.ts'
+
+export const DAY_MS = 86_400_000
+
+/** The index of a ledger, in the tables of a folder; it is closed with the test. */
+export async function openIndex(source: LedgerSource, tablesFolder: string, pageRows = 3) {
+  const reader = await openSource(source, SILENT)
+  const tables = openTables(tablesFolder)
+  const told: UsageDifference[] = []
+  const differs = (found: readonly UsageDifference[]) => void told.push(...found)
+  const index = new LedgerIndex({ db: tables.db, reader, pageRows, now: () => NOON, differs })
+  await index.open()
+  let closed = false
+  const close = async () => {
+    if (closed) return
+    closed = true
+    await index.close()
+    await reader.close()
+    tables.close()
+  }
+  onTestFinished(close)
+  const usage = (group: UsageQuery['group'] = [], rollup: UsageQuery['rollup'] = 'day') =>
+    answerUsage(tables.db, {
+      from: NOON - 10 * DAY_MS,
+      to: NOON + DAY_MS,
+      rollup,
+      group,
+      filters: {},
+      metric: 'cost_usd',
+      top: 100,
+    }) as UsageAnswer
+  return { index, told, usage, close, check: () => index.check(undefined, Infinity) }
+}
+export type UsageQuery = Parameters<typeof answerUsage>[1]
+
+let calls = 0
+/** Settles a call, at `key` of `acct` unless said otherwise. */
+export async function settle(
+  ledger: Ledger,
+  cost: bigint,
+  { key = 'key', account = 'acct', at = NOON, tag = undefined as string | undefined } = {},
+) {
+  const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+  const usage = { ...USAGE, at, ...(tag !== undefined && { tag }) }
+  await ledger.settle({ request: `req_${calls++}`, account, key, day, cost, usage })
+}

@@ -1,0 +1,51 @@
+/** The indexes of several gateways on one ledger in Redis. */
+import { describe, expect, it } from 'vitest'
+import { folder } from '../../_folder.ts'
+import { needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
+import { NOON } from '../../state/sqlite/_engine.ts'
+import { DAY_MS, openIndex, settle } from './_index.ts'
+
+describe('the index of usage in Redis', () => {
+  needRedis()
+
+  it('is the same at every gateway, whichever has settled a call', async () => {
+    const { url } = await sharedServer()
+    const [{ ledger: one }, { ledger: other }] = [await open(url), await open(url)]
+    await pay(one)
+    const source = { driver: 'redis', url } as const
+    const [first, second] = [
+      await openIndex(source, await folder({})),
+      await openIndex(source, await folder({})),
+    ]
+    for (let i = 1; i <= 12; i++) {
+      const at = NOON - (i % 3) * DAY_MS
+      await settle(i % 2 ? one : other, BigInt(i) * 1_000_003n, { key: `key${i % 4}`, at })
+    }
+    await one.adjust({ account: 'acct', amount: -7n, reference: 'a', reason: 'test' })
+    expect(await first.check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(await second.check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(first.usage(['key', 'model'])).toEqual(second.usage(['key', 'model']))
+    expect(first.usage().totals).toMatchObject({ calls: 12, cost: 78n * 1_000_003n })
+    expect(await one.fold(new Date(NOON))).toBe(8)
+    const later = await openIndex(source, await folder({}))
+    expect(await later.check()).toMatchObject({ agrees: true })
+    expect(later.usage(['model']).totals.cost).toBe(78n * 1_000_003n)
+    expect([...first.told, ...second.told, ...later.told]).toEqual([])
+  })
+
+  it('is emptied where Redis holds another ledger', async () => {
+    const server = await sharedServer()
+    const source = { driver: 'redis', url: server.url } as const
+    const tables = await folder({})
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    await settle(ledger, 5n)
+    const first = await openIndex(source, tables)
+    await first.check()
+    await first.close()
+    await server.ask((client) => client.flushall())
+    const second = await openIndex(source, tables)
+    expect(await second.check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(second.usage().totals.calls).toBe(0)
+  })
+})
