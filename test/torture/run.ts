@@ -18,6 +18,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   soak: ['--short'],
   'edge-money': ['--short'],
   embedded: ['--kills', '8'],
+  'usage-size': undefined,
   redis: ['--short'],
   gateways: ['--short'],
   laws: undefined,

@@ -55,10 +55,11 @@ export interface UsageQuery {
 export interface UsageSums {
   calls: number
   cost: Pico
-  quantities: Partial<Record<Quantity, number>>
   estimated: number
-  /** Circumstances; undefined where a group has none. */
-  counts: Readonly<Record<string, number>> | undefined
+  /** In the order of {@link QUANTITIES}; null is "never reported". */
+  readonly quantities: (number | null)[]
+  /** Circumstances, in the order of {@link COUNTED}; undefined where a group has none. */
+  counts: number[] | undefined
 }
 
 /** The sums of one group in one span of time. */
@@ -89,7 +90,10 @@ export interface TooLarge {
 }
 
 const MOST_ROWS = 500_000
-const COUNTED = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
+/** Histograms of more rows than this would take longer than the rest of an answer. */
+const MOST_TIMED_ROWS = 20_000
+/** Sums of circumstances: counts, then the buckets of both histograms. */
+export const COUNTED = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
 /** A part of the range, read from the table of one rollup. */
 interface Span {
@@ -101,10 +105,14 @@ interface Span {
   readonly start?: number
 }
 
-/** Answers a question. */
-export function answerUsage(db: DatabaseSync, query: UsageQuery): UsageAnswer | TooLarge {
+/** Answers a question. @param now ms since epoch */
+export function answerUsage(
+  db: DatabaseSync,
+  query: UsageQuery,
+  now: number,
+): UsageAnswer | TooLarge {
   const { from, to } = widened(query)
-  const spans = spansOf(query.rollup, from, to)
+  const spans = spansOf(query.rollup, from, to, now)
   const cells = new Map<string, UsageCell>()
   const sources = sourcesOf(query)
   for (const source of sources) {
@@ -112,7 +120,7 @@ export function answerUsage(db: DatabaseSync, query: UsageQuery): UsageAnswer | 
       const table = source.tagged ? 'tagged' : `${source.table}_${span.table}`
       const rows = rowsIn(db, table, source, query, span)
       if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
-      for (const cell of read(db, table, source, query, span)) merge(cells, cell)
+      for (const cell of read(db, table, source, query, span, rows)) merge(cells, cell)
     }
   }
   const settled = sources.some(({ table }) => table === 'settled')
@@ -173,7 +181,7 @@ function widened({ from, to, rollup }: UsageQuery): { from: number; to: number }
 }
 
 /** Whole months are read from the table of months, the rest from that of days. */
-function spansOf(rollup: Rollup, from: number, to: number): Span[] {
+function spansOf(rollup: Rollup, from: number, to: number, now: number): Span[] {
   if (rollup !== 'month')
     return [{ table: rollup, from: unitOf(rollup, from), to: unitOf(rollup, to) }]
   const spans: Span[] = []
@@ -181,7 +189,8 @@ function spansOf(rollup: Rollup, from: number, to: number): Span[] {
     const month = unitOf('month', at)
     const start = startOf('month', month)
     const end = Math.min(startOf('month', month + 1), to)
-    const isWhole = at === start && end === startOf('month', month + 1)
+    // There are no calls of the future.
+    const isWhole = at === start && (end === startOf('month', month + 1) || end > now)
     if (isWhole) spans.push({ table: 'month', from: month, to: month + 1, start })
     else spans.push({ table: 'day', from: unitOf('day', at), to: unitOf('day', end), start })
     at = end
@@ -229,58 +238,69 @@ function rowsIn(db: DatabaseSync, table: string, source: Source, query: UsageQue
   return Number(db.prepare(`SELECT count(*) AS rows FROM (${counted})`).get(...values)!.rows)
 }
 
-const sums = (names: readonly string[]) => names.map((name) => `sum(${name}) AS ${name}`)
-
+/** @param rows that are read */
 function* read(
   db: DatabaseSync,
   table: string,
   source: Source,
   query: UsageQuery,
   span: Span,
+  rows: number,
 ): Generator<UsageCell> {
   const { where, values } = conditionsOf(source, query, span)
   const isCalled = source.table === 'called'
-  const quantities = source.tagged ? ['prompt_tokens', 'completion_tokens'] : QUANTITIES
-  const selected = isCalled
-    ? sums(COUNTED)
-    : [
-        'sum(calls) AS calls',
-        'sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest',
-        ...(source.tagged ? [] : ['sum(estimated) AS estimated']),
-        ...sums(quantities),
-      ]
+  const columns = isCalled ? calledColumns(rows) : settledColumns(source)
   const unit = span.start === undefined ? 'unit' : '0'
   const groups = query.group.map((name, i) => `${source.columns[name]} AS group_${i}`)
   const joined = source.tagged ? '' : ` JOIN ${source.table}_group ON id = group_id`
   const by = [unit === 'unit' ? ['unit'] : [], query.group.map((_, i) => `group_${i}`)].flat()
-  const sql =
-    `SELECT ${[`${unit} AS unit_`, ...groups, ...selected].join(', ')} FROM ${table}${joined} ` +
-    `WHERE ${where}${by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''}`
-  for (const row of db.prepare(sql).iterate(...values)) {
+  const select = db.prepare(
+    `SELECT ${[`${unit} AS unit_`, ...groups, ...columns].join(', ')} FROM ${table}${joined} ` +
+      `WHERE ${where}${by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''}`,
+  )
+  // Rows as objects took twice as long as the sums themselves.
+  select.setReturnArrays(true)
+  const first = 1 + groups.length
+  for (const row of select.iterate(...values) as Iterable<unknown> as Iterable<Values>) {
     // Without groups there is one row, also of nothing.
-    if (row.calls === null) continue
-    const start = span.start ?? startOf(source.tagged ? 'day' : span.table, Number(row.unit_))
-    const group = query.group.map((_, i) => String(row[`group_${i}`]))
-    yield { start, group, ...(isCalled ? countsOf(row) : settledOf(row, quantities)) }
+    if (row[first] === null) continue
+    const start = span.start ?? startOf(source.tagged ? 'day' : span.table, Number(row[0]))
+    const group = row.slice(1, first) as string[]
+    const sums = row.slice(first) as (number | null)[]
+    yield { start, group, ...(isCalled ? countsOf(sums) : settledOf(sums)) }
   }
 }
 
-type Row = Readonly<Record<string, unknown>>
+type Values = readonly (string | number | null)[]
 
-function settledOf(row: Row, names: readonly string[]): UsageSums {
-  const reported = names.filter((name) => row[name] !== null)
-  return {
-    calls: Number(row.calls),
-    cost: wholeOf({ billions: Number(row.billions), rest: Number(row.rest) }),
-    quantities: Object.fromEntries(reported.map((name) => [name, Number(row[name])])),
-    estimated: Number(row.estimated ?? 0),
-    counts: undefined,
-  }
+/** In the order of {@link settledOf}. */
+function settledColumns({ tagged }: Source): string[] {
+  const has = (name: string) => !tagged || name === 'prompt_tokens' || name === 'completion_tokens'
+  return [
+    'sum(calls)',
+    'sum(cost / 1000000000)',
+    'sum(cost % 1000000000)',
+    tagged ? '0' : 'sum(estimated)',
+    ...QUANTITIES.map((name) => (has(name) ? `sum(${name})` : 'NULL')),
+  ]
 }
 
-function countsOf(row: Row): UsageSums {
-  const counts = Object.fromEntries(COUNTED.map((name) => [name, Number(row[name])]))
-  return { calls: 0, cost: 0n, quantities: {}, estimated: 0, counts }
+/** In the order of {@link COUNTED}. */
+function calledColumns(rows: number): string[] {
+  const isTimed = rows <= MOST_TIMED_ROWS
+  return COUNTED.map((name, i) => (isTimed || i < COUNTS.length ? `sum(${name})` : '0'))
+}
+
+function settledOf([calls, billions, rest, estimated, ...quantities]: (
+  | number
+  | null
+)[]): UsageSums {
+  const cost = wholeOf({ billions: billions!, rest: rest! })
+  return { calls: calls!, cost, estimated: estimated!, quantities, counts: undefined }
+}
+
+function countsOf(counts: (number | null)[]): UsageSums {
+  return { ...noSums(), counts: counts as number[] }
 }
 
 function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
@@ -295,20 +315,24 @@ export function addSums(sums: UsageSums, more: UsageSums): void {
   sums.calls += more.calls
   sums.cost += more.cost
   sums.estimated += more.estimated
-  for (const [name, count] of Object.entries(more.quantities)) {
-    const quantity = name as Quantity
-    sums.quantities[quantity] = (sums.quantities[quantity] ?? 0) + count
+  for (let i = 0; i < QUANTITIES.length; i++) {
+    const count = more.quantities[i] ?? null
+    if (count !== null) sums.quantities[i] = (sums.quantities[i] ?? 0) + count
   }
-  if (!more.counts) return
-  const counts = sums.counts ?? {}
-  sums.counts = Object.fromEntries(
-    COUNTED.map((name) => [name, (counts[name] ?? 0) + more.counts![name]!]),
-  )
+  const { counts } = more
+  if (!counts) return
+  if (!sums.counts) sums.counts = [...counts]
+  else for (let i = 0; i < counts.length; i++) sums.counts[i]! += counts[i]!
 }
 
 /** Sums of no calls. */
 export function noSums(): UsageSums {
-  return { calls: 0, cost: 0n, quantities: {}, estimated: 0, counts: undefined }
+  return { calls: 0, cost: 0n, estimated: 0, quantities: [], counts: undefined }
+}
+
+/** One of the counts; undefined where there are none. */
+export function countOf({ counts }: Pick<UsageSums, 'counts'>, name: string): number | undefined {
+  return counts?.[COUNTED.indexOf(name)]
 }
 
 /** Keeps the largest groups apart. Cells by time, and in it by rank. */
@@ -316,12 +340,12 @@ function ranked(all: readonly UsageCell[], { metric, top }: UsageQuery) {
   const totals = noSums()
   const byGroup = new Map<string, UsageSums>()
   for (const cell of all) {
-    addSums(totals, cell)
     const name = cell.group.join('\n')
     const sums = byGroup.get(name) ?? noSums()
     byGroup.set(name, sums)
     addSums(sums, cell)
   }
+  for (const sums of byGroup.values()) addSums(totals, sums)
   const order = [...byGroup].toSorted(([, one], [, other]) => byMetric(other, one, metric))
   const ranks = new Map(order.map(([name], rank) => [name, rank]))
   const rankOf = ({ group }: UsageCell) => ranks.get(group.join('\n'))!
@@ -341,7 +365,7 @@ function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
   return valueOf(one, metric) - valueOf(other, metric)
 }
 
-function valueOf({ calls, quantities, counts }: UsageSums, metric: Metric): number {
-  if (metric === 'calls') return calls
-  return counts?.[metric] ?? quantities[metric as Quantity] ?? 0
+function valueOf(sums: UsageSums, metric: Metric): number {
+  if (metric === 'calls') return sums.calls || (countOf(sums, 'calls') ?? 0)
+  return countOf(sums, metric) ?? sums.quantities[QUANTITIES.indexOf(metric as Quantity)] ?? 0
 }

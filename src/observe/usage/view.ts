@@ -2,7 +2,14 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Proven } from './messages.ts'
-import type { TooLarge, UsageAnswer, UsageCell, UsageQuery, UsageSums } from './query.ts'
+import {
+  countOf,
+  type TooLarge,
+  type UsageAnswer,
+  type UsageCell,
+  type UsageQuery,
+  type UsageSums,
+} from './query.ts'
 import { BOUNDS, FIRST_BUCKETS, QUANTITIES, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
 /** The body of an answer. @throws InvalidRequest for a question that reads too much */
@@ -86,33 +93,27 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
 }
 
 /** Sums as JSON. @param settled whether sums of the ledger are in them */
-export function sumsView(
-  { calls, cost, quantities, estimated, counts }: UsageSums,
-  settled: boolean,
-) {
-  const count = (name: string) => counts?.[name] ?? null
+export function sumsView(sums: UsageSums, settled: boolean) {
+  const { calls, cost, quantities, estimated } = sums
+  const count = (name: string) => countOf(sums, name) ?? null
   return {
     calls: settled ? calls : count('calls'),
     cost_usd: settled ? usdJson(cost) : null,
-    ...Object.fromEntries(QUANTITIES.map((name) => [name, quantities[name] ?? null])),
+    ...Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])),
     estimated: settled ? estimated : null,
     errors: count('errors'),
     refused: count('refused'),
     blocked: count('blocked'),
-    p50_ms: percentile(counts, TOTAL_BUCKETS, 0.5),
-    p95_ms: percentile(counts, TOTAL_BUCKETS, 0.95),
-    first_part_p50_ms: percentile(counts, FIRST_BUCKETS, 0.5),
-    first_part_p95_ms: percentile(counts, FIRST_BUCKETS, 0.95),
+    p50_ms: percentile(sums, TOTAL_BUCKETS, 0.5),
+    p95_ms: percentile(sums, TOTAL_BUCKETS, 0.95),
+    first_part_p50_ms: percentile(sums, FIRST_BUCKETS, 0.5),
+    first_part_p95_ms: percentile(sums, FIRST_BUCKETS, 0.95),
   }
 }
 
 /** Approximate: read off the bounds of a histogram. */
-function percentile(
-  counts: UsageSums['counts'],
-  buckets: readonly string[],
-  share: number,
-): number | null {
-  const sizes = buckets.map((name) => counts?.[name] ?? 0)
+function percentile(sums: UsageSums, buckets: readonly string[], share: number): number | null {
+  const sizes = buckets.map((name) => countOf(sums, name) ?? 0)
   const wanted = share * sizes.reduce((sum, size) => sum + size, 0)
   if (wanted === 0) return null
   let below = 0

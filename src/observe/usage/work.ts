@@ -67,7 +67,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     if ('usage' in question) {
       const { accounts, queries } = question.usage
       const checked = await check(accounts)
-      const answers = queries.map((query) => answerUsage(tables.db, query))
+      const answers = queries.map((query) => answerUsage(tables.db, query, this.#options.now()))
       return proven(checked, answers)
     }
     if ('statement' in question) {

@@ -3,7 +3,7 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer, UsageCell, UsageQuery } from '../../observe/usage/query.ts'
 import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
-import { addSums, noSums } from '../../observe/usage/query.ts'
+import { addSums, countOf, noSums } from '../../observe/usage/query.ts'
 import { runningViews } from './requests.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
@@ -117,7 +117,7 @@ function byName(cells: readonly UsageCell[], place: number) {
 /** By limit, the most frequent first, with the keys that it refused most. */
 function refusals(cells: readonly UsageCell[]) {
   const refused = cells.filter(({ group: [limit] }) => limit !== '')
-  const count = (sums: { readonly counts: UsageCell['counts'] }) => sums.counts?.refused ?? 0
+  const count = (sums: Pick<UsageCell, 'counts'>) => countOf(sums, 'refused') ?? 0
   return [...Map.groupBy(refused, ({ group: [limit] }) => limit!)]
     .map(([limit, ofLimit]) => ({
       limit,

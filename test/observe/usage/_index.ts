@@ -28,15 +28,19 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
   }
   onTestFinished(close)
   const usage = (group: UsageQuery['group'] = [], rollup: UsageQuery['rollup'] = 'day') =>
-    answerUsage(tables.db, {
-      from: NOON - 10 * DAY_MS,
-      to: NOON + DAY_MS,
-      rollup,
-      group,
-      filters: {},
-      metric: 'cost_usd',
-      top: 100,
-    }) as UsageAnswer
+    answerUsage(
+      tables.db,
+      {
+        from: NOON - 10 * DAY_MS,
+        to: NOON + DAY_MS,
+        rollup,
+        group,
+        filters: {},
+        metric: 'cost_usd',
+        top: 100,
+      },
+      NOON,
+    ) as UsageAnswer
   return { index, told, usage, close, check: () => index.check(undefined, Infinity) }
 }
 export type UsageQuery = Parameters<typeof answerUsage>[1]
