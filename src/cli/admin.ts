@@ -26,7 +26,7 @@ export class Refused extends CommandError {
 /** Access to the admin API of one gateway. */
 export interface Admin {
   /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
-  ask(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<any>
+  ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<any>
   /** An answer that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
   open(path: string): Promise<Response>
   /** All items of a list, from all its pages. */

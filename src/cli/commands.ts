@@ -41,6 +41,17 @@ const SETTINGS: OptionSpecs = {
   },
   models: { value: 'ids', help: 'models it can use, separated by commas; "none" for all' },
   policy: { value: 'file', help: 'JSON file with its policy; "none" removes it' },
+  tag: { value: 'text', help: 'the tag of its calls; "none" removes it' },
+  note: { value: 'text', help: 'for operators; "none" removes it' },
+}
+
+const ACCOUNT_SETTINGS: OptionSpecs = {
+  name: { value: 'text', help: 'its name' },
+  rpm: { value: 'n', help: 'requests per minute of all its keys; "none" for no limit' },
+  concurrency: { value: 'n', help: 'their calls at once; "none" for no limit' },
+  cap: { value: 'usd[/day|/month]', help: 'what they can spend; "none" for no limit' },
+  alert: { value: 'usd', help: 'a balance below it raises an alert; "none" for the default' },
+  note: { value: 'text', help: 'for operators; "none" removes it' },
 }
 
 /** All commands, in the order of the help. */
@@ -98,6 +109,15 @@ export const COMMANDS: readonly Command[] = [
     id: { value: 'id', help: 'its id (default: a generated one)' },
   }),
   remote('accounts show', 'Show an account.', 'showAccount', ['account']),
+  remote('accounts update', 'Change an account.', 'updateAccount', ['account'], ACCOUNT_SETTINGS),
+  remote('accounts disable', 'Refuse all keys of an account.', 'disableAccount', ['account']),
+  remote('accounts enable', 'Accept the keys of a disabled account.', 'enableAccount', ['account']),
+  remote(
+    'accounts archive',
+    'Refuse an account and its keys for good; its history stays.',
+    'archiveAccount',
+    ['account'],
+  ),
   remote('keys list', 'List the keys.', 'listKeys', [], {
     account: { value: 'id', help: 'only those of one account' },
   }),
@@ -118,6 +138,11 @@ export const COMMANDS: readonly Command[] = [
   }),
   remote('keys disable', 'Refuse a key from now on.', 'disableKey', ['key']),
   remote('keys enable', 'Accept a disabled key again.', 'enableKey', ['key']),
+  remote('keys rotate', 'Give a key another secret, and print it.', 'rotateKey', ['key'], {
+    overlap: { value: 'time', help: 'how long the secret before works, such as 7d (default: 1d)' },
+  }),
+  remote('keys archive', 'Refuse a key for good; its history stays.', 'archiveKey', ['key']),
+  remote('keys limits', 'Show every limit of a key, and what is used.', 'showLimits', ['key']),
   remote('credits add', 'Put money on an account.', 'addCredits', ['account', 'usd'], {
     reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
     note: { value: 'text', help: 'kept with the booking' },
@@ -179,6 +204,10 @@ export const COMMANDS: readonly Command[] = [
       ask: { help: 'use remote guards too; the operator pays for them' },
     },
   ),
+  remote('policy diff', 'Compare two policies.', 'diffPolicies', ['from', 'to']),
+  remote('config show', 'Show the settings of the running gateway.', 'showConfig', [], {
+    all: { help: 'those with their default too' },
+  }),
   remote('requests list', 'List the last calls, newest first.', 'listRequests', [], {
     key: { value: 'ids', help: 'only those of these keys, separated by commas' },
     account: { value: 'ids', help: 'only those of these accounts' },

@@ -3,14 +3,16 @@ import { readFileSync } from 'node:fs'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { card, print, table } from './output.ts'
+import { capOf, filterOf, keyCard, keySettingsOf, readPolicyFile, segment } from './settings.ts'
 
 export { connect } from './admin.ts'
+export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
 export { listChanges } from './audit.ts'
+export { archiveKey, rotateKey, showLimits } from './keys.ts'
+export { diffPolicies, showConfig } from './show.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
-/** The value that removes a setting. */
-const NONE = 'none'
 /** Ledger rows that `credits show` prints. */
 const SHOWN_ROWS = 20
 
@@ -60,7 +62,7 @@ export async function createKey(admin: Admin, args: Arguments): Promise<void> {
     throw new CommandError('A key needs a name that tells its purpose: --name <text>', 2)
   }
   const path = `/accounts/${encodeURIComponent(account)}/keys`
-  const answer = await admin.ask('POST', path, settingsOf(args))
+  const answer = await admin.ask('POST', path, keySettingsOf(args))
   print(args, answer, () => {
     const shown = 'The secret is shown only now:'
     return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
@@ -75,7 +77,7 @@ export async function showKey(admin: Admin, args: Arguments): Promise<void> {
 
 /** `keys update` @throws CommandError if no setting is given */
 export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
-  const change = settingsOf(args)
+  const change = keySettingsOf(args)
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError('Nothing to change: "keys update --help" lists the settings.', 2)
   }
@@ -248,49 +250,6 @@ async function changeKey(admin: Admin, args: Arguments, change: object): Promise
   print(args, data, () => keyCard(data))
 }
 
-/** The settings of a key from the options, in the form of the API. Absent options leave a setting as it is. */
-function settingsOf({ text }: Arguments) {
-  return {
-    name: text.name,
-    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
-    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
-    spend_cap: setting(text.cap, readCap),
-    expires_at: setting(text.expires, (value) => value),
-    models: setting(text.models, (value) => value.split(',').map((id) => id.trim())),
-    policy: setting(text.policy, readPolicyFile),
-  }
-}
-
-function setting<Value>(
-  text: string | undefined,
-  read: (text: string) => Value,
-): Value | null | undefined {
-  if (text === undefined) return undefined
-  return text === NONE ? null : read(text)
-}
-
-function wholeNumber(option: string, text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text)
-  throw new CommandError(
-    `${option} takes a whole number or "none", not ${JSON.stringify(text)}.`,
-    2,
-  )
-}
-
-function readCap(text: string): { usd: string; scope: string } {
-  const [usd = '', scope = 'lifetime'] = text.split('/')
-  return { usd, scope }
-}
-
-function readPolicyFile(path: string): unknown {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'))
-  } catch (error) {
-    const reason = error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message
-    throw new CommandError(`The policy cannot be read from ${path}: ${reason}.`, 2)
-  }
-}
-
 /** The given text, or the content of the file after an "@". */
 function readText(given: string): string {
   if (!given.startsWith('@')) return given
@@ -299,26 +258,6 @@ function readText(given: string): string {
   } catch (error) {
     throw new CommandError(`The text cannot be read: ${(error as Error).message}.`, 2)
   }
-}
-
-/** The query that limits a list to the account of `--account`. */
-function filterOf({ text: { account } }: Arguments): string {
-  return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
-}
-
-function segment({ positionals: [id = ''] }: Arguments): string {
-  return encodeURIComponent(id)
-}
-
-function keyCard(key: any): string {
-  const { warnings, spend_cap: _, ...members } = key
-  const policy = key.policy && JSON.stringify(key.policy)
-  const lines = (warnings as string[]).map((warning) => `warning: ${warning}\n`)
-  return `${card({ ...members, policy, models: key.models ?? 'all', cap: capOf(key) })}${lines.join('')}`
-}
-
-function capOf({ spend_cap }: any): string {
-  return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
 }
 
 function stateOf({ disabled, expires_at }: any): string {

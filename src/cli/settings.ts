@@ -1,0 +1,88 @@
+/** Settings of accounts and keys from the options of a command, and how they are printed. */
+import { readFileSync } from 'node:fs'
+import { CommandError, type Arguments } from './command.ts'
+import { card } from './output.ts'
+
+/** The value that removes a setting. */
+const NONE = 'none'
+
+/** The settings of a key from the options, in the form of the API. Absent options leave a setting as it is. */
+export function keySettingsOf({ text }: Arguments) {
+  return {
+    name: text.name,
+    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
+    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
+    spend_cap: setting(text.cap, readCap),
+    expires_at: setting(text.expires, (value) => value),
+    tag: setting(text.tag, (value) => value),
+    note: setting(text.note, (value) => value),
+    models: setting(text.models, (value) => value.split(',').map((id) => id.trim())),
+    policy: setting(text.policy, readPolicyFile),
+  }
+}
+
+/** The settings of an account from the options, as {@link keySettingsOf}. */
+export function accountSettingsOf({ text }: Arguments) {
+  return {
+    name: text.name,
+    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
+    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
+    spend_cap: setting(text.cap, readCap),
+    alert_below_usd: setting(text.alert, (value) => value),
+    note: setting(text.note, (value) => value),
+  }
+}
+
+function setting<Value>(
+  text: string | undefined,
+  read: (text: string) => Value,
+): Value | null | undefined {
+  if (text === undefined) return undefined
+  return text === NONE ? null : read(text)
+}
+
+function wholeNumber(option: string, text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  throw new CommandError(
+    `${option} takes a whole number or "none", not ${JSON.stringify(text)}.`,
+    2,
+  )
+}
+
+function readCap(text: string): { usd: string; scope: string } {
+  const [usd = '', scope = 'lifetime'] = text.split('/')
+  return { usd, scope }
+}
+
+/** A policy, or anything else, from a JSON file. @throws CommandError */
+export function readPolicyFile(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message
+    throw new CommandError(`The policy cannot be read from ${path}: ${reason}.`, 2)
+  }
+}
+
+/** The query that limits a list to the account of `--account`. */
+export function filterOf({ text: { account } }: Arguments): string {
+  return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
+}
+
+/** The first argument of a command, for a path. */
+export function segment({ positionals: [id = ''] }: Arguments): string {
+  return encodeURIComponent(id)
+}
+
+/** A key for people. */
+export function keyCard(key: any): string {
+  const { warnings, spend_cap: _, ...members } = key
+  const policy = key.policy && JSON.stringify(key.policy)
+  const lines = (warnings as string[]).map((warning) => `warning: ${warning}\n`)
+  return `${card({ ...members, policy, models: key.models ?? 'all', cap: capOf(key) })}${lines.join('')}`
+}
+
+/** A spend cap for people. */
+export function capOf({ spend_cap }: any): string {
+  return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
+}
