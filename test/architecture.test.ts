@@ -82,6 +82,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/observe/usage/thread.ts',
   'src/observe/usage/usage.ts',
   'src/pipeline/pipeline.ts',
+  'src/pipeline/stages/enter.ts',
   'src/pipeline/stages/guard.ts',
   'src/server/admin/keys.ts',
   'src/server/admin/lists.ts',

@@ -121,6 +121,16 @@ export class Accounts {
     return known
   }
 
+  /** A key of an id with its account, from the records; the ledger has their limits then. */
+  async resolve(id: string): Promise<ResolvedKey | null> {
+    const key = await this.key(id)
+    const account = key && (await this.account(key.account))
+    if (!account) return null
+    await this.#announce(key)
+    await this.#announceAccount(account)
+    return { key, account }
+  }
+
   /** Creates an account. @throws InvalidRequest for a malformed id or name, or an id that is taken */
   createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
     return this.#write(async () => {

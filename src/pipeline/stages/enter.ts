@@ -1,4 +1,5 @@
 import type { ResolvedKey } from '../../accounts/stored.ts'
+import { PLAY_PREFIX, readPlayToken } from '../../accounts/play.ts'
 import { PREFIX, hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
@@ -11,13 +12,16 @@ import type { Call, Stage } from '../pipeline.ts'
  * @throws Unauthenticated, TooManyRequests, Unavailable
  */
 export const enter: Stage = async function enter(call, next) {
-  const sha256 = hashSecret(secretOf(call))
+  const secret = secretOf(call)
   const { accounts } = call.runtime
-  let known = await accounts.find(sha256)
+  const reload = secret.startsWith(PLAY_PREFIX)
+    ? () => playedKey(call, secret)
+    : () => accounts.reload(hashSecret(secret))
+  let known = await (secret.startsWith(PLAY_PREFIX) ? reload() : accounts.find(hashSecret(secret)))
   let entered = await admit(call, known)
   if (!entered.ok && entered.why === 'stale') {
     // Another process changed the key: the record is read again, once.
-    known = await accounts.reload(sha256)
+    known = await reload()
     entered = await admit(call, known)
   }
   const { key, account } = known!
@@ -39,6 +43,14 @@ export const enter: Stage = async function enter(call, next) {
     refused = error instanceof TooManyRequests
     throw error
   }
+}
+
+/** The key of a play token, if it is as it was when the token was made. */
+async function playedKey({ runtime, incoming }: Call, token: string): Promise<ResolvedKey | null> {
+  if (incoming.method !== 'POST') return null
+  const played = readPlayToken(token, runtime.config.admin, Date.now())
+  const known = played ? await runtime.accounts.resolve(played.id) : null
+  return known?.key.revision === played?.revision ? known : null
 }
 
 /** Which limit a refusal is about. */

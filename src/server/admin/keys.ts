@@ -2,6 +2,7 @@
 import { limitsOfKey } from '../../accounts/limits.ts'
 import type { Key } from '../../accounts/stored.ts'
 import type { Condition } from '../../accounts/accounts.ts'
+import { playTokenFor } from '../../accounts/play.ts'
 import { toKeyChange } from '../../gateway/seed.ts'
 import { allowlistOf } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -30,6 +31,18 @@ export async function createKey(asked: Asked): Promise<Answer> {
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   return { body: { data: await keyView(runtime, key) } }
+}
+
+/** `POST /keys/:id/play`: a token to call as the key for ten minutes. */
+export async function playKey(asked: Asked): Promise<Answer> {
+  const { runtime, id } = asked
+  const key = await keyOf(runtime, id)
+  const played = playTokenFor(key, runtime.config.admin, Date.now())
+  // A request of the role admin came with such a token.
+  const { token, expiresAt } = played!
+  const expires_at = new Date(expiresAt).toISOString()
+  await note(asked, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
+  return { status: 201, body: { data: { token, expires_at } } }
 }
 
 /** `GET /keys/:id/limits` */

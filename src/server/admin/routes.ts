@@ -8,7 +8,15 @@ import {
   showAccount,
 } from './accounts.ts'
 import { listChanges } from './audit.ts'
-import { archiveKey, changeKey, createKey, rotateKey, showKey, showLimits } from './keys.ts'
+import {
+  archiveKey,
+  changeKey,
+  createKey,
+  playKey,
+  rotateKey,
+  showKey,
+  showLimits,
+} from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listAccounts, listKeys } from './lists.ts'
 import { listModels } from './models.ts'
@@ -41,6 +49,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
   '/keys/:id/limits': { GET: viewer(showLimits) },
+  '/keys/:id/play': { POST: admin(playKey) },
   '/keys/:id/rotate': { POST: admin(rotateKey) },
   '/ledger/verify': { GET: viewer(verify) },
   '/ledger/orphans': { GET: viewer(listOrphans) },

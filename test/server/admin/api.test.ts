@@ -477,6 +477,27 @@ describe('a key', () => {
     expect((await get('/audit?limit=200')).text).not.toContain(second)
   })
 
+  it('is called with a play token: its limits and charges, until it is changed', async () => {
+    const account = await newAccount('1')
+    const { id } = await newKey(account, { rpm_limit: 2 })
+    const played = await post(`/keys/${id}/play`, {})
+    expect(played.status).toBe(201)
+    const { token } = played.json.data
+    expect((await gateway.chat(hello, { key: token })).status).toBe(200)
+    expect((await get(`/keys/${id}`)).json.data.spend_usd).toBeGreaterThan(0)
+    expectError(await gateway.ask('GET', '/v1/key', { key: token }), 401, 'invalid_api_key')
+    const [claim, expiry] = [token.split('.').slice(0, 3).join('.'), token.split('.')[3]]
+    const forged = token.replace(expiry, String(Number(expiry) + 1))
+    for (const key of [forged, `${claim}.${expiry}`, `${token}x`]) {
+      expectError(await gateway.chat(hello, { key }), 401, 'invalid_api_key')
+    }
+    expect((await patch(`/keys/${id}`, { rpm_limit: 5 })).status).toBe(200)
+    expectError(await gateway.chat(hello, { key: token }), 401, 'invalid_api_key')
+    const [change] = (await get(`/audit?object=key:${id}&action=key.play`)).json.data
+    expect(change.actor).toBe('admin')
+    expect((await get('/audit?limit=200')).text).not.toContain(token)
+  })
+
   it('is archived: refused for good, its history stays', async () => {
     const account = await newAccount('1')
     const { id, key } = await newKey(account)
