@@ -1,4 +1,5 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
+import { limitsOfKey } from '../../accounts/limits.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import type { GetRoute } from './route.ts'
 
@@ -9,7 +10,10 @@ export const key: GetRoute = {
   cacheControl: 'no-store',
   async answer({ key, account, entered, runtime }) {
     const { accounts, ledger, config } = runtime
-    const spend = await ledger.key(account.id, key.id)
+    const [spend, [totals]] = await Promise.all([
+      ledger.key(account.id, key.id),
+      ledger.balances([account.id]),
+    ])
     const limits = accounts.effectiveLimits(key, entered.paid, config.defaults.freeTier)
     const cap = key.spendCap
     const left = cap ? parsePico(cap.usd) - spend[cap.scope] : 0n
@@ -25,6 +29,17 @@ export const key: GetRoute = {
         spend_cap_scope: cap?.scope ?? null,
         spend_remaining_usd: cap ? usdJson(left > 0n ? left : 0n) : null,
         expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
+        limits: limitsOfKey({
+          key,
+          account,
+          defaults: config.defaults.limits,
+          freeTier: config.defaults.freeTier,
+          spend,
+          totals: totals!,
+          now: entered.at,
+        }),
+        tag: key.tag ?? null,
+        log_content: key.logContent ?? false,
       },
     })
   },

@@ -1,20 +1,80 @@
 /** Rows of the ledger and its checks in the admin API. */
 import { usdJson } from '../../money/money.ts'
-import { readCursor, readLimit } from './bodies.ts'
+import type { LedgerRow } from '../../state/ledger/ledger.ts'
+import { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
+import { readCursor } from './bodies.ts'
+import { csvResponse } from './csv.ts'
 import { accountOf, filterOf, notInList, type Answer, type Asked } from './route.ts'
+import { wantsCsv } from './usage.ts'
 import { orphanView, rowView } from './views.ts'
 
-export async function listRows({ runtime, id, query }: Asked): Promise<Answer> {
+const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
+const KINDS: readonly string[] = ['usage', 'top-up', 'adjust', 'orphan']
+const COLUMNS = ['seq', 'kind', 'at', 'amount_usd', 'reference', 'request_id', 'key_id']
+const MORE_COLUMNS = [
+  'reason',
+  'note',
+  'usage.model',
+  'usage.endpoint',
+  'usage.outcome',
+  'usage.tag',
+]
+/** Rows that one page looks at. */
+const MOST_SEARCHED = 20_000
+/** Rows are in the order in which they were booked; a call is booked this long after it came, at most. */
+const LATEST_MS = 86_400_000
+
+/** `GET /accounts/:id/ledger`: rows, newest first. @throws InvalidRequest, NotFound */
+export async function listRows({ runtime, id, query }: Asked): Promise<Answer | Response> {
+  checkParameters(query, PARAMETERS)
   const limit = readLimit(query.get('limit'))
   const before = readCursor(query.get('before'))
-  await accountOf(runtime, id)
+  const isWanted = filterIn(query)
+  const from = query.has('from') ? readMoment(query.get('from')!, 'from') : 0
+  const account = await accountOf(runtime, id)
+  const rows = runtime.ledger.usage(account.id, before)
+  if (wantsCsv(query)) {
+    const columns = [...COLUMNS, ...MORE_COLUMNS]
+    return csvResponse(`ledger-${account.id}`, columns, viewsOf(rows, isWanted, from))
+  }
   const data = []
-  for await (const row of runtime.ledger.usage(id, before)) {
+  let searched = 0
+  for await (const row of rows) {
     // One row more than requested tells that the list goes on.
     if (data.length === limit) return { body: { data, next: data.at(-1)!.seq } }
-    data.push(rowView(row))
+    if (row.at < from - LATEST_MS) break
+    if (isWanted(row)) data.push(rowView(row))
+    if (++searched === MOST_SEARCHED) {
+      return { body: { data, next: row.seq, searched_to: new Date(row.at).toISOString() } }
+    }
   }
   return { body: { data, next: null } }
+}
+
+async function* viewsOf(
+  rows: AsyncIterable<LedgerRow>,
+  isWanted: (row: LedgerRow) => boolean,
+  from: number,
+): AsyncGenerator<object> {
+  for await (const row of rows) {
+    if (row.at < from - LATEST_MS) return
+    if (isWanted(row)) yield rowView(row)
+  }
+}
+
+/** Which rows a query asks for. @throws InvalidRequest */
+function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
+  const [kinds, keys] = [query.getAll('kind'), new Set(query.getAll('key'))]
+  if (!kinds.every((kind) => KINDS.includes(kind))) {
+    throw wrongQuery('kind', `one of ${KINDS.join(', ')}`)
+  }
+  const read = (name: string) => (query.has(name) ? readMoment(query.get(name)!, name) : undefined)
+  const [from = 0, to = Infinity] = [read('from'), read('to')]
+  return ({ kind, key, at }) =>
+    (kinds.length === 0 || kinds.includes(kind)) &&
+    (keys.size === 0 || keys.has(key ?? '')) &&
+    at >= from &&
+    at < to
 }
 
 export async function verify(asked: Asked): Promise<Answer> {

@@ -117,6 +117,9 @@ export function rowView({ seq, kind, request, key, at, cost, usage, note }: Ledg
       model: usage.model,
       deployment: usage.deployment,
       outcome: usage.outcome,
+      tag: usage.tag,
+      user: usage.user,
+      gateway: usage.gateway,
       lines: usage.lines.map(({ source, usage, prices, tier }) => ({
         source,
         ...quantities(usage),

@@ -33,6 +33,9 @@ describe('the usage of a key', () => {
       expect((await get(secret, `/v1/key/usage?group=${group}`)).status).toBe(400)
     }
     expect((await get(secret, `/v1/key/usage?key=${other.id}`)).status).toBe(400)
+    const shown = (await get(secret, '/v1/key')).json.data
+    expect(shown).toMatchObject({ tag: null, log_content: false })
+    expect(shown.limits[0]).toMatchObject({ limit: 'key.rpm', source: 'default' })
     const { data, next } = (await get(secret, '/v1/key/requests?limit=1&status=2xx')).json
     expect(JSON.stringify(data)).not.toMatch(/deployment|attempts|account/)
     expect(data).toHaveLength(1)

@@ -108,6 +108,25 @@ describe('usage', () => {
   })
 })
 
+describe('the entries of an account', () => {
+  it('are filtered by kind, key and time, and are a table', async () => {
+    const { id, secret } = await gateway.newKey()
+    await chat(secret, { ...hello, metadata: { tag: 'nightly' } })
+    const rows = async (query: string) => (await get(`/accounts/acme/ledger?${query}`)).json.data
+    expect(await rows(`key=${id}`)).toMatchObject([{ key_id: id, usage: { tag: 'nightly' } }])
+    expect(await rows('kind=top-up&kind=adjust')).toMatchObject([{ kind: 'top-up' }])
+    expect(await rows(`key=${id}&to=2020-01-01`)).toEqual([])
+    expect(await rows(`key=${id}&from=2020-01-01`)).toHaveLength(1)
+    const { text } = await get(`/accounts/acme/ledger?key=${id}&format=csv`)
+    const [headings, line] = text.split('\r\n')
+    expect(headings).toMatch(/^seq,kind,at,amount_usd,reference,request_id,key_id,/)
+    expect(line).toMatch(/,usage,.*,-0\.0.*,mock\/echo,.*,completed,nightly$/)
+    for (const query of ['kind=gift', 'colour=red', 'from=never']) {
+      expect((await get(`/accounts/acme/ledger?${query}`)).status).toBe(400)
+    }
+  })
+})
+
 describe('the statement of an account', () => {
   it('goes from the opening balance to the closing one', async () => {
     const { data, ledger } = (await get('/accounts/acme/statement')).json
@@ -119,7 +138,7 @@ describe('the statement of an account', () => {
       bookings: [{ kind: 'top-up', seq: 1 }],
       closing_usd: balance_usd,
       models: [{ name: 'mock/echo' }],
-      tags: [{ name: null }],
+      tags: [{ name: null }, { name: 'nightly' }],
     })
     const { data: points } = (await get('/accounts/acme/balance')).json
     expect(points.at(-1).balance_usd).toBe(balance_usd)
