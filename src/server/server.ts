@@ -80,6 +80,8 @@ const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 /** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
 const LINGER_MS = 5_000
+/** Requests of connections that were made before the listener closed are served for this long, where there is a delay. */
+const LATE_MS = 1_000
 /** Time after the grace in which aborted calls send their last bytes, and are settled. */
 const FAREWELL_MS = 7_000
 
@@ -101,9 +103,12 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
     async close({ delaySeconds, graceSeconds, hurry } = {}) {
       const { shutdownDelay, shutdownGrace } = gateway.runtime.config.server
       gateway.stop()
-      await pause((delaySeconds ?? shutdownDelay) * 1000, hurry)
-      refusing = true
+      const delayMs = (delaySeconds ?? shutdownDelay) * 1000
+      await pause(delayMs, hurry)
       const closed = new Promise((resolve) => server.close(resolve))
+      // A balancer that knew of no end has connected just before: it gets no second chance for a POST.
+      await pause(Math.min(delayMs, LATE_MS), hurry)
+      refusing = true
       server.closeIdleConnections()
       if (!(await drained(gateway, (graceSeconds ?? shutdownGrace) * 1000, hurry))) {
         for (const call of gateway.running) {
