@@ -96,10 +96,8 @@ async function prepare(tls: boolean) {
   const certificate: Certificate = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
   const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1']
   const files = ['-keyout', certificate.key, '-out', certificate.cert]
-  await exec('openssl', [
-    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-    ...[...subject, ...files, '-days', '2'],
-  ])
+  const form = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  await exec('openssl', ['req', ...form, ...subject, ...files, '-days', '2'])
   return { folder, port, certificate }
 }
 

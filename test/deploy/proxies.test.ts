@@ -195,10 +195,10 @@ describe.runIf(hasRedis())('a rolling restart', () => {
     const proxy = await startProxy(program, ports)
     onTestFinished(() => proxy[Symbol.asyncDispose]())
 
-    let going = true
+    const over = new AbortController()
     const statuses = new Map<string, number>()
     const load = async () => {
-      while (going) {
+      while (!over.signal.aborted) {
         const begun = begin(proxy, CHAT, 'key-of-the-load')
         begun.end(JSON.stringify({ ...hello, stream: true }))
         const result = await once(begun, 'response').then(
@@ -223,7 +223,7 @@ describe.runIf(hasRedis())('a rolling restart', () => {
       expect((await gateway.ended).code, gateway.said()).toBe(0)
       gateways[index] = await serve(ports[index]!, index)
     }
-    going = false
+    over.abort()
     await Promise.all(clients)
     expect([...statuses.keys()]).toEqual(['whole'])
     const headers = { authorization: 'Bearer a-token-of-8' }
