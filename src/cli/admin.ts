@@ -25,6 +25,8 @@ export class Refused extends CommandError {
 
 /** Access to the admin API of one gateway. */
 export interface Admin {
+  /** Of the gateway, without a trailing slash. */
+  readonly url: string
   /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
   ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<any>
   /** An answer that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
@@ -64,7 +66,7 @@ function adminAt(url: string, token: string, close: Admin['close']): Admin {
   const ask: Admin['ask'] = (method, path, body) =>
     request(`${url}/admin`, token, method, path, body)
   const open: Admin['open'] = (path) => openAnswer(`${url}/admin`, token, path)
-  return { ask, open, list: (path) => collect(ask, path), close }
+  return { url, ask, open, list: (path) => collect(ask, path), close }
 }
 
 function urlOf({ server: { host, port } }: Config): string {

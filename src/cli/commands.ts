@@ -254,6 +254,7 @@ export const COMMANDS: readonly Command[] = [
       csv: { help: 'print CSV' },
     },
   ),
+  remote('console', 'Print a link that signs in to the console once.', 'showConsole'),
   remote('audit list', 'List what was changed by the admin API, newest first.', 'listChanges', [], {
     actor: { value: 'name', help: 'only changes by this token' },
     action: { value: 'action', help: 'only these, such as key.update' },

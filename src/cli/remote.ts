@@ -10,6 +10,7 @@ export { archiveAccount, disableAccount, enableAccount, updateAccount } from './
 export { listChanges } from './audit.ts'
 export { archiveKey, rotateKey, showLimits } from './keys.ts'
 export { diffPolicies, showConfig } from './show.ts'
+export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 

@@ -8,6 +8,8 @@ import { LostState } from '../errors/errors.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
+import { tokensOf } from '../server/admin/auth.ts'
+import { signInLink } from '../server/admin/session.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
 import { lint } from '../models/lint.ts'
@@ -114,7 +116,10 @@ async function tell(report: SeedReport, gateway: Gateway, url: string): Promise<
     return
   }
   const hints = config.extends === 'starter' ? await starterHints(process.env) : []
-  process.stdout.write(welcome(report, gateway, url, hints))
+  // What stands in a log is no credential: the link is for the person at the terminal.
+  const [token] = process.stdout.isTTY && config.admin.console ? tokensOf(config) : []
+  const link = token && signInLink(callableUrl(url), token)
+  process.stdout.write(welcome(report, gateway, url, hints, link))
 }
 
 /** Ends the process when something keeps it from ending by itself. */

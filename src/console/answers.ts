@@ -138,8 +138,9 @@ export interface AccountRow {
   readonly spend?: Spend
   readonly running?: number
   readonly limits?: readonly Limit[]
-  /** Ids, or how many there are. */
-  readonly keys: readonly string[] | number
+  /** Ids, of one account. */
+  readonly keys?: readonly string[]
+  readonly key_count?: number
   readonly rpm_limit?: number | null
   readonly concurrency_limit?: number | null
   readonly spend_cap?: SpendCap | null

@@ -26,18 +26,21 @@ export function callableUrl(url: string): string {
  * The text that a start prints: address, key, data folder, models, and a call to try.
  * @param listening the server's URL, without `/v1`
  * @param hints what would bring further models
+ * @param consoleLink signs in to the console; without it, where the console is
  */
 export function welcome(
   report: SeedReport,
   gateway: Gateway,
   listening: string,
   hints: readonly string[] = [],
+  consoleLink?: string,
 ): string {
   const url = callableUrl(listening)
   const { catalog, config } = gateway.runtime
   const model = catalog.all().find(({ modality }) => modality === 'chat')
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['API key', keyText(report)],
+    ['Console', consoleText(gateway, url, consoleLink)],
     ['Admin', adminText(gateway, url)],
     ['Data', gateway.demo ? DEMO : dataText(config.state)],
     ['Models', modelsText(gateway, hints)],
@@ -95,6 +98,12 @@ function adminText({ runtime: { config }, madeToken }: Gateway, url: string): st
     return `off: ${NO_TOKEN}`
   const file = madeToken ? adminTokenFile(config.state) : undefined
   return `${url}/admin   ${file === undefined ? 'with admin.token' : `token in ${file}`}`
+}
+
+function consoleText({ runtime }: Gateway, url: string, link?: string): string | undefined {
+  const { console: isOn, token, tokens } = runtime.config.admin
+  if (!isOn || (token === undefined && tokens.length === 0)) return undefined
+  return link === undefined ? `${url}/console` : `${link}   works once, for 15 minutes`
 }
 
 function dataText(state: Gateway['runtime']['config']['state']): string | undefined {

@@ -1,6 +1,7 @@
 /** Signing in to the console, and what its cookie is refused for. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { signInLink } from '../../src/server/admin/session.ts'
+import { call } from '../_cli.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 const TOKEN = 'token-of-the-admin'
@@ -162,6 +163,14 @@ describe('a sign-in link', () => {
     const again = await ask('POST', '/session', { ...OWN, ...JSON_TYPE }, { token: tokenOf(link) })
     expect(again.status).toBe(401)
     expect(again.json.error.message).toContain('was used')
+  })
+
+  it('is printed by a command', async () => {
+    const printed = await call(['console', '--url', gateway.url, '--token', VIEWER])
+    const [, token] = /#token=(once\.\S+)\n/.exec(printed.out)!
+    const cookie = await signIn(token!)
+    const session = await ask('GET', '/session', { ...OWN, cookie })
+    expect(session.json.data.name).toBe('dashboard')
   })
 
   it('is made for those who have a token, with the role of that token', async () => {

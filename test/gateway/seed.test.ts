@@ -178,6 +178,9 @@ describe('the welcome', () => {
     const text = welcome(nothing, gateway!, URL)
     expect(text).toContain(`${URL}/admin`)
     expect(text).not.toContain('a-token-of-8')
+    expect(text).toContain(`${URL}/console\n`)
+    const link = `${URL}/console#token=once.1.admin`
+    expect(welcome(nothing, gateway!, URL, [], link)).toContain(`${link}   works once`)
   })
 
   it('shows an address that can be called where the gateway listens on all of them', async () => {

@@ -119,8 +119,8 @@ export function AccountState({ row }: { readonly row: AccountRow }) {
 }
 
 /** How many keys an account has. */
-export function keysOf({ keys }: Pick<AccountRow, 'keys'>): number {
-  return typeof keys === 'number' ? keys : keys.length
+export function keysOf({ keys, key_count: counted }: AccountRow): number {
+  return counted ?? keys?.length ?? 0
 }
 
 function NewAccount({ onClose }: { readonly onClose: () => void }) {

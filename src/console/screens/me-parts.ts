@@ -166,6 +166,7 @@ function byModel(rows: readonly UsageRow[]) {
     models.set(group.model ?? '–', known)
   }
   return [...models]
+    .filter(([, { calls }]) => calls > 0)
     .map(([name, { calls, costs }]) => ({ name, calls, cost: addAmounts(costs) }))
     .sort((one, other) => Number(other.cost) - Number(one.cost))
 }

@@ -73,6 +73,7 @@ export function addSessionRoutes(
       role,
       expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
       version: (await version()) ?? null,
+      demo: gateway.demo,
     },
   })
   const handlers: Record<(typeof SESSION_ROUTES)[number], EventHandler> = {

@@ -1,0 +1,296 @@
+/** Work that an operator does, from the first sign-in on, and what must never happen on the way. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { signInLink } from '../../src/server/admin/session.ts'
+import { hasBrowser, settled, shoot, Stage, TOKEN, VIEWER } from './_browser.ts'
+
+let stage: Stage
+beforeAll(async () => {
+  if (hasBrowser) stage = await Stage.open()
+})
+afterAll(async () => {
+  if (hasBrowser) await stage[Symbol.asyncDispose]()
+})
+
+/** Moves the focus by Tab until the element with this name has it; fails where no key leads to it. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  for (let i = 0; i < 120; i++) {
+    const focused = await page.evaluate(() => {
+      const { document } = globalThis as unknown as {
+        document: { activeElement: FocusedElement | null }
+      }
+      const element = document.activeElement
+      if (!element) return ''
+      const label = element.labels?.[0]?.textContent ?? ''
+      return (element.getAttribute('aria-label') || label || element.textContent || '')
+        .trim()
+        .replace(/\s+/g, ' ')
+    })
+    if (focused === name || focused.startsWith(`${name} (`)) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`the keyboard does not lead to ${name}`)
+}
+
+interface FocusedElement {
+  readonly labels?: readonly { readonly textContent: string }[] | null
+  readonly textContent: string | null
+  getAttribute(name: string): string | null
+}
+
+async function press(page: Page, name: string): Promise<void> {
+  await tabTo(page, name)
+  await page.keyboard.press('Enter')
+}
+
+async function type(page: Page, name: string, text: string): Promise<void> {
+  await tabTo(page, name)
+  await page.keyboard.press('Control+A')
+  await page.keyboard.type(text)
+}
+
+/** All text of the page that is anywhere but in the gateway. */
+function everything(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const global = globalThis as unknown as {
+      document: {
+        documentElement: { outerHTML: string }
+        querySelectorAll(selector: string): Iterable<{ value: string }>
+      }
+      localStorage: object
+      sessionStorage: object
+      location: { href: string }
+      history: { state: unknown }
+    }
+    const { document, localStorage, sessionStorage, location, history } = global
+    const values = [...document.querySelectorAll('input,textarea')].map(({ value }) => value)
+    return [
+      document.documentElement.outerHTML,
+      ...values,
+      JSON.stringify(localStorage),
+      JSON.stringify(sessionStorage),
+      location.href,
+      JSON.stringify(history.state),
+    ].join('\n')
+  })
+}
+
+describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
+  it('an operator makes an account and a key, writes its policy, finds what it refused, rotates and disables it', async () => {
+    const { page, faults } = await stage.page({ token: undefined })
+    await page.goto('/console/accounts')
+    await page.waitForSelector('input[type=password]')
+    await page.keyboard.type(TOKEN)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("Accounts")')
+    await settled(page)
+
+    await press(page, 'New account')
+    await type(page, 'Name', 'Museum kiosk')
+    await type(page, 'Id', 'museum')
+    await press(page, 'Create account')
+    await page.waitForSelector('h1:has-text("Museum kiosk")')
+    await settled(page)
+    await shoot(page, 'journey/1-account')
+
+    await press(page, 'Add credits')
+    await type(page, 'Amount, USD', '12.345678')
+    await press(page, 'Add credits')
+    await page.waitForSelector('text=$12.345678')
+
+    await page.keyboard.press('g')
+    await page.keyboard.press('k')
+    await page.waitForSelector('h1:has-text("Keys")')
+    await page.keyboard.press('n')
+    await page.waitForSelector('dialog')
+    await type(page, 'Name', 'desk')
+    await tabTo(page, 'Account')
+    await page.keyboard.type('Museum')
+    await press(page, 'Create key')
+    await page.waitForSelector('.secret code')
+    const secret = (await page.textContent('.secret code'))!
+    expect(secret).toMatch(/^sk-sluice-/)
+    await press(page, 'Done')
+    await press(page, 'It is stored')
+    await page.waitForSelector('.secret', { state: 'detached' })
+    expect(await everything(page)).not.toContain(secret)
+
+    await page.waitForSelector('.row-link:has-text("desk")')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("desk")')
+    await page.keyboard.press('e')
+    await page.waitForSelector('section[aria-label=Form]')
+    await press(page, 'Add pattern')
+    await type(page, 'Pattern 1', 'ticket-\\d{4,8')
+    await page.waitForSelector('.patterns .error')
+    await shoot(page, 'journey/2-pattern')
+    await type(page, 'Pattern 1', 'project heron')
+    await page.waitForSelector('.patterns .error', { state: 'detached' })
+    await type(page, 'Output', 'Ask about Project Heron today')
+    await page.waitForSelector('mark')
+    await shoot(page, 'journey/3-tried')
+    await page.keyboard.press('Control+Enter')
+    await page.waitForSelector('dialog')
+    await shoot(page, 'journey/4-save')
+    await press(page, 'Save policy')
+    await page.waitForSelector('dialog', { state: 'detached' })
+
+    const refused = await stage.gateway.chat(
+      { model: 'mock/echo', messages: [{ role: 'user', content: 'Tell me of project heron' }] },
+      { key: secret },
+    )
+    expect(refused.json.choices[0].finish_reason).toBe('content_filter')
+    await page.keyboard.press('Escape')
+    await page.evaluate('document.activeElement.blur()')
+    await page.keyboard.press('g')
+    await page.keyboard.press('r')
+    await page.waitForSelector('.row-link')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('dialog.sheet .facts')
+    expect(await page.textContent('dialog.sheet')).toContain('blocked')
+    await shoot(page, 'journey/5-refused')
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('dialog', { state: 'detached' })
+
+    await page.goBack()
+    await page.goto('/console/keys?account=museum')
+    await page.waitForSelector('.row-link:has-text("desk")')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("desk")')
+    await settled(page)
+    await press(page, 'Rotate')
+    await page.waitForSelector('dialog')
+    await press(page, 'Rotate')
+    await page.waitForSelector('.secret code')
+    const next = (await page.textContent('.secret code'))!
+    expect(next).not.toBe(secret)
+    await press(page, 'Done')
+    await press(page, 'It is stored')
+    await page.waitForSelector('.secret', { state: 'detached' })
+    await press(page, 'Disable')
+    await page.waitForSelector('text=disabled')
+    const stopped = await stage.gateway.chat({ model: 'mock/echo', messages: [] }, { key: next })
+    expect(stopped.status).toBe(401)
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('a sign-in link', () => {
+  it('signs in, leaves the address, and works once', async () => {
+    const { page, faults } = await stage.page({ token: undefined })
+    const link = signInLink(stage.gateway.url, { name: 'admin', token: TOKEN, role: 'admin' })
+    const once = link.split('#token=')[1]!
+    await page.goto(link.replace('/console#', '/console/requests#'))
+    await page.waitForSelector('h1:has-text("Requests")')
+    await settled(page)
+    expect(await everything(page)).not.toContain(once)
+    expect(faults).toEqual([])
+    await page.context().clearCookies()
+    const second = await stage.page({ token: undefined })
+    await second.page.goto(link)
+    await second.page.waitForSelector('text=This sign-in link was used')
+    await page.context().close()
+    await second.page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('a viewer', () => {
+  it('sees every button and what it lacks, and the gateway refuses what is tried all the same', async () => {
+    const { page } = await stage.page({ token: VIEWER })
+    await page.goto('/console/accounts')
+    await settled(page)
+    const button = page.locator('button:has-text("New account")')
+    expect(await button.getAttribute('aria-disabled')).toBe('true')
+    expect(await button.getAttribute('title')).toBe('needs the role admin')
+    await button.click()
+    expect(await page.locator('dialog').count()).toBe(0)
+    const status = await page.evaluate(async () => {
+      const init = {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{"name":"mine"}',
+      }
+      return (await fetch('/admin/accounts', init)).status
+    })
+    expect(status).toBe(403)
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('two operators', () => {
+  it('who change one policy: the second one sees both changes, and nothing is lost', async () => {
+    const key = await stage.gateway.newKey({ policy: { version: 1, maxOutputTokens: 400 } })
+    const { page } = await stage.page()
+    await page.goto(`/console/keys/${key.id}/policy`)
+    await page.waitForSelector('section[aria-label=Form]')
+    await page.getByLabel('Answer limit, tokens').fill('300')
+    const other = { policy: { version: 1, maxOutputTokens: 400, deny: ['math'] } }
+    expect((await stage.admin('PATCH', `/keys/${key.id}`, other)).status).toBe(200)
+    await page.locator('button:has-text("Save…")').click()
+    await page.locator('dialog button:has-text("Save")').first().click()
+    await page.waitForSelector('text=This key was changed meanwhile.')
+    const conflict = (await page.textContent('dialog'))!
+    expect(conflict).toContain('deny')
+    expect(conflict).toContain('["math"]')
+    await shoot(page, 'journey/6-conflict')
+    const stored = await stage.admin('GET', `/keys/${key.id}`)
+    expect(stored.json.data.policy.deny).toEqual(['math'])
+    await page.locator('button:has-text("Apply mine on top")').click()
+    await page.waitForSelector('dialog', { state: 'detached' })
+    const after = await stage.admin('GET', `/keys/${key.id}`)
+    expect(after.json.data.policy).toMatchObject({ maxOutputTokens: 300 })
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('amounts', () => {
+  it('of a request and a statement are the text of the API, to the last decimal', async () => {
+    await stage.gateway.newAccount('exact', '1.000000000001')
+    const key = await stage.gateway.newKey({ account: 'exact' })
+    const chat = { model: 'mock/echo', messages: [{ role: 'user', content: 'one two three' }] }
+    await stage.gateway.chat(chat, { key: key.secret })
+    const { json } = await stage.admin('GET', `/requests?key=${key.id}`)
+    const { page } = await stage.page()
+    await page.goto(`/console/requests?open=${json.data[0].id}`)
+    await page.waitForSelector('table.cost')
+    const sent = await stage.admin('GET', `/requests/${json.data[0].id}`)
+    const [, cost] = /"cost_usd":([\d.e-]+)/.exec(sent.text)!
+    expect(await page.textContent('table.cost tfoot')).toContain(`$${cost}`)
+    await page.goto('/console/accounts/exact/statement')
+    await page.waitForSelector('table.sums')
+    const statement = await stage.admin('GET', '/accounts/exact/statement')
+    const [, closing] = /"closing_usd":([\d.]+)/.exec(statement.text)!
+    expect(closing).toMatch(/^0\.9+\d*1$/)
+    expect(await page.textContent('table.sums tfoot')).toContain(`$${closing}`)
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('the page of a key', () => {
+  it('keeps the key out of everything, and forgets it', async () => {
+    const { secret } = stage.gateway.key
+    const { page, faults } = await stage.page({ token: undefined })
+    await page.goto('/me')
+    await page.fill('input[type=password]', secret)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('text=Requests a minute')
+    expect(await everything(page)).not.toContain(secret)
+    await page.goto('/me')
+    await page.waitForSelector('input[type=password]')
+    await page.fill('input[type=password]', secret)
+    await page.getByText('Keep it in this tab').click()
+    await page.locator('button:has-text("Show my key")').click()
+    await page.waitForSelector('text=Requests a minute')
+    await page.reload()
+    await page.waitForSelector('text=Requests a minute')
+    await page.locator('button:has-text("Sign out")').click()
+    await page.waitForSelector('input[type=password]')
+    expect(await everything(page)).not.toContain(secret)
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+})
