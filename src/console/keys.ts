@@ -24,7 +24,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
 ]
 
 const bindings = new Map<string, (event: KeyboardEvent) => void>()
-let pressedG = 0
+let pressedG = -Infinity
 /** Time between `g` and its letter. */
 const SEQUENCE_MS = 1500
 
@@ -72,7 +72,7 @@ function nameOf(event: KeyboardEvent): string {
   if (key.length > 1) return key
   if (!preferences.value.letters) return ''
   const isSecond = performance.now() - pressedG < SEQUENCE_MS
-  pressedG = key === 'g' && !isSecond ? performance.now() : 0
+  pressedG = key === 'g' && !isSecond ? performance.now() : -Infinity
   return isSecond ? `g ${key}` : key
 }
 

@@ -163,7 +163,12 @@ export async function overflowOf(page: Page): Promise<number> {
 /** Resolves when nothing is loading, and nothing says that it is. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle')
-  await page.waitForFunction('!document.querySelector(".skeleton")')
+  await page.waitForFunction(() => {
+    const { document } = globalThis as unknown as {
+      document: { querySelector(selector: string): unknown }
+    }
+    return !document.querySelector('.skeleton')
+  })
 }
 
 /** A picture for human eyes. It is never compared. */
