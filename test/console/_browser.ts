@@ -181,7 +181,16 @@ export async function shoot(page: Page, name: string): Promise<void> {
 function watch(page: Page, origin: string): string[] {
   const faults: string[] = []
   page.on('console', (message) => {
-    if (message.type() === 'error' || message.type() === 'warning') faults.push(message.text())
+    // That the API refused something is an answer, which the screen shows; the browser notes it by itself.
+    const isRefusal = message
+      .text()
+      .startsWith('Failed to load resource: the server responded with a status of 4')
+    if (['error', 'warning'].includes(message.type()) && !isRefusal) faults.push(message.text())
+  })
+  page.on('response', (response) => {
+    const path = new URL(response.url()).pathname
+    if (response.status() >= 400 && path.startsWith('/console'))
+      faults.push(`${response.status()} ${path}`)
   })
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('request', (request) => {
