@@ -11,7 +11,7 @@ export function readAnswer(text: string): unknown {
     return JSON.parse(text, function (this: object, key, value, context?: { source?: string }) {
       if (typeof value === 'number') {
         const source = plainDecimal(context?.source ?? String(value))
-        if (key === 'usd' || key.endsWith('_usd')) return source
+        if (key === 'usd' || key === 'cost' || key.endsWith('_usd')) return source
         const known = sources.get(this) ?? new Map<string, string>()
         sources.set(this, known.set(key, source))
         return value

@@ -47,6 +47,11 @@ export const ROUTES: readonly Route[] = [
     title: 'Account',
     load: async () => (await import('./screens/account.ts')).Account,
   })),
+  {
+    path: '/console/play',
+    title: 'Playground',
+    load: async () => (await import('./screens/play.ts')).Playground,
+  },
   ...['/me', '/me/:tab'].map((path) => ({
     path,
     title: 'Your key',

@@ -36,6 +36,31 @@ const OTHER_MODELS = {
     capabilities: ['STREAMING'],
     deployments: [{ provider: 'mock', model: 'echo' }],
   },
+  'mock/image': {
+    modality: 'image',
+    pricing: { image: '0.01' },
+    deployments: [{ provider: 'mock', model: 'image' }],
+  },
+  'mock/ocr': {
+    modality: 'ocr',
+    pricing: { page: '0.001' },
+    deployments: [{ provider: 'mock', model: 'ocr' }],
+  },
+  'mock/speech': {
+    modality: 'speech',
+    pricing: { character: '0.00001' },
+    deployments: [{ provider: 'mock', model: 'speech' }],
+  },
+  'mock/transcription': {
+    modality: 'transcription',
+    pricing: { second: '0.0001' },
+    deployments: [{ provider: 'mock', model: 'transcription' }],
+  },
+  'mock/embedding': {
+    modality: 'embedding',
+    pricing: { prompt: '0.0000001' },
+    deployments: [{ provider: 'mock', model: 'embedding' }],
+  },
 } satisfies UserConfig['models']
 
 /** What a page must not do, whatever a test does with it. */

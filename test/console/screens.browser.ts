@@ -11,6 +11,7 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['usage-by-limit', '/console/usage?group=limit,key&from=-24h'],
   ['usage-filtered', '/console/usage?account=none-of-them'],
   ['usage-wrong', '/console/usage?group=tag,model'],
+  ['play', '/console/play?model=mock/image'],
   ['requests', '/console/requests'],
   ['requests-filtered', '/console/requests?status=4xx&key=key-of-none'],
   ['request', '/console/requests?open=REQUEST'],

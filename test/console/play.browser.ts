@@ -1,0 +1,126 @@
+/** The Playground: a call of each modality as a key, with what was sent, received and charged. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { pngOfPixels } from '../_documents.ts'
+import { hasBrowser, overflowOf, settled, shoot, Stage, violationsOf } from './_browser.ts'
+import { furnish } from './_furniture.ts'
+
+let stage: Stage
+let places: Readonly<Record<string, string>>
+beforeAll(async () => {
+  if (!hasBrowser) return
+  stage = await Stage.open()
+  places = await furnish(stage)
+})
+afterAll(async () => {
+  if (hasBrowser) await stage[Symbol.asyncDispose]()
+})
+
+/** Opens the Playground as a key, by default as that of the test gateway. */
+async function open(
+  model: string,
+  options: { width?: number; theme?: 'light' | 'dark'; key?: { id: string; secret: string } } = {},
+) {
+  const { key = stage.gateway.key } = options
+  const watched = await stage.page(options)
+  await watched.page.route(`/admin/keys/${key.id}/play`, (route) =>
+    route.fulfill({
+      json: { token: key.secret, expires_at: new Date(Date.now() + 600_000).toISOString() },
+    }),
+  )
+  await watched.page.goto(`/console/play?key=${key.id}&model=${model}`)
+  await settled(watched.page)
+  return watched
+}
+
+async function send(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Send' }).click()
+  await page.getByText(/^done ·/).waitFor()
+}
+
+describe.skipIf(!hasBrowser)('the playground', () => {
+  it.each(['light', 'dark'] as const)(
+    'shows a conversation, its cost and its events, %s',
+    async (theme) => {
+      const { page, faults } = await open('mock/echo', {
+        theme,
+        width: theme === 'dark' ? 360 : 1440,
+      })
+      await page.getByLabel('Message').fill('Hello from the <b>console</b>')
+      await send(page)
+      expect(await page.locator('.answer .said').innerText()).toBe('Hello from the <b>console</b>')
+      await page.getByRole('tab', { name: 'Cost' }).click()
+      const total = await page.locator('.cost tfoot td').innerText()
+      const id = await page.locator('.afterwards a').getAttribute('href')
+      await expect
+        .poll(async () => {
+          const { json } = await stage.admin('GET', `/requests/${id!.split('=')[1]}`)
+          return json.data && exact(json.data.cost_usd)
+        })
+        .toBe(total)
+      await page.getByRole('tab', { name: 'Events' }).click()
+      expect(await page.locator('.events').textContent()).toContain('chat.completion.chunk')
+      await page.getByRole('tab', { name: 'Request' }).click()
+      expect(await page.locator('.bench').innerText()).toContain('Authorization: Bearer $API_KEY')
+      await page.getByLabel('Message').fill('And again')
+      await page.keyboard.press('Control+Enter')
+      await page.getByText('And again').nth(2).waitFor()
+      expect(await page.locator('.turns li').count()).toBe(3)
+      await settled(page)
+      await shoot(page, `${theme}/${theme === 'dark' ? 360 : 1440}/play-conversation`)
+      expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
+      await page.context().close()
+    },
+  )
+
+  it.each([
+    ['mock/image', 'Prompt', '.pictures img'],
+    ['mock/speech', 'Text to be said', 'audio'],
+    ['mock/embedding', 'Text', '.answer pre'],
+  ])('shows the answer of %s', async (model, label, answer) => {
+    const { page, faults } = await open(model)
+    await page.getByLabel(label, { exact: true }).fill('A weir')
+    await send(page)
+    expect(await page.locator(answer).count()).toBe(1)
+    await shoot(page, `light/1440/play-${model.split('/')[1]}`)
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it('reads a picture', async () => {
+    const { page } = await open('mock/ocr')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('Choose a PDF or a picture.').waitFor()
+    const buffer = pngOfPixels({ width: 2, height: 2 }, Buffer.alloc(4))
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'scan.png', mimeType: 'image/png', buffer })
+    await page.getByText('scan.png').waitFor()
+    await send(page)
+    expect(await page.locator('.answer').innerText()).toContain('Page 1')
+    await page.context().close()
+  })
+
+  it('marks an answer that the policy of the key refused', async () => {
+    const { page } = await open('mock/echo', { key: { id: places.KEY!, secret: places.SECRET! } })
+    await page.getByLabel('Message').fill('Tell me about project heron')
+    await send(page)
+    await page.getByText('The policy of the key ended this answer.').waitFor()
+    await page.context().close()
+  })
+
+  it('keeps no credential where a script could find it', async () => {
+    const { page } = await open('mock/echo')
+    await page.getByLabel('Message').fill('Hello')
+    await send(page)
+    const found = await page.evaluate(
+      'document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + location.href',
+    )
+    expect(found).not.toMatch(/play\.key_|sk-sluice-[A-Za-z0-9]{20}/)
+    await page.context().close()
+  })
+})
+
+function exact(usd: number): string {
+  return `$${usd.toFixed(12).replace(/0+$/, '')}`
+}
