@@ -7,6 +7,7 @@ import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
+import { createCounter } from './openai-responses/count.ts'
 import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
@@ -49,6 +50,7 @@ export default defineProvider({
         true,
       ),
       ...nativeResponses(host, () => responses),
+      ...createCounter(host, responses),
       ...createImages(host, (path) => target(`images/${path}`)),
       ...createAudio(host, (path) => target(`audio/${path}`)),
       ...createEmbeddings(host, () => target('embeddings')),

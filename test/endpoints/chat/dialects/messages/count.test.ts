@@ -19,11 +19,13 @@ describe('a count of tokens', () => {
       providers: {
         ...MOCK_CONFIG.providers,
         vendor: { use: 'anthropic', options },
+        openai: { use: 'openai', options },
         plain: { use: 'openai-compatible', options: { baseURL: upstream.url, apiKey: 'k' } },
       },
       models: {
         ...MOCK_CONFIG.models,
         'acme/claude': { pricing, deployments: [claude] },
+        'acme/gpt': { pricing, deployments: [{ provider: 'openai', model: 'gpt-5.4' }] },
         'acme/plain': { pricing, deployments: [{ provider: 'plain', model: 'x' }] },
         'acme/both': {
           pricing,
@@ -62,6 +64,19 @@ describe('a count of tokens', () => {
       messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello there' }] }],
       tools,
     })
+  })
+
+  it('is OpenAI’s too, by the API for it', async () => {
+    const { status, json: answer } = await count({ model: 'acme/gpt', system: 'Be kind.' })
+    expect([status, answer]).toEqual([200, { input_tokens: 2095 }])
+    const { path, json: body } = upstream.requests.at(-1)!
+    expect(path).toBe('/responses/input_tokens')
+    expect(body).toMatchObject({
+      model: 'gpt-5.4',
+      input: [{ role: 'system' }, { role: 'user' }],
+    })
+    expect(body).not.toHaveProperty('store')
+    expect(body).not.toHaveProperty('max_output_tokens')
   })
 
   it('includes what the policy of the key tells the model', async () => {
