@@ -186,6 +186,54 @@ async function setUp(): Promise<Stage> {
   }
 }
 
+/** A library in front of another form of chat. */
+export interface TurnLibrary extends Pick<Library, 'name' | 'returnsThoughts'> {
+  work(how: How, weather: (city: string) => string): Promise<string>
+}
+
+/** Describes a loop of tools of libraries with four kinds of vendors. @param connect makes them, given the gateway's address and a key */
+export function describeTurns(
+  connect: (address: string, apiKey: string) => readonly TurnLibrary[],
+): void {
+  let stage: Stage
+  let libraries: readonly TurnLibrary[]
+  beforeAll(async () => {
+    stage = await setUp()
+    libraries = connect(stage.t.url, stage.t.key.secret)
+  })
+  afterAll(() => stage[Symbol.asyncDispose]())
+
+  const names = connect('http://127.0.0.1:9', 'none').map(({ name }, index) => ({ name, index }))
+  const four = VENDORS.filter(({ name }) =>
+    ['anthropic', 'bedrock', 'google', 'mistral'].includes(name),
+  )
+  describe.each(names)('$name', ({ index }) => {
+    describe.each(four)('and $name', (vendor) => {
+      it.each([false, true])(
+        'runs tools until there is an answer, streamed: %s',
+        async (stream) => {
+          stage.plays(vendor, thinking(vendor, { calls: CALLS }), { text: TEXT })
+          const before = stage.upstream.requests.length
+          const balance = await stage.t.balance()
+          const asked: string[] = []
+          const how = { model: `vendor/${vendor.name}`, stream }
+          const answer = await libraries[index]!.work(how, (city) => {
+            asked.push(city)
+            return `${city}: nice and warm`
+          })
+          expect(asked).toEqual(['Oslo', 'Rome'])
+          expect(answer).toBe(TEXT)
+          expect(resultsIn(stage.upstream.requests.slice(before))).toEqual([0, 2])
+          expect(await stage.t.balance()).toBeLessThan(balance)
+          if (vendor.signs && libraries[index]!.returnsThoughts(stream)) {
+            expect(stage.upstream.requests.at(-1)!.body.toString()).toContain(SIGNATURE)
+          }
+        },
+      )
+    })
+  })
+}
+
 /** Describes what a library has to hear of every vendor. @param connect makes it, given the gateway's address and a key */
 export function describeVendors(connect: (baseURL: string, apiKey: string) => Library): void {
   let stage: Stage

@@ -16,6 +16,7 @@ const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-plugin': SHORT_FUZZ,
   chaos: ['--short'],
   soak: ['--short'],
+  dialects: ['--short'],
   'edge-money': ['--short'],
   embedded: ['--kills', '8'],
   'usage-size': undefined,
