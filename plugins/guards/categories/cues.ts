@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { CATEGORIES, type Category } from '../../../src/plugin.ts'
 
 /** Roles of cues. */
-export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against'] as const
+export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against', 'declines'] as const
 /** What a cue contributes. */
 export type Role = (typeof ROLES)[number]
 
@@ -25,7 +25,11 @@ export interface Lexicon {
 }
 
 /** Sections for every category, by the role of their entries. */
-const COMMON: Readonly<Record<string, Role>> = { asks: 'leads', against: 'against' }
+const COMMON: Readonly<Record<string, Role>> = {
+  asks: 'leads',
+  against: 'against',
+  declines: 'declines',
+}
 const EXTENSION = '.txt'
 /** Beside this file in a checkout; a build leaves the lists where they are. */
 const FOLDER = ['./lexicon/', '../../../../plugins/guards/categories/lexicon/']

@@ -27,7 +27,8 @@ const AGAINST = 3.5
 const NEAR = 72
 const MAX_NAMED = 8
 
-const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED] = ROLES.map((_, role) => role) as [
+const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED, DECLINES] = ROLES.map((_, role) => role) as [
+  number,
   number,
   number,
   number,
@@ -60,6 +61,8 @@ interface Evidence {
   strong: number
   against: number
   shapes: number
+  /** An answer declines in these words. */
+  declines: boolean
   pair: boolean
   loosePair: boolean
   readonly named: number[]
@@ -219,6 +222,8 @@ export class Scorer {
 
 function weigh(evidence: Evidence, side: 'input' | 'output'): number {
   if (!evidence.some) return 0
+  // Who declines names the subject. What is shown all the same, such as code, counts.
+  if (evidence.declines && side === 'output') return evidence.shapes - AGAINST
   const { topics, loose, strong, against, shapes, pair, loosePair } = evidence
   let sum = shapes - AGAINST * against
   if (pair) sum += ENOUGH
@@ -266,6 +271,9 @@ function note(evidence: Evidence, role: number, cue: number, at: number): void {
       if (evidence.againstAt === at) return
       evidence.againstAt = at
       evidence.against++
+      break
+    case DECLINES:
+      evidence.declines = true
   }
   name(evidence, cue)
 }
@@ -285,7 +293,7 @@ function clear(evidence: Evidence): void {
   evidence.asks = evidence.leads = evidence.topicAt = evidence.looseAt = -Infinity
   evidence.strongAt = evidence.againstAt = -1
   evidence.topics = evidence.loose = evidence.strong = evidence.against = evidence.shapes = 0
-  evidence.pair = evidence.loosePair = false
+  evidence.pair = evidence.loosePair = evidence.declines = false
   evidence.named.length = 0
 }
 

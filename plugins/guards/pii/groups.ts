@@ -7,7 +7,7 @@ import {
   speaksOfPhones,
   type Range,
 } from './contact.ts'
-import { isPublicNumber, OF_ORGANIZATIONS, OF_PERSONS } from './public.ts'
+import { isPublicForm, isPublicNumber, OF_ORGANIZATIONS, OF_PERSONS } from './public.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
@@ -271,7 +271,8 @@ function isPublic(groups: Groups, first: number, last: number): boolean {
   const compact = groups.compact(first, last)
   const abroad = groups.isPlused(first) || (last > first && compact.startsWith('00'))
   const digits = groups.isPlused(first) ? compact : compact.replace(abroad ? /^00/ : /^/, '')
-  if (isPublicNumber(digits, abroad)) return true
+  const written = groups.text.slice(groups.starts[first]!, groups.ends[last])
+  if (isPublicNumber(digits, abroad) || isPublicForm(written)) return true
   const words = groups.wordsBefore(first)
   return OF_ORGANIZATIONS.test(words) && !OF_PERSONS.test(words)
 }

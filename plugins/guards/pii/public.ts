@@ -23,7 +23,7 @@ const ROLES = new Set(
     'stadt stadtwerke technik tickets verein vertrieb verkauf versand vorstand werkstatt widerruf zentrale ' +
     'accueil achat achats adherents aide bonjour billetterie boutique candidature clientele client comptabilite commande commandes commercial communication contactez courrier demandes devis dpd emploi facturation formation mairie ' +
     'informations juridique presse rectorat recrutement redaction reclamation reclamations reservations rh sav secretariat serviceclient technique ventes vente location ' +
-    'administracion atencion alcaldia ayuntamiento biblioteca cliente bomberos cita citaprevia citas colegio cultura deportes didactica educacion empresa entradas eventos grupos habitantes licencias museo obras padron participacion policia registro socios taller talleres tramites transparencia urgencias vivienda voluntariado turismo visitas atencionalcliente ayuda clientes comercial compras comunicacion consultas contabilidad contacto contactenos cuentas datos empleo envios facturacion facturas hola incidencias ' +
+    'administracion atencion alcaldia ayuntamiento biblioteca cliente afiliacion alquiler alumnos archivo becas bienestar bomberos ciudadania ciudadano ciudadanos buzon canal central cine colaboradores consumo contratacion coordinacion defensor delegacion gestion hacienda inscripciones mantenimiento padres proveedores sede sucursal teatro tesoreria cita citaprevia citas colegio cultura deportes didactica educacion empresa entradas eventos grupos habitantes licencias museo obras padron participacion policia registro socios taller talleres tramites transparencia urgencias vivienda voluntariado turismo visitas atencionalcliente ayuda clientes comercial compras comunicacion consultas contabilidad contacto contactenos cuentas datos empleo envios facturacion facturas hola incidencias ' +
     'informacion informatica lopd matricula oficina pedidos prensa privacidad protecciondedatos reclamaciones recepcion recursoshumanos reservas rrhh secretaria seguridad soporte taquilla tienda ventas sugerencias ' +
     'ajuda atendimento cadastro cobranca comunicacao contabilidade contato duvidas faturamento financeiro geral imprensa loja ouvidoria pedidos privacidade rh sac suporte vendas apoio encomendas reclamacoes ' +
     'acquisti amministrazione assistenza biglietteria clienti comunicazione contatti fatture fatturazione informazioni lavoraconnoi logistica magazzino ordini prenotazioni protocollo reclami redazione segreteria stampa ufficio ufficiostampa vendite ' +
@@ -34,13 +34,19 @@ const ROLES = new Set(
   ).split(' '),
 )
 const PARTS = expression(/[\p{L}\p{M}]+/gu)
+/** Words between the parts of a role's name. */
+const JOINING = new Set(
+  'al and d da das de del den der des di do dos du e el für fur la las le les los of para per por pour the to und van voor y'.split(
+    ' ',
+  ),
+)
 /** More parts have room for a person's name. */
 const MAX_PARTS = 2
 
 /** Whether the part of an address before its `@` names a role and no person: `sales`, `sales.eu`, `customer-care-team`. */
 export function isRole(local: string): boolean {
   const plain = local.toLowerCase().normalize('NFKD').replaceAll(/\p{M}/gu, '')
-  const parts = plain.match(PARTS) ?? []
+  const parts = (plain.match(PARTS) ?? []).filter((part) => !JOINING.has(part))
   const [first] = parts
   if (first === undefined || !ROLES.has(first)) return false
   return parts.length <= MAX_PARTS || parts.every((part) => ROLES.has(part))
@@ -51,6 +57,14 @@ const ABROAD =
   /^(?:1(?:8(?:00|33|44|55|66|77|88)|900)|(?:27|30|31|32|33|34|36|39|41|43|44|45|46|47|48|49|351|352|353|358|386|420|421|55|60|62|63|65|66|84|90|380|966|971|972)0?8(?:00|08)|61(?:1800|13(?!\d{9}))|7(?:800|804)|82(?:80|15\d\d|16\d\d)|81(?:120|570)|86(?:400|800|10086|95\d{3}$)|91(?:1800|1860)|34(?:90[0-2])|33(?:8[0-29])|44(?:3[0-7]\d|84[345]|87[0123])|49(?:180|137|900|700)|39(?:199|84[0-8]|89\d)|31(?:90[069]|88)|41(?:84[0248]|90[016])|43(?:8[012]0|9[03][01]))/
 const AT_HOME =
   /^(?:1?8(?:00|33|44|55|66|77|88)\d{7}$|0?8(?:00|08)\d{5,8}$|0(?:180|137|900)\d{7}$|0900\d{4,6}$|084[0248]\d{6}$|084[345]\d{7}$|90[0-2]\d{6}$|1[38]00\d{6}$|0(?:120|570|990)\d{6}$|[48]00\d{7}$|8(?:800|804)\d{7}$|1[56]\d\d\d{4}$|800\d{6,8}$|80[01]\d{6}$|199\d{6}$|03(?:00|33)\d{7}$|0870\d{7}$|4004\d{4}$|9200\d{5}$)/
+/** Numbers of the United Kingdom for organizations, in the groups in which they are written there. */
+const BRITISH = /^0(?:3\d\d|8[047]\d) \d{3} \d{3,4}$/
+
+/** Whether a number is written as only organizations' are. */
+export function isPublicForm(written: string): boolean {
+  return BRITISH.test(written)
+}
+
 /** Whether digits are a number that only organizations have. */
 export function isPublicNumber(digits: string, abroad: boolean): boolean {
   return abroad ? ABROAD.test(digits) : AT_HOME.test(digits)
@@ -58,7 +72,7 @@ export function isPublicNumber(digits: string, abroad: boolean): boolean {
 
 /** Words by which an organization announces its number. */
 export const OF_ORGANIZATIONS = expression(
-  /(?:hotline|help\s?line|help\s?desk|customer (?:service|care|support)|support (?:line|number|team)|switchboard|front desk|reception|box office|reservations?|toll[- ]free|freephone|free of charge|emergency|poison|crisis line|information line|enquiries|head office|headquarters|main (?:line|number|desk)|(?:city|town) hall|council|library|clinic|hospital|police|embassy|consulate|museum|airport|airline|pharmacy|support|sales|service desk|department|24\/7|round the clock|information desk|visitor cent|call cent|our (?:office|store|shop|branch|team)|service\s?nummer|kundendienst|kundenservice|kundenbetreuung|service-?hotline|zentrale|rezeption|notruf|notfallnummer|bürgertelefon|gebührenfrei|kostenlos|störung|standard téléphonique|service client|numéro vert|accueil|numéro gratuit|urgences|renseignements|serveur vocal|atención al cliente|centralita|recepción|línea gratuita|teléfono gratuito|emergencias|información|atendimento|\bsac\b|ouvidoria|central de|linha de apoio|número gratuito|emergência|servizio clienti|centralino|numero verde|assistenza clienti|emergenze|call ?center|klantenservice|gratis|noodnummer|meldkamer|receptie|infolinia|biuro obsługi|bezpłatn|alarmow|recepcj|горяч|справочн|контакт-центр|кол-?л-центр|колл-центр|бесплатн|служб|приемн|приёмн|регистратур|客服|热线|熱線|免费|总机|前台|服务电话|咨询电话|フリーダイヤル|お客様|コールセンター|窓口|代表電話|代表番号|お問い合わせ|サポート|고객센터|대표번호|상담|콜센터|무료|민원|خدمة العملاء|الخط الساخن|خط المساعدة|مجاني|مجانا|الطوارئ|الاستعلامات|الرقم الموحد|हेल्पलाइन|टोल[- ]?फ्री|ग्राहक|आपातकालीन|कस्टमर केयर)/iu,
+  /(?:hotline|help\s?line|help\s?desk|customer (?:service|care|support)|support (?:line|number|team)|switchboard|front desk|reception|box office|reservations?|toll[- ]free|freephone|free of charge|emergency|poison|crisis line|information line|enquiries|head office|headquarters|main (?:line|number|desk)|(?:city|town) hall|council|library|clinic|hospital|police|embassy|consulate|museum|airport|airline|pharmacy|support|sales|service desk|department|24\/7|round the clock|information desk|(?:tip|info|order|press|advice|booking|service|ticket) (?:line|office)|operator|dispatch|admissions|lines? (?:is|are) open|(?:the|our) (?:shop|school|surgery|practice|theatre|theater|gym|restaurant|hotel|garage|vet|dentist|number|team|company|utility|council)|visitor cent|call cent|our (?:office|store|shop|branch|team)|service\s?nummer|kundendienst|kundenservice|kundenbetreuung|service-?hotline|zentrale|rezeption|notruf|notfallnummer|bürgertelefon|gebührenfrei|kostenlos|störung|standard téléphonique|service client|numéro vert|accueil|numéro gratuit|urgences|renseignements|serveur vocal|atención al cliente|centralita|recepción|línea gratuita|teléfono gratuito|emergencias|información|atendimento|\bsac\b|ouvidoria|central de|linha de apoio|número gratuito|emergência|servizio clienti|centralino|numero verde|assistenza clienti|emergenze|call ?center|klantenservice|gratis|noodnummer|meldkamer|receptie|infolinia|biuro obsługi|bezpłatn|alarmow|recepcj|горяч|справочн|контакт-центр|кол-?л-центр|колл-центр|бесплатн|служб|приемн|приёмн|регистратур|客服|热线|熱線|免费|总机|前台|服务电话|咨询电话|フリーダイヤル|お客様|コールセンター|窓口|代表電話|代表番号|お問い合わせ|サポート|고객센터|대표번호|상담|콜센터|무료|민원|خدمة العملاء|الخط الساخن|خط المساعدة|مجاني|مجانا|الطوارئ|الاستعلامات|الرقم الموحد|हेल्पलाइन|टोल[- ]?फ्री|ग्राहक|आपातकालीन|कस्टमर केयर)/iu,
 )
 /** A person is meant, whatever stands beside. */
 export const OF_PERSONS = expression(
