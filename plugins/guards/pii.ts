@@ -48,13 +48,7 @@ export default defineGuard({
     return {
       enforces: ['deny:personal-data'],
       execution: 'local',
-      checkInput: (items, context) =>
-        readInSlices(
-          items,
-          // Only patterns check tool definitions.
-          ({ channel }) => (channel === 'tool_schema' ? undefined : newCheck()),
-          () => host.yieldIfDue(context),
-        ),
+      checkInput: (items, context) => readInSlices(items, newCheck, () => host.yieldIfDue(context)),
       checkOutput({ text }) {
         const check = newCheck()
         check.push(text)

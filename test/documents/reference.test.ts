@@ -163,11 +163,9 @@ describe('defaults of options', () => {
   })
 })
 
-describe('docs/policies-and-guards.md', () => {
+describe('docs/policies.md', () => {
   it('has every member of a policy, and no other', () => {
-    const table = page('docs/policies-and-guards.md').tables.find(
-      ({ header }) => header[0] === 'member',
-    )!
+    const table = page('docs/policies.md').tables.find(({ header }) => header[0] === 'member')!
     const shown = table.rows.flatMap(([cell]) =>
       [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
     )

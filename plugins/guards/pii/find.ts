@@ -55,7 +55,7 @@ export function findPersonalData(
   const found: Ranked[] = []
   const add = (label: string, of: EntityClass, { start, end }: Range, rank: number) => {
     if (!classes.has(of)) return
-    const tier = of === 'email' && isRole(text.slice(start, end).split('@')[0]!) ? 3 : 1
+    const tier = of === 'email' && isRole(text.slice(start, end).split(/[@\s([<]/)[0]!) ? 3 : 1
     found.push({ label, of, tier, start, end, rank })
   }
   if (traits.at) for (const range of findEmails(text, before)) add('EMAIL', 'email', range, 0)
