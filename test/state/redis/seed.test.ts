@@ -62,6 +62,7 @@ describe.skipIf(!present)('gateways that start together', () => {
       }
     }
     await expectOneChange(instances.map(({ accounts }) => accounts))
+    await expectSameLists(instances.map(({ accounts }) => accounts))
     for (const { ledger, records } of instances) {
       await ledger.close()
       await records.close()
@@ -81,4 +82,19 @@ async function expectOneChange(instances: readonly Accounts[]): Promise<void> {
   const members = [{ rpm: 9 }, { concurrency: 8 }, { tag: 'team' }, { note: 'of a test' }]
   await Promise.all(instances.map((one, i) => one.changeKey('key_0', members[i]!)))
   expect(await instances[0]!.key('key_0')).toMatchObject(Object.assign({}, ...members))
+}
+
+/** Lists of a gateway follow what another one creates, changes and archives. */
+async function expectSameLists([first, second]: readonly Accounts[]): Promise<void> {
+  const before = await second!.directory.view()
+  expect([before.accounts.size, before.keys.size]).toEqual([20, 20])
+  await first!.createAccount({ id: 'late', name: 'Late' })
+  await first!.createKey('late', { id: 'key_late', name: 'Late' })
+  await first!.changeKey('key_1', { name: 'Renamed' })
+  await first!.archiveKey('key_2')
+  const { accounts, keys, keyCounts } = await second!.directory.view()
+  expect(accounts.get('late')).toMatchObject({ name: 'Late' })
+  expect([keys.get('key_late')?.account, keyCounts.get('late')]).toEqual(['late', 1])
+  expect(keys.get('key_1')?.name).toBe('Renamed')
+  expect([keys.get('key_2')?.archived, keyCounts.get('acct_2')]).toEqual([true, 0])
 }
