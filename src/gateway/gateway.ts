@@ -141,7 +141,7 @@ export async function createGateway(
     collect: () => requests.flush(),
     log,
   })
-  requests.onBatch = (lines) => usage.called(lines)
+  requests.onBatch = (lines) => generation.runtime.usage?.called(lines)
   const labels = new Labels(records)
   const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage }
   let generation = generationOf(assembled, shared)

@@ -58,7 +58,7 @@ export interface UsageSums {
   estimated: number
   /** In the order of {@link QUANTITIES}; null is "never reported". */
   readonly quantities: (number | null)[]
-  /** Circumstances, in the order of {@link COUNTED}; undefined where a group has none. */
+  /** Circumstances, in the order of {@link COUNTED}, maybe without the histograms; undefined where a group has none. */
   counts: number[] | undefined
 }
 
@@ -249,7 +249,7 @@ function* read(
 ): Generator<UsageCell> {
   const { where, values } = conditionsOf(source, query, span)
   const isCalled = source.table === 'called'
-  const columns = isCalled ? calledColumns(rows) : settledColumns(source)
+  const columns = isCalled ? calledColumns(rows) : settledColumns(source, reportedIn(db))
   const unit = span.start === undefined ? 'unit' : '0'
   const groups = query.group.map((name, i) => `${source.columns[name]} AS group_${i}`)
   const joined = source.tagged ? '' : ` JOIN ${source.table}_group ON id = group_id`
@@ -273,9 +273,17 @@ function* read(
 
 type Values = readonly (string | number | null)[]
 
+/** Quantities that any call has: sums of the others took up to a fifth of the time of an answer. */
+function reportedIn(db: DatabaseSync): ReadonlySet<string> {
+  const found = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
+  const row = db.prepare(`SELECT ${found} FROM settled_month`).get()!
+  return new Set(QUANTITIES.filter((name) => row[name] === 1))
+}
+
 /** In the order of {@link settledOf}. */
-function settledColumns({ tagged }: Source): string[] {
-  const has = (name: string) => !tagged || name === 'prompt_tokens' || name === 'completion_tokens'
+function settledColumns({ tagged }: Source, reported: ReadonlySet<string>): string[] {
+  const isKept = (name: string) => name === 'prompt_tokens' || name === 'completion_tokens'
+  const has = (name: string) => reported.has(name) && (!tagged || isKept(name))
   return [
     'sum(calls)',
     'sum(cost / 1000000000)',
@@ -285,10 +293,10 @@ function settledColumns({ tagged }: Source): string[] {
   ]
 }
 
-/** In the order of {@link COUNTED}. */
+/** In the order of {@link COUNTED}; of many rows without the histograms. */
 function calledColumns(rows: number): string[] {
   const isTimed = rows <= MOST_TIMED_ROWS
-  return COUNTED.map((name, i) => (isTimed || i < COUNTS.length ? `sum(${name})` : '0'))
+  return (isTimed ? COUNTED : COUNTS).map((name) => `sum(${name})`)
 }
 
 function settledOf([calls, billions, rest, estimated, ...quantities]: (
@@ -321,8 +329,13 @@ export function addSums(sums: UsageSums, more: UsageSums): void {
   }
   const { counts } = more
   if (!counts) return
-  if (!sums.counts) sums.counts = [...counts]
-  else for (let i = 0; i < counts.length; i++) sums.counts[i]! += counts[i]!
+  if (!sums.counts) {
+    sums.counts = [...counts]
+    return
+  }
+  // Histograms that one of them lacks cannot be those of both.
+  sums.counts.length = Math.min(sums.counts.length, counts.length)
+  for (let i = 0; i < sums.counts.length; i++) sums.counts[i]! += counts[i]!
 }
 
 /** Sums of no calls. */
@@ -337,27 +350,30 @@ export function countOf({ counts }: Pick<UsageSums, 'counts'>, name: string): nu
 
 /** Keeps the largest groups apart. Cells by time, and in it by rank. */
 function ranked(all: readonly UsageCell[], { metric, top }: UsageQuery) {
-  const totals = noSums()
-  const byGroup = new Map<string, UsageSums>()
+  const byGroup = new Map<string, { readonly sums: UsageSums; readonly cells: UsageCell[] }>()
   for (const cell of all) {
     const name = cell.group.join('\n')
-    const sums = byGroup.get(name) ?? noSums()
-    byGroup.set(name, sums)
+    let group = byGroup.get(name)
+    if (!group) byGroup.set(name, (group = { sums: noSums(), cells: [] }))
+    addSums(group.sums, cell)
+    group.cells.push(cell)
+  }
+  const groups = [...byGroup.values()].toSorted((one, other) =>
+    byMetric(other.sums, one.sums, metric),
+  )
+  const totals = noSums()
+  for (const { sums } of groups) addSums(totals, sums)
+  // The sort keeps the order of ranks within a span.
+  const byStart = (one: UsageCell, next: UsageCell) => one.start - next.start
+  const cells = groups.slice(0, top).flatMap((group) => group.cells)
+  const others = new Map<number, UsageCell>()
+  for (const cell of groups.slice(top).flatMap((group) => group.cells)) {
+    let sums = others.get(cell.start)
+    if (!sums) others.set(cell.start, (sums = { ...noSums(), start: cell.start, group: [] }))
     addSums(sums, cell)
   }
-  for (const sums of byGroup.values()) addSums(totals, sums)
-  const order = [...byGroup].toSorted(([, one], [, other]) => byMetric(other, one, metric))
-  const ranks = new Map(order.map(([name], rank) => [name, rank]))
-  const rankOf = ({ group }: UsageCell) => ranks.get(group.join('\n'))!
-  const cells = all
-    .filter((cell) => rankOf(cell) < top)
-    .toSorted((one, other) => one.start - other.start || rankOf(one) - rankOf(other))
-  const others = new Map<string, UsageCell>()
-  for (const cell of all) {
-    if (rankOf(cell) >= top) merge(others, { ...noSums(), ...structuredClone(cell), group: [] })
-  }
-  const other = [...others.values()].toSorted((one, next) => one.start - next.start)
-  return { cells, other, totals }
+  const other = [...others.values()].toSorted(byStart)
+  return { cells: cells.toSorted(byStart), other, totals }
 }
 
 function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
