@@ -69,6 +69,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/accounts/accounts.ts',
   'src/cli/archive/archive.ts',
   'src/cli/demo/demo.ts',
+  'src/cli/fatal.ts',
   'src/cli/import-prices.ts',
   'src/cli/remote.ts',
   'src/config/validate.ts',

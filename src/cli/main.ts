@@ -4,6 +4,7 @@ import { nearest } from '../errors/nearest.ts'
 import { ConfigError, LostState } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
+import { fatalLine } from './fatal.ts'
 import { withCommand } from './default-command.ts'
 
 const PROGRAM = 'sluicegate'
@@ -35,7 +36,7 @@ export async function main(line: readonly string[]): Promise<number> {
     await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
     return 0
   } catch (error) {
-    process.stderr.write(`${inWords(error)}\n`)
+    process.stderr.write(fatalLine(error, inWords(error)))
     return statusOf(error)
   }
 }

@@ -2,14 +2,16 @@
 import { executionAsyncResource } from 'node:async_hooks'
 import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
 import { watchConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
-import { LostState } from '../errors/errors.ts'
+import { ConfigError, LostState } from '../errors/errors.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { tokensOf } from '../server/admin/auth.ts'
 import { signInLink } from '../server/admin/session.ts'
+import { logEvent } from '../observe/events.ts'
 import { listen, type Server } from '../server/server.ts'
 import { boundOutput } from './bounded-output.ts'
 import { lint } from '../models/lint.ts'
@@ -17,6 +19,7 @@ import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import type { Demo } from './demo/demo.ts'
+import { fatalLine, lastLine } from './fatal.ts'
 import { Stop, type StopReason } from './stop.ts'
 
 const NO_MODELS =
@@ -35,6 +38,7 @@ const LIMIT_MS = 12_000
 
 /** Serves until there is a reason to stop. @throws ConfigError, or CommandError if the gateway cannot start or end well */
 export async function serve(args: Arguments): Promise<void> {
+  lastLine.isJson = process.env.SLUICEGATE__LOG__FORMAT === 'json'
   process.nextTick(() => kept.push(executionAsyncResource()))
   const where = addressOf(args)
   const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
@@ -65,8 +69,10 @@ async function serveOn(
   args: Arguments,
   demo: Demo | undefined,
 ): Promise<void> {
+  lastLine.isJson = loaded.config.log.format === 'json'
   const gateway = await createGateway(loaded, { adminToken: true, demo: demo !== undefined })
   const { log } = gateway.runtime
+  if (lastLine.isJson) logWarnings(log)
   if (gateway.runtime.catalog.all().length === 0) log.warn(NO_MODELS)
   warnOfModels(gateway)
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
@@ -94,7 +100,11 @@ async function serveOn(
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
     reason = await stop.requested
-    log.info(`${reason.why}: waiting for running calls to end; a second signal ends them`)
+    logEvent(log, 'info', {
+      event: 'stopping',
+      message: `${reason.why}: waiting for running calls to end; a second signal ends them`,
+      members: { why: reason.why, running: gateway.running.size },
+    })
     limitStop(gateway)
     stopAsking?.()
     await watcher.close()
@@ -106,6 +116,14 @@ async function serveOn(
   }
   if (stop.hurry.aborted) throw new CommandError('Ended by a second signal.')
   if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
+}
+
+/** Makes warnings of Node.js lines of the log, in place of text. */
+function logWarnings(log: Gateway['runtime']['log']): void {
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }) => {
+    logEvent(log, 'warn', { event: 'process.warning', message: `${name}: ${message}` })
+  })
 }
 
 /** Prints what a start tells: for a person, or as a line of the log. */
@@ -126,7 +144,8 @@ async function tell(report: SeedReport, gateway: Gateway, url: string): Promise<
 function limitStop({ runtime: { config } }: Gateway): void {
   const { shutdownDelay, shutdownGrace } = config.server
   const giveUp = () => {
-    process.stderr.write('The gateway could not be ended in time.\n')
+    const late = new Error('The gateway could not be ended in time.')
+    process.stderr.write(fatalLine(late, late.message))
     process.exit(70)
   }
   setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
@@ -198,15 +217,37 @@ function logPrices(log: Gateway['runtime']['log'], changes: readonly PriceChange
   }
 }
 
+/** Most paths that a line of the log names. */
+const MOST_PATHS = 50
+
+/** Paths of the settings that differ, two levels deep; never their values. */
+function changedPaths(before: object, after: object): string[] {
+  const found: string[] = []
+  for (const section of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [old, now] = [before, after].map((one) => (one as Record<string, object>)[section] ?? {})
+    for (const name of new Set([...Object.keys(old!), ...Object.keys(now!)])) {
+      const [from, to] = [old, now].map((one) => (one as Record<string, unknown>)[name])
+      if (!isDeepStrictEqual(from, to)) found.push(`${section}.${name}`)
+    }
+  }
+  return found.slice(0, MOST_PATHS)
+}
+
 /** Applies changes of the configuration one after the other. */
 function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptions) {
   const { log } = gateway.runtime
   let working = Promise.resolve()
+  let settings = loaded
   const apply = async (next: LoadedConfig) => {
     try {
       const before = gateway.runtime.catalog.at().all()
       await gateway.reload(next)
-      log.info('the configuration was reloaded')
+      logEvent(log, 'info', {
+        event: 'config.reloaded',
+        message: 'the configuration was reloaded',
+        members: { changed: changedPaths(settings.config, next.config) },
+      })
+      settings = next
       const after = gateway.runtime.catalog.at().all()
       logPrices(log, priceChanges(before, after))
       warnOfModels(gateway)
@@ -217,7 +258,11 @@ function keepUpToDate(gateway: Gateway, loaded: LoadedConfig, options: LoadOptio
   }
   const refuse = (error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error)
-    log.error(`the configuration was not reloaded, the previous one stays in use: ${reason}`)
+    logEvent(log, 'error', {
+      event: 'config.refused',
+      message: `the configuration was not reloaded, the previous one stays in use: ${reason}`,
+      members: { paths: error instanceof ConfigError ? error.issues.map(({ path }) => path) : [] },
+    })
   }
   return watchConfig(
     loaded,

@@ -281,6 +281,8 @@ interface FailureOptions {
   readonly cause?: unknown
   /** The gateway could not ask: this does not count against the health of the deployment. */
   readonly unasked?: boolean
+  /** What was said before it was put into other words. */
+  readonly said?: string
 }
 
 /**
@@ -334,12 +336,17 @@ export class UpstreamFailure extends GatewayError {
     return same ? this : new UpstreamFailure(this.failure, message, options)
   }
 
+  /** The message before {@link withOwnWords}, for the operator. */
+  get said(): string {
+    return this.#options.said ?? this.message
+  }
+
   /** The same failure in the gateway's own words: vendors quote what they were sent. */
   withOwnWords(): UpstreamFailure {
     const message = REASONING_REFUSED.test(this.message)
       ? 'The model provider has found an invalid signature in thinking block.'
       : SENTENCES[this.failure]
-    return new UpstreamFailure(this.failure, message, this.#options)
+    return new UpstreamFailure(this.failure, message, { ...this.#options, said: this.said })
   }
 
   /** Whether a value is an UpstreamFailure; by brand, as {@link GatewayError.is}. */

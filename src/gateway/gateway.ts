@@ -4,6 +4,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
+import { AuthFailures } from '../observe/auth-failures.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { RequestLog } from '../observe/log/request-log.ts'
@@ -117,6 +118,7 @@ export async function createGateway(
     access,
     requests,
     faults,
+    authFailures: new AuthFailures(metrics, log),
     log,
     metrics,
     mask,
@@ -154,8 +156,8 @@ export async function createGateway(
     (why) => metrics.bodyRefused(why),
   )
   const health = new HealthEvents(events, () => generation.runtime)
-  const watched = { running, bodies, events, health }
-  const timer = startTimer({ ...watched, access, requests, usage, faults, ledger, log, loop })
+  const watched = { running, bodies, health }
+  const timer = startTimer({ ...watched, ...shared })
 
   let [stopping, faulty] = [false, false]
   return {
@@ -303,13 +305,22 @@ function startTimer({
   events,
   health,
   faults,
+  authFailures,
   ledger,
   log,
   bodies,
   loop,
 }: Pick<Gateway, 'running' | 'bodies'> & { readonly health: HealthEvents } & Pick<
     Shared,
-    'access' | 'requests' | 'usage' | 'events' | 'faults' | 'ledger' | 'log' | 'loop'
+    | 'access'
+    | 'requests'
+    | 'usage'
+    | 'events'
+    | 'faults'
+    | 'authFailures'
+    | 'ledger'
+    | 'log'
+    | 'loop'
   >): NodeJS.Timeout {
   // By the monotonic clock: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
@@ -321,6 +332,7 @@ function startTimer({
     requests.flush()
     usage.flush()
     faults.tick()
+    authFailures.tick()
     events.tick(now)
     health.tick()
     bodies.tick()

@@ -76,6 +76,17 @@ export interface LateAnswers {
   readonly metrics: { answeredLate(instance: string): void }
 }
 
+/** The last request to a vendor, for the log. */
+export interface SentRequest {
+  readonly method: string
+  readonly url: string
+  /** 0 before the head of the answer. */
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** The beginning of the body of an answer with an error status, as the vendor sent it. */
+  readonly errorBody: string | undefined
+}
+
 const SCOPE = Symbol('abort scope')
 
 interface ScopeSignal extends AbortSignal {
@@ -93,6 +104,8 @@ export class AbortScope extends AbortController {
   limits: DeploymentLimits | undefined = undefined
   /** Learns of answers of a plugin that come after nothing waits for them any more. */
   late: LateAnswers | undefined = undefined
+  /** The last request with the signal of this scope. */
+  sent: SentRequest | undefined = undefined
   readonly #listeners: (() => void)[] = []
   readonly #report: Report
 

@@ -75,6 +75,9 @@ function jsonLine(record: CallRecord): string {
   const { account, key, model, deployment, usage, bill } = record
   const line = {
     at: new Date(record.at).toISOString(),
+    level: 'info',
+    event: 'request',
+    message: `${method} ${path} ${status || outcome}`,
     requestId,
     method,
     path,
@@ -119,7 +122,8 @@ function prettyLine(record: CallRecord): string {
 
 function jsonDecision(record: DecisionRecord): string {
   const at = new Date(record.at).toISOString()
-  return `${JSON.stringify({ event: 'guard.decision', ...record, at })}\n`
+  const head = { at, level: 'info', event: 'guard.decision', message: `guard ${record.outcome}` }
+  return `${JSON.stringify({ ...head, ...record, at })}\n`
 }
 
 /** @example 10:21:07.123 guard blocked deny:code req_… */

@@ -1,6 +1,7 @@
 /** Errors that no call received: whose they are, and whether the process can go on. */
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { logEvent, type EventLog } from './events.ts'
 import { LineLimit } from './line-limit.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -18,9 +19,7 @@ export interface Fault {
 }
 
 /** Receives one line for each fault. */
-interface FaultLog {
-  error(message: string): void
-  warn(message: string): void
+interface FaultLog extends Pick<EventLog, 'error' | 'warn'> {
   debug(message: string): void
 }
 
@@ -153,7 +152,11 @@ export class Faults {
     const text = clean(message).replaceAll(/\s+/g, ' ').slice(0, MESSAGE_LIMIT)
     const line = `${what}: ${name}: ${text}`
     if (!this.#lines.admits(line, this.#now())) return
-    log[level](frame ? `${line} at ${frame.place}` : line)
+    logEvent(log, level, {
+      event: 'fault',
+      message: frame ? `${line} at ${frame.place}` : line,
+      members: { error: { name, message: text, stack: stack && framesIn(clean(stack)) } },
+    })
     if (stack) log.debug(clean(stack))
   }
 }
@@ -202,6 +205,14 @@ function detailsOf(error: unknown): { name: string; message: string; stack?: str
   } catch {
     return { name: 'Error', message: 'a value that cannot be shown' }
   }
+}
+
+/** The lines of a stack with places in code: the message before them may be long. */
+function framesIn(stack: string): string {
+  return stack
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line))
+    .join('\n')
 }
 
 function codeOf(error: unknown): unknown {

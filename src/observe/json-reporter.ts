@@ -1,16 +1,31 @@
 /** Messages of the log as lines of JSON, for `log.format: json`. */
 import { formatWithOptions } from 'node:util'
-import type { ConsolaReporter } from 'consola'
+import type { ConsolaReporter, LogObject } from 'consola'
 
 /** consola's level of warnings; errors are below it. */
 const WARN = 1
+/** The event of lines that have no name of their own. */
+const UNNAMED = 'message'
 
 /** Writes one JSON object per message: warnings and errors to standard error, the rest to standard output. */
 export const jsonReporter: ConsolaReporter = {
-  log({ date, level, type, tag, args }) {
-    const message = formatWithOptions({ colors: false }, ...args)
-    const line = { at: date.toISOString(), level: type, ...(tag && { plugin: tag }), message }
-    const stream = level <= WARN ? process.stderr : process.stdout
-    stream.write(`${JSON.stringify(line)}\n`)
+  log(entry) {
+    const stream = entry.level <= WARN ? process.stderr : process.stdout
+    stream.write(`${JSON.stringify(lineOf(entry))}\n`)
   },
+}
+
+/** Time, level, event and message; then the plugin that says it, the members of the event, and an error. */
+function lineOf({ date, type, tag, args, event, members }: LogObject) {
+  const error = args.find((one) => one instanceof Error)
+  const words = error ? args.map((one) => (one === error ? error.message : one)) : args
+  return {
+    at: date.toISOString(),
+    level: type,
+    event: typeof event === 'string' ? event : UNNAMED,
+    message: formatWithOptions({ colors: false }, ...words),
+    ...(tag && { plugin: tag }),
+    ...(typeof members === 'object' && members),
+    ...(error && { error: { name: error.name, message: error.message, stack: error.stack } }),
+  }
 }

@@ -8,7 +8,7 @@ const LEAST_CHARACTERS = 6
 /** What a secret is replaced by. */
 const SECRET = '[secret]'
 /** Keys of clients, and credentials in headers: known by their form. */
-const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer \S+)/g
+const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer [^\s"']+)/g
 /** The level of warnings; errors are below it. */
 const WARN = 1
 
@@ -43,11 +43,19 @@ export class Mask {
     const reporters = log.options.reporters.map((reporter): ConsolaReporter => ({
       log: (entry, context) => {
         const hidden = entry.level <= WARN || entry.tag !== ''
-        const args = hidden ? entry.args.map((value) => this.#cleanValue(value)) : entry.args
-        reporter.log({ ...entry, args }, context)
+        if (!hidden) return reporter.log(entry, context)
+        const args = entry.args.map((value) => this.#cleanValue(value))
+        reporter.log({ ...entry, args, members: this.#cleanMembers(entry.members) }, context)
       },
     }))
     return log.create({ reporters })
+  }
+
+  /** The members of an event, which are one level deep. */
+  #cleanMembers(members: unknown): unknown {
+    if (typeof members !== 'object' || members === null) return members
+    const cleaned = Object.entries(members).map(([name, value]) => [name, this.#cleanValue(value)])
+    return Object.fromEntries(cleaned)
   }
 
   /** The value itself if there is no secret in it, else what can be read of it. */
@@ -56,7 +64,14 @@ export class Mask {
     if (typeof value !== 'object' || value === null) return value
     const text = inspect(value, { depth: 10, maxStringLength: null, breakLength: Infinity })
     const cleaned = this.clean(text)
-    return cleaned === text ? value : cleaned
+    if (cleaned === text) return value
+    return value instanceof Error ? this.#cleanError(value) : cleaned
+  }
+
+  /** An error with the name, the message and the stack of another one, and nothing else of it. */
+  #cleanError({ name, message, stack = '' }: Error): Error {
+    const error = new Error(this.clean(message))
+    return Object.assign(error, { name, stack: this.clean(stack) })
   }
 }
 

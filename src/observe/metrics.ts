@@ -1,5 +1,6 @@
 /** The metrics of one gateway. Text is built only when Prometheus asks for it. */
 import type { Pico } from '../money/money.ts'
+import type { AuthFailure } from './auth-failures.ts'
 import { GuardMetrics } from './guard-metrics.ts'
 import { Amounts, Counter, gaugeOf, Histogram, type Gauge } from './prometheus.ts'
 
@@ -50,6 +51,11 @@ export class Metrics {
     name: 'sluicegate_tokens_total',
     help: 'Tokens consumed.',
     labels: ['endpoint', 'model', 'kind'],
+  })
+  readonly #unauthenticated = new Counter({
+    name: 'sluicegate_auth_failures_total',
+    help: 'Requests without a valid key.',
+    labels: ['why'],
   })
   readonly #entries = new Counter({
     name: 'sluicegate_entries_total',
@@ -150,6 +156,11 @@ export class Metrics {
     this.#tokens.add(completionTokens, endpoint, model, 'completion')
   }
 
+  /** A request had no valid key. */
+  unauthenticated(why: AuthFailure): void {
+    this.#unauthenticated.add(1, why)
+  }
+
   /** The ledger has decided about an admission. @param result `ok`, or the reason of a refusal */
   entered(result: string): void {
     this.#entries.add(1, result)
@@ -235,6 +246,7 @@ export class Metrics {
       this.#durations,
       this.#cost,
       this.#tokens,
+      this.#unauthenticated,
       this.#entries,
       this.#bodies,
       this.#unknown,

@@ -48,6 +48,7 @@ import type {
 import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
 import type { Records } from '../state/records.ts'
+import type { AuthFailures } from '../observe/auth-failures.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
@@ -146,6 +147,7 @@ export interface Runtime {
   readonly holds: HoldEstimator
   readonly metrics: Metrics
   readonly faults: Pick<Faults, 'caught' | 'warn'>
+  readonly authFailures: AuthFailures
   readonly loop: LoopWatch
   /** Takes the secrets of the configuration out of texts of vendors and plugins. */
   readonly mask: Mask

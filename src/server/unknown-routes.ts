@@ -2,6 +2,7 @@
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { hintFor } from '../gateway/routes.ts'
+import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/line-limit.ts'
 
 const MAX_SHOWN = 100
@@ -26,7 +27,10 @@ export class UnknownRoutes {
     const path = url.split('?', 1)[0]!
     const route = `${method} ${shownOf(path)}`
     metrics.unknownRoute()
-    if (this.#lines.admits(SUBJECT, performance.now())) log.info(`no route ${route}`)
+    if (this.#lines.admits(SUBJECT, performance.now())) {
+      const members = { method, path: shownOf(path), status: 404 }
+      logEvent(log, 'info', { event: 'route.unknown', message: `no route ${route}`, members })
+    }
     return new NotFound('unknown_url', `No route ${route}. ${hintFor(method, path)}`)
   }
 }

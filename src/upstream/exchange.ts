@@ -2,8 +2,8 @@
 import { Buffer, isAscii } from 'node:buffer'
 import type { Dispatcher } from 'undici'
 import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
-import { offAbort, onAbort } from '../lifetime/scope.ts'
-import type { Batch, Flow, Source, UpstreamResponse } from '../plugin.ts'
+import { offAbort, onAbort, type SentRequest } from '../lifetime/scope.ts'
+import type { Batch, Flow, Source, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
 import { flowFrom } from '../stream/flow.ts'
 import { JsonScan, type JsonLimits } from '../stream/raw-json.ts'
 
@@ -20,6 +20,9 @@ const FILES = 4
 /** More heads before the final one than any server sends. */
 const MAX_INTERIM_HEADS = 20
 const OPEN_OBJECT = 123
+const FIRST_ERROR = 400
+/** Kept of the body of an answer with an error status, for the log. */
+const ERROR_CHARACTERS = 64 * 1024
 /** Of whole answers in JSON, which providers parse at once: four times as much as requests may have. */
 const JSON_LIMITS: JsonLimits = {
   depth: 256,
@@ -41,10 +44,13 @@ const NOTHING: readonly never[] = []
  * paused, and the next pull resumes it.
  */
 export class HttpExchange
-  implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array>
+  implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array>, SentRequest
 {
+  readonly method: string
+  readonly url: string
   status = 0
   headers: Readonly<Record<string, string>> = {}
+  errorBody: string | undefined = undefined
   readonly #signal: AbortSignal
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
@@ -66,17 +72,19 @@ export class HttpExchange
   #wake: (() => void) | undefined
 
   /**
-   * @param signal ends the exchange; its reason is thrown
+   * @param request its signal ends the exchange, whose reason is thrown
    * @param resolve receives this object when the head has arrived
    * @param reject receives the failure when no head arrives
    * @param bounds how much is read of the body
    */
   constructor(
-    signal: AbortSignal,
+    { method = 'POST', url, signal }: UpstreamRequest,
     resolve: (response: UpstreamResponse) => void,
     reject: (error: unknown) => void,
     bounds: BodyBounds,
   ) {
+    this.method = method
+    this.url = url
     this.#bounds = bounds
     this.#signal = signal
     this.#resolve = resolve
@@ -138,7 +146,9 @@ export class HttpExchange
       }
       last = batch.last
     }
-    return utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes))
+    const text = utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes))
+    if (this.status >= FIRST_ERROR) this.errorBody = text.slice(0, ERROR_CHARACTERS)
+    return text
   }
 
   /** Ends the exchange with an error, unless it has ended. */

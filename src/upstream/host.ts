@@ -145,17 +145,19 @@ function send(
   request: UpstreamRequest,
 ): Promise<UpstreamResponse> {
   // The limits travel with the signal, so providers need not pass them on.
-  const own = abortScopeOf(request.signal)?.limits
+  const scope = abortScopeOf(request.signal)
+  const own = scope?.limits
   const limits = own ? withOwnLimits(settings, own) : settings
   return new Promise((resolve, reject) => {
     const bounds = settings.bounds ?? BOUNDS
-    const exchange = new HttpExchange(request.signal, resolve, reject, bounds)
+    const exchange = new HttpExchange(request, resolve, reject, bounds)
+    if (scope) scope.sent = exchange
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
     const { pool, path } = pools.targetOf(request.url)
     pool.dispatch(
       {
         path,
-        method: (request.method ?? 'POST') as Dispatcher.HttpMethod,
+        method: exchange.method as Dispatcher.HttpMethod,
         headers: headersOf(request),
         body: bodyOf(request),
         headersTimeout: request.stream ? limits.firstPartTimeoutMs : limits.timeoutMs,

@@ -30,6 +30,7 @@ models:
     capabilities: [STREAMING]
     deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
 `
+const SOME = expect.stringMatching(/./)
 const SYSTEM = `${process.platform} with ${process.arch}`
 const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
@@ -198,20 +199,80 @@ describe('serve', () => {
     expect(code).toBe(1)
   })
 
-  it('tells its start as one line of JSON with log.format json', async () => {
-    const env = { SLUICEGATE__LOG__FORMAT: 'json', SLUICEGATE__STATE__DRIVER: 'memory' }
-    const running = await start(['serve', '--port', '0', '--print-key'], { env })
-    await expect.poll(running.said).toContain('"event":"started"')
-    const line = running
-      .said()
-      .split('\n')
-      .find((text) => text.includes('"started"'))!
-    expect(JSON.parse(line)).toMatchObject({
+  it('says everything as lines of JSON with log.format json', async () => {
+    const providers = `{ use: mock },
+  away: { use: openai-compatible, options: { baseURL: 'http://127.0.0.1:1/v1', apiKey: vendor-key } }`
+    const config = CONFIG.replace('log: { access: false }', 'log: { format: json }')
+      .replace('{ use: mock }', providers)
+      .concat('  mock/away: { pricing: { prompt: "0", completion: "0" }, ')
+      .concat('deployments: [{ provider: away, model: m }] }\n')
+    const cwd = await folder({ 'gateway.config.yaml': config })
+    const running = await start(['serve', '--print-key'], { cwd })
+    const lines = () =>
+      running
+        .said()
+        .trimEnd()
+        .split('\n')
+        .filter((line) => line !== '')
+    const events = () => lines().map((line) => JSON.parse(line).event)
+    await expect.poll(events).toContain('started')
+    const began = JSON.parse(lines().find((line) => line.includes('"started"'))!)
+    expect(began).toMatchObject({
       level: 'info',
-      url: expect.stringMatching(/^http:/),
       state: 'memory',
-      key: expect.stringMatching(/^sk-sluice-/),
+      url: expect.stringMatching(/^http:/),
     })
+    const authorization = `Bearer ${began.key}`
+    const post = (path: string, headers: Record<string, string>, model = 'mock/echo') =>
+      send(began.url + path, 'POST', JSON.stringify({ ...hello, model }), {
+        'content-type': 'application/json',
+        ...headers,
+      })
+    expect((await post('/v1/chat/completions', { authorization })).status).toBe(200)
+    expect((await post('/v1/chat/completions', { authorization }, 'mock/away')).status).toBe(502)
+    expect((await post('/v1/chat/completions', {})).status).toBe(401)
+    expect((await post('/v1/nothing', { authorization })).status).toBe(404)
+    await writeFile(join(cwd, 'gateway.config.yaml'), 'sever: {}')
+    await expect.poll(events).toContain('config.refused')
+    await writeFile(join(cwd, 'gateway.config.yaml'), `${config}routing: { cooldown: 7 }\n`)
+    await expect.poll(events).toContain('config.reloaded')
+    running.child.kill('SIGTERM')
+    const { code, out, err } = await running.ended
+    expect(code).toBe(0)
+    const all = `${out}${err}`.trimEnd().split('\n')
+    const said = all.map((line) => JSON.parse(line))
+    for (const one of said) {
+      expect(one).toMatchObject({ at: SOME, level: SOME, event: SOME, message: SOME })
+    }
+    const members = (event: string) => said.find((one) => one.event === event)
+    expect(members('request')).toMatchObject({ status: 200, model: 'mock/echo' })
+    expect(members('upstream.failed')).toMatchObject({
+      provider: 'away',
+      deployment: 'away/m',
+      attempt: 1,
+      url: 'http://127.0.0.1:1/v1/chat/completions',
+      method: 'POST',
+      class: 'upstream_error',
+    })
+    expect(members('auth.failed')).toMatchObject({ why: 'none' })
+    expect(members('route.unknown')).toMatchObject({ method: 'POST', path: '/v1/nothing' })
+    expect(members('config.refused')).toMatchObject({ paths: ['sever'] })
+    expect(members('config.reloaded')).toMatchObject({ changed: ['routing.cooldown'] })
+    expect(members('stopping')).toMatchObject({ why: 'SIGTERM' })
+    expect(out + err).not.toContain('vendor-key')
+  })
+
+  it('says with log.format json why it cannot start, as a line of JSON', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': 'sever: {}\n' })
+    const env = { SLUICEGATE__LOG__FORMAT: 'json' }
+    const { code, err } = await call(['serve'], { cwd, env })
+    expect(JSON.parse(err)).toMatchObject({
+      level: 'fatal',
+      event: 'fatal',
+      message: expect.stringContaining('is not valid'),
+      issues: [{ path: 'sever' }],
+    })
+    expect(code).toBe(1)
   })
 
   it('names a port that is in use, and the remedy', async () => {

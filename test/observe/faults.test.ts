@@ -5,7 +5,8 @@ import { Faults } from '../../src/observe/faults.ts'
 function setUp(write: (line: string) => void = () => {}) {
   const lines: string[] = []
   let now = 0
-  const say = (line: string) => {
+  const say = (said: unknown) => {
+    const line = typeof said === 'string' ? said : (said as { readonly message: string }).message
     write(line)
     lines.push(line)
   }

@@ -44,7 +44,12 @@ function started(bounds = BOUNDS): Fixture {
   const abort = new AbortController()
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>()
   void promise.catch(() => {})
-  const exchange = new HttpExchange(abort.signal, resolve, reject, bounds)
+  const exchange = new HttpExchange(
+    { url: 'http://vendor/', signal: abort.signal },
+    resolve,
+    reject,
+    bounds,
+  )
   exchange.onRequestStart(controller)
   exchange.onResponseStart(controller, 200, {})
   return {
@@ -197,7 +202,12 @@ describe('a vendor that does not keep to the protocol', () => {
   it('has failed when it sends more than twenty interim heads', async () => {
     const abort = new AbortController()
     const head = Promise.withResolvers<UpstreamResponse>()
-    const exchange = new HttpExchange(abort.signal, head.resolve, head.reject, BOUNDS)
+    const exchange = new HttpExchange(
+      { url: 'http://vendor/', signal: abort.signal },
+      head.resolve,
+      head.reject,
+      BOUNDS,
+    )
     const controller = new FakeController()
     const given = controller as unknown as Dispatcher.DispatchController
     exchange.onRequestStart(given)

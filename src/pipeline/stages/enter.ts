@@ -3,6 +3,7 @@ import { PLAY_PREFIX, readPlayToken } from '../../accounts/play.ts'
 import { PREFIX, hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
+import type { AuthFailure } from '../../observe/auth-failures.ts'
 import type { LimitName } from '../../observe/record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
@@ -30,6 +31,7 @@ export const enter: Stage = async function enter(call, next) {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (!entered.ok) {
+    if (entered.why === 'disabled' || entered.why === 'expired') note(call, entered.why, key.start)
     call.limit = limitOf(entered)
     throw refusalOf(entered)
   }
@@ -67,7 +69,10 @@ function leave({ runtime, account, key, id, entered }: Call, refused: boolean) {
 
 /** Asks the ledger to admit the call. @throws Unauthenticated without a known key */
 async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> {
-  if (!known) throw new Unauthenticated('The API key is not valid.')
+  if (!known) {
+    note(call, 'unknown')
+    throw new Unauthenticated('The API key is not valid.')
+  }
   const { ledger, config } = call.runtime
   return ledger.enter({
     request: call.id,
@@ -80,18 +85,25 @@ async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> 
 }
 
 /** The API key that the client sent. @throws Unauthenticated */
-function secretOf({ incoming }: Call): string {
+function secretOf(call: Call): string {
+  const { incoming } = call
   const authorization = incoming.header('authorization')
   const secret = chosen(bearerIn(authorization), incoming.header('x-api-key')?.trim())
   if (secret) {
     if (hasValidChecksum(secret)) return secret
+    note(call, 'malformed')
     throw new Unauthenticated('The API key is not valid: it is incomplete or has a typing error.')
   }
+  note(call, authorization ? 'malformed' : 'none')
   throw new Unauthenticated(
     authorization
       ? 'The Authorization header must have the form "Bearer <API key>".'
       : 'No API key provided. Send it as "Authorization: Bearer <API key>".',
   )
+}
+
+function note({ runtime, id }: Call, why: AuthFailure, start?: string): void {
+  runtime.authFailures.failed(id, why, start)
 }
 
 /** The bearer token, unless only the other header has the form of our keys: tools fill the one they do not use. */

@@ -9,13 +9,9 @@ import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, Source, Usage } from '../../plugin.ts'
 import { ask, failureOf } from './route/ask.ts'
+import { logFailure, logRecovery, type FailedAttempt, type NextStep } from './route/failure-log.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
-import {
-  concernsOperator,
-  retryDelayMs,
-  type Health,
-  type SessionAffinity,
-} from '../../models/routing.ts'
+import { retryDelayMs, type Health, type SessionAffinity } from '../../models/routing.ts'
 
 /**
  * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes
@@ -52,6 +48,11 @@ class FailoverSource implements Source<any> {
   /** Ends the current attempt. */
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
+  /** Attempts so far, and when the current one began, steady ms. */
+  #attempts = 0
+  #startedAt = 0
+  /** A failure that is logged when it is known what follows from it. */
+  #failed: FailedAttempt | undefined
   /** Health of the deployment, while the attempt counts in it. */
   #health: Health | undefined
   /** The token of `#health` for this attempt. */
@@ -98,6 +99,7 @@ class FailoverSource implements Source<any> {
   async #toFailure(error: unknown): Promise<unknown> {
     const failure = this.#failureOf(error)
     if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
+    this.#say('give_up')
     await this.close()
     return failure
   }
@@ -205,6 +207,7 @@ class FailoverSource implements Source<any> {
         const next = routing.choose(model, affinity, tried)
         const delayMs = next || !mayRepeat ? undefined : retryDelayMs(failure)
         if (!next && delayMs === undefined) throw this.#overall(failure)
+        this.#say(next ? 'fail_over' : 'retry')
         if (next) deployment = next
         else mayRepeat = false
         if (delayMs) await this.#pause(delayMs)
@@ -229,13 +232,14 @@ class FailoverSource implements Source<any> {
   /** Asks one deployment and waits for its first parts. @throws the error for the client */
   async #try(deployment: Deployment): Promise<Batch<any>> {
     const call = this.#call
-    const { routing, metrics, log } = call.runtime
+    const { routing, metrics } = call.runtime
     const { provider } = deployment
     const health = routing.healthOf(deployment)
     this.#deployment = deployment
     this.#health = health
     this.#began = health.begin()
-    const started = performance.now()
+    const started = (this.#startedAt = performance.now())
+    this.#attempts++
     const scope = this.#startAttempt(deployment)
     const timeout = this.#firstPartTimeout(deployment, scope)
     try {
@@ -257,7 +261,7 @@ class FailoverSource implements Source<any> {
       const ms = performance.now() - started
       metrics.upstream(provider, 'ok', ms / 1000)
       call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result: 'ok' })
-      if (health.answered(this.#began, ms)) log.info(`${deployment.id} is well again`)
+      if (health.answered(this.#began, ms)) logRecovery(call, deployment)
       return batch
     } catch (error) {
       timeout?.clear()
@@ -334,20 +338,27 @@ class FailoverSource implements Source<any> {
     }
   }
 
-  /** Counts a failure in the deployment's health, and logs it. */
+  /** Counts a failure in the deployment's health, and notes it for the log. */
   #blame(failure: UpstreamFailure): void {
-    const { log, config } = this.#call.runtime
-    if (failure.unasked) {
-      const { id } = this.#call
-      log.error(
-        `${id}: ${this.#deployment!.id} was not asked: ${failure.failure}${causeOf(failure)}`,
-      )
+    const { config } = this.#call.runtime
+    const cooldownMs = failure.unhealthy
+      ? this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
+      : undefined
+    this.#failed = {
+      failure,
+      deployment: this.#deployment!,
+      attempt: this.#attempts,
+      ms: performance.now() - this.#startedAt,
+      sent: this.#attempt?.sent,
+      cooldownMs,
     }
-    if (!failure.unhealthy) return
-    const cooldownMs = this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
-    const cooldown = cooldownMs === undefined ? '' : `; calls avoid it for ${cooldownMs / 1000} s`
-    const message = `${this.#deployment!.id} failed: ${failure.failure}${causeOf(failure)}${cooldown}`
-    log[concernsOperator(failure) ? 'error' : 'warn'](`${this.#call.id}: ${message}`)
+  }
+
+  /** Logs the last failure. */
+  #say(next: NextStep): void {
+    const failed = this.#failed
+    this.#failed = undefined
+    if (failed) logFailure(this.#call, failed, next)
   }
 
   /** Reads on after the client has left, within bounds, to learn the usage of the answer. */
@@ -386,13 +397,4 @@ class FailoverSource implements Source<any> {
 function affinityOf({ account, request }: Call): SessionAffinity {
   const { session, affinityToken } = request
   return { account: account.id, session, affinityToken }
-}
-
-/** The cause of a failure for the log: names and codes, never a body, a key or an address. */
-function causeOf(failure: UpstreamFailure): string {
-  const { cause } = failure
-  if (!(cause instanceof Error)) return ''
-  const code = 'code' in cause ? ` ${String(cause.code)}` : ''
-  const message = cause.message.replace(/\bhttps?:\/\/\S+/g, '[address]').slice(0, 200)
-  return ` (${cause.name}${code}: ${message})`
 }

@@ -63,7 +63,7 @@ export function requestOf(
 
 /** An error as the client gets it. @param provider the instance that was asked */
 export function failureOf(call: Call, provider: string, error: unknown) {
-  const { id, aborted, endpoint, runtime, decision, policy } = call
+  const { aborted, endpoint, runtime, decision, policy } = call
   if (aborted) return aborted
   // The attempt was given up: no plugin is at fault.
   if (error instanceof ClientDisconnected) return error
@@ -71,7 +71,6 @@ export function failureOf(call: Call, provider: string, error: unknown) {
     const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
     if (!decision && !policy?.systemPrompt) return failure
     // A vendor quotes what it was sent: the policy's text, or what a guard keeps from the client.
-    runtime.log.info(`${id}: ${provider}: ${failure.message}`)
     return failure.withOwnWords()
   }
   if (GatewayError.is(error)) return error

@@ -1,0 +1,45 @@
+/** Requests without a key that is valid: counted, and logged within bounds. */
+import { logEvent, type EventLog } from './events.ts'
+import { LineLimit } from './line-limit.ts'
+
+/** Why a request was not authenticated. */
+export type AuthFailure = 'none' | 'malformed' | 'unknown' | 'disabled' | 'expired'
+
+/** Lines a minute. */
+const MOST_LINES = 100
+
+/** Counts them. */
+interface AuthMetrics {
+  unauthenticated(why: AuthFailure): void
+}
+
+/** The failed authentications of one gateway. */
+export class AuthFailures {
+  readonly #log: EventLog
+  readonly #metrics: AuthMetrics
+  readonly #lines: LineLimit
+
+  constructor(metrics: AuthMetrics, log: EventLog) {
+    this.#metrics = metrics
+    this.#log = log
+    this.#lines = new LineLimit((count) => {
+      log.info(`${count} more requests without a valid key in a minute`)
+    }, MOST_LINES)
+  }
+
+  /** @param start the beginning of a key of the gateway's own form, as lists of keys show it */
+  failed(requestId: string, why: AuthFailure, start?: string): void {
+    this.#metrics.unauthenticated(why)
+    if (!this.#lines.admits('', performance.now())) return
+    logEvent(this.#log, 'info', {
+      event: 'auth.failed',
+      message: `${requestId}: no valid key: ${why}${start === undefined ? '' : ` (${start}…)`}`,
+      members: { requestId, why, start },
+    })
+  }
+
+  /** Tells what was left out of the log; called at regular intervals. */
+  tick(): void {
+    this.#lines.tick(performance.now())
+  }
+}
