@@ -85,6 +85,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/pipeline/pipeline.ts',
   'src/pipeline/stages/enter.ts',
   'src/pipeline/stages/guard.ts',
+  'src/pipeline/stages/route/failure-log.ts',
   'src/server/admin/keys.ts',
   'src/server/admin/lists.ts',
   'src/server/admin/overview.ts',
