@@ -46,7 +46,16 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
   // The permissions of Node.js besides those of the user: SQLite is native code, which only the latter bind.
   const bound = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${data}`, '--allow-worker']
   const network = process.allowedNodeEnvironmentFlags.has('--allow-net') ? ['--allow-net'] : []
-  const words = [node!, ...bound, ...network, ...entry, ...wordsOf('CMD')]
+  // The image has no other programs.
+  const words = [
+    'env',
+    'PATH=/nonexistent',
+    node!,
+    ...bound,
+    ...network,
+    ...entry,
+    ...wordsOf('CMD'),
+  ]
   const started = startAs(words, config, env)
   const url = await addressOf(started)
   const headers = {

@@ -168,6 +168,7 @@ describe('a start in an empty folder', () => {
     expect(ids).not.toContain('local/ocr')
     expect(started.out()).toContain('npm install tesseract.js-core@7')
 
+    expect((await send(`${url}/openapi.json`, 'GET', undefined, {})).json.openapi).toMatch(/^3\./)
     const pasted = /Try it:\n\n([^]*?)\n\n/.exec(started.out())![1]!
     const { stdout } = await exec('sh', ['-c', pasted.replaceAll('curl ', 'curl -s ')])
     expect(JSON.parse(stdout).usage.cost).toBeGreaterThan(0)
