@@ -118,3 +118,46 @@ export interface Overview {
     readonly dropped: Readonly<Record<string, number>>
   } | null
 }
+
+/** Names of units of a price list, USD as decimal text. Members that are no price are left out. */
+export type Pricing = Readonly<Record<string, unknown>>
+
+/** Where a price is from, and when it was last compared with that. */
+export interface PriceSource {
+  readonly from: string
+  readonly checked_at?: string
+}
+
+/** A deployment of a model. */
+export interface Deployment {
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  readonly priority: number
+  readonly health: {
+    readonly state: HealthState
+    readonly since: string | null
+    readonly failures: number
+    readonly last_failure: string | null
+    readonly vendor_message?: string | null
+    readonly rests_until: string | null
+    readonly latency_ms: number | null
+    readonly in_flight: number
+  }
+}
+
+/** A model of the catalog. */
+export interface ModelRow {
+  readonly id: string
+  readonly aliases: readonly string[]
+  readonly modality: string
+  readonly free_tier: boolean
+  readonly pricing: Pricing
+  readonly price_version: string
+  readonly price_source: PriceSource | null
+  readonly next_price_change: { readonly from: string; readonly pricing: Pricing } | null
+  readonly capabilities: readonly string[] | null
+  readonly context_length?: number | null
+  readonly deployments: readonly Deployment[]
+}

@@ -48,6 +48,21 @@ export const ROUTES: readonly Route[] = [
     load: async () => (await import('./screens/account.ts')).Account,
   })),
   {
+    path: '/console/models',
+    title: 'Models',
+    load: async () => (await import('./screens/models.ts')).Models,
+  },
+  {
+    path: '/console/guard',
+    title: 'Guard',
+    load: async () => (await import('./screens/guard.ts')).Guard,
+  },
+  ...['/console/settings', '/console/settings/:tab'].map((path) => ({
+    path,
+    title: 'Settings',
+    load: async () => (await import('./screens/settings.ts')).Settings,
+  })),
+  {
     path: '/console/play',
     title: 'Playground',
     load: async () => (await import('./screens/play.ts')).Playground,

@@ -1,0 +1,55 @@
+/** Prices as they are read: of tokens for a million, of everything else for one. */
+import type { PriceSource, Pricing } from '../answers-reports.ts'
+import { exactMoney, money, plainDecimal } from '../format.ts'
+import { html, type Content } from '../html.ts'
+
+/** Prices of things that are no tokens, with their word. */
+const UNITS: Readonly<Record<string, string>> = {
+  image: 'image',
+  page: 'page',
+  character: 'character',
+  second: 'second',
+  request: 'request',
+  web_search: 'search',
+  search_unit: 'search unit',
+}
+/** A list of prices older than this may be out of date. */
+const OLD_DAYS = 90
+const DAY_MS = 86_400_000
+
+/** One price with what it is for, exact on hovering. */
+export function Price({ name, usd }: { readonly name: string; readonly usd: string }) {
+  const unit = UNITS[name]
+  return html`<span class="number" title=${`${exactMoney(usd)} each`}
+    >${unit === undefined ? money(perMillion(usd)) : `${money(usd)} a ${unit}`}</span
+  >`
+}
+
+/** The prices of a model by name. */
+export function pricesOf(pricing: Pricing): readonly (readonly [name: string, usd: string])[] {
+  return Object.entries(pricing).flatMap(([name, usd]) =>
+    typeof usd === 'string' ? [[name, usd] as const] : [],
+  )
+}
+
+/** Whether a price is for a token. */
+export function isPerToken(name: string): boolean {
+  return !(name in UNITS)
+}
+
+/** The price of a million. */
+export function perMillion(usd: string): string {
+  return plainDecimal(`${plainDecimal(usd)}e6`)
+}
+
+/** Where prices come from and how old they are. */
+export function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
+  if (!source) return '–'
+  const { from, checked_at: at } = source
+  if (from === 'own' || !at) return html`<span>${from === 'own' ? 'own' : from}</span>`
+  const days = Math.floor((Date.now() - Date.parse(at)) / DAY_MS)
+  const text = days < 1 ? 'today' : `${days} days ago`
+  return html`<span title=${`${from}, ${at}`}
+    >${from}, ${days > OLD_DAYS ? html`<span class="warn">! ${text}</span>` : text}</span
+  >`
+}

@@ -1,0 +1,234 @@
+/** Taking over prices of a public list: what would change, what is held back and why, and only what is ticked is written. */
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { count } from '../format.ts'
+import { html, type Content } from '../html.ts'
+import { Button } from '../parts/button.ts'
+import { SelectField, useSubmission } from '../parts/form.ts'
+import { Dialog } from '../parts/sheet.ts'
+import { Failure, Notice } from '../parts/states.ts'
+
+/** A price that differs. */
+interface Move {
+  readonly model: string
+  readonly price?: string | null
+  readonly from: string
+  readonly to: string
+  readonly move?: string | null
+}
+
+/** One that is not taken over before it is accepted. */
+interface HeldMove extends Move {
+  readonly reason: string
+  readonly accept: string
+}
+
+/** What an import does, or did. */
+interface Comparison {
+  readonly added: readonly string[]
+  readonly changed: readonly Move[]
+  readonly removed: readonly string[]
+  readonly held: readonly HeldMove[]
+  readonly same: number
+}
+
+const FILE = 'file'
+const SOURCES = [
+  { value: 'models.dev', label: 'models.dev' },
+  { value: 'litellm', label: 'LiteLLM' },
+  { value: 'openrouter', label: 'OpenRouter' },
+  { value: FILE, label: 'A file of this machine' },
+]
+const PATH = '/admin/models/import'
+
+/** The dialog: a dry run first. */
+export function PriceImport({
+  onDone,
+  onClose,
+}: {
+  readonly onDone: () => void
+  readonly onClose: () => void
+}) {
+  const [source, setSource] = useState(SOURCES[0]!.value)
+  const [file, setFile] = useState<File>()
+  const [missing, setMissing] = useState(false)
+  const [found, setFound] = useState<{ readonly asked: object; readonly result: Comparison }>()
+  const dry = useSubmission(async () => {
+    setMissing(source === FILE && !file)
+    if (source === FILE && !file) return
+    const asked =
+      source === FILE ? { from: file!.name, text: await file!.text() } : { from: source }
+    const { data } = await call<{ data: Comparison }>('POST', PATH, { body: asked })
+    setFound({ asked, result: data })
+  })
+  return html`<${Dialog} title="Import prices" wide onClose=${onClose}>
+    ${
+      found
+        ? html`<${Review}
+            ...${found}
+            onBack=${() => setFound(undefined)}
+            onWritten=${() => {
+              onDone()
+              onClose()
+            }}
+          />`
+        : html`<form class="form" onSubmit=${dry.submit}>
+            <${SelectField}
+              label="From"
+              value=${source}
+              options=${SOURCES}
+              onChange=${setSource}
+              help="A list is fetched by the gateway. Nothing is written before you have seen what changes."
+            />
+            ${
+              source === FILE &&
+              html`<div class=${missing && !file ? 'field wrong' : 'field'}>
+                <label class="file">
+                  <span>File</span>
+                  <input
+                    type="file"
+                    accept=".json,application/json"
+                    onChange=${(event: Event) =>
+                      setFile((event.target as HTMLInputElement).files?.[0])}
+                  />
+                </label>
+                ${missing && !file ? html`<p class="error">Choose a price list, a JSON file.</p>` : null}
+              </div>`
+            }
+            ${dry.error && html`<${Failure} error=${dry.error} />`}
+            <div class="actions">
+              <${Button} kind="primary" type="submit" busy=${dry.busy}>Compare<//>
+              <${Button} onClick=${onClose}>Cancel<//>
+            </div>
+          </form>`
+    }
+  <//>`
+}
+
+function Review({
+  asked,
+  result,
+  onBack,
+  onWritten,
+}: {
+  readonly asked: object
+  readonly result: Comparison
+  readonly onBack: () => void
+  readonly onWritten: () => void
+}) {
+  const { added, changed, removed, held, same } = result
+  const models = [...new Set([...added, ...changed.map(({ model }) => model)])]
+  const [left, setLeft] = useState<ReadonlySet<string>>(new Set())
+  const [accepted, setAccepted] = useState<ReadonlySet<string>>(new Set())
+  const taken = models.filter((model) => !left.has(model))
+  const ofHeld = held.filter(({ accept }) => accepted.has(accept))
+  const write = useSubmission(async () => {
+    const only = [...new Set([...taken, ...ofHeld.map(({ model }) => model)])]
+    const body = { ...asked, only, accept: [...accepted], write: true }
+    await call('POST', PATH, { body })
+    onWritten()
+  })
+  const many = taken.length + ofHeld.length
+  return html`<div class="stack">
+    <p>
+      ${count(added.length)} new, ${count(changed.length)} changed, ${count(held.length)} held back,
+      ${' '}${count(same)} the same${removed.length > 0 ? `, ${count(removed.length)} gone from the list` : ''}.
+    </p>
+    ${models.length + held.length === 0 && html`<${Notice} tone="ok">All prices are up to date.<//>`}
+    ${
+      changed.length > 0 &&
+      html`<${Moves}
+        title="Changed"
+        moves=${changed}
+        isOn=${({ model }: Move) => !left.has(model)}
+        toggle=${({ model }: Move) => setLeft(toggled(left, model))}
+      />`
+    }
+    ${
+      added.length > 0 &&
+      html`<section>
+        <h3>New</h3>
+        ${added.map(
+          (model) =>
+            html`<label class="check" key=${model}>
+              <input
+                type="checkbox"
+                checked=${!left.has(model)}
+                onChange=${() => setLeft(toggled(left, model))}
+              />${model}
+            </label>`,
+        )}
+      </section>`
+    }
+    ${
+      held.length > 0 &&
+      html`<${Moves}
+        title="Held back"
+        moves=${held}
+        isOn=${(move: HeldMove) => accepted.has(move.accept)}
+        toggle=${(move: HeldMove) => setAccepted(toggled(accepted, move.accept))}
+        why=${(move: HeldMove) => move.reason}
+      />`
+    }
+    ${write.error && html`<${Failure} error=${write.error} />`}
+    <div class="actions">
+      ${
+        many > 0 &&
+        html`<${Button} kind="primary" busy=${write.busy} onClick=${write.submit}
+          >Write ${count(many)}<//
+        >`
+      }
+      <${Button} onClick=${onBack}>Back<//>
+    </div>
+  </div>`
+}
+
+function Moves<One extends Move>({
+  title,
+  moves,
+  isOn,
+  toggle,
+  why,
+}: {
+  readonly title: string
+  readonly moves: readonly One[]
+  readonly isOn: (move: One) => boolean
+  readonly toggle: (move: One) => void
+  readonly why?: (move: One) => Content
+}) {
+  return html`<section>
+    <h3>${title}</h3>
+    <table class="plain">
+      <thead>
+        <tr>
+          <th scope="col">Take over</th>
+          <th scope="col">Before</th>
+          <th scope="col">After</th>
+          <th scope="col">${why ? 'Why' : 'Change'}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${moves.map(
+          (move) =>
+            html`<tr key=${`${move.model}:${move.price ?? ''}`}>
+              <td>
+                <label class="check">
+                  <input type="checkbox" checked=${isOn(move)} onChange=${() => toggle(move)} />
+                  <span>${move.model}<br /><span class="muted">${move.price ?? 'model'}</span></span>
+                </label>
+              </td>
+              <td class="mono muted">${move.from || '–'}</td>
+              <td class="mono">${move.to || '–'}</td>
+              <td>${move.move ?? ''} ${why?.(move)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`
+}
+
+function toggled(set: ReadonlySet<string>, one: string): ReadonlySet<string> {
+  const next = new Set(set)
+  if (!next.delete(one)) next.add(one)
+  return next
+}

@@ -1,0 +1,127 @@
+/** The audit log: who changed what, from where, and what differs. */
+import { useMemo } from 'preact/hooks'
+import { usePages, withQuery } from '../api.ts'
+import { html } from '../html.ts'
+import { Button } from '../parts/button.ts'
+import { Diff } from '../parts/diff.ts'
+import { Facts, Time } from '../parts/facts.ts'
+import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { Range, spanOf } from '../parts/range.ts'
+import { Sheet } from '../parts/sheet.ts'
+import { Empty, Failure, Notice } from '../parts/states.ts'
+import { hrefOpening, Table, type Column } from '../parts/table.ts'
+import { allows, place, setQuery } from '../state.ts'
+
+/** A change, with the members that differ. */
+interface AuditRow {
+  readonly id: string
+  readonly at: string
+  readonly actor: string
+  readonly address: string | null
+  readonly action: string
+  readonly object: string
+  readonly changes: readonly {
+    readonly member: string
+    readonly before: unknown
+    readonly after: unknown
+  }[]
+}
+
+const STANDARD = '-30d'
+const FILTERS: readonly Filter[] = [
+  { name: 'actor', label: 'actor', placeholder: 'name of a token' },
+  { name: 'action', label: 'action', placeholder: 'key.update' },
+  { name: 'object', label: 'object', placeholder: 'key:key_…' },
+]
+
+const COLUMNS: readonly Column<AuditRow>[] = [
+  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  { key: 'actor', label: 'Who', cell: ({ actor }) => actor, phone: 'figure' },
+  { key: 'action', label: 'Action', cell: ({ action }) => action, phone: 'rest' },
+  {
+    key: 'object',
+    label: 'Object',
+    cell: ({ object }) => html`<span class="mono">${object}</span>`,
+    title: ({ object }) => object,
+    phone: 'rest',
+  },
+  {
+    key: 'members',
+    label: 'Members',
+    cell: ({ changes }) => changes.map(({ member }) => member).join(', '),
+    phone: 'rest',
+  },
+  { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
+]
+
+/** The part of the settings. */
+export function AuditLog() {
+  const { query } = place.value
+  const asked = [...query].filter(([name]) => name !== 'open').join('&')
+  const path = useMemo(() => pathOf(query, Date.now()), [asked])
+  const list = usePages<AuditRow>(allows('admin') ? path : null)
+  const open = query.get('open') ?? undefined
+  const row = list.rows.find(({ id }) => id === open)
+  if (!allows('admin')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
+  const isEmpty = !list.loading && !list.error && list.rows.length === 0
+  return html`<div class="stack">
+    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /></div>
+    ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    ${
+      isEmpty
+        ? html`<${Empty}
+            title=${isFiltered(FILTERS) ? 'No changes match.' : 'No changes in this range.'}
+          >
+            <p class="muted">Changes of accounts, keys and money, and sign-ins, are listed here.</p>
+          <//>`
+        : html`<${Table}
+            name="audit"
+            caption="Changes, newest first"
+            columns=${COLUMNS}
+            rows=${list.rows}
+            idOf=${({ id }: AuditRow) => id}
+            hrefOf=${({ id }: AuditRow) => hrefOpening(id)}
+            open=${open}
+            loading=${list.loading}
+          />`
+    }
+    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}
+    ${
+      row &&
+      html`<${Sheet}
+        title=${row.action}
+        onClose=${() => setQuery({ open: undefined }, { replace: true })}
+      >
+        <div class="stack">
+          <${Facts}
+            facts=${[
+              ['Time', html`<${Time} at=${row.at} />`],
+              ['Who', row.actor],
+              ['From', row.address ?? '–'],
+              ['Object', html`<code>${row.object}</code>`],
+            ]}
+          />
+          <${Diff}
+            changes=${row.changes.map(({ member, before, after }) => ({
+              member,
+              from: before,
+              to: after,
+            }))}
+          />
+        </div>
+      <//>`
+    }
+  </div>`
+}
+
+function pathOf(query: URLSearchParams, now: number): string {
+  const { from, to } = spanOf(query, STANDARD, now)
+  const asked = new URLSearchParams()
+  for (const { name } of FILTERS) {
+    const value = query.get(name)
+    if (value !== null) asked.set(name, value)
+  }
+  if (from) asked.set('from', from)
+  if (to) asked.set('to', to)
+  return withQuery('/admin/audit', asked)
+}
