@@ -31,7 +31,7 @@ export async function furnish(stage: Stage): Promise<Readonly<Record<string, str
   await say(gateway.key.secret, 'Hello', { model: 'mock/none' })
   await work(gateway)
   const list = await stage.admin('GET', `/requests?key=${gateway.key.id}&status=200`)
-  return { REQUEST: list.json.data[0].id, KEY: desk.id, SECRET: desk.secret, ACCOUNT: 'kiosk' }
+  return { REQUEST: list.json.data[0].id, KEY: desk.id, ACCOUNT: 'kiosk' }
 }
 
 const DAY_MS = 86_400_000

@@ -19,16 +19,11 @@ afterAll(async () => {
 /** Opens the Playground as a key, by default as that of the test gateway. */
 async function open(
   model: string,
-  options: { width?: number; theme?: 'light' | 'dark'; key?: { id: string; secret: string } } = {},
+  options: { width?: number; theme?: 'light' | 'dark'; key?: string } = {},
 ) {
-  const { key = stage.gateway.key } = options
+  const { key = stage.gateway.key.id } = options
   const watched = await stage.page(options)
-  await watched.page.route(`/admin/keys/${key.id}/play`, (route) =>
-    route.fulfill({
-      json: { token: key.secret, expires_at: new Date(Date.now() + 600_000).toISOString() },
-    }),
-  )
-  await watched.page.goto(`/console/play?key=${key.id}&model=${model}`)
+  await watched.page.goto(`/console/play?key=${key}&model=${model}`)
   await settled(watched.page)
   return watched
 }
@@ -102,10 +97,24 @@ describe.skipIf(!hasBrowser)('the playground', () => {
   })
 
   it('marks an answer that the policy of the key refused', async () => {
-    const { page } = await open('mock/echo', { key: { id: places.KEY!, secret: places.SECRET! } })
+    const { page } = await open('mock/echo', { key: places.KEY! })
     await page.getByLabel('Message').fill('Tell me about project heron')
     await send(page)
     await page.getByText('The policy of the key ended this answer.').waitFor()
+    await page.context().close()
+  })
+
+  it('is there for the holder of a key, with the own key', async () => {
+    const { page, faults } = await stage.page({ token: undefined })
+    await page.goto('/me')
+    await page.getByLabel('API key').fill(stage.gateway.key.secret)
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Playground' }).click()
+    await page.getByLabel('Message').fill('Hello as myself')
+    await send(page)
+    expect(await page.locator('.answer .said').innerText()).toBe('Hello as myself')
+    await shoot(page, 'light/1440/me-play')
+    expect([await violationsOf(page), faults]).toEqual([[], []])
     await page.context().close()
   })
 

@@ -128,7 +128,7 @@ function ByKey({ answer }: { readonly answer: UsageAnswer }) {
     ${
       blocked.length === 0
         ? html`<p class="muted">No call was blocked in this range.</p>`
-        : html`<table class="plain">
+        : html`<table class="compact">
             <thead>
               <tr>
                 <th scope="col">Key</th>

@@ -9,6 +9,7 @@ import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money, Tile, Time } from '../parts/facts.ts'
 import { CheckField, TextField, useSubmission } from '../parts/form.ts'
+import { lazy } from '../parts/lazy.ts'
 import { CapBar, Limits } from '../parts/limits.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
@@ -39,11 +40,13 @@ export interface HolderKey {
 let held: string | undefined
 const holding = signal(false)
 
+const HolderPlay = lazy(async () => (await import('./me-play.ts')).HolderPlay)
 const TABS = [
   { key: 'overview', label: 'Overview', href: '/me' },
   { key: 'usage', label: 'Usage', href: '/me/usage' },
   { key: 'requests', label: 'Requests', href: '/me/requests' },
   { key: 'models', label: 'Models', href: '/me/models' },
+  { key: 'play', label: 'Playground', href: '/me/play' },
   { key: 'connect', label: 'Connect', href: '/me/connect' },
 ]
 
@@ -74,9 +77,11 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
                 ? html`<${HolderRequests} secret=${secret} />`
                 : tab === 'models'
                   ? html`<${HolderModels} secret=${secret} />`
-                  : tab === 'connect'
-                    ? html`<${Connect} />`
-                    : html`<${Overview} data=${data} />`}
+                  : tab === 'play'
+                    ? html`<${HolderPlay} secret=${secret} account=${data.account_id} onEnded=${answer.reload} />`
+                    : tab === 'connect'
+                      ? html`<${Connect} />`
+                      : html`<${Overview} data=${data} />`}
         <//>
       </div>
     </main>`

@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000
 export function Price({ name, usd }: { readonly name: string; readonly usd: string }) {
   const unit = UNITS[name]
   return html`<span class="number" title=${`${exactMoney(usd)} each`}
-    >${unit === undefined ? money(perMillion(usd)) : `${money(usd)} a ${unit}`}</span
+    >${unit === undefined ? money(perMillion(usd)) : `${money(usd)} per ${unit}`}</span
   >`
 }
 

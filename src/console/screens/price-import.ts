@@ -198,7 +198,7 @@ function Moves<One extends Move>({
 }) {
   return html`<section>
     <h3>${title}</h3>
-    <table class="plain">
+    <table class="compact">
       <thead>
         <tr>
           <th scope="col">Take over</th>

@@ -1,0 +1,31 @@
+/** Components that bring their code along when they are first shown. */
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { toApiError, type ApiError } from '../api.ts'
+import { html, type Content } from '../html.ts'
+import { Failure, Skeleton } from './states.ts'
+
+/** A component that is loaded once. @param meanwhile stands in its place until then */
+export function lazy<Props extends object>(
+  load: () => Promise<ComponentType<Props>>,
+  meanwhile: () => Content = () => html`<${Skeleton} />`,
+): ComponentType<Props> {
+  let loading: Promise<ComponentType<Props>> | undefined
+  return function Lazy(props: Props) {
+    const [loaded, setLoaded] = useState<{ readonly component: ComponentType<Props> }>()
+    const [error, setError] = useState<ApiError>()
+    useEffect(() => {
+      loading ??= load()
+      loading.then(
+        (component) => setLoaded({ component }),
+        (thrown: unknown) => {
+          loading = undefined
+          setError(toApiError(thrown))
+        },
+      )
+    }, [])
+    if (error) return html`<${Failure} error=${error} />`
+    if (!loaded) return html`<div>${meanwhile()}</div>`
+    return html`<${loaded.component} ...${props} />`
+  }
+}
