@@ -46,6 +46,15 @@ interface Summary {
   readonly rules: readonly string[]
 }
 
+/** What became of the texts of one side that violate one rule; without a violation, of the whole call. */
+export interface Decided {
+  readonly mode: 'block' | 'monitor'
+  readonly side: Side | 'all'
+  /** Without the number of a pattern; empty where no rule was violated. */
+  readonly rule: string
+  readonly outcome: Effect | GuardOutcome
+}
+
 /** A block of a guard, and where it is. */
 export interface Violation {
   readonly guard: string
@@ -82,6 +91,8 @@ const secret = randomBytes(32)
 const MAX_FINDINGS = 1000
 const MAX_ERRORS = 100
 const MAX_FIELDS = 20
+/** The place of a pattern in its list. */
+const PLACE = /\[\d+\]$/
 
 export class Decision {
   /** Guards have not seen all of it. */
@@ -100,6 +111,8 @@ export class Decision {
   /** Rules of all findings, and those that the call was refused for. */
   readonly #seenRules = new Set<string>()
   readonly #rules = new Set<string>()
+  /** By their JSON, because a rule may match often. */
+  readonly #decided = new Map<string, Decided>()
   readonly #unscanned = new Set<string>()
   readonly #removed = new Set<string>()
   readonly #degraded = new Set<string>()
@@ -147,6 +160,8 @@ export class Decision {
     const { mode, metrics, evidence, elapsedMs } = this.#init
     const { rule, score, view, spans = [] } = block
     metrics.decided(side, rule, mode, effect)
+    const one = { mode, side, rule: rule.replace(PLACE, ''), outcome: effect }
+    this.#decided.set(JSON.stringify(one), one)
     if (effect === 'blocked') this.#decide('blocked', side, rule, choice)
     const isFull = this.#findings.length >= MAX_FINDINGS
     if (!isFull || effect === 'blocked' || !this.#seenRules.has(rule)) {
@@ -247,6 +262,12 @@ export class Decision {
     const { mode } = this.#init
     const rules = mode === 'monitor' ? this.#seenRules : this.#rules
     return { mode, outcome: this.#outcome, rules: [...rules] }
+  }
+
+  /** What was decided, each rule and side once. */
+  decided(): readonly Decided[] {
+    if (this.#decided.size > 0) return [...this.#decided.values()]
+    return [{ mode: this.#init.mode, side: 'all', rule: '', outcome: this.#outcome }]
   }
 
   /** The event `guard.decision`. @param head members that say whose decision it is */

@@ -15,6 +15,24 @@ function counter(name: string, help: string, ...labels: readonly string[]): Coun
   return new Counter({ name, help, labels, limit: 2000 })
 }
 
+/** How a guard works, since the start of the process. */
+export interface GuardState {
+  readonly circuits: readonly { readonly origin: string; readonly state: CircuitState }[]
+  readonly errors: readonly {
+    readonly kind: string
+    readonly onError: string
+    readonly count: number
+  }[]
+  /** Of guards that are asked elsewhere: seconds, of which the shares are bounds. */
+  readonly latency: readonly {
+    readonly side: string
+    readonly calls: number
+    readonly mean: number
+    readonly p50: number
+    readonly p95: number
+  }[]
+}
+
 /** The metrics of all guards of one gateway. */
 export class GuardMetrics {
   /** Circuit breakers of the guards in use, by guard and origin. */
@@ -121,6 +139,34 @@ export class GuardMetrics {
   screened(characters: number, stallMs: number): void {
     this.#retained.observe(characters)
     this.#stall.observe(stallMs / 1000)
+  }
+
+  /** How a guard works. */
+  stateOf(guard: string): GuardState {
+    const circuits = [...this.circuits].filter(([name]) => name.startsWith(`${guard} `))
+    const errors = [...this.#errors.series()].filter(({ names: [name] }) => name === guard)
+    const asked = [...this.#latency.series()].filter(({ names: [name] }) => name === guard)
+    return {
+      circuits: circuits.map(([name, { state }]) => ({
+        origin: name.slice(guard.length + 1),
+        state,
+      })),
+      errors: errors.map(({ names, value: { count } }) => ({
+        kind: names[1]!,
+        onError: names[2]!,
+        count,
+      })),
+      latency: asked.map(({ names, value }) => {
+        const calls = value.counts.reduce((sum, count) => sum + count, 0)
+        return {
+          side: names[1]!,
+          calls,
+          mean: value.sum / calls,
+          p50: this.#latency.boundOf(value, 0.5),
+          p95: this.#latency.boundOf(value, 0.95),
+        }
+      }),
+    }
   }
 
   /** All lines of the guards' metrics. */

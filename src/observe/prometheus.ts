@@ -12,6 +12,15 @@ interface Definition {
   readonly open?: readonly string[]
 }
 
+/** The value of one combination of labels. */
+interface Series<Value> {
+  /** In the order of the labels. */
+  readonly names: readonly string[]
+  /** As Prometheus reads them. */
+  readonly labels: string
+  readonly value: Value
+}
+
 /** What all kinds of metrics share. A metric without labels is shown from the start. */
 abstract class Metric<Value> {
   protected readonly name: string
@@ -20,7 +29,7 @@ abstract class Metric<Value> {
   readonly #limit: number
   readonly #open: readonly string[]
   /** By label values, joined. */
-  readonly #series = new Map<string, { readonly labels: string; readonly value: Value }>()
+  readonly #series = new Map<string, Series<Value>>()
 
   constructor(type: string, { name, help, labels = [], limit = Infinity, open }: Definition) {
     this.name = name
@@ -28,6 +37,11 @@ abstract class Metric<Value> {
     this.#labels = labels
     this.#limit = limit
     this.#open = open ?? labels
+  }
+
+  /** All values so far. */
+  series(): IterableIterator<Series<Value>> {
+    return this.#series.values()
   }
 
   /** All lines of the metric. */
@@ -53,7 +67,7 @@ abstract class Metric<Value> {
       if (other !== key) return this.of(shown)
     }
     const labels = this.#labels.map((label, i) => `${label}="${escape(values[i]!)}"`).join(',')
-    const made = { labels, value: this.make() }
+    const made = { names: values, labels, value: this.make() }
     this.#series.set(key, made)
     return made.value
   }
@@ -120,6 +134,13 @@ export class Histogram extends Metric<Distribution> {
     const i = this.#bounds.findIndex((bound) => value <= bound)
     distribution.counts[i < 0 ? this.#bounds.length : i]!++
     distribution.sum += value
+  }
+
+  /** The bound below which a share of the values is; the last bound for those above it. */
+  boundOf({ counts }: Distribution, share: number): number {
+    let left = share * counts.reduce((sum, count) => sum + count, 0)
+    const place = counts.findIndex((count) => (left -= count) <= 0)
+    return this.#bounds[place] ?? this.#bounds.at(-1)!
   }
 
   protected make(): Distribution {

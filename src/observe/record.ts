@@ -11,6 +11,14 @@ export interface Attempt {
   readonly result: string
 }
 
+/** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */
+export interface DecidedRule {
+  readonly mode: string
+  readonly side: string
+  readonly rule: string
+  readonly outcome: string
+}
+
 /** A call that has ended. Ids, names and numbers; the only texts are those of the gateway itself, and labels that the client gave. */
 export interface CallRecord {
   /** When the call arrived, ms since epoch. */
@@ -47,6 +55,8 @@ export interface CallRecord {
   /** Outcome of the guards, and the rules that decided. */
   readonly guard?: string | undefined
   readonly rules?: readonly string[] | undefined
+  /** What guards decided, by rule and side. */
+  readonly decided?: readonly DecidedRule[] | undefined
   /** Labels of the client, or of the key; see `labelsOf`. */
   readonly tag?: string | undefined
   readonly user?: string | undefined

@@ -33,8 +33,9 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     searches: usageOf(call, 'search')?.searches,
     bill,
     rate: entered?.rate,
-    guard: guards?.outcome,
+    guard: guards && (isMonitored(guards) ? 'monitored' : guards.outcome),
     rules: guards?.rules,
+    decided: decision?.decided(),
     ...labels,
     gateway: call.runtime.gatewayId,
     session: request?.session,
@@ -48,6 +49,11 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
 /** What one source of the meter has consumed; undefined where it has none. */
 export function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
+}
+
+/** Whether rules were violated that are only watched. */
+function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['decision']>['summary']>) {
+  return mode === 'monitor' && rules.length > 0
 }
 
 /** Whether the one deployment that was asked has answered. */

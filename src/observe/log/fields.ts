@@ -1,7 +1,7 @@
 /** The columns of the request log, and how a record becomes a line that crosses to the thread of the log. */
 import { hash } from 'node:crypto'
 import type { Usage } from '../../plugin.ts'
-import { retriesOf, type CallRecord } from '../record.ts'
+import { retriesOf, type Attempt, type CallRecord, type DecidedRule } from '../record.ts'
 import type { LogRow } from './query.ts'
 
 type Value = string | number | bigint | boolean | undefined
@@ -85,6 +85,7 @@ export const FIELDS: readonly Field[] = [
   { name: 'tag', type: 'TEXT', of: ({ tag }) => tag },
   { name: 'user', type: 'TEXT', of: ({ user }) => user },
   { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
+  { name: 'decided', type: 'TEXT', of: ({ decided }) => decided && decidedText(decided) },
 ]
 
 /** The row that a record will be. */
@@ -97,6 +98,34 @@ export function rowOf(record: CallRecord): LogRow {
 }
 
 const MAX_TEXT = 300
+
+/** As many as fit: a part of one would be another decision. */
+function decidedText(decided: readonly DecidedRule[]): string {
+  let text = ''
+  for (const { mode, side, outcome, rule } of decided) {
+    const one = `${mode} ${side} ${outcome} ${rule.replaceAll(';', '')}`
+    if (text.length + one.length >= MAX_TEXT) break
+    text += text === '' ? one : `;${one}`
+  }
+  return text
+}
+
+/** The requests to deployments that a field of attempts holds; of a text that was cut, those that are whole. */
+export function readAttempts(text: string): Attempt[] {
+  return text.split(';').flatMap((one) => {
+    const [deployment = '', ms = '', result = ''] = one.split(' ')
+    return result === '' ? [] : [{ deployment, ms: Number(ms), result }]
+  })
+}
+
+/** The decisions that a field of decisions holds. */
+export function readDecided(text: string): DecidedRule[] {
+  if (text === '') return []
+  return text.split(';').map((one) => {
+    const [mode = '', side = '', outcome = '', ...rule] = one.split(' ')
+    return { mode, side, outcome, rule: rule.join(' ') }
+  })
+}
 
 /** One line without its end: the values, separated by tabs. */
 export function lineOf(record: CallRecord): string {

@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { transact } from '../../state/sqlite/file.ts'
 import { timeOf } from '../../state/ids.ts'
-import { FIELDS } from '../log/fields.ts'
+import { FIELDS, readAttempts, readDecided } from '../log/fields.ts'
 import {
   BOUNDS,
   CALLED_GROUPS,
@@ -24,6 +24,8 @@ export class CalledTables {
   readonly #find: StatementSync
   readonly #add: StatementSync
   readonly #upsert: Readonly<Record<Rollup, StatementSync>>
+  readonly #decide: StatementSync
+  readonly #fail: StatementSync
 
   constructor(db: DatabaseSync) {
     this.#db = db
@@ -34,6 +36,14 @@ export class CalledTables {
     )
     const prepared = ROLLUPS.map((rollup) => [rollup, db.prepare(upsert(`called_${rollup}`))])
     this.#upsert = Object.fromEntries(prepared)
+    this.#decide = db.prepare(
+      `INSERT INTO decided (day, account, key, rule, mode, side, outcome, calls)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1`,
+    )
+    this.#fail = db.prepare(
+      `INSERT INTO failed (unit, model, deployment, class, attempts)
+       VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET attempts = attempts + 1`,
+    )
   }
 
   /** @param lines of the request log, separated by line feeds; those without a known key are left out */
@@ -43,6 +53,8 @@ export class CalledTables {
     if (known.length === 0) return
     transact(this.#db, () => {
       for (const rollup of ROLLUPS) this.#addTo(rollup, known)
+      this.#addDecided(known)
+      this.#addFailed(known)
     })
   }
 
@@ -58,6 +70,25 @@ export class CalledTables {
     for (const [name, ofGroup] of Map.groupBy(calls, nameOf)) {
       const [unit, ...group] = name.split('\t')
       this.#upsert[rollup].run(Number(unit), this.#idOf(group), ...sumsOf(ofGroup))
+    }
+  }
+
+  #addDecided(calls: readonly (readonly string[])[]): void {
+    for (const call of calls) {
+      const day = unitOf('day', timeOf(fieldOf(call, 'id')))
+      const [account, key] = [fieldOf(call, 'account'), fieldOf(call, 'key')]
+      for (const { rule, mode, side, outcome } of readDecided(fieldOf(call, 'decided'))) {
+        this.#decide.run(day, account, key, rule, mode, side, outcome)
+      }
+    }
+  }
+
+  #addFailed(calls: readonly (readonly string[])[]): void {
+    for (const call of calls) {
+      const hour = unitOf('hour', timeOf(fieldOf(call, 'id')))
+      for (const { deployment, result } of readAttempts(fieldOf(call, 'attempts'))) {
+        if (result !== 'ok') this.#fail.run(hour, fieldOf(call, 'model'), deployment, result)
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 /** What crosses between the index of usage and its thread. */
 import type { LedgerSource } from '../../state/ledger/reader.ts'
+import type { DecisionsQuery, DecisionSums, FailureSum } from './decisions.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
 import type { BalancePoint, Statement } from './statement.ts'
@@ -40,6 +41,10 @@ export interface UsageQuestions {
     }
     readonly answer: Proven<readonly BalancePoint[]>
   }
+  /** What guards decided; it is no part of the ledger. */
+  decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
+  /** What vendors failed at, from a moment on, ms since epoch. */
+  failures: { readonly ask: number; readonly answer: readonly FailureSum[] }
   /** Adds up all tables again. */
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
   /** Reads the whole ledger again, in the background. */

@@ -116,6 +116,16 @@ const SCHEMA = `
   CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   PRAGMA user_version = ${VERSION};`
 
+/** Made where they are missing: files that were made before them are continued. */
+const ADDED = `
+  CREATE TABLE IF NOT EXISTS decided (day INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
+    rule TEXT NOT NULL, mode TEXT NOT NULL, side TEXT NOT NULL, outcome TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (day, account, key, rule, mode, side, outcome)) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS failed (unit INTEGER NOT NULL, model TEXT NOT NULL,
+    deployment TEXT NOT NULL, class TEXT NOT NULL, attempts INTEGER NOT NULL,
+    PRIMARY KEY (unit, model, deployment, class)) STRICT, WITHOUT ROWID;`
+
 /** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
 export const OF_THE_LEDGER = [
   ...ROLLUPS.map((rollup) => `settled_${rollup}`),
@@ -138,7 +148,7 @@ export interface OpenTables {
 export function openTables(folder: string | undefined): OpenTables {
   if (folder === undefined) {
     const db = new DatabaseSync(':memory:')
-    db.exec(SCHEMA)
+    db.exec(SCHEMA + ADDED)
     return { db, close: () => db.close() }
   }
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -174,9 +184,9 @@ function openFile(file: string): DatabaseSync {
   try {
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000')
     const { user_version: version } = db.prepare('PRAGMA user_version').get()!
-    if (version === VERSION) return db
     if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
-    db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
+    if (version !== VERSION) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
+    db.exec(ADDED)
     return db
   } catch (error) {
     db.close()

@@ -2,6 +2,7 @@
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { CalledTables } from './called.ts'
+import { decisionsOf, failuresSince } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
@@ -80,6 +81,8 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       const checked = await check([account])
       return proven(checked, balancesOf(tables.db, account, rollup, from, to))
     }
+    if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
+    if ('failures' in question) return failuresSince(tables.db, question.failures)
     if ('verify' in question) return proven(await index.verify(), undefined)
     return index.rebuild()
   }
@@ -129,7 +132,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       this.#options.report({ lag: index.lag })
       if (this.#ticks % COMPARE_TICKS !== 0) return
       const oldest = unitOf('hour', this.#options.now()) - KEPT_HOURS
-      for (const table of ['settled_hour', 'called_hour']) {
+      for (const table of ['settled_hour', 'called_hour', 'failed']) {
         db.prepare(`DELETE FROM ${table} WHERE unit < ?`).run(oldest)
       }
       await index.compare()

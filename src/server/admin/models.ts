@@ -1,15 +1,120 @@
-/** Models in the admin API. */
+/** Models in the admin API: the catalog, and what became of calls lately. */
+import type { Model } from '../../models/catalog.ts'
+import { usdJson, type Pico } from '../../money/money.ts'
+import type { FailureSum } from '../../observe/usage/decisions.ts'
+import type { UsageIndex } from '../../observe/usage/usage.ts'
+import { checkParameters, wrongQuery } from './bodies.ts'
 import type { Answer, Asked } from './route.ts'
 import { modelView } from './views.ts'
 
-export function listModels({ runtime: { catalog, routing } }: Asked): Answer {
-  return {
-    body: {
-      data: catalog
-        .at()
-        .all()
-        .map((model) => modelView(model, routing)),
-      next: null,
-    },
+const PARAMETERS = new Set(['q', 'sort'])
+const DAY_MS = 86_400_000
+
+/** Calls of the last 24 hours. */
+interface Recent {
+  readonly calls: number
+  readonly cost: Pico
+}
+
+/** By id of a model; absent where nothing is known. */
+interface Lately {
+  readonly calls: ReadonlyMap<string, Recent>
+  readonly failures: ReadonlyMap<string, readonly FailureSum[]>
+}
+
+/** What a list can be sorted by. */
+const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | number | bigint>> =
+  {
+    id: ({ id }) => id,
+    modality: ({ modality }) => modality,
+    calls: (_, { calls }) => calls,
+    cost_usd: (_, { cost }) => cost,
+    checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
+
+/** `GET /admin/models`. @throws InvalidRequest for a parameter that is not known or not readable; Unavailable */
+export async function listModels({ runtime, query }: Asked): Promise<Answer> {
+  checkParameters(query, PARAMETERS)
+  const order = readOrder(query.get('sort'))
+  const { catalog, routing, usage } = runtime
+  const wanted = query.get('q')?.trim().toLowerCase() ?? ''
+  const models = catalog
+    .at()
+    .all()
+    .filter(({ id, aliases }) =>
+      [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
+    )
+  const lately = usage && (await latelyOf(usage, Date.now()))
+  const data = order(models, lately).map((model) => {
+    const { deployments, ...view } = modelView(model, routing)
+    const failures = lately?.failures.get(model.id) ?? []
+    return {
+      ...view,
+      last_24h: lately ? recentView(recentOf(lately, model), failures) : null,
+      deployments: deployments.map((one) => ({
+        ...one,
+        failures_24h: lately
+          ? byClass(failures.filter(({ deployment }) => deployment === one.id))
+          : null,
+      })),
+    }
+  })
+  return { body: { data, next: null } }
+}
+
+function readOrder(given: string | null) {
+  const name = given?.replace(/^-/, '')
+  const valueOf = name === undefined ? undefined : SORTS[name]
+  if (name !== undefined && !valueOf) {
+    const names = Object.keys(SORTS).join(', ')
+    throw wrongQuery('sort', `one of ${names}, with "-" before it for the opposite order`)
+  }
+  const sign = given?.startsWith('-') ? -1 : 1
+  return (models: readonly Model[], lately: Lately | undefined): readonly Model[] => {
+    if (!valueOf) return models
+    const valued = models.map((model) => [valueOf(model, recentOf(lately, model)), model] as const)
+    return valued
+      .toSorted(([one], [other]) => sign * (one < other ? -1 : Number(one > other)))
+      .map(([, model]) => model)
+  }
+}
+
+async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
+  const from = now - DAY_MS
+  const query = {
+    from,
+    to: now,
+    rollup: 'hour',
+    group: ['model'],
+    filters: {},
+    metric: 'cost_usd',
+    top: Infinity,
+  } as const
+  const [{ result }, failures] = await Promise.all([
+    usage.ask('usage', { queries: [query] }),
+    usage.ask('failures', from),
+  ])
+  const [answer] = result
+  const cells = answer && 'cells' in answer ? answer.cells : []
+  const calls = new Map<string, { calls: number; cost: Pico }>()
+  for (const { group, calls: more, cost } of cells) {
+    const known = calls.get(group[0]!) ?? { calls: 0, cost: 0n }
+    calls.set(group[0]!, { calls: known.calls + more, cost: known.cost + cost })
+  }
+  return { calls, failures: Map.groupBy(failures, ({ model }) => model) }
+}
+
+function recentOf(lately: Lately | undefined, { id }: Model): Recent {
+  return lately?.calls.get(id) ?? { calls: 0, cost: 0n }
+}
+
+function recentView({ calls, cost }: Recent, failures: readonly FailureSum[]) {
+  return { calls, cost_usd: usdJson(cost), failures: byClass(failures) }
+}
+
+/** Requests to vendors that failed, by class, the most frequent first. */
+function byClass(failures: readonly FailureSum[]): Readonly<Record<string, number>> {
+  const sums: Record<string, number> = {}
+  for (const { class: name, attempts } of failures) sums[name] = (sums[name] ?? 0) + attempts
+  return Object.fromEntries(Object.entries(sums).toSorted(([, one], [, other]) => other - one))
 }

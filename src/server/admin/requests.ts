@@ -2,6 +2,7 @@
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
+import { readAttempts } from '../../observe/log/fields.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
@@ -222,10 +223,7 @@ function viewOf(row: LogRow): object {
     gateway: row.gateway ?? null,
     session: row.session,
     agent: row.agent,
-    attempts: partsOf(row.attempts!, ';').map((attempt) => {
-      const [deployment, ms, result] = attempt.split(' ')
-      return { deployment, ms: Number(ms), result }
-    }),
+    attempts: readAttempts(String(row.attempts ?? '')),
     retry: number('retry'),
     error: row.error,
   }

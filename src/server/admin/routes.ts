@@ -19,6 +19,7 @@ import {
 } from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listAccounts, listKeys } from './lists.ts'
+import { showGuard } from './guard.ts'
 import { listModels } from './models.ts'
 import { showConfig } from './config.ts'
 import { diffPolicy, evaluatePolicy } from './policies.ts'
@@ -46,6 +47,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
   '/config': { GET: admin(showConfig) },
   '/events': { GET: viewer(streamEvents) },
+  '/guard': { GET: viewer(showGuard) },
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
   '/keys/:id/limits': { GET: viewer(showLimits) },

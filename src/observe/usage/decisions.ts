@@ -1,0 +1,82 @@
+/** What guards decided, and what vendors failed at: sums of calls. They are of this gateway, and may miss calls. */
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type { DecidedRule } from '../record.ts'
+import { startOf, unitOf } from './tables.ts'
+
+/** Which decisions. Values of one filter are alternatives. */
+export interface DecisionsQuery {
+  /** ms since epoch, half-open; widened to whole days. */
+  readonly from: number
+  readonly to: number
+  readonly accounts: readonly string[]
+  readonly keys: readonly string[]
+}
+
+/** Calls of which one decision was made. */
+interface CountedDecision extends DecidedRule {
+  readonly calls: number
+}
+
+/** The sums of a range. */
+export interface DecisionSums {
+  /** Oldest first; `start` in ms since epoch. */
+  readonly days: readonly (CountedDecision & { readonly start: number })[]
+  /** Of rules that were violated, the most frequent first. */
+  readonly keys: readonly (CountedDecision & { readonly account: string; readonly key: string })[]
+}
+
+/** Keys and rules of one answer. */
+const MOST_KEYS = 500
+
+/** Adds up the decisions of a range. */
+export function decisionsOf(
+  db: DatabaseSync,
+  { from, to, accounts, keys }: DecisionsQuery,
+): DecisionSums {
+  const conditions = ['day BETWEEN ? AND ?']
+  const values: SQLInputValue[] = [unitOf('day', from), unitOf('day', Math.max(from, to - 1))]
+  for (const [column, wanted] of [
+    ['account', accounts],
+    ['key', keys],
+  ] as const) {
+    if (wanted.length === 0) continue
+    conditions.push(`${column} IN (${wanted.map(() => '?').join(', ')})`)
+    values.push(...wanted)
+  }
+  const where = conditions.join(' AND ')
+  const sum = (columns: string, rest: string) =>
+    db
+      .prepare(`SELECT ${columns}, sum(calls) AS calls FROM decided WHERE ${where} ${rest}`)
+      .all(...values) as unknown[]
+  const groups = 'rule, mode, side, outcome'
+  const days = sum(
+    `day, ${groups}`,
+    `GROUP BY day, ${groups} ORDER BY day, rule, mode, side, outcome`,
+  ) as (CountedDecision & { readonly day: number })[]
+  const byKey = sum(
+    `account, key, ${groups}`,
+    `AND rule <> '' GROUP BY account, key, ${groups} ORDER BY sum(calls) DESC, key, rule LIMIT ${MOST_KEYS}`,
+  ) as DecisionSums['keys']
+  return {
+    days: days.map(({ day, ...one }) => ({ ...one, start: startOf('day', day) })),
+    keys: byKey,
+  }
+}
+
+/** Requests to one deployment for one model that failed in one way. */
+export interface FailureSum {
+  readonly model: string
+  readonly deployment: string
+  /** The class of the failure. */
+  readonly class: string
+  readonly attempts: number
+}
+
+/** The failures from a moment on, ms since epoch, which is widened to a whole hour. */
+export function failuresSince(db: DatabaseSync, from: number): readonly FailureSum[] {
+  const select = db.prepare(
+    `SELECT model, deployment, class, sum(attempts) AS attempts FROM failed WHERE unit >= ?
+     GROUP BY model, deployment, class ORDER BY attempts DESC`,
+  )
+  return select.all(unitOf('hour', from)) as unknown[] as FailureSum[]
+}

@@ -1,0 +1,107 @@
+/** What operators see of guards, models and vendors: decisions, failures, calls of the last day. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { guardPlugin, wordGuard } from '../../guard/_doubles.ts'
+import { guarded, wholeOf, type Guarded } from '../../guard/_setup.ts'
+import { json } from '../../upstream.ts'
+
+const TOKEN = 'a-token-of-the-operator'
+let g: Guarded
+let blocking: string
+
+beforeAll(async () => {
+  const remote = wordGuard('anything', {
+    enforces: ['deny:math'],
+    execution: 'remote',
+    checkInput: (units) => units.map(() => ({ action: 'pass' as const })),
+  })
+  const use = [guardPlugin('words', wordGuard('forbidden')), guardPlugin('far', remote)]
+  g = await guarded(use, {}, { admin: { token: TOKEN } })
+  const deny = ['code' as const, 'math' as const]
+  const key = await g.t.newKey({ policy: { version: 1, deny, bannedPatterns: ['x', 'heron'] } })
+  blocking = key.id
+  g.vendor.answer(wholeOf({ content: 'Fine.' }))
+  const ask = (content: string) =>
+    g.t.chat({ model: 'acme/swift', messages: [{ role: 'user', content }] }, { key: key.secret })
+  expect((await ask('A heron, a heron.')).status).toBe(200)
+  expect((await ask('A bittern.')).status).toBe(200)
+  const watched = { bannedPatterns: ['heron'], guard: { mode: 'monitor' as const } }
+  await g.ask(watched, { messages: [{ role: 'user', content: 'A heron.' }] })
+  g.vendor.answer(json({ error: { message: 'no' } }, 500))
+  expect((await g.ask(undefined)).status).toBe(502)
+})
+afterAll(() => g[Symbol.asyncDispose]())
+
+const get = (path: string) => g.t.ask('GET', `/admin${path}`, { key: TOKEN })
+
+describe('GET /admin/guard', () => {
+  it('counts decisions by day, rule, mode, side and outcome', async () => {
+    const { status, json } = await get('/guard')
+    expect(status).toBe(200)
+    const day = new Date().toISOString().slice(0, 10)
+    expect(json.data.decisions).toEqual([
+      { day, rule: '', mode: 'block', side: 'all', outcome: 'passed', calls: 1 },
+      { day, rule: 'bannedPatterns', mode: 'block', side: 'input', outcome: 'blocked', calls: 1 },
+      { day, rule: 'bannedPatterns', mode: 'monitor', side: 'input', outcome: 'seen', calls: 1 },
+    ])
+    expect(json.data.keys).toHaveLength(2)
+    const own = (await get(`/guard?key=${blocking}`)).json.data
+    expect(own.keys).toEqual([
+      {
+        account_id: 'acme',
+        key_id: blocking,
+        rule: 'bannedPatterns',
+        mode: 'block',
+        side: 'input',
+        outcome: 'blocked',
+        calls: 1,
+      },
+    ])
+    expect((await get('/guard?from=2020-01-01&to=2020-02-01')).json.data.decisions).toEqual([])
+    expect((await get('/guard?rule=scope')).json.error.param).toBe('rule')
+  })
+
+  it('shows circuits of guards, and how long those elsewhere take', async () => {
+    const { guards } = (await get('/guard')).json.data
+    expect(guards.map(({ guard }: { guard: string }) => guard)).toEqual(['words', 'far'])
+    const [words, far] = guards
+    expect(words).toMatchObject({ execution: 'local', mode: 'block', errors: [], latency: [] })
+    expect(words.circuits).toEqual(
+      expect.arrayContaining([
+        { origin: 'key', state: 'closed' },
+        { origin: 'request', state: 'closed' },
+      ]),
+    )
+    const [latency] = far.latency
+    expect(latency).toMatchObject({ side: 'input', p50_ms: expect.any(Number) })
+    expect(latency.calls).toBeGreaterThan(0)
+  })
+
+  it('calls that are only watched are found in the request log', async () => {
+    const { data } = (await get('/requests?guard=monitored')).json
+    expect(data.map(({ guard }: any) => guard)).toEqual([
+      { outcome: 'monitored', rules: ['bannedPatterns[0]'] },
+    ])
+  })
+})
+
+describe('GET /admin/models', () => {
+  it('shows calls, cost and failures of the last 24 hours', async () => {
+    const { data } = (await get('/models?q=SWIFT')).json
+    expect(data).toHaveLength(1)
+    const [swift] = data
+    // The refused call asked no vendor, and is a call of the model.
+    expect(swift.last_24h).toMatchObject({ calls: 4, failures: { upstream_error: 2 } })
+    expect(swift.last_24h.cost_usd).toBeGreaterThan(0)
+    expect(swift.deployments[0].failures_24h).toEqual({ upstream_error: 2 })
+    expect(swift.price_source).toEqual({ from: 'own' })
+  })
+
+  it('is sorted by what is asked for', async () => {
+    const ids = async (sort: string) =>
+      (await get(`/models?sort=${sort}`)).json.data.map(({ id }: { id: string }) => id)
+    expect((await ids('-calls'))[0]).toBe('acme/swift')
+    expect((await ids('cost_usd')).at(-1)).toBe('acme/swift')
+    expect(await ids('-id')).toEqual(['acme/swift', 'acme/judge', 'acme/free'])
+    expect((await get('/models?sort=weight')).json.error.param).toBe('sort')
+  })
+})
