@@ -1,57 +1,20 @@
 /** The metrics of one gateway. Text is built only when Prometheus asks for it. */
-import type { Pico } from '../money/money.ts'
 import type { AuthFailure } from './auth-failures.ts'
+import { CallMetrics, REQUEST_BOUNDS, type EndedRequest } from './call-metrics.ts'
 import { GuardMetrics } from './guard-metrics.ts'
-import { Amounts, Counter, gaugeOf, Histogram, type Gauge } from './prometheus.ts'
+import { Counter, gaugeOf, Histogram, type Gauge } from './prometheus.ts'
 
 /** The content type of {@link Metrics.text}. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** A call that has ended. */
-interface EndedRequest {
-  readonly endpoint: string
-  /** Only an id of the catalog: names that clients make up would add series without bound. */
-  readonly model?: string | undefined
-  readonly outcome: string
-  /** Code of the error that the client received. */
-  readonly code?: string | undefined
-  readonly seconds: number
-  readonly cost?: Pico | undefined
-  readonly promptTokens?: number | undefined
-  readonly completionTokens?: number | undefined
-}
-
-/** Upper bounds in seconds: from an answer of a cache to the longest stream. */
-const REQUEST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 /** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
 const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 
 /** The metrics of one gateway. */
 export class Metrics {
   readonly guard = new GuardMetrics()
+  readonly calls = new CallMetrics()
   #running = 0
-  readonly #requests = new Counter({
-    name: 'sluicegate_requests_total',
-    help: 'Calls that have ended.',
-    labels: ['endpoint', 'model', 'outcome', 'code'],
-    limit: 5000,
-    open: ['model', 'code'],
-  })
-  readonly #durations = new Histogram(REQUEST_BOUNDS, {
-    name: 'sluicegate_request_duration_seconds',
-    help: 'From the arrival of a call to its last byte.',
-    labels: ['endpoint', 'outcome'],
-  })
-  readonly #cost = new Amounts({
-    name: 'sluicegate_cost_usd_total',
-    help: 'What calls were charged, in USD, exact.',
-    labels: ['endpoint', 'model'],
-  })
-  readonly #tokens = new Counter({
-    name: 'sluicegate_tokens_total',
-    help: 'Tokens consumed.',
-    labels: ['endpoint', 'model', 'kind'],
-  })
   readonly #unauthenticated = new Counter({
     name: 'sluicegate_auth_failures_total',
     help: 'Requests without a valid key.',
@@ -128,6 +91,15 @@ export class Metrics {
     help: 'Answers of plugins that came when nothing waited for them any more.',
     labels: ['plugin'],
   })
+  readonly #adminRequests = new Counter({
+    name: 'sluicegate_admin_requests_total',
+    help: 'Requests to routes of the admin API.',
+    labels: ['route', 'status'],
+  })
+  readonly #auditFailures = new Counter({
+    name: 'sluicegate_audit_failures_total',
+    help: 'Changes that are missing in the audit log.',
+  })
   readonly #faults = new Counter({
     name: 'sluicegate_faults_total',
     help: 'Errors that no call received.',
@@ -146,14 +118,8 @@ export class Metrics {
 
   /** A call has ended, whatever its outcome. */
   requestEnded(request: EndedRequest): void {
-    const { endpoint, model = '', outcome, code = '', seconds } = request
-    const { cost = 0n, promptTokens = 0, completionTokens = 0 } = request
     this.#running--
-    this.#requests.add(1, endpoint, model, outcome, code)
-    this.#durations.observe(seconds, endpoint, outcome)
-    this.#cost.add(cost, endpoint, model)
-    this.#tokens.add(promptTokens, endpoint, model, 'prompt')
-    this.#tokens.add(completionTokens, endpoint, model, 'completion')
+    this.calls.ended(request)
   }
 
   /** A request had no valid key. */
@@ -228,6 +194,16 @@ export class Metrics {
     if (count > 0) this.#dropped.add(count, engine)
   }
 
+  /** A request to the admin API was answered. @param route its path with `:id` */
+  adminAnswered(route: string, status: number): void {
+    this.#adminRequests.add(1, route, String(status))
+  }
+
+  /** A change could not be stored in the audit log. */
+  auditFailed(): void {
+    this.#auditFailures.add(1)
+  }
+
   /** An error has reached no call. @param origin `core`, `unknown`, or `plugin:` and names of the configuration */
   faulted(kind: string, origin: string): void {
     this.#faults.add(1, kind, origin)
@@ -241,11 +217,6 @@ export class Metrics {
       value: this.#running,
     }
     const own = [
-      gaugeOf(running),
-      this.#requests,
-      this.#durations,
-      this.#cost,
-      this.#tokens,
       this.#unauthenticated,
       this.#entries,
       this.#bodies,
@@ -261,10 +232,13 @@ export class Metrics {
       this.#upstream,
       this.#searches,
       this.#faults,
+      this.#adminRequests,
+      this.#auditFailures,
       this.#dropped,
       this.#late,
     ].flatMap((metric) => metric.lines())
     const more = gauges.flatMap((gauge) => gaugeOf(gauge).lines())
-    return `${[...own, ...this.guard.lines(), ...more].join('\n')}\n`
+    const calls = [...gaugeOf(running).lines(), ...this.calls.lines()]
+    return `${[...calls, ...own, ...this.guard.lines(), ...more].join('\n')}\n`
   }
 }

@@ -167,14 +167,17 @@ export interface Gauge {
   readonly type?: 'gauge' | 'counter'
   /** One value, or one for each value of a label. */
   readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
+  /** Further labels, with a value for all. */
+  readonly fixed?: Readonly<Record<string, string>>
 }
 
 /** A gauge with its present values. */
-export function gaugeOf({ name, help, value, type = 'gauge' }: Gauge): Counter {
-  const values = typeof value === 'number' ? new Map([['', value]]) : value.of
-  const labels = typeof value === 'number' ? [] : [value.label]
+export function gaugeOf({ name, help, value, type = 'gauge', fixed = {} }: Gauge): Counter {
+  const isOne = typeof value === 'number'
+  const values = isOne ? [[[], value] as const] : [...value.of].map(([of, n]) => [[of], n] as const)
+  const labels = [...(isOne ? [] : [value.label]), ...Object.keys(fixed)]
   const gauge = new Counter({ name, help, labels }, type)
-  for (const [of, one] of values) gauge.add(one, of)
+  for (const [of, one] of values) gauge.add(one, ...of, ...Object.values(fixed))
   return gauge
 }
 

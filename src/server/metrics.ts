@@ -20,7 +20,7 @@ export function metricsOf(gateway: Gateway, auth: AdminAuth, event: H3Event): HT
   })
 }
 
-function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
+function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): Gauge[] {
   const { catalog, routing, ledger } = runtime
   const { ok, outbox, oldestMs } = ledger.health()
   const deployments = catalog.all().flatMap((model) => model.deployments)
@@ -33,10 +33,12 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
     },
     { name: 'sluicegate_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
     {
-      name: 'sluicegate_event_loop_lag_seconds',
-      help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
-      value: runtime.loop.lagSeconds,
+      name: 'sluicegate_build_info',
+      help: 'Always 1; its labels say what runs.',
+      value: 1,
+      fixed: { version, node: process.versions.node, state: runtime.config.state.driver },
     },
+    ...processGauges(runtime),
     {
       name: 'sluicegate_body_bytes',
       help: 'Memory set aside for request bodies.',
@@ -75,6 +77,25 @@ function gaugesOf({ runtime, bodies, startedAt, stopping }: Gateway): Gauge[] {
       name: 'sluicegate_deployment_up',
       help: 'Whether a deployment is asked: 0 while it rests.',
       value: { label: 'deployment', of: new Map(up) },
+    },
+  ]
+}
+
+function processGauges({ loop }: Runtime): Gauge[] {
+  const { heapUsed, rss } = process.memoryUsage()
+  const sockets = process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap')
+  return [
+    {
+      name: 'sluicegate_event_loop_lag_seconds',
+      help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
+      value: loop.lagSeconds,
+    },
+    { name: 'sluicegate_heap_bytes', help: 'Memory used by JavaScript.', value: heapUsed },
+    { name: 'sluicegate_rss_bytes', help: 'Memory of the process.', value: rss },
+    {
+      name: 'sluicegate_open_sockets',
+      help: 'TCP connections of clients and to vendors.',
+      value: sockets.length,
     },
   ]
 }

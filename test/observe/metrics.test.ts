@@ -55,12 +55,16 @@ describe('the registry', () => {
 
   it('adds up tokens over all outcomes of a model', () => {
     const metrics = new Metrics()
-    metrics.requestEnded({ ...chat, promptTokens: 12, completionTokens: 3 })
-    metrics.requestEnded({ ...chat, outcome: 'cancelled', promptTokens: 5 })
+    const usage = { promptTokens: 12, cachedTokens: 4, completionTokens: 3 }
+    metrics.requestEnded({ ...chat, usage })
+    metrics.requestEnded({ ...chat, outcome: 'cancelled', usage: { promptTokens: 5, images: 2 } })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
     expect(read.get(`sluicegate_tokens_total{${labels},kind="prompt"}`)).toBe('17')
     expect(read.get(`sluicegate_tokens_total{${labels},kind="completion"}`)).toBe('3')
+    expect(read.get(`sluicegate_tokens_total{${labels},kind="cached"}`)).toBe('4')
+    expect(read.has(`sluicegate_tokens_total{${labels},kind="reasoning"}`)).toBe(false)
+    expect(read.get(`sluicegate_units_total{${labels},kind="images"}`)).toBe('2')
   })
 
   it('counts durations in cumulative buckets', () => {

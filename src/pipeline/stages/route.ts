@@ -208,6 +208,8 @@ class FailoverSource implements Source<any> {
         const delayMs = next || !mayRepeat ? undefined : retryDelayMs(failure)
         if (!next && delayMs === undefined) throw this.#overall(failure)
         this.#say(next ? 'fail_over' : 'retry')
+        const { label } = model
+        if (next) runtime.metrics.calls.failedOver(label, deployment.id, next.id, failure.failure)
         if (next) deployment = next
         else mayRepeat = false
         if (delayMs) await this.#pause(delayMs)
@@ -340,10 +342,12 @@ class FailoverSource implements Source<any> {
 
   /** Counts a failure in the deployment's health, and notes it for the log. */
   #blame(failure: UpstreamFailure): void {
-    const { config } = this.#call.runtime
+    const { config, metrics } = this.#call.runtime
     const cooldownMs = failure.unhealthy
       ? this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
       : undefined
+    const { id } = this.#deployment!
+    if (cooldownMs !== undefined) metrics.calls.cooledDown(id, failure.failure)
     this.#failed = {
       failure,
       deployment: this.#deployment!,

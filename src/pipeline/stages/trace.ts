@@ -62,12 +62,15 @@ function record(call: Call): void {
   runtime.metrics.requestEnded({
     endpoint: path,
     model: model?.label,
+    deployment: call.deployment,
     outcome,
     code: call.error?.code,
+    limit: call.limit,
     seconds: ms / 1000,
+    firstSeconds: call.firstMs === undefined ? undefined : call.firstMs / 1000,
     cost: bill?.cost,
-    promptTokens: usage?.promptTokens,
-    completionTokens: usage?.completionTokens,
+    usage,
+    searches: usageOf(call, 'search')?.searches,
   })
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()

@@ -31,6 +31,9 @@ export function adminApp(
   for (const [path, methods] of Object.entries(ADMIN_ROUTES)) {
     const routes = methods.GET ? { ...methods, HEAD: methods.GET } : methods
     app.all(path, async (event) => {
+      event.runtime?.node?.res?.once('finish', () => {
+        gateway.runtime.metrics.adminAnswered(path, event.runtime!.node!.res!.statusCode)
+      })
       const actor = auth.actorOf(event)
       const route = routes[event.req.method]
       if (!route) throw wrongMethod(event.req.method, Object.keys(routes).join(', '))

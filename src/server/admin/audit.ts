@@ -20,7 +20,7 @@ export interface Change {
 
 /** Who has changed something, and where that is noted. */
 interface Noting {
-  readonly runtime: Pick<Runtime, 'audit' | 'events' | 'log'>
+  readonly runtime: Pick<Runtime, 'audit' | 'events' | 'log' | 'metrics'>
   readonly actor: Actor
 }
 
@@ -29,7 +29,7 @@ interface Noting {
  * a matter for the log.
  */
 export async function note(
-  { runtime: { audit, events, log }, actor }: Noting,
+  { runtime: { audit, events, log, metrics }, actor }: Noting,
   { action, object, before = {}, after }: Change,
 ): Promise<void> {
   const changes = changesBetween(before, after)
@@ -38,6 +38,7 @@ export async function note(
     await audit.add({ actor: actor.name, address: actor.address, action, object, changes })
     events.emit('audit', () => ({ actor: actor.name, action, object }))
   } catch (error) {
+    metrics.auditFailed()
     log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
   }
 }
