@@ -26,12 +26,6 @@ const NO_TEXT = new Set([
   'stream',
   'stream_options',
   'session_id',
-  'user',
-  'safety_identifier',
-  'prompt_cache_key',
-  'prompt_cache_retention',
-  'metadata',
-  'logit_bias',
   'provider',
   'models',
   'route',
@@ -41,10 +35,20 @@ const NO_TEXT = new Set([
   'reasoning_effort',
   'modalities',
   'verbosity',
+])
+
+/** Members that go upstream as names, not as words for the model: exact rules read them, names inside included. */
+const LABELS = new Set([
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'prompt_cache_retention',
+  'metadata',
+  'logit_bias',
   'cache_control',
 ])
 
-/** Members of a message that are read separately or hold no text; ids are handles, not words. */
+/** Members of a message that are read separately or hold no text. */
 const READ_OF_MESSAGE = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
 /** The same for assistant messages. In other messages these members have no defined meaning, and are read. */
 const READ_OF_ASSISTANT = new Set([
@@ -90,13 +94,20 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   }
   for (const name in input) {
     const value = input[name]
-    if (hasText(value) && !NO_TEXT.has(name) && !isChoice(name, value))
-      readOther(value, name, items)
+    if (!hasText(value)) continue
+    if (LABELS.has(name)) {
+      stringsIn(value).forEach((text, index) => {
+        items.push(itemOf(`${name}#${index}`, 'annotation', text, false))
+      })
+    } else if (!NO_TEXT.has(name) && !isChoice(name, value)) readOther(value, name, items)
   }
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
     items.push(itemOf(`plugins[${index}].search_prompt`, 'search', search_prompt, true))
   })
+  const { scope } = (input.policy ?? {}) as { readonly scope?: unknown }
+  // The model is told of it.
+  if (typeof scope === 'string') items.push(itemOf('policy.scope', 'annotation', scope, false))
   input.labels?.().forEach((text, index) => {
     items.push(itemOf(`body#${index}`, 'annotation', text, false))
   })
@@ -146,8 +157,13 @@ function startOfCurrentTurn(messages: readonly ChatMessage[]): number {
 
 /** Ids without tool calls: the name of a legacy function stays when its answer is withheld. */
 function idsOf(items: readonly TextItem[]): string[] {
-  return items.filter(({ channel }) => channel !== 'tool_call').map(({ id }) => id)
+  return items
+    .filter(({ channel, id }) => channel !== 'tool_call' && !STAYS.test(id))
+    .map(({ id }) => id)
 }
+
+/** Names that stay in a message whose text is withheld. */
+const STAYS = /\.(?:tool_call_id|cache_control)#\d+$/
 
 /** Indexes of user and tool messages of each turn before `end` that was answered with a refusal text. */
 function refusedTurnsIn(
@@ -215,11 +231,14 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
       const found = readPart(part, place, add)
       if (found) media.push(found)
       const { type } = part
+      readLabel(part.cache_control, `${place}.cache_control`, add)
       readRest(part, new Set(['type', 'cache_control', type]), place, add)
       if (isObject(part[type])) readRest(part[type], READ_OF_MEDIA, `${place}.${type}`, add)
     })
   }
   add(at, 'content', text, media)
+  readLabel(message.tool_call_id, `${at}.tool_call_id`, add)
+  readLabel(message.cache_control, `${at}.cache_control`, add)
   if (message.role === 'assistant') {
     if (message.refusal !== text) add(`${at}.refusal`, 'refusal', message.refusal)
     readAssistant(message, at, add)
@@ -231,6 +250,12 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
 }
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
+
+/** Every text in a member that goes upstream as a name. */
+function readLabel(value: unknown, at: string, add: Add): void {
+  if (value === undefined || value === null) return
+  stringsIn(value).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
+}
 
 /** Every text in unknown members: they go upstream, and a model may read them. */
 function readRest(value: object, readAlready: ReadonlySet<string>, at: string, add: Add): void {
@@ -255,6 +280,7 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     const place = `${at}.reasoning_details[${index}]`
     add(place, 'reasoning', detail.text)
     add(`${place}.summary`, 'reasoning', detail.summary)
+    readLabel([detail.id, detail.format], `${place}.id`, add)
     const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
     readRest(detail, new Set([...READ_OF_REASONING, ...said]), place, add)
   })
@@ -266,6 +292,7 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
 /** Name, arguments as written, and the strings in the decoded arguments. */
 function readCall(call: any, at: string, add: Add): void {
   const { name, arguments: raw } = call.function ?? {}
+  readLabel([call.id, call.cache_control], `${at}.id`, add)
   add(`${at}.name`, 'tool_call', name)
   add(at, 'tool_call', raw)
   add(`${at}.custom.name`, 'tool_call', call.custom?.name)

@@ -47,13 +47,27 @@ const KNOWN = new Set([
 
 type Removed = (field: string) => void
 
+/** What a vendor says of itself in each chunk: words that no guard reads. */
+const NOTES = ['system_fingerprint', 'service_tier'] as const
+
+function withoutNotes(chunk: ChatChunk, removed: Removed): ChatChunk {
+  if (NOTES.every((name) => chunk[name] === undefined || chunk[name] === null)) return chunk
+  const kept = { ...chunk }
+  for (const name of NOTES) {
+    if (typeof kept[name] === 'string') removed(name)
+    delete kept[name]
+  }
+  return kept
+}
+
 class ChatCodec implements OutputCodec<ChatChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
 
   split(chunk: ChatChunk, take: (piece: OutputPiece<ChatChunk>) => void, removed: Removed): void {
-    for (const choice of chunk.choices) {
-      for (const piece of this.#piecesOf(chunk, choice, removed)) take(piece)
+    const read = withoutNotes(chunk, removed)
+    for (const choice of read.choices) {
+      for (const piece of this.#piecesOf(read, choice, removed)) take(piece)
     }
   }
 

@@ -398,7 +398,7 @@ describe('chatTexts', () => {
     expect(items.map(({ text }) => text)).toEqual(['a', 'look'])
   })
 
-  it('takes no handle and no mark of the wire format for words', () => {
+  it('takes handles for names, and no mark of the wire format for words', () => {
     const cache_control = { type: 'ephemeral' }
     const detail = { type: 'reasoning.encrypted', data: 'e', signature: 's', id: 'i', format: 'f' }
     const call = { id: 'c', type: 'function', function: { name: 'look', arguments: '[]' } }
@@ -417,8 +417,11 @@ describe('chatTexts', () => {
         { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } },
       ]),
     ]
-    const texts = unitsOf({ messages }).items.map(({ text }) => text)
-    expect(texts).toEqual(['a', 'look', '[]', 'b', ''])
+    const { items } = unitsOf({ messages })
+    const textsOf = (named: boolean) =>
+      items.filter(({ channel }) => (channel === 'annotation') === named).map(({ text }) => text)
+    expect(textsOf(false)).toEqual(['a', 'look', '[]', 'b', ''])
+    expect(textsOf(true)).toEqual(['i', 'f', 'c', 'call_1'])
   })
 
   it('leaves out searches that will not be made', () => {
