@@ -135,6 +135,8 @@ export interface Deployment {
   readonly model: string
   readonly weight: number
   readonly priority: number
+  /** Failed requests to the vendor, by class. */
+  readonly failures_24h?: Readonly<Record<string, number>> | null
   readonly health: {
     readonly state: HealthState
     readonly since: string | null
@@ -159,5 +161,11 @@ export interface ModelRow {
   readonly next_price_change: { readonly from: string; readonly pricing: Pricing } | null
   readonly capabilities: readonly string[] | null
   readonly context_length?: number | null
+  /** Null without the index of usage. */
+  readonly last_24h?: {
+    readonly calls: number
+    readonly cost_usd: Usd
+    readonly failures: Readonly<Record<string, number>>
+  } | null
   readonly deployments: readonly Deployment[]
 }

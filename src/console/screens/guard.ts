@@ -2,8 +2,7 @@
 import { useMemo } from 'preact/hooks'
 import { useAnswer, usePages, withQuery } from '../api.ts'
 import type { RequestRow } from '../answers.ts'
-import type { UsageAnswer } from '../answers-reports.ts'
-import { count, percent, shortId } from '../format.ts'
+import { count, duration, shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { Spark } from '../parts/bar.ts'
 import { Button } from '../parts/button.ts'
@@ -14,8 +13,43 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
-import { usageTable, type UsageRow } from './usage-rows.ts'
 
+/** Calls of which one decision was made. */
+interface Decision {
+  /** Empty for calls in which no rule was violated. */
+  readonly rule: string
+  readonly mode: string
+  readonly side: string
+  readonly outcome: string
+  readonly calls: number
+}
+
+interface KeyDecision extends Decision {
+  readonly account_id: string
+  readonly key_id: string
+}
+
+/** `GET /admin/guard`. */
+interface GuardAnswer {
+  readonly range: { readonly from: string; readonly to: string }
+  readonly decisions: readonly (Decision & { readonly day: string })[]
+  readonly keys: readonly KeyDecision[]
+  readonly guards: readonly {
+    readonly guard: string
+    readonly execution: string
+    readonly mode?: string
+    readonly circuits: readonly { readonly origin: string; readonly state: string }[]
+    readonly errors: readonly { readonly kind: string; readonly count: number }[]
+    readonly latency: readonly {
+      readonly side: string
+      readonly p50_ms: number
+      readonly p95_ms: number
+    }[]
+  }[]
+}
+
+const DAY_MS = 86_400_000
+const MOST_KEYS = 50
 const STANDARD = '-7d'
 const OUTCOMES = ['blocked', 'monitored', 'error']
 const FILTERS: readonly Filter[] = [
@@ -62,7 +96,7 @@ const COLUMNS: readonly Column<RequestRow>[] = [
 export function Guard() {
   const { query } = place.value
   const paths = useMemo(() => pathsOf(query, Date.now()), [query.toString()])
-  const usage = useAnswer<UsageAnswer>(paths.usage)
+  const sums = useAnswer<{ data: GuardAnswer }>(paths.sums)
   const list = usePages<RequestRow>(paths.requests)
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
@@ -71,8 +105,8 @@ export function Guard() {
       <${Range} standard=${STANDARD} />
       <${Filters} filters=${FILTERS} />
     </header>
-    <${Answered} of=${usage} lines=${4}>
-      ${(answer: UsageAnswer) => html`<${ByKey} answer=${answer} />`}
+    <${Answered} of=${sums} lines=${4}>
+      ${({ data }: { data: GuardAnswer }) => html`<${Decisions} data=${data} />`}
     <//>
     <section class="stack">
       <h2>Decisions</h2>
@@ -109,56 +143,160 @@ export function Guard() {
   </div>`
 }
 
-/** Blocked calls of each key. */
-function ByKey({ answer }: { readonly answer: UsageAnswer }) {
-  const { rows } = usageTable(answer, 'blocked')
-  const blocked = rows.filter(({ sums }) => (sums.blocked ?? 0) > 0)
-  const requests = (key: string) => {
-    const { query } = place.value
-    const asked = new URLSearchParams({
-      key,
-      guard: 'blocked',
-      from: query.get('from') ?? STANDARD,
-    })
-    const to = query.get('to')
-    if (to !== null) asked.set('to', to)
-    return withQuery('/console/requests', asked)
+/** Decisions by rule and by key, and the state of the guards. */
+function Decisions({ data }: { readonly data: GuardAnswer }) {
+  const ofRules = data.decisions.filter(({ rule }) => rule !== '')
+  const all = data.decisions.filter(({ rule }) => rule === '')
+  const passed = sumOf(all.filter(({ outcome }) => outcome === 'passed'))
+  const failed = sumOf(all.filter(({ outcome }) => outcome === 'error'))
+  const days = daysOf(data.range)
+  const rules = [
+    ...Map.groupBy(ofRules, ({ rule, mode, side, outcome }) =>
+      [rule, mode, side, outcome].join('\n'),
+    ),
+  ]
+    .map(([id, cells]) => ({ id, first: cells[0]!, cells, calls: sumOf(cells) }))
+    .toSorted((one, next) => next.calls - one.calls)
+  return html`<div class="stack">
+    <p class="muted">
+      ${count(passed)} ${passed === 1 ? 'call' : 'calls'} passed${failed > 0 ? html`, <span class="warn">${count(failed)} could not be checked</span>` : ''}.
+      Counted by this gateway, in UTC days.
+    </p>
+    <div class="halves">
+      <${Panel} title="By rule">
+        ${
+          rules.length === 0
+            ? html`<p class="muted">No rule was violated in this range.</p>`
+            : html`<table class="compact">
+                <thead>
+                  <tr>
+                    <th scope="col">Rule</th>
+                    <th scope="col">Side</th>
+                    <th scope="col">Became</th>
+                    <th scope="col" class="end">Calls</th>
+                    <th scope="col">Trend</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  ${rules.map(
+                    ({ id, first, cells, calls }) =>
+                      html`<tr key=${id}>
+                        <th scope="row" class="mono">${first.rule}</th>
+                        <td>${first.side}</td>
+                        <td><${Became} decision=${first} /></td>
+                        <td class="end">${count(calls)}</td>
+                        <td>
+                          <${Spark}
+                            values=${days.map((day) => sumOf(cells.filter((cell) => cell.day === day)))}
+                            label=${`Calls by day that violated ${first.rule}`}
+                          />
+                        </td>
+                      </tr>`,
+                  )}
+                </tbody>
+              </table>`
+        }
+      <//>
+      <${Panel} title="By key">
+        ${
+          data.keys.length === 0
+            ? html`<p class="muted">No key violated a rule in this range.</p>`
+            : html`<table class="compact">
+                <thead>
+                  <tr>
+                    <th scope="col">Key</th>
+                    <th scope="col">Rule</th>
+                    <th scope="col">Became</th>
+                    <th scope="col" class="end">Calls</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  ${data.keys.slice(0, MOST_KEYS).map(
+                    (one) =>
+                      html`<tr key=${[one.key_id, one.rule, one.mode, one.side, one.outcome].join()}>
+                        <th scope="row">
+                          <a class="mono" href=${`/console/keys/${encodeURIComponent(one.key_id)}/policy`}
+                            >${shortId(one.key_id, 20)}</a
+                          >
+                        </th>
+                        <td class="mono">${one.rule}</td>
+                        <td><${Became} decision=${one} /></td>
+                        <td class="end"><a href=${requestsOf(one)}>${count(one.calls)}</a></td>
+                      </tr>`,
+                  )}
+                </tbody>
+              </table>`
+        }
+      <//>
+    </div>
+    <${Panel} title="Guards">
+      <table class="compact">
+        <thead>
+          <tr>
+            <th scope="col">Guard</th>
+            <th scope="col">Runs</th>
+            <th scope="col">Circuit</th>
+            <th scope="col" class="end">Errors</th>
+            <th scope="col" class="end">p50 / p95</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${data.guards.map(
+            ({ guard, execution, mode, circuits, errors, latency }) =>
+              html`<tr key=${guard}>
+                <th scope="row" class="mono">${guard}</th>
+                <td>${execution}${mode ? `, ${mode}` : ''}</td>
+                <td><${Circuits} circuits=${circuits} /></td>
+                <td class="end">${count(errors.reduce((sum, one) => sum + one.count, 0))}</td>
+                <td class="end">
+                  ${latency.map(({ side, p50_ms, p95_ms }) => `${side} ${duration(p50_ms)} / ${duration(p95_ms)}`).join(', ') || '–'}
+                </td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    <//>
+  </div>`
+}
+
+/** Word, shape and colour of what became of a decision. */
+function Became({ decision: { outcome, mode } }: { readonly decision: Decision }) {
+  const isSeen = outcome === 'seen'
+  return html`<span class=${isSeen ? '' : 'warn'} title=${`mode ${mode}`}
+    >${isSeen ? '□' : '■'} ${outcome}</span
+  >`
+}
+
+function Circuits({ circuits }: { readonly circuits: GuardAnswer['guards'][number]['circuits'] }) {
+  const open = circuits.filter(({ state }) => state !== 'closed')
+  if (open.length === 0) return html`<span class="ok">● closed</span>`
+  return html`<span class="warn">○ ${open.map(({ state, origin }) => `${state} (${origin})`).join(', ')}</span>`
+}
+
+function sumOf(cells: readonly { readonly calls: number }[]): number {
+  return cells.reduce((sum, { calls }) => sum + calls, 0)
+}
+
+function daysOf({ from, to }: GuardAnswer['range']): string[] {
+  const days: string[] = []
+  const end = Date.parse(to)
+  for (let at = Date.parse(from.slice(0, 10)); at < end; at += DAY_MS) {
+    days.push(new Date(at).toISOString().slice(0, 10))
   }
-  return html`<${Panel} title=${`Blocked calls: ${count(answer.totals.blocked ?? 0)}`}>
-    ${
-      blocked.length === 0
-        ? html`<p class="muted">No call was blocked in this range.</p>`
-        : html`<table class="compact">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                <th scope="col" class="end">Blocked</th>
-                <th scope="col" class="end">Of its calls</th>
-                <th scope="col">Trend</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${blocked.map(
-                ({ group, name, sums, values }: UsageRow) =>
-                  html`<tr key=${name}>
-                    <th scope="row">
-                      ${
-                        group?.[0]
-                          ? html`<a class="mono" href=${`/console/keys/${group[0]}/policy`}>${name}</a>`
-                          : name
-                      }
-                    </th>
-                    <td class="end">
-                      ${group?.[0] ? html`<a href=${requests(group[0])}>${count(sums.blocked)}</a>` : count(sums.blocked)}
-                    </td>
-                    <td class="end">${percent(sums.blocked, sums.calls)}</td>
-                    <td><${Spark} values=${values} label=${`Blocked calls of ${name}`} /></td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>`
-    }
-  <//>`
+  return days
+}
+
+/** The calls behind a number, as far as the list of requests can tell them apart. */
+function requestsOf({ key_id, outcome }: KeyDecision): string {
+  const { query } = place.value
+  const asked = new URLSearchParams({
+    key: key_id,
+    guard: outcome === 'seen' ? 'monitored' : 'blocked',
+    from: query.get('from') ?? STANDARD,
+  })
+  const to = query.get('to')
+  if (to !== null) asked.set('to', to)
+  return withQuery('/console/requests', asked)
 }
 
 function pathsOf(query: URLSearchParams, now: number) {
@@ -169,7 +307,7 @@ function pathsOf(query: URLSearchParams, now: number) {
   for (const name of ['key', 'account', 'model']) {
     for (const value of query.getAll(name)) shared.append(name, value)
   }
-  const usage = new URLSearchParams([...shared, ['group', 'key'], ['metric', 'blocked']])
+  const sums = new URLSearchParams([...shared].filter(([name]) => name !== 'model'))
   const chosen = query.getAll('guard')
   const outcomes = chosen.length > 0 ? chosen : OUTCOMES
   const requests = new URLSearchParams([
@@ -177,7 +315,7 @@ function pathsOf(query: URLSearchParams, now: number) {
     ...outcomes.map((outcome) => ['guard', outcome]),
   ])
   return {
-    usage: withQuery('/admin/usage', usage),
+    sums: withQuery('/admin/guard', sums),
     requests: withQuery('/admin/requests', requests),
   }
 }

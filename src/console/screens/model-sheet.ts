@@ -114,7 +114,7 @@ function Prices({ pricing }: { readonly pricing: ModelRow['pricing'] }) {
 }
 
 function OneDeployment({
-  deployment: { id, weight, priority, health },
+  deployment: { id, weight, priority, health, failures_24h: failures },
   onChanged,
 }: {
   readonly deployment: Deployment
@@ -133,6 +133,7 @@ function OneDeployment({
     ['Since', html`<${Time} at=${health.since} />`],
     ['Until', health.rests_until ? html`<${Time} at=${health.rests_until} />` : '–'],
     ['Last failure', health.last_failure ? html`<code>${health.last_failure}</code>` : 'none'],
+    ['Failures, 24 h', failuresOf(failures)],
     ['Vendor said', health.vendor_message ?? '–'],
     ['First part', `${duration(health.latency_ms)} on average`],
     ['Running', shortCount(health.in_flight)],
@@ -176,4 +177,10 @@ function OneDeployment({
       <//>`
     }
   </section>`
+}
+
+function failuresOf(failures: Deployment['failures_24h']): string {
+  if (!failures) return '–'
+  const known = Object.entries(failures)
+  return known.length === 0 ? '0' : known.map(([name, many]) => `${name} ${count(many)}`).join(', ')
 }

@@ -1,13 +1,12 @@
 /** Models: what they cost, what they can, and whether they answer. */
-import { useMemo, useState } from 'preact/hooks'
-import { useAnswer, withQuery } from '../api.ts'
-import type { ModelRow, UsageAnswer, UsageCell } from '../answers-reports.ts'
+import { useState } from 'preact/hooks'
+import { useAnswer } from '../api.ts'
+import type { ModelRow } from '../answers-reports.ts'
 import { count, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
-import { spanOf } from '../parts/range.ts'
 import { Answered, Empty } from '../parts/states.ts'
 import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
 import { place, setQuery } from '../state.ts'
@@ -15,7 +14,6 @@ import { Health } from './model-health.ts'
 import { isPerToken, Price, pricesOf, Source } from './model-prices.ts'
 import { ModelSheet } from './model-sheet.ts'
 import { PriceImport } from './price-import.ts'
-import { sumOf } from './usage-rows.ts'
 
 const FILTERS: readonly Filter[] = [
   { name: 'q', label: 'text', placeholder: 'part of an id' },
@@ -35,25 +33,67 @@ const FILTERS: readonly Filter[] = [
   },
   { name: 'state', label: 'state', values: ['healthy', 'probing', 'cooldown'] },
 ]
+const COLUMNS: readonly Column<ModelRow>[] = [
+  { key: 'id', label: 'Model', cell: ({ id }) => id },
+  { key: 'modality', label: 'Modality', cell: ({ modality }) => modality, phone: 'rest' },
+  {
+    key: 'prompt',
+    label: 'Prompt',
+    cell: tokenPrice('prompt'),
+    end: true,
+    phone: 'none',
+  },
+  {
+    key: 'completion',
+    label: 'Completion',
+    cell: tokenPrice('completion'),
+    end: true,
+    phone: 'none',
+  },
+  { key: 'unit', label: 'Unit', cell: unitOf, end: true, phone: 'none' },
+  {
+    key: 'source',
+    label: 'Price from',
+    cell: (row) => html`<${Source} source=${row.price_source} />`,
+    phone: 'none',
+  },
+  {
+    key: 'context',
+    label: 'Context',
+    cell: (row) => shortCount(row.context_length),
+    end: true,
+    phone: 'none',
+  },
+  {
+    key: 'calls',
+    label: 'Calls',
+    cell: ({ last_24h: last }) =>
+      html`${shortCount(last?.calls)}<span class="narrow"> calls</span>`,
+    end: true,
+    phone: 'rest',
+  },
+  {
+    key: 'cost',
+    label: 'Cost',
+    cell: ({ last_24h: last }) => html`<${Money} usd=${last?.cost_usd} />`,
+    end: true,
+    phone: 'rest',
+  },
+  { key: 'health', label: 'Deployments', cell: healthOf, phone: 'figure' },
+]
 const EVERY_MS = 15_000
 
 /** The screen. */
 export function Models() {
   const [importing, setImporting] = useState(false)
   const answer = useAnswer<{ data: readonly ModelRow[] }>('/admin/models', { every: EVERY_MS })
-  const since = useMemo(() => spanOf(new URLSearchParams(), '-24h', Date.now()).from, [])
-  const usage = useAnswer<UsageAnswer>(
-    withQuery('/admin/usage', { group: 'model', rollup: 'hour', top: 1000, from: since }),
-  )
-  const used = usedOf(usage.data)
   const open = place.value.query.get('open') ?? undefined
-  const columns = columnsOf(used)
   return html`<div class="screen">
     <header class="screen-head">
       <h1>Models</h1>
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
-        <${ColumnChoice} name="models" columns=${columns} />
+        <${ColumnChoice} name="models" columns=${COLUMNS} />
         <${Button} role="admin" onClick=${() => setImporting(true)}>Import prices<//>
       </div>
     </header>
@@ -66,7 +106,7 @@ export function Models() {
             : html`<${Table}
                   name="models"
                   caption="Models"
-                  columns=${columns}
+                  columns=${COLUMNS}
                   rows=${rows}
                   idOf=${(row: ModelRow) => row.id}
                   hrefOf=${(row: ModelRow) => hrefOpening(row.id)}
@@ -103,59 +143,12 @@ function Nothing() {
       <//>`
 }
 
-function columnsOf(used: ReadonlyMap<string, UsageSummary>): readonly Column<ModelRow>[] {
-  const token = (name: string) => (row: ModelRow) => {
-    const usd = row.pricing[name]
+/** The price of one kind of token. */
+function tokenPrice(name: string) {
+  return ({ pricing }: ModelRow): Content => {
+    const usd = pricing[name]
     return typeof usd === 'string' ? html`<${Price} name=${name} usd=${usd} />` : '–'
   }
-  return [
-    { key: 'id', label: 'Model', cell: ({ id }) => id },
-    { key: 'modality', label: 'Modality', cell: ({ modality }) => modality, phone: 'rest' },
-    {
-      key: 'prompt',
-      label: 'Prompt',
-      cell: token('prompt'),
-      end: true,
-      phone: 'none',
-    },
-    {
-      key: 'completion',
-      label: 'Completion',
-      cell: token('completion'),
-      end: true,
-      phone: 'none',
-    },
-    { key: 'unit', label: 'Unit', cell: unitOf, end: true, phone: 'none' },
-    {
-      key: 'source',
-      label: 'Price from',
-      cell: (row) => html`<${Source} source=${row.price_source} />`,
-      phone: 'none',
-    },
-    {
-      key: 'context',
-      label: 'Context',
-      cell: (row) => shortCount(row.context_length),
-      end: true,
-      phone: 'none',
-    },
-    {
-      key: 'calls',
-      label: 'Calls',
-      cell: ({ id }) =>
-        html`${shortCount(used.get(id)?.calls ?? 0)}<span class="narrow"> calls</span>`,
-      end: true,
-      phone: 'rest',
-    },
-    {
-      key: 'cost',
-      label: 'Cost',
-      cell: ({ id }) => html`<${Money} usd=${used.get(id)?.cost ?? '0'} />`,
-      end: true,
-      phone: 'rest',
-    },
-    { key: 'health', label: 'Deployments', cell: healthOf, phone: 'figure' },
-  ]
 }
 
 function unitOf({ pricing }: ModelRow): Content {
@@ -182,22 +175,6 @@ function healthOf({ deployments }: ModelRow): Content {
         >`,
     )}</span
   >`
-}
-
-interface UsageSummary {
-  readonly calls: number
-  readonly cost: string
-}
-
-/** Calls and cost by model. */
-function usedOf(answer: UsageAnswer | undefined): ReadonlyMap<string, UsageSummary> {
-  const cells = Map.groupBy(answer?.data ?? [], ({ group }) => group.model ?? '')
-  return new Map([...cells].map(([model, ofModel]) => [model, summaryOf(ofModel)]))
-}
-
-function summaryOf(cells: readonly UsageCell[]): UsageSummary {
-  const { calls, cost_usd } = sumOf(cells)
-  return { calls: calls ?? 0, cost: cost_usd ?? '0' }
 }
 
 function matches({ id, aliases, modality, deployments }: ModelRow): boolean {
