@@ -187,12 +187,19 @@ export async function overflowOf(page: Page): Promise<number> {
 
 /** Resolves when nothing is loading, and nothing says that it is. */
 export async function settled(page: Page): Promise<void> {
-  await page.waitForLoadState('networkidle')
+  await page.waitForSelector('h1')
   await page.waitForFunction(() => {
     const { document } = globalThis as unknown as {
       document: { querySelector(selector: string): unknown }
     }
     return !document.querySelector('.skeleton')
+  })
+  // What the last answer changed is drawn.
+  await page.evaluate(() => {
+    const { requestAnimationFrame: next } = globalThis as unknown as {
+      requestAnimationFrame(callback: () => void): void
+    }
+    return new Promise<void>((resolve) => next(() => next(resolve)))
   })
 }
 

@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser).each(THEMES)('in the theme %s', (theme) => {
     const { page, faults } = await stage.page({ width, theme })
     const found: Record<string, unknown> = {}
     for (const [name, address] of SCREENS) {
-      const path = address.replace(/[A-Z]{4,}/g, (word) => places[word] ?? word)
+      const path = address.replace(/[A-Z]{3,}/g, (word) => places[word] ?? word)
       await page.goto(path)
       await settled(page)
       await shoot(page, `${theme}/${width}/${name}`)

@@ -29,7 +29,7 @@ export function Button({
   }
   return html`<button
     type=${type}
-    class=${`button ${kind}`}
+    class=${kind === 'plain' ? 'button' : `button ${kind}`}
     title=${why}
     aria-disabled=${lacks || busy ? 'true' : undefined}
     onClick=${press}

@@ -19,9 +19,16 @@ export interface PolicyDifference {
 }
 
 interface DiffAnswer {
-  readonly members?: readonly Change[]
-  readonly changes?: readonly Change[]
-  readonly may_tighten?: unknown
+  readonly members: readonly Change[]
+  readonly may_tighten?: Tightenings
+}
+
+interface Tightenings {
+  readonly scope: boolean
+  readonly deny: readonly string[]
+  readonly banned_patterns: number
+  readonly max_output_tokens: number | null
+  readonly guard: readonly string[]
 }
 
 /** What differs between the saved policy and another one. @param to undefined while that one is wrong */
@@ -36,11 +43,12 @@ export function useDifference(from: Policy, to: Policy | undefined): PolicyDiffe
         from as unknown as Record<string, unknown>,
         to as unknown as Record<string, unknown>,
       )
-      call<{ data: DiffAnswer | readonly Change[] }>('POST', '/admin/policies/diff', {
+      call<{ data: DiffAnswer }>('POST', '/admin/policies/diff', {
         body: { from, to },
         signal: controller.signal,
       }).then(
-        ({ data }) => setFound(readDifference(data)),
+        ({ data: { members, may_tighten: may } }) =>
+          setFound({ changes: members, mayTighten: textsIn(may) }),
         (thrown: unknown) => {
           if (!controller.signal.aborted)
             setFound({ changes: own, mayTighten: [], error: toApiError(thrown) })
@@ -140,23 +148,15 @@ function Conflict({
     </table>`
 }
 
-function readDifference(data: DiffAnswer | readonly Change[]): PolicyDifference {
-  if (Array.isArray(data)) return { changes: data as readonly Change[], mayTighten: [] }
-  const { members, changes, may_tighten: may } = data as DiffAnswer
-  return { changes: members ?? changes ?? [], mayTighten: textsIn(may) }
-}
-
-/** The gateway says what may be added as a list, or by member. */
-function textsIn(may: unknown): readonly string[] {
-  if (Array.isArray(may)) return may.map(String)
-  if (typeof may !== 'object' || may === null) return []
-  return Object.entries(may).map(([member, value]) => {
-    const text =
-      typeof value === 'string'
-        ? value
-        : Array.isArray(value)
-          ? value.join(', ')
-          : JSON.stringify(value)
-    return value === true ? member : `${member}: ${text}`
-  })
+/** What a request may still add, in words. */
+function textsIn(may: Tightenings | undefined): readonly string[] {
+  if (!may) return []
+  const { scope, deny, banned_patterns: patterns, max_output_tokens: most, guard } = may
+  return [
+    ...(scope ? ['narrow the scope'] : []),
+    ...(deny.length > 0 ? [`deny ${deny.join(', ')}`] : []),
+    ...(patterns > 0 ? [`ban ${patterns} patterns`] : []),
+    most === null ? 'limit the answer' : `limit the answer below ${most} tokens`,
+    ...guard.map((member) => `tighten ${member}`),
+  ]
 }
