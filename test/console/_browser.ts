@@ -187,7 +187,7 @@ export async function overflowOf(page: Page): Promise<number> {
 
 /** Resolves when nothing is loading, and nothing says that it is. */
 export async function settled(page: Page): Promise<void> {
-  await page.waitForSelector('h1')
+  await page.waitForSelector('h1, .notice', { state: 'attached' })
   await page.waitForFunction(() => {
     const { document } = globalThis as unknown as {
       document: { querySelector(selector: string): unknown }
