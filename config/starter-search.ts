@@ -4,7 +4,8 @@ import type { ConfigContext, UserConfig } from '../src/index.ts'
 type SearchSection = NonNullable<UserConfig['search']>
 type Engines = NonNullable<SearchSection['engines']>
 
-interface StarterEngine {
+/** A search engine that is offered when its variable is set. */
+export interface StarterEngine {
   /** Name of the engine and of its plugin. */
   readonly name: string
   /** Environment variable of the API key or address; the engine is left out without it. */
@@ -15,7 +16,8 @@ interface StarterEngine {
   readonly price: string
 }
 
-const ENGINES: readonly StarterEngine[] = [
+/** The search engines of a first start, in the order in which one becomes the default. */
+export const ENGINES: readonly StarterEngine[] = [
   { name: 'parallel', variable: 'PARALLEL_API_KEY', option: 'apiKey', price: '0.005' },
   { name: 'exa', variable: 'EXA_API_KEY', option: 'apiKey', price: '0.007' },
   { name: 'perplexity', variable: 'PERPLEXITY_API_KEY', option: 'apiKey', price: '0.005' },

@@ -9,6 +9,11 @@ import { readPolicy } from '../src/policy/policy.ts'
 import { folder } from './_folder.ts'
 import { brokenLink, page, pages, root, type Block } from './documents/_markdown.ts'
 
+/** Blocks with a comment on the line before them. */
+const directed = pages.flatMap(({ path, blocks }) =>
+  blocks.map((block) => ({ path, block })).filter(({ block }) => block.directive !== undefined),
+)
+
 describe('links', () => {
   it('lead to files and headings of the repository', () => {
     const broken = pages.flatMap(({ path, links }) =>
@@ -72,15 +77,24 @@ describe('blocks of code', () => {
     expect(wrong).toEqual([])
   })
 
-  it('that show a file show all of it', () => {
-    const copies = pages.flatMap(({ path, blocks }) =>
-      blocks.map((block) => ({ path, block })).filter(({ block }) => block.directive !== undefined),
+  it('have directives that are known', () => {
+    const unknown = directed.filter(
+      ({ block }) =>
+        !/^(?:(?:copy-of|file|schema)=\S+|output|with=client|skip=\S.*)$/.test(block.directive!),
     )
+    expect(unknown.map(({ path, block }) => `${path}:${block.line}: ${block.directive}`)).toEqual(
+      [],
+    )
+    const skipped = directed.filter(({ block }) => block.directive!.startsWith('skip='))
+    expect(skipped.length).toBeLessThanOrEqual(25)
+  })
+
+  it('that show a file show all of it', () => {
+    const copies = directed.filter(({ block }) => block.directive!.startsWith('copy-of='))
     expect(copies.length).toBeGreaterThan(0)
     for (const { path, block } of copies) {
-      const file = /^copy-of=(\S+)$/.exec(block.directive!)?.[1]
-      expect(file, `${path}:${block.line}: ${block.directive}`).toBeDefined()
-      const text = readFileSync(join(root, file!), 'utf8')
+      const file = block.directive!.slice('copy-of='.length)
+      const text = readFileSync(join(root, file), 'utf8')
       expect(block.text.trimEnd(), `${path}:${block.line}`).toBe(text.trimEnd())
     }
   })
@@ -135,7 +149,11 @@ describe('words', () => {
 
 function blocksOf(language: string): { readonly path: string; readonly block: Block }[] {
   return pages.flatMap(({ path, blocks }) =>
-    blocks.filter((block) => block.language === language).map((block) => ({ path, block })),
+    blocks
+      .filter(
+        ({ language: own, directive = '' }) => own === language && !directive.startsWith('schema='),
+      )
+      .map((block) => ({ path, block })),
   )
 }
 

@@ -13,7 +13,12 @@ export interface Block {
   readonly text: string
   /** Of the opening fence, from 1. */
   readonly line: number
-  /** What the comment on the line before says, such as `copy-of=docs/examples/my-guard.ts`. */
+  /**
+   * What the comment on the line before says:
+   * `copy-of=<file>` it is all of that file, `file=<name>` it is written there when the page runs, `output` it is what the
+   * block before prints, `with=client` it goes on after the page's last module, `schema=<name>` it is a file of another
+   * program, `skip=<reason>` it is not run.
+   */
   readonly directive?: string
 }
 
