@@ -8,5 +8,5 @@ for (const { path, text } of pages) {
   const made = generate(text)
   if (made === text) continue
   writeFileSync(join(root, path), made)
-  console.log(path)
+  process.stdout.write(`${path}\n`)
 }
