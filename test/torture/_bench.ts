@@ -36,7 +36,9 @@ export class Bench {
   static async open(config: UserConfig, lanes: number, driver: Driver): Promise<Bench> {
     if (driver === 'redis' && !hasRedis()) throw new Error(NOT_INSTALLED)
     const redis = driver === 'redis' ? await RedisServer.start() : undefined
-    const gateway = await createTestGateway({ ...config, state: stateOf(driver, redis) })
+    // As a configuration beside a ledger has it: what a log in memory holds would count as growth.
+    const log = driver === 'memory' ? config.log : { ...config.log, path: join(ownFolder(), 'log') }
+    const gateway = await createTestGateway({ ...config, log, state: stateOf(driver, redis) })
     const made: Lane[] = []
     for (let i = 0; i < lanes; i++) {
       const account = `lane-${i}`

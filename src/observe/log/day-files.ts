@@ -38,8 +38,8 @@ const OPEN_FILES = 2
 const MIN_FREE_BYTES = 256 * 1024 * 1024
 /** Pause after a fault of the disk. */
 const PAUSE_MS = 30_000
-/** Rows of a log in memory. */
-const MEMORY_ROWS = 100_000
+/** Most of a log in memory, which keeps one day. */
+const MEMORY_BYTES = 64 * 1024 * 1024
 /** Rows that one question to a file looks at. */
 const WINDOW = 5000
 /** A page is answered with what was found by then. */
@@ -105,6 +105,7 @@ export class DayFiles {
         drop('disk', ofDay.length)
       }
     }
+    if (this.#folder === undefined) this.#forgetCalls(stored)
     const fault = this.#paused?.fault
     return { rows: stored, dropped, bytes: this.#bytes, ...(fault !== undefined && { fault }) }
   }
@@ -151,7 +152,7 @@ export class DayFiles {
   trim(): void {
     this.#trimmedAt = this.#now()
     try {
-      if (this.#folder === undefined) return this.#trimMemory()
+      if (this.#folder === undefined) return this.#forgetDays()
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
       this.#trimFiles(this.#folder)
     } catch (error) {
@@ -165,12 +166,20 @@ export class DayFiles {
     this.#open.clear()
   }
 
-  #trimMemory(): void {
+  /** Removes what is older than a day from memory. */
+  #forgetDays(): void {
+    const db = this.#open.get('')?.db
+    db?.prepare('DELETE FROM call WHERE id < ?').run(ulidAt(this.#now() - DAY_MS))
+  }
+
+  /** Removes the oldest calls from a full memory: twice as many as came, so that no removal takes long. */
+  #forgetCalls(came: number): void {
     const db = this.#open.get('')?.db
     if (!db) return
-    const oldest = ulidAt(this.#now() - DAY_MS)
-    const last = 'SELECT id FROM call ORDER BY id DESC LIMIT 1 OFFSET ?'
-    db.prepare(`DELETE FROM call WHERE id < ? OR id <= (${last})`).run(oldest, MEMORY_ROWS)
+    this.#bytes = bytesIn(db)
+    if (this.#bytes <= Math.min(this.#bounds.size, MEMORY_BYTES)) return
+    const oldest = 'SELECT id FROM call ORDER BY id LIMIT ?'
+    db.prepare(`DELETE FROM call WHERE id IN (${oldest})`).run(2 * came)
   }
 
   #trimFiles(folder: string): void {
@@ -294,6 +303,12 @@ function namesIn(folder: string): string[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
+}
+
+/** Bytes of a database that hold something; removed rows leave pages that are used again. */
+function bytesIn(db: DatabaseSync): number {
+  const pages = (name: string) => Number(Object.values(db.prepare(`PRAGMA ${name}`).get()!)[0])
+  return (pages('page_count') - pages('freelist_count')) * pages('page_size')
 }
 
 function sizeOf(folder: string, day: string): number {

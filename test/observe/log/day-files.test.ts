@@ -52,6 +52,26 @@ function all(files: DayFiles, query: Partial<LogQuery> = {}): string[] {
   return ids
 }
 
+describe('a request log in memory', () => {
+  it('keeps the newest calls, within its bytes', () => {
+    const size = 512 * 1024
+    const files = open(undefined, { keep: 30, size })
+    const records = Array.from({ length: 6000 }, (_, i) => recordAt(NOON - 6000 + i))
+    let most = 0
+    for (let i = 0; i < records.length; i += 50) {
+      const { bytes } = store(files, records.slice(i, i + 50))
+      most = Math.max(most, bytes)
+    }
+    // A batch may come before what is removed for it.
+    expect(most).toBeLessThan(1.1 * size)
+    expect(most).toBeGreaterThan(size / 2)
+    const { rows } = files.list({ filters: {}, limit: 200 })
+    const newest = records.slice(-200).toReversed()
+    expect(rows.map(({ id }) => id)).toEqual(newest.map(({ requestId }) => requestId.slice(4)))
+    expect(files.find(records[0]!.requestId.slice(4))).toBeUndefined()
+  })
+})
+
 describe.each([
   ['in files', () => folder({})],
   ['in memory', async () => undefined],
