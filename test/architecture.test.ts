@@ -102,6 +102,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/state/sqlite/engine.ts',
   'src/state/sqlite/folder.ts',
   'src/state/sqlite/memory.ts',
+  'src/upstream/answer.ts',
 ]
 
 /** Files that dialects of chat may import from elsewhere: they format, and decide nothing. */

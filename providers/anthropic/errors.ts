@@ -1,6 +1,6 @@
 /** Maps Anthropic's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { clean } from '../shared/error-messages.ts'
 import { tryParse, type HttpFailure } from '../shared/http.ts'
 
 type Headers = Readonly<Record<string, string>>
@@ -61,11 +61,11 @@ function toFailure(fail: Host['fail'], error: any, status: number, headers: Head
   const name = TYPES.has(type) || type === 'invalid_request_error' ? `, ${String(type)}` : ''
   const cause = new Error(`HTTP ${status}${name}`)
   if (failure === 'bad_request') {
-    return fail(failure, clean(message, PRIVATE) || SENTENCES.bad_request, { cause })
+    return fail(failure, clean(message, PRIVATE), { cause })
   }
   const limited = failure === 'upstream_rate' || failure === 'overloaded'
   const retryAfterMs = limited ? waitIn(headers) : 0
-  return fail(failure, SENTENCES[failure], { ...(retryAfterMs > 0 ? { retryAfterMs } : {}), cause })
+  return fail(failure, undefined, { ...(retryAfterMs > 0 ? { retryAfterMs } : {}), cause })
 }
 
 function classify(type: unknown, status: number, text: string): FailureClass {

@@ -1,6 +1,6 @@
 /** Maps Amazon's exceptions to failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { clean } from '../shared/error-messages.ts'
 import { tryParse } from '../shared/http.ts'
 import type { Frame } from './frames.ts'
 
@@ -71,7 +71,7 @@ function toFailure(
   const message = typeof text === 'string' ? text : ''
   const failure = classify(name, message, otherwise)
   const shown = /^\w{1,64}$/.test(name) ? `, ${name}` : ''
-  const sentence = (failure === 'bad_request' && clean(message)) || SENTENCES[failure]
+  const sentence = failure === 'bad_request' ? clean(message) : undefined
   return fail(failure, sentence, { cause: new Error(`HTTP ${status}${shown}`) })
 }
 

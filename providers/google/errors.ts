@@ -1,6 +1,6 @@
 /** Maps Google's errors to failures. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { clean } from '../shared/error-messages.ts'
 import { tryParse, type HttpFailure } from '../shared/http.ts'
 
 type Fail = Host['fail']
@@ -29,7 +29,7 @@ export function inbandFailure(fail: Fail, payload: any): Error | undefined {
 
 /** The failure for a blocked prompt. */
 export function blocked(fail: Fail): Error {
-  return fail('content_blocked', SENTENCES.content_blocked)
+  return fail('content_blocked')
 }
 
 /** https://cloud.google.com/apis/design/errors#handling_errors */
@@ -56,8 +56,7 @@ function toFailure(fail: Fail, problem: Problem, status: number, retryAfter?: st
   const failure = classify(problem, status)
   const name = /^[A-Z_]{1,40}$/.test(problem.status) ? `, ${problem.status}` : ''
   const cause = new Error(`HTTP ${status}${name}`)
-  const message =
-    (failure === 'bad_request' && clean(problem.message, PRIVATE)) || SENTENCES[failure]
+  const message = failure === 'bad_request' ? clean(problem.message, PRIVATE) : undefined
   if (failure !== 'upstream_rate' && failure !== 'overloaded') {
     return fail(failure, message, { cause })
   }

@@ -1,6 +1,6 @@
 /** Maps the error bodies of all compatible vendors to failure classes, with messages for clients. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
-import { clean, SENTENCES } from '../shared/error-messages.ts'
+import { clean } from '../shared/error-messages.ts'
 import { tryParse, type HttpFailure } from '../shared/http.ts'
 import { isError } from './members.ts'
 import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
@@ -62,28 +62,28 @@ function describe(
   problem: Problem,
   status: number,
   headers: Headers,
-): [message: string, options: Parameters<Host['fail']>[2]] {
+): [message: string | undefined, options: Parameters<Host['fail']>[2]] {
   const { message, type, code, filtered } = problem
   const cause = new Error([`HTTP ${status}`, named('type', type), named('code', code)].join(''))
   switch (failure) {
     case 'bad_request':
-      return [
-        clean(message) || SENTENCES.bad_request,
-        { ...clientCode(problem), param: paramOf(problem), cause },
-      ]
+      return [clean(message), { ...clientCode(problem), param: paramOf(problem), cause }]
     case 'content_blocked':
-      if (filtered.length === 0) return [SENTENCES.content_blocked, { cause }]
-      return [`${SENTENCES.content_blocked} It found: ${filtered.join(', ')}.`, { cause }]
+      if (filtered.length === 0) return [undefined, { cause }]
+      return [
+        `The content filter of the model provider blocked this request. It found: ${filtered.join(', ')}.`,
+        { cause },
+      ]
     case 'upstream_rate':
     case 'overloaded': {
       const waitMs = retryAfter(headers) ?? problem.retryAfterMs ?? waitInText(message)
       return [
-        SENTENCES[failure],
+        undefined,
         { ...(waitMs !== undefined && { retryAfterMs: Math.ceil(waitMs) }), cause },
       ]
     }
     default:
-      return [SENTENCES[failure], { cause }]
+      return [undefined, { cause }]
   }
 }
 

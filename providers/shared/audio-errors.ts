@@ -14,14 +14,6 @@ const CLASSES: Readonly<Record<number, FailureClass>> = {
   504: 'timeout',
 }
 
-const MESSAGES: Readonly<Partial<Record<FailureClass, string>>> = {
-  bad_request: 'The model provider refused the request as invalid.',
-  upstream_rate: 'The model provider is handling too many requests.',
-  overloaded: 'The model provider is overloaded.',
-  timeout: 'The model provider did not answer in time.',
-  payload_too_large: 'The model provider takes no file as large as this one.',
-}
-
 /** The failure class of an HTTP status. @param own statuses that mean something else to this vendor */
 export function classOfStatus(
   status: number,
@@ -30,7 +22,7 @@ export function classOfStatus(
   return own[status] ?? CLASSES[status] ?? 'upstream_error'
 }
 
-/** A failure with a standard message, and with the wait that `Retry-After` asks for in seconds. */
+/** A failure with the gateway's message, and with the wait that `Retry-After` asks for in seconds. */
 export function audioFailure(
   fail: Host['fail'],
   failure: FailureClass,
@@ -38,7 +30,7 @@ export function audioFailure(
   cause: Error,
 ): Error {
   const seconds = Number(headers['retry-after'])
-  return fail(failure, MESSAGES[failure] ?? 'The model provider failed.', {
+  return fail(failure, undefined, {
     cause,
     ...(seconds > 0 && { retryAfterMs: seconds * 1000 }),
   })

@@ -297,10 +297,12 @@ export class UpstreamFailure extends GatewayError {
   readonly unasked: boolean
   readonly #options: FailureOptions
 
-  constructor(failure: FailureClass, message: string, options: FailureOptions = {}) {
+  /** @param message a sentence per class by default, also in place of an empty one */
+  constructor(failure: FailureClass, message?: string, options: FailureOptions = {}) {
     const row = FAILURES[failure]
     // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
-    const shown = failure === 'upstream_rate' ? waitSentence(options.retryAfterMs) : message
+    const limited = failure === 'upstream_rate'
+    const shown = limited ? waitSentence(options.retryAfterMs) : message || SENTENCES[failure]
     super(row.status, row.type, options.code ?? row.code, shown, {
       param: options.param === undefined ? (row.param ?? null) : options.param,
       cause: options.cause,

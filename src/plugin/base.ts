@@ -195,6 +195,25 @@ export interface DownloadOptions {
   readonly param?: string
 }
 
+/** Options of {@link Host.readJson}. */
+export interface ReadJsonOptions {
+  /** Most bytes, 8 MiB by default. */
+  readonly limitBytes?: number
+}
+
+/** Options of {@link Host.failure}. */
+export interface FailureOptions {
+  /** Classes of statuses that mean something else to this vendor. */
+  readonly classes?: Readonly<Record<number, FailureClass>>
+  /**
+   * Decides by the parsed body, where the status does not tell. Its class wins.
+   * @param body undefined for a body that is not JSON
+   */
+  readonly classify?: (body: unknown, status: number) => FailureClass | undefined
+  /** For the client; see {@link Host.fail}. */
+  readonly message?: string
+}
+
 /** What the gateway offers a plugin. One Host belongs to one configured instance. */
 export interface Host {
   /** The name of the instance in the configuration. */
@@ -236,14 +255,35 @@ export interface Host {
    */
   sse(body: AsyncIterable<Uint8Array>): Flow<any>
   /**
+   * Parses a stream of lines, each of which is JSON. Lines may end with `\n` or `\r\n`, the last one also without; empty lines
+   * are left out. With `as: 'text'` it gives the lines themselves.
+   * @throws a failure of class `upstream_error` for a line that is not JSON, or longer than 16 Mi characters
+   */
+  lines(body: AsyncIterable<Uint8Array>, options?: { readonly as?: 'json' }): Flow<any>
+  lines(body: AsyncIterable<Uint8Array>, options: { readonly as: 'text' }): Flow<string>
+  /**
+   * Reads a whole answer as JSON.
+   * @throws what {@link Host.failure} makes for another status than 2xx; a failure of class `upstream_error` for a body that is
+   * not JSON or too long, and `timeout` for one that does not arrive
+   */
+  readJson(response: UpstreamResponse, options?: ReadJsonOptions): Promise<any>
+  /**
+   * Makes the error that a plugin throws for an answer that is a refusal, and reads the rest of the body. The status gives the
+   * class: 400 and 422 `bad_request`; 401 and 403 `upstream_auth`; 402 `upstream_balance`; 404 `not_found`; 408 `timeout`; 413
+   * `payload_too_large`; 429 `upstream_rate`; 503 and 529 `overloaded`; any other `upstream_error`. The wait is that of
+   * `retry-after-ms` or `retry-after`. Resolves with the error: `throw await host.failure(response)`.
+   */
+  failure(response: UpstreamResponse, options?: FailureOptions): Promise<Error>
+  /**
    * Makes the error that a plugin throws when the vendor fails.
-   * @param message for the client: must not name accounts, keys or hosts
+   * @param message for the client: must not name accounts, keys or hosts. Without one, or with an empty one, the client gets a
+   * sentence of the gateway for the class.
    * @param options `code` and `param` of the client's error; `retryAfterMs`: when the vendor wants to be asked again;
    * `cause`: for the operator's log
    */
   fail(
     failure: FailureClass,
-    message: string,
+    message?: string,
     options?: { code?: string; param?: string | null; retryAfterMs?: number; cause?: unknown },
   ): Error
 }

@@ -11,6 +11,8 @@ import { createDownloader, type Downloader } from './download.ts'
 import { type BodyBounds, HttpExchange } from './exchange.ts'
 import { encodeForm } from './form.ts'
 import { readEvents } from '../stream/flow.ts'
+import { readLines } from '../stream/lines.ts'
+import { failureOf, readJson } from './answer.ts'
 
 /** Limits of one plugin instance. */
 export interface UpstreamSettings {
@@ -72,6 +74,9 @@ export function createHost(
     download,
     mask,
     sse: readEvents,
+    lines: readLines,
+    readJson,
+    failure: failureOf,
     fail: (failure, message, options) => new UpstreamFailure(failure, message, options),
   }
   const open = () => new Error(`connections of ${name} could not be closed`)

@@ -1,6 +1,5 @@
 /** Keeps the credentials that a login gives, such as an access token, and gets new ones before they expire. */
 import type { Host, LoginReport, Provider, UpstreamResponse } from '../../../src/plugin.ts'
-import { SENTENCES } from '../error-messages.ts'
 import { readErrorBody } from '../http.ts'
 import { createRequests, LoginFailure, type LoginRequests } from './requests.ts'
 
@@ -113,7 +112,7 @@ export class Login<T extends object> {
       return await unlessAborted(this.#renew(), signal)
     } catch (cause) {
       signal.throwIfAborted()
-      throw this.#host.fail('upstream_auth', SENTENCES.upstream_auth, { cause })
+      throw this.#host.fail('upstream_auth', undefined, { cause })
     }
   }
 
