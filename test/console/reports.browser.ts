@@ -1,6 +1,6 @@
-/** Usage and overview: the figures of the page are those of the API, to the last decimal, in every state. */
+/** Usage, overview, models, guard and settings: the figures of the page are those of the API, to the last decimal, in every state. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hasBrowser, settled, Stage, type Watched } from './_browser.ts'
+import { hasBrowser, settled, Stage, VIEWER, type Watched } from './_browser.ts'
 import { furnish } from './_furniture.ts'
 
 let stage: Stage
@@ -109,6 +109,52 @@ describe.skipIf(!hasBrowser)('overview', () => {
     await page.goto('/console')
     await settled(page)
     expect(await page.locator('.steps').innerText()).toContain('Make a call')
+    await page.context().close()
+  })
+})
+
+describe.skipIf(!hasBrowser)('models, guard and settings', () => {
+  it('count a blocked call by rule and by key, and lead to it', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/guard')
+    await settled(page)
+    expect(await page.locator('.halves').innerText()).toContain('bannedPatterns')
+    const link = page.locator('.halves td a').first()
+    expect(await link.getAttribute('href')).toMatch(
+      /^\/console\/requests\?key=key_\w+&guard=blocked&from=-7d$/,
+    )
+    await page.context().close()
+  })
+
+  it('find what a setting is, and where it comes from', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/settings')
+    await page.getByLabel('Search', { exact: true }).fill('state.driver')
+    await expect
+      .poll(() => page.locator('.settings').innerText())
+      .toMatch(/state\.driver\s+file\s+configuration/)
+    expect(await page.locator('main').innerText()).not.toContain('token-of-the')
+    await page.context().close()
+  })
+
+  it('prove the index of usage on demand', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/settings/gateways')
+    await page.getByRole('button', { name: 'Verify' }).click()
+    await page.getByText('✓ Every sum equals the ledger').waitFor()
+    await page.context().close()
+  })
+
+  it('let a viewer look, and say what else is needed', async () => {
+    const { page } = await stage.page({ token: VIEWER })
+    await page.goto('/console/models?open=mock/large')
+    await settled(page)
+    const cool = page.getByRole('button', { name: 'Cool down (needs the role admin)' })
+    expect(await cool.getAttribute('aria-disabled')).toBe('true')
+    await page.goto('/console/settings/configuration')
+    await page.getByText('The configuration is shown to the role admin.').waitFor()
+    await page.goto('/console/play')
+    await page.getByText('this needs the role admin').waitFor()
     await page.context().close()
   })
 })
