@@ -13,6 +13,7 @@ import type { HoldEstimator } from '../money/holds.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { AccessLog } from '../observe/access-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
+import type { Alerts } from '../observe/alerts.ts'
 import type { AuthFailures } from '../observe/auth-failures.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
@@ -68,6 +69,7 @@ export interface Common {
   readonly authFailures: AuthFailures
   readonly gatewayId: string
   readonly events: LiveEvents
+  readonly alerts: Alerts
   readonly log: ConsolaInstance
   readonly metrics: Metrics
   readonly usageFindings: UsageFindings

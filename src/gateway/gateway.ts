@@ -14,6 +14,7 @@ import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { jsonReporter } from '../observe/json-reporter.ts'
+import { Alerts } from '../observe/alerts.ts'
 import { LiveEvents } from '../observe/live-events.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
@@ -112,9 +113,8 @@ export async function createGateway(
   let settings = loaded
   const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
   const usageFindings = new UsageFindings(metrics, log)
-  const loop = new LoopWatch(TICK_MS, (message) => log.warn(message))
   const common = {
-    loop,
+    loop: new LoopWatch(TICK_MS, (message) => log.warn(message)),
     access,
     requests,
     faults,
@@ -127,6 +127,7 @@ export async function createGateway(
     holds: new HoldEstimator(),
     internalChat: chat,
     events,
+    alerts: new Alerts({ log, events }),
     gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
   }
   const { assembled, state, token } = await open(loaded, common, options.adminToken)
@@ -155,8 +156,7 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const health = new HealthEvents(events, () => generation.runtime)
-  const watched = { running, bodies, health }
+  const watched = { running, bodies, health: new HealthEvents(events, () => generation.runtime) }
   const timer = startTimer({ ...watched, ...shared })
 
   let [stopping, faulty] = [false, false]

@@ -1,6 +1,10 @@
-/** Notices when deployments or the ledger fail and recover, while the events of the gateway are watched. */
+/** Notices when deployments or the ledger fail and recover: for alerts, and for those who watch the events of the gateway. */
 import type { LiveEvents } from '../observe/live-events.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
+import { AlertFindings } from './alert-findings.ts'
+
+/** Between two looks for alerts. */
+const LOOK_MS = 1000
 
 /** The owner calls `tick` from time to time. */
 export class HealthEvents {
@@ -8,6 +12,8 @@ export class HealthEvents {
   readonly #runtime: () => Runtime
   /** By deployment, and of the ledger under the name ''. */
   #states = new Map<string, string>()
+  readonly #findings = new AlertFindings()
+  #lookedAt = -Infinity
 
   constructor(events: LiveEvents, runtime: () => Runtime) {
     this.#events = events
@@ -15,6 +21,12 @@ export class HealthEvents {
   }
 
   tick(): void {
+    const now = performance.now()
+    if (now - this.#lookedAt >= LOOK_MS) {
+      this.#lookedAt = now
+      const runtime = this.#runtime()
+      runtime.alerts.observe(this.#findings.of(runtime), now)
+    }
     if (!this.#events.wanted) {
       this.#states.clear()
       return

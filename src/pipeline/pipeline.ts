@@ -48,6 +48,7 @@ import type {
 import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
 import type { Records } from '../state/records.ts'
+import type { Alerts } from '../observe/alerts.ts'
 import type { AuthFailures } from '../observe/auth-failures.ts'
 import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
@@ -160,6 +161,8 @@ export interface Runtime {
   readonly usage: UsageIndex | undefined
   /** Told of what happens, while a console watches. */
   readonly events: LiveEvents
+  /** What is wrong, and for how long. */
+  readonly alerts: Alerts
   /** Tells this gateway from others on the same ledger. */
   readonly gatewayId: string
   readonly log: ConsolaInstance

@@ -40,6 +40,11 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
     },
     ...processGauges(runtime),
     {
+      name: 'sluicegate_alerts_active',
+      help: 'Alerts that were raised and have not ended.',
+      value: { label: 'kind', of: runtime.alerts.counts },
+    },
+    {
       name: 'sluicegate_body_bytes',
       help: 'Memory set aside for request bodies.',
       value: bodies.heldBytes,

@@ -75,6 +75,16 @@ const keyChange = v.strictObject({
   ...settings,
 })
 const OVERLAP = 'a whole number of seconds from 0 to 2592000'
+const MUTE = 'a whole number of seconds from 0 to 2592000'
+const mute = v.strictObject({
+  seconds: v.pipe(
+    v.number(MUTE),
+    v.integer(MUTE),
+    v.minValue(0, MUTE),
+    v.maxValue(2_592_000, MUTE),
+  ),
+})
+
 const rotation = v.strictObject({
   overlap: v.optional(
     v.pipe(
@@ -126,6 +136,9 @@ export function readPolicyPair(body: object): Readonly<Record<'from' | 'to', Pol
     to: to ? readPolicy(to, 'to') : undefined,
   }
 }
+
+/** For how many seconds nothing is told of an alert. @throws InvalidRequest */
+export const readMute = (body: object) => read(mute, body)
 
 /** For how many seconds the secret before works on. @throws InvalidRequest */
 export const readRotation = (body: object) => read(rotation, body)

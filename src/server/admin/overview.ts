@@ -1,4 +1,5 @@
 /** `GET /admin/overview`: whether the gateway is healthy, and what it costs right now. */
+import { alertView } from './alerts.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer, UsageCell, UsageQuery } from '../../observe/usage/query.ts'
@@ -43,7 +44,7 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
           calls: runningViews(gateway).slice(0, SHOWN_CALLS),
         },
         deployments: unhealthy(gateway),
-        alerts: [],
+        alerts: runtime.alerts.active.map(alertView),
         books: outboxView(gateway),
         log: requests
           ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }

@@ -23,6 +23,7 @@ import { showGuard } from './guard.ts'
 import { listModels } from './models.ts'
 import { showConfig } from './config.ts'
 import { diffPolicy, evaluatePolicy } from './policies.ts'
+import { listAlerts, muteAlert } from './alerts.ts'
 import { streamEvents } from './events.ts'
 import { showOverview } from './overview.ts'
 import { endRequest, listRequests, showRequest } from './requests.ts'
@@ -44,6 +45,8 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id/statement': { GET: billing(showStatement) },
   '/accounts/:id/ledger': { GET: viewer(listRows) },
   '/accounts/:id/keys': { POST: admin(createKey) },
+  '/alerts': { GET: viewer(listAlerts) },
+  '/alerts/:id/mute': { POST: admin(muteAlert) },
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
   '/config': { GET: admin(showConfig) },
   '/events': { GET: viewer(streamEvents) },

@@ -1,0 +1,71 @@
+/** How everything is that alerts are raised about. */
+import type { Finding } from '../observe/alerts.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
+
+const OLD_MS = 60_000
+const YOUNG_MS = 10_000
+
+/** Finds what is wrong; the owner calls it in regular intervals. */
+export class AlertFindings {
+  /** Rows that the request log had dropped when it was last looked. */
+  #dropped = 0
+
+  /** One finding for each thing that is watched. */
+  of(runtime: Runtime): Finding[] {
+    return [...deployments(runtime), ...ledger(runtime), ...guards(runtime), this.#log(runtime)]
+  }
+
+  #log({ requests }: Runtime): Finding {
+    let dropped = 0
+    for (const [why, rows] of requests?.counts.dropped ?? []) if (why !== 'flood') dropped += rows
+    const grows = dropped > this.#dropped
+    this.#dropped = dropped
+    const message = 'calls are missing in the request log'
+    return { kind: 'log.dropped', object: '', state: wrongIf(grows), message }
+  }
+}
+
+function* deployments({ catalog, routing }: Runtime): Generator<Finding> {
+  const seen = new Set<string>()
+  for (const { id: model, deployments: all } of catalog.all()) {
+    let down = 0
+    for (const one of all) {
+      const { state, lastFailure } = routing.healthOf(one).report()
+      if (state === 'cooldown') down++
+      if (seen.has(one.id)) continue
+      seen.add(one.id)
+      const message = `calls avoid ${one.id}${lastFailure ? `: ${lastFailure}` : ''}`
+      // A probe that is under way says nothing yet.
+      const now = state === 'probing' ? 'between' : wrongIf(state === 'cooldown')
+      yield { kind: 'deployment.down', object: one.id, state: now, message }
+    }
+    const message = `every deployment of ${model} is in cooldown`
+    const isDown = all.length > 0 && down === all.length
+    yield { kind: 'model.down', object: model, state: wrongIf(isDown), message }
+  }
+}
+
+function ledger({ ledger: engine }: Runtime): Finding[] {
+  const { ok, oldestMs } = engine.health()
+  const differs = engine.discrepancies > 0 || engine.rolledBackRows > 0 || engine.conflicts > 0
+  const age = oldestMs > OLD_MS ? 'wrong' : oldestMs < YOUNG_MS ? 'well' : 'between'
+  const old = `charges have not been durable for more than ${OLD_MS / 1000} s`
+  const different = 'sums of the ledger do not equal its rows, or rows are missing'
+  return [
+    { kind: 'ledger.down', object: '', state: wrongIf(!ok), message: 'the ledger cannot book' },
+    { kind: 'outbox.old', object: '', state: age, message: old },
+    { kind: 'ledger.differs', object: '', state: wrongIf(differs), message: different },
+  ]
+}
+
+function* guards({ metrics }: Runtime): Generator<Finding> {
+  for (const [object, { state }] of metrics.guard.circuits) {
+    const now = state === 'half-open' ? 'between' : wrongIf(state === 'open')
+    const message = `the guard ${object.split(' ', 1)[0]} is not asked, because it failed`
+    yield { kind: 'guard.open', object, state: now, message }
+  }
+}
+
+function wrongIf(isWrong: boolean): 'wrong' | 'well' {
+  return isWrong ? 'wrong' : 'well'
+}

@@ -1,0 +1,168 @@
+/** Alerts of one gateway: raised when something has been wrong for a while, ended when it has been well for a while. */
+import { hash } from 'node:crypto'
+import { logEvent, type EventLog } from './events.ts'
+import type { LiveEvents } from './live-events.ts'
+
+/** Kinds of alerts. */
+export type AlertKind =
+  | 'deployment.down'
+  | 'model.down'
+  | 'ledger.down'
+  | 'ledger.differs'
+  | 'outbox.old'
+  | 'log.dropped'
+  | 'guard.open'
+
+/** How something is now; `between` neither raises nor ends an alert. */
+export interface Finding {
+  readonly kind: AlertKind
+  /** A deployment, a model, a guard; empty where there is only one. */
+  readonly object: string
+  readonly state: 'wrong' | 'between' | 'well'
+  /** What a person reads. */
+  readonly message: string
+}
+
+/** An alert, active until it has an end. */
+export interface Alert {
+  readonly id: string
+  readonly kind: AlertKind
+  readonly object: string
+  readonly message: string
+  /** ms since epoch. */
+  readonly raisedAt: number
+  readonly endedAt?: number
+  /** Until then nothing is told of it; ms since epoch. */
+  readonly mutedUntil?: number
+}
+
+/** For how long something has to be wrong before it is told, and well before the alert ends, in ms. */
+const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]>> = {
+  'deployment.down': [60_000, 60_000],
+  'model.down': [0, 10_000],
+  'ledger.down': [10_000, 30_000],
+  'ledger.differs': [0, 0],
+  'outbox.old': [0, 0],
+  'log.dropped': [0, 600_000],
+  'guard.open': [60_000, 60_000],
+}
+/** Between two changes of one alert. */
+const PAUSE_MS = 60_000
+/** Ended alerts that are remembered. */
+const HISTORY = 200
+
+interface Watched {
+  readonly kind: AlertKind
+  /** Since when it is as it is, steady ms. */
+  since: number
+  state: Finding['state']
+  alert: Alert | undefined
+  /** When it last changed, steady ms. */
+  changedAt: number
+  mutedUntil: number
+}
+
+interface AlertsOptions {
+  readonly log: Pick<EventLog, 'warn' | 'info'>
+  readonly events: Pick<LiveEvents, 'emit'>
+  /** ms since epoch. */
+  readonly wallClock?: () => number
+}
+
+/** The alerts of one gateway. The owner calls {@link Alerts.observe} from time to time. */
+export class Alerts {
+  readonly #options: AlertsOptions
+  readonly #wallClock: () => number
+  readonly #watched = new Map<string, Watched>()
+  #ended: Alert[] = []
+
+  constructor(options: AlertsOptions) {
+    this.#options = options
+    this.#wallClock = options.wallClock ?? (() => Date.now())
+  }
+
+  /** Active alerts, the newest first. */
+  get active(): readonly Alert[] {
+    const all = [...this.#watched.values()].flatMap(({ alert }) => alert ?? [])
+    return all.toSorted((one, other) => other.raisedAt - one.raisedAt)
+  }
+
+  /** The last alerts that have ended, the newest first. */
+  get ended(): readonly Alert[] {
+    return this.#ended
+  }
+
+  /** How many are active, by kind; all kinds. */
+  get counts(): ReadonlyMap<AlertKind, number> {
+    const counts = new Map(Object.keys(PATIENCE).map((kind) => [kind as AlertKind, 0]))
+    for (const { kind } of this.active) counts.set(kind, counts.get(kind)! + 1)
+    return counts
+  }
+
+  /** Takes how everything is now; what is not among it is gone, and well. @param now steady ms */
+  observe(findings: readonly Finding[], now: number): void {
+    const seen = new Set<string>()
+    for (const finding of findings) {
+      const id = idOf(finding)
+      seen.add(id)
+      this.#take(id, finding, now)
+    }
+    for (const [id, { kind, alert }] of this.#watched) {
+      if (seen.has(id)) continue
+      if (!alert) this.#watched.delete(id)
+      else this.#take(id, { kind, object: alert.object, state: 'well', message: 'gone' }, now)
+    }
+  }
+
+  /** Tells nothing of an active alert until then. @returns undefined without such an alert */
+  mute(id: string, until: number): Alert | undefined {
+    const watched = this.#watched.get(id)
+    if (!watched?.alert) return undefined
+    watched.mutedUntil = until
+    return (watched.alert = { ...watched.alert, mutedUntil: until })
+  }
+
+  #take(id: string, finding: Finding, now: number): void {
+    const { kind, state } = finding
+    let watched = this.#watched.get(id)
+    if (!watched) {
+      if (state !== 'wrong') return
+      const none = { alert: undefined, changedAt: -Infinity, mutedUntil: 0 }
+      this.#watched.set(id, (watched = { kind, state, since: now, ...none }))
+    }
+    if (watched.state !== state) [watched.state, watched.since] = [state, now]
+    const [raiseMs, endMs] = PATIENCE[kind]
+    const isDue = (ms: number) => now - watched.since >= ms && now - watched.changedAt >= PAUSE_MS
+    if (!watched.alert && state === 'wrong' && isDue(raiseMs))
+      this.#raise(id, watched, finding, now)
+    else if (watched.alert && state === 'well' && isDue(endMs)) this.#end(watched, now)
+  }
+
+  #raise(id: string, watched: Watched, { kind, object, message }: Finding, now: number): void {
+    watched.changedAt = now
+    const muted = watched.mutedUntil > this.#wallClock() && { mutedUntil: watched.mutedUntil }
+    watched.alert = { id, kind, object, message, raisedAt: this.#wallClock(), ...muted }
+    this.#tell('warn', watched.alert, `alert ${kind}: ${message}`)
+  }
+
+  #end(watched: Watched, now: number): void {
+    watched.changedAt = now
+    const ended = { ...watched.alert!, endedAt: this.#wallClock() }
+    watched.alert = undefined
+    this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
+    this.#tell('info', ended, `alert ${ended.kind} has ended: ${ended.message}`)
+  }
+
+  #tell(level: 'warn' | 'info', alert: Alert, message: string): void {
+    if ((alert.mutedUntil ?? 0) > this.#wallClock()) return
+    const { id, kind, object, endedAt } = alert
+    const members = { id, kind, object, state: endedAt === undefined ? 'raised' : 'ended' }
+    logEvent(this.#options.log, level, { event: 'alert', message, members })
+    this.#options.events.emit('alert', () => ({ ...members, message: alert.message }))
+  }
+}
+
+/** Equal for the same alert in all gateways. */
+function idOf({ kind, object }: Finding): string {
+  return `al_${hash('sha256', `${kind}\n${object}`).slice(0, 12)}`
+}

@@ -1,0 +1,47 @@
+/** Alerts as an operator sees them: in the list, the overview, the metrics and the audit log. */
+import { expect, it } from 'vitest'
+import { createTestGateway, hello, MOCK_CONFIG } from '../../_setup.ts'
+import { json, startUpstream } from '../../upstream.ts'
+
+const TOKEN = 'admin-token-of-the-test'
+const VIEWER = 'viewer-token-of-the-test'
+
+it('a model without a deployment that answers is an alert, which can be muted', async () => {
+  await using vendor = await startUpstream(json({ error: { message: 'no such key' } }, 401))
+  await using t = await createTestGateway({
+    ...MOCK_CONFIG,
+    admin: { token: TOKEN, tokens: [{ name: 'v', token: VIEWER, role: 'viewer' }] },
+    providers: {
+      vendor: {
+        use: 'openai-compatible',
+        options: { baseURL: `${vendor.url}/v1`, apiKey: 'key-of-the-vendor' },
+      },
+    },
+    models: {
+      'mock/echo': {
+        pricing: { prompt: '0.000001', completion: '0.000002' },
+        deployments: [{ provider: 'vendor', model: 'm' }],
+      },
+    },
+  })
+  const get = async (path: string, key = VIEWER) => (await t.ask('GET', path, { key })).json.data
+  expect(await get('/admin/alerts')).toEqual([])
+  expect((await t.chat(hello)).status).toBe(502)
+  await expect.poll(() => get('/admin/alerts')).toHaveLength(1)
+  const [alert] = await get('/admin/alerts')
+  expect(alert).toMatchObject({ kind: 'model.down', object: 'mock/echo', ended_at: null })
+  expect((await get('/admin/overview')).alerts).toEqual([alert])
+  const { text } = await t.ask('GET', '/metrics', { key: TOKEN })
+  expect(text).toContain('sluicegate_alerts_active{kind="model.down"} 1')
+  expect(t.logged.filter((line) => line.startsWith('alert model.down'))).toHaveLength(1)
+
+  const mute = (key: string, seconds: unknown, id = alert.id) =>
+    t.ask('POST', `/admin/alerts/${id}/mute`, { key, body: { seconds } })
+  expect((await mute(VIEWER, 60)).status).toBe(403)
+  expect((await mute(TOKEN, -1)).json.error).toMatchObject({ param: 'seconds' })
+  expect((await mute(TOKEN, 60, 'al_none')).status).toBe(404)
+  const muted = await mute(TOKEN, 60)
+  expect(muted.json.data).toMatchObject({ id: alert.id, muted_until: expect.any(String) })
+  const [entry] = await get('/admin/audit', TOKEN)
+  expect(entry).toMatchObject({ action: 'alert.mute', object: `alert:${alert.id}` })
+})
