@@ -8,7 +8,7 @@ import { isObject } from '../../errors/checks.ts'
 import type { InputTexts, RefusedTurn } from '../../guard/adapter.ts'
 import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plugin.ts'
 import type { ChatRequest } from './request.ts'
-import { stringsIn, stringsInJson } from '../shared/texts.ts'
+import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 
 /** Replaces the text of a refused turn in the outbound request. */
 const WITHHELD = '[withheld]'
@@ -64,8 +64,8 @@ const READ_OF_ASSISTANT = new Set([
 const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
 const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
-/** The same for a reasoning entry. Encrypted reasoning holds no words. */
-const READ_OF_REASONING = new Set(['type', 'data', 'signature', 'id', 'format', 'index'])
+/** The same for a reasoning entry. */
+const READ_OF_REASONING = new Set(['type', 'id', 'format', 'index'])
 
 const ROLES = {
   system: 'system',
@@ -282,7 +282,11 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     add(`${place}.summary`, 'reasoning', detail.summary)
     readLabel([detail.id, detail.format], `${place}.id`, add)
     const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
-    readRest(detail, new Set([...READ_OF_REASONING, ...said]), place, add)
+    // Signatures and encrypted reasoning hold no words, as long as they are what they claim to be.
+    const hidden = ['signature', 'data'].filter(
+      (name) => typeof detail[name] === 'string' && isOpaque(detail[name]),
+    )
+    readRest(detail, new Set([...READ_OF_REASONING, ...said, ...hidden]), place, add)
   })
   const calls: readonly any[] = tool_calls ?? []
   calls.forEach((call, index) => readCall(call, `${at}.tool_calls[${index}]`, add))

@@ -53,6 +53,11 @@ export function stringsIn(value: unknown, formal = false): readonly string[] {
   return [...texts]
 }
 
+/** Whether a text is base64 of either alphabet, or a carrier of reasoning, which hold no words; others have to be read. */
+export function isOpaque(text: string): boolean {
+  return /^(?:sg1\.)?[A-Za-z0-9+/_-]*={0,2}\s*$/.test(text)
+}
+
 /** The strings in a JSON text, as duplicates of it for local guards; none if it is not JSON. */
 export function stringsInJson(text: string): AtomicText[] {
   try {

@@ -29,10 +29,14 @@ export const WORDS: WireWords = {
     ['media_type', listed('image/png image/jpeg image/gif image/webp application/pdf text/plain')],
   ]),
   opaque: new Map([
-    ['thinking', 'signature'],
-    ['redacted_thinking', 'data'],
-    ['base64', 'data'],
-    ['web_search_result', 'encrypted_content'],
-    ['web_search_result_location', 'encrypted_index'],
+    ['messages.content thinking', 'signature'],
+    ['messages.content redacted_thinking', 'data'],
+    ['messages.content.content web_search_result', 'encrypted_content'],
+    ['messages.content.citations web_search_result_location', 'encrypted_index'],
+    // Of images and documents, also those in results of tools and in documents.
+    ['messages.content.source base64', 'data'],
+    ['messages.content.content.source base64', 'data'],
+    ['messages.content.source.content.source base64', 'data'],
+    ['messages.content.content.source.content.source base64', 'data'],
   ]),
 }

@@ -54,7 +54,7 @@ export const WORDS: WireWords = {
     ['truncation', listed('auto disabled')],
   ]),
   opaque: new Map([
-    ['reasoning', 'encrypted_content'],
-    ['compaction', 'encrypted_content'],
+    ['input reasoning', 'encrypted_content'],
+    ['input compaction', 'encrypted_content'],
   ]),
 }

@@ -3,7 +3,7 @@
  * as it is, so guards with exact rules read them too.
  */
 import { isObject } from '../../../../errors/checks.ts'
-import { stringsIn, stringsInJson } from '../../../shared/texts.ts'
+import { isOpaque, stringsIn, stringsInJson } from '../../../shared/texts.ts'
 import type { ChatRequest } from '../../request.ts'
 
 /** What in a body is no text of the client's. */
@@ -14,7 +14,10 @@ export interface WireWords {
   readonly names: ReadonlySet<string>
   /** Words of the wire format, by the member that has them. */
   readonly values: ReadonlyMap<string, ReadonlySet<string>>
-  /** Members that hold no words, by the type of their object: signatures, media, encrypted text. */
+  /**
+   * Members that hold no words: signatures, media, encrypted text. By the place of their object, which is the names of the
+   * members on the way to it, and its type: `messages.content thinking`. Elsewhere the same object is the client's words.
+   */
   readonly opaque: ReadonlyMap<string, string>
 }
 
@@ -25,19 +28,19 @@ export function labelsIn(body: object, request: ChatRequest, words: WireWords): 
   const add = (text: string) => {
     if (text !== '' && !read.has(text)) labels.add(text)
   }
-  const rest: unknown[] = [withoutOwn(body, words.own)]
+  const rest: Found[] = [{ value: withoutOwn(body, words.own), place: '' }]
   while (rest.length > 0) {
-    const next = rest.pop()
+    const { value: next, place } = rest.pop()!
     if (Array.isArray(next)) {
       for (const item of next) {
         if (typeof item === 'string') add(item)
-        else rest.push(item)
+        else rest.push({ value: item, place })
       }
     } else if (isObject(next)) {
-      const hidden = words.opaque.get(String(next.type))
+      const hidden = words.opaque.get(`${place} ${String(next.type)}`)
       for (const [name, value] of Object.entries(next)) {
         if (!words.names.has(name)) add(name)
-        if (typeof value !== 'string') rest.push(value)
+        if (typeof value !== 'string') rest.push({ value, place: placeOf(place, name) })
         else if (name === hidden && isOpaque(value)) continue
         else if (!words.values.get(name)?.has(value)) add(value)
       }
@@ -46,9 +49,22 @@ export function labelsIn(body: object, request: ChatRequest, words: WireWords): 
   return [...labels]
 }
 
-/** Base64 of either alphabet, or a carrier of reasoning; anything else has to be read. */
-function isOpaque(text: string): boolean {
-  return /^(?:sg1\.)?[A-Za-z0-9+/_-]*={0,2}\s*$/.test(text)
+/** A value to look at, and the names of the members on the way to it. */
+interface Found {
+  readonly value: unknown
+  readonly place: string
+}
+
+/** A place where nothing is opaque, and everything below it. */
+const ELSEWHERE = '?'
+/** Opaque members are not that deep; places of foreign depth are not put together. */
+const MAX_PLACE = 100
+
+function placeOf(place: string, name: string): string {
+  if (place.startsWith(ELSEWHERE) || place.length > MAX_PLACE || name.includes('.')) {
+    return ELSEWHERE
+  }
+  return place === '' ? name : `${place}.${name}`
 }
 
 /** Base64, bare or in a data URL, or an address, which guards read. */
