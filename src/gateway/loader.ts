@@ -11,6 +11,7 @@ import { Catalog, type Deployment } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { isObject } from '../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
 import {
@@ -157,12 +158,15 @@ export async function loadGuard(
 ): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
   const path = ['guards', 'use', String(index)]
   const { plugin, made } = await load<GuardPlugin>('guard', path, settings, origin, settings.name)
+  const use = [...path, 'use'].join('.')
   const answers: unknown = made.enforces
   if (!Array.isArray(answers) || (made.execution !== 'local' && made.execution !== 'remote')) {
     const message = `expected ${show(plugin.name)} to make a guard with "enforces" and an "execution"`
-    fail([...path, 'use'].join('.'), message)
+    fail(use, message)
   }
-  return { guard: made, plugin }
+  const problem = methodProblem(made)
+  if (problem) fail(use, `${show(plugin.name)}: ${problem}`)
+  return { guard: withDerivedMethods(made), plugin }
 }
 
 /**

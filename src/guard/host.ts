@@ -85,6 +85,12 @@ export function grantModelAccess(context: GuardContext, access: ModelAccess): Gu
   return context
 }
 
+/** Lets the holder of another context of the same call ask models, if the holder of the first may. */
+export function passOnModelAccess(from: GuardContext, to: GuardContext): void {
+  const access = granted.get(from)
+  if (access) granted.set(to, access)
+}
+
 /**
  * Asks a model on behalf of the call that a context belongs to.
  * @throws GuardFault `budget`, `unpaid`; Error for a context that the gateway did not give

@@ -163,6 +163,20 @@ export interface OutputCheck {
   end(): CheckProgress | Promise<CheckProgress>
 }
 
+/** What {@link Guard.check} has found in a text. */
+export interface Finding {
+  /** Where it begins; the whole text when absent. */
+  readonly start?: number
+  /** Exclusive; the end of the text when absent. */
+  readonly end?: number
+  /** By default the one rule that the guard enforces. A guard that enforces several has to name it. */
+  readonly rule?: RuleRef
+  /** 0 to 1, for the operator only. */
+  readonly score?: number
+  /** For the operator. The client never sees it. */
+  readonly reason?: string
+}
+
 /**
  * A set-up guard. What it throws counts as a failure of the guard, and the policy's `onError` decides whether the text passes;
  * a guard that could not judge never counts as one that agreed.
@@ -183,6 +197,21 @@ export interface Guard extends Closable {
    * @returns undefined where it asks none
    */
   asks?(judgeModel: string | undefined): string | undefined
+  /**
+   * Says what is wrong with a text. The gateway derives from it the check of requests and that of answers, where the guard has
+   * no method of its own for them.
+   * @returns nothing for a text that passes; of several findings the leftmost, or all
+   */
+  check?(
+    text: string,
+    context: GuardContext & { readonly item: TextItem },
+  ): Finding | readonly Finding[] | undefined | Promise<Finding | readonly Finding[] | undefined>
+  /**
+   * The most characters that a finding of `check` may have, and that it looks at on either side of one: 1 to 2,000. With it a
+   * local guard judges answers exactly as they grow, in windows, and all text is released that lies a little further back.
+   * Without it, and from remote guards, answers are judged by segments.
+   */
+  readonly reach?: number
   /**
    * Judges the texts of a request, also its history.
    * @returns one verdict per item, in the same order

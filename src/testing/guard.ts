@@ -1,5 +1,6 @@
 /** The conformance kit for guards: checks a guard as the gateway would, without a gateway. */
 import { ConfigError } from '../errors/errors.ts'
+import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import type { BlockVerdict } from '../guard/verdicts.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
@@ -78,16 +79,16 @@ async function setUp(plugin: GuardPlugin, given: object, host: GuardHost): Promi
     const source = { path: ['options'], value: given, secrets: new Set<string>() }
     throw new ConfigError(plugin.name, toConfigIssues(result.issues, source, plugin.options))
   }
-  return plugin.setup(result.value, host)
+  return withDerivedMethods(await plugin.setup(result.value, host))
 }
 
 function checkShape({ name }: GuardPlugin, guard: Guard): Check {
-  const { enforces, execution, checkInput, checkOutput, streamOutput } = guard
+  const { enforces, execution } = guard
   const problems: string[] = []
   if (execution !== 'local' && execution !== 'remote')
     problems.push('"execution" is neither local nor remote')
-  if (!checkInput && !checkOutput && !streamOutput)
-    problems.push('it has none of checkInput, checkOutput and streamOutput')
+  const problem = methodProblem(guard)
+  if (problem) problems.push(problem)
   if (!Array.isArray(enforces)) problems.push('"enforces" is not a list of rules')
   else {
     const unknown = enforces.filter((rule) => !isKnown(rule))
