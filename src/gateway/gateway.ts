@@ -1,5 +1,5 @@
 /** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
-import { createConsola, type ConsolaInstance } from 'consola'
+import type { ConsolaInstance } from 'consola'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -13,7 +13,6 @@ import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
-import { jsonReporter } from '../observe/json-reporter.ts'
 import { Alerts } from '../observe/alerts.ts'
 import { LiveEvents } from '../observe/live-events.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
@@ -38,6 +37,10 @@ import { PriceRecords } from '../state/prices.ts'
 import type { Audit } from '../state/audit.ts'
 import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
+import { instanceOf, Instances } from './instances.ts'
+import { createLog } from './log.ts'
+import { warnOfRestart } from './restart-settings.ts'
+import { TakenOut } from './taken-out.ts'
 import { packageVersion } from './version.ts'
 
 /** A running gateway without its server. */
@@ -57,6 +60,10 @@ export interface Gateway {
   readonly running: RunningCalls
   /** The memory for bodies of requests. */
   readonly bodies: BodyBudget
+  /** The gateways that share its state. */
+  readonly instances: Instances
+  /** Deployments that operators have taken out. */
+  readonly takenOut: TakenOut
   /** Adds a call to the running ones until it ends. */
   track(call: Call): void
   /**
@@ -156,12 +163,19 @@ export async function createGateway(
     () => generation.runtime.config.server.limits.bodyMemory ?? memory,
     (why) => metrics.bodyRefused(why),
   )
-  const watched = { running, bodies, health: new HealthEvents(events, () => generation.runtime) }
+  const health = new HealthEvents(events, () => generation.runtime)
+  const isShared = loaded.config.state.driver === 'redis'
+  const takenOut = new TakenOut({ records, routing, log }, isShared)
+  await takenOut.load()
+  const startedAt = Date.now()
+  const own = () => instanceOf(generation.runtime, running.size, startedAt)
+  const instances = new Instances({ records, log, own }, isShared)
+  const watched = { running, bodies, health, takenOut, instances }
   const timer = startTimer({ ...watched, ...shared })
 
   let [stopping, faulty] = [false, false]
   return {
-    startedAt: Date.now(),
+    startedAt,
     version: packageVersion(),
     demo: options.demo ?? false,
     madeToken: token !== undefined && loaded.config.admin.token === token,
@@ -182,6 +196,8 @@ export async function createGateway(
       return action
     },
     bodies,
+    instances,
+    takenOut,
     get loaded() {
       return settings
     },
@@ -220,6 +236,7 @@ export async function createGateway(
       clearInterval(timer)
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
+      await instances.leave()
       await requests.close()
       // It reads the ledger, which could not be closed tidily meanwhile.
       await usage.close()
@@ -310,7 +327,11 @@ function startTimer({
   log,
   bodies,
   loop,
-}: Pick<Gateway, 'running' | 'bodies'> & { readonly health: HealthEvents } & Pick<
+  takenOut,
+  instances,
+}: Pick<Gateway, 'running' | 'bodies' | 'takenOut' | 'instances'> & {
+  readonly health: HealthEvents
+} & Pick<
     Shared,
     | 'access'
     | 'requests'
@@ -337,6 +358,8 @@ function startTimer({
     health.tick()
     bodies.tick()
     loop.tick(now)
+    takenOut.tick(now)
+    instances.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
     void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))
@@ -419,31 +442,4 @@ async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void>
     leases.push({ account: account.id, key: key.id, request: call.id })
   }
   if (leases.length > 0) await ledger.renew(leases)
-}
-
-function createLog({ config }: LoadedConfig): ConsolaInstance {
-  const { level, format } = config.log
-  const options = { level: LEVELS[level], fancy: format === 'pretty' }
-  return createConsola(format === 'json' ? { ...options, reporters: [jsonReporter] } : options)
-}
-
-const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
-
-/** Warns of changes that take effect after a restart only. */
-function warnOfRestart(
-  log: ConsolaInstance,
-  old: Runtime['config'],
-  next: Runtime['config'],
-): void {
-  for (const [path, before, after] of [
-    ['server.host', old.server.host, next.server.host],
-    ['server.port', old.server.port, next.server.port],
-    ['log.format', old.log.format, next.log.format],
-    ['log.path', old.log.path, next.log.path],
-    ['log.keep', old.log.keep, next.log.keep],
-    ['log.size', old.log.size, next.log.size],
-    ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
-  ] as const) {
-    if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)
-  }
 }

@@ -31,6 +31,8 @@ export class Routing {
   readonly #random: () => number
   /** Health by deployment id. */
   readonly #health = new Map<string, Health>()
+  /** Until when deployments are taken out, by id; ms since epoch. */
+  readonly #out = new Map<string, number>()
   readonly #pins = new LRUCache<string, string>({
     ...atMost(MAX_PINS),
     ttl: PIN_TTL_MS,
@@ -47,8 +49,23 @@ export class Routing {
   /** The health of a deployment, to which calls report. */
   healthOf(deployment: Deployment): Health {
     let health = this.#health.get(deployment.id)
-    if (!health) this.#health.set(deployment.id, (health = new Health(this.#now)))
+    if (!health) {
+      this.#health.set(deployment.id, (health = new Health(this.#now)))
+      health.takeOut(this.#out.get(deployment.id) ?? 0)
+    }
     return health
+  }
+
+  /** No call goes to a deployment before a moment, ms since epoch. */
+  takeOut(id: string, until: number): void {
+    this.#out.set(id, until)
+    this.#health.get(id)?.takeOut(until)
+  }
+
+  /** Calls go to a deployment as if it had never failed, and had not been taken out. */
+  resume(id: string): void {
+    this.#out.delete(id)
+    this.#health.get(id)?.resume()
   }
 
   /**
@@ -58,11 +75,15 @@ export class Routing {
    *    related requests together without stored state; otherwise the better of two that are drawn by weight;
    * 3. if none accepts calls, the one whose cooldown ends first.
    * @param tried deployments that this call has tried already
-   * @returns undefined when all were tried
+   * Deployments that an operator has taken out are left out.
+   * @returns undefined when there is none, or all were tried
    */
   choose(model: Model, affinity?: SessionAffinity, tried = NONE_TRIED): Deployment | undefined {
     const { deployments } = model
-    if (deployments.length === 1) return tried.length > 0 ? undefined : deployments[0]
+    if (deployments.length === 1) {
+      const only = deployments[0]!
+      return tried.length > 0 || this.healthOf(only).isOut() ? undefined : only
+    }
     const open = deployments.filter((one) => this.healthOf(one).isOpen() && !tried.includes(one))
     if (open.length === 0) return this.#firstToRecover(deployments, tried)
     const pinned = affinity && this.#pinned(model, affinity)
@@ -108,7 +129,7 @@ export class Routing {
   ): Deployment | undefined {
     const until = (one: Deployment) => this.healthOf(one).cooldownUntil
     return deployments
-      .filter((one) => !tried.includes(one))
+      .filter((one) => !tried.includes(one) && !this.healthOf(one).isOut())
       .reduce<Deployment | undefined>(
         (best, one) => (best && until(best) <= until(one) ? best : one),
         undefined,
@@ -193,6 +214,8 @@ interface HealthReport {
   readonly failures: number
   /** End of the cooldown; only present in state `cooldown`. */
   readonly cooldownUntil?: number
+  /** Present where an operator has taken the deployment out until then. */
+  readonly takenOut?: true
   /** Class of the last failure since the last complete answer. */
   readonly lastFailure?: FailureClass
   /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
@@ -241,6 +264,8 @@ export class Health {
   /** Cooldowns since the last complete answer. */
   #cooldowns = 0
   #cooldownUntil = 0
+  /** Taken out by an operator: from when, until when. */
+  #out = { since: 0, until: 0 }
   #lastFailure: FailureClass | undefined
   #inFlight = 0
   #latencyMs = 0
@@ -263,8 +288,28 @@ export class Health {
 
   /** Whether a call may go to the deployment: it is healthy, or the cooldown is over and no other call is probing it. */
   isOpen(): boolean {
+    if (this.isOut()) return false
     if (this.#state === 'healthy') return true
     return this.#state === 'cooldown' && this.#now() >= this.#cooldownUntil
+  }
+
+  /** Whether an operator has taken the deployment out. */
+  isOut(): boolean {
+    return this.#out.until > 0 && this.#now() < this.#out.until
+  }
+
+  /** No call goes to the deployment before a moment, ms since epoch. */
+  takeOut(until: number): void {
+    this.#out = { since: this.isOut() ? this.#out.since : this.#now(), until }
+  }
+
+  /** As if the deployment had never failed, and had not been taken out. */
+  resume(): void {
+    this.#out.until = 0
+    this.#failures = 0
+    this.#cooldowns = 0
+    this.#lastFailure = undefined
+    if (this.#state !== 'healthy') this.#become('healthy')
   }
 
   /**
@@ -349,12 +394,16 @@ export class Health {
 
   /** The present state, for the admin API and the metrics. */
   report(): HealthReport {
-    const cooling = this.#state === 'cooldown' && this.#now() < this.#cooldownUntil
+    const isOut = this.isOut()
+    const cooling = isOut || (this.#state === 'cooldown' && this.#now() < this.#cooldownUntil)
+    const until = isOut ? this.#out.until : this.#cooldownUntil
+    const since = isOut ? this.#out.since : this.#since
     return {
-      state: this.#state === 'cooldown' && !cooling ? 'probing' : this.#state,
-      ...(this.#since === undefined ? {} : { since: this.#since }),
+      state: cooling ? 'cooldown' : this.#state === 'cooldown' ? 'probing' : this.#state,
+      ...(since === undefined ? {} : { since }),
       failures: this.#failures,
-      ...(cooling ? { cooldownUntil: this.#cooldownUntil } : {}),
+      ...(cooling ? { cooldownUntil: until } : {}),
+      ...(isOut ? { takenOut: true } : {}),
       ...(this.#lastFailure === undefined ? {} : { lastFailure: this.#lastFailure }),
       ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
       inFlight: this.#inFlight,

@@ -162,11 +162,14 @@ const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 
 /** After it the id of a model, in which clients encode the slash. */
 export const ENCODED_ID = '/v1/models/'
+/** After these stand ids with slashes that clients encode. */
+const WITH_SLASHES = [ENCODED_ID, '/admin/deployments/']
 
 /** Whether a path means the same to every reader. It is compared as received, so any other path is unknown. */
 export function isPlainPath(url: string): boolean {
   const path = url.split('?', 1)[0]!
-  const compared = path.startsWith(ENCODED_ID) ? path.replaceAll(/%2f/gi, '/') : path
+  const hasSlashes = WITH_SLASHES.some((prefix) => path.startsWith(prefix))
+  const compared = hasSlashes ? path.replaceAll(/%2f/gi, '/') : path
   return path.startsWith('/') && !AMBIGUOUS.test(compared)
 }
 

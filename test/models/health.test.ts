@@ -198,3 +198,35 @@ describe('a deployment is worse than another', () => {
     expect(busy.health.isWorseThan(idle.health, 3)).toBe(false)
   })
 })
+
+describe('a deployment that an operator has taken out', () => {
+  it('gets no calls until its time is over, or it is taken back in', () => {
+    const { health, clock } = deployment()
+    health.takeOut(clock.now + 1000)
+    expect([health.isOut(), health.isOpen()]).toEqual([true, false])
+    expect(health.report()).toMatchObject({
+      state: 'cooldown',
+      since: clock.now,
+      cooldownUntil: clock.now + 1000,
+      takenOut: true,
+    })
+    clock.now += 1000
+    expect([health.isOut(), health.isOpen(), health.report().state]).toEqual([
+      false,
+      true,
+      'healthy',
+    ])
+    health.takeOut(clock.now + 1000)
+    health.resume()
+    expect([health.isOut(), health.isOpen()]).toEqual([false, true])
+  })
+
+  it('forgets its failures when it is taken back in', () => {
+    const { health, fails } = deployment()
+    for (let i = 0; i < 3; i++) fails()
+    expect(health.isOpen()).toBe(false)
+    health.resume()
+    expect(health.report()).toMatchObject({ state: 'healthy', failures: 0 })
+    expect([health.isOpen(), health.flawless]).toEqual([true, true])
+  })
+})

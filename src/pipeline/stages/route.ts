@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type AbortScope, type Timeout, unlessAborted } from '../../lifetime/scope.ts'
 import { deepFrozen } from '../../lifetime/frozen.ts'
 import type { Deployment } from '../../models/catalog.ts'
-import { UpstreamFailure } from '../../errors/errors.ts'
+import { Unavailable, UpstreamFailure } from '../../errors/errors.ts'
 import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import { flowFrom } from '../../stream/flow.ts'
@@ -188,7 +188,7 @@ class FailoverSource implements Source<any> {
     const affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
     let mayRepeat = true
     let tried: readonly Deployment[] | undefined
-    let deployment = routing.choose(model, affinity)!
+    let deployment = routing.choose(model, affinity) ?? outOfService()
     // Attempts share it.
     call.outbound = deepFrozen(call.outbound)
     for (let attempt = 1; ; attempt++) {
@@ -393,8 +393,15 @@ class FailoverSource implements Source<any> {
 
   /** An error as the client gets it. */
   #failureOf(error: unknown): unknown {
-    return failureOf(this.#call, this.#deployment!.provider, error)
+    // Without a deployment no vendor was asked.
+    return this.#deployment ? failureOf(this.#call, this.#deployment.provider, error) : error
   }
+}
+
+/** @throws Unavailable, because an operator has taken out every deployment of the model */
+function outOfService(): never {
+  const message = 'This model is out of service at the moment. Try again later.'
+  throw new Unavailable('service_unavailable', message, { retryAfterSeconds: 30 })
 }
 
 /** Ties of the call to earlier calls, for the choice of a deployment. */

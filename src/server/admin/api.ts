@@ -39,7 +39,7 @@ export function adminApp(
       if (!route) throw wrongMethod(event.req.method, Object.keys(routes).join(', '))
       requireRole(actor, route.role)
       const { searchParams: query } = event.url
-      const id = event.context.params?.id ?? ''
+      const id = decoded(event.context.params?.id ?? '')
       const { runtime } = gateway
       const answer = await route.answer({ gateway, runtime, event, query, id, actor, auth })
       if (answer instanceof Response) return answer
@@ -55,6 +55,15 @@ export function adminApp(
     throw new NotFound('unknown_url', 'The admin API has no such route.')
   })
   return app
+}
+
+/** Ids of deployments have slashes, which a path has escaped. What cannot be decoded is no id. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
 }
 
 function wrongMethod(method: string, allow: string): InvalidRequest {

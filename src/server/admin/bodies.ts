@@ -97,6 +97,16 @@ const rotation = v.strictObject({
   ),
 })
 
+const SECONDS = 'a whole number of seconds from 1 to 86400'
+const cooldown = v.strictObject({
+  seconds: v.pipe(
+    v.number(SECONDS),
+    v.safeInteger(SECONDS),
+    v.minValue(1, SECONDS),
+    v.maxValue(86_400, SECONDS),
+  ),
+})
+
 const policyPair = v.strictObject({ from: v.nullable(policy), to: v.nullable(policy) })
 
 const trial = v.strictObject({
@@ -142,6 +152,9 @@ export const readMute = (body: object) => read(mute, body)
 
 /** For how many seconds the secret before works on. @throws InvalidRequest */
 export const readRotation = (body: object) => read(rotation, body)
+
+/** For how many seconds a deployment is taken out. @throws InvalidRequest */
+export const readCooldown = (body: object) => read(cooldown, body)
 
 /** A policy test. @throws InvalidRequest */
 export function readTrial(body: object): PolicyTrial {

@@ -19,6 +19,7 @@ import {
 } from './keys.ts'
 import { listOrphans, listRows, verify } from './ledger.ts'
 import { listAccounts, listKeys } from './lists.ts'
+import { coolDown, listGateways, resume } from './gateways.ts'
 import { showGuard } from './guard.ts'
 import { listModels } from './models.ts'
 import { showConfig } from './config.ts'
@@ -50,6 +51,9 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
   '/config': { GET: admin(showConfig) },
   '/events': { GET: viewer(streamEvents) },
+  '/deployments/:id/cooldown': { POST: admin(coolDown) },
+  '/deployments/:id/resume': { POST: admin(resume) },
+  '/gateways': { GET: viewer(listGateways) },
   '/guard': { GET: viewer(showGuard) },
   '/keys': { GET: viewer(listKeys) },
   '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },

@@ -2,7 +2,7 @@
 import { limitsOfAccount } from '../../accounts/limits.ts'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
-import type { Model } from '../../models/catalog.ts'
+import type { Deployment, Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/versions.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
@@ -161,25 +161,29 @@ export function modelView(model: Model, routing: Routing) {
         }
       : null,
     capabilities: model.capabilities ? [...model.capabilities] : null,
-    deployments: model.deployments.map((deployment) => {
-      const health = routing.healthOf(deployment).report()
-      return {
-        id: deployment.id,
-        provider: deployment.provider,
-        model: deployment.model,
-        weight: deployment.weight,
-        priority: deployment.priority,
-        health: {
-          state: health.state,
-          since: health.since === undefined ? null : moment(health.since),
-          failures: health.failures,
-          last_failure: health.lastFailure ?? null,
-          rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
-          latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
-          in_flight: health.inFlight,
-        },
-      }
-    }),
+    deployments: model.deployments.map((one) => deploymentView(one, routing)),
+  }
+}
+
+/** A deployment with its health. */
+export function deploymentView(deployment: Deployment, routing: Routing) {
+  const health = routing.healthOf(deployment).report()
+  return {
+    id: deployment.id,
+    provider: deployment.provider,
+    model: deployment.model,
+    weight: deployment.weight,
+    priority: deployment.priority,
+    health: {
+      state: health.state,
+      since: health.since === undefined ? null : moment(health.since),
+      failures: health.failures,
+      last_failure: health.lastFailure ?? null,
+      rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
+      taken_out: health.takenOut ?? false,
+      latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
+      in_flight: health.inFlight,
+    },
   }
 }
 

@@ -105,3 +105,63 @@ describe('GET /admin/models', () => {
     expect((await get('/models?sort=weight')).json.error.param).toBe('sort')
   })
 })
+
+describe('deployments that are taken out', () => {
+  const path = async (what: string) => {
+    const { data } = (await get('/models?q=judge')).json
+    return `/admin/deployments/${encodeURIComponent(data[0].deployments[0].id)}/${what}`
+  }
+  const post = async (what: string, body: object = {}) =>
+    g.t.ask('POST', await path(what), { key: TOKEN, body })
+  const judge = { model: 'acme/judge', messages: [{ role: 'user', content: 'Hello.' }] }
+
+  it('get no calls until they are taken back in', async () => {
+    g.vendor.answer(wholeOf({ content: 'Fine.' }))
+    expect((await g.t.chat(judge)).status).toBe(200)
+    const out = await post('cooldown', { seconds: 600 })
+    expect([out.status, out.json.data.health]).toMatchObject([
+      200,
+      { state: 'cooldown', taken_out: true, rests_until: expect.any(String) },
+    ])
+    const before = g.vendor.requests.length
+    const balance = await g.t.balance()
+    const refused = await g.t.chat(judge)
+    expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
+    expect(refused.headers['retry-after']).toBe('30')
+    expect(g.vendor.requests.length).toBe(before)
+    expect(await g.t.balance()).toBe(balance)
+    const back = await post('resume')
+    expect([back.status, back.json.data.health.state]).toEqual([200, 'healthy'])
+    expect((await g.t.chat(judge)).status).toBe(200)
+    const { data } = (await get('/audit?action=deployment.cooldown')).json
+    expect(data[0].changes).toContainEqual({
+      member: 'state',
+      before: 'healthy',
+      after: 'cooldown',
+    })
+  })
+
+  it('are refused by name and time', async () => {
+    const wrong = await post('cooldown', { seconds: 86_401 })
+    expect([wrong.status, wrong.json.error.param]).toEqual([400, 'seconds'])
+    const unknown = '/admin/deployments/nothing/resume'
+    expect((await g.t.ask('POST', unknown, { key: TOKEN, body: {} })).status).toBe(404)
+  })
+})
+
+it('a gateway of its own lists itself', async () => {
+  const { data } = (await get('/gateways')).json
+  expect(data).toEqual([
+    {
+      id: expect.stringMatching(/^gw_/),
+      own: true,
+      version: g.t.gateway.version,
+      node: process.versions.node,
+      started_at: expect.any(String),
+      running: 0,
+      ledger: { ok: true, outbox: 0 },
+      usage_lag_rows: expect.any(Number),
+      log: { rows: expect.any(Number), dropped: {} },
+    },
+  ])
+})

@@ -1,0 +1,121 @@
+/** The gateways that share one state: each tells the others that it runs, and how. */
+import type { Log } from '../state/ledger/ledger.ts'
+import type { Records } from '../state/records.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
+import { packageVersion } from './version.ts'
+
+/** What a gateway tells of itself. Times are ms since epoch. */
+export interface Instance {
+  readonly id: string
+  readonly version: string
+  readonly node: string
+  readonly startedAt: number
+  /** Calls under way. */
+  readonly running: number
+  /** Rows of the ledger that its index of usage has not read yet; absent without an index. */
+  readonly lag?: number
+  /** Rows of the request log since its start: stored, and dropped by reason; absent without a log. */
+  readonly log?: { readonly rows: number; readonly dropped: Readonly<Record<string, number>> }
+  readonly ledger: { readonly ok: boolean; readonly outbox: number }
+}
+
+/** The ids of gateways that may run. */
+interface Listed {
+  readonly revision: number
+  readonly ids: readonly string[]
+}
+
+const KEY = 'instances'
+const TELL_MS = 5000
+/** A gateway that has told nothing for so long is gone. */
+const LIFE_SECONDS = 15
+
+/** The owner calls `tick` from time to time, and `leave` at the end. */
+export class Instances {
+  readonly #records: Records
+  readonly #log: Log
+  readonly #own: () => Instance
+  /** Whether there may be others. */
+  readonly #isShared: boolean
+  #toldAt = -Infinity
+  #telling: Promise<void> = Promise.resolve()
+
+  constructor(
+    { records, log, own }: { records: Records; log: Log; own: () => Instance },
+    isShared: boolean,
+  ) {
+    this.#records = records
+    this.#log = log
+    this.#own = own
+    this.#isShared = isShared
+  }
+
+  /** This gateway first, then the others that run. @throws Unavailable while the state is away */
+  async list(): Promise<readonly Instance[]> {
+    const own = this.#own()
+    if (!this.#isShared) return [own]
+    const { ids = [] } = (await this.#records.get<Listed>(KEY)) ?? {}
+    const others = await this.#alive(ids.filter((id) => id !== own.id))
+    return [own, ...others]
+  }
+
+  /** Tells the others. @param now steady ms */
+  tick(now: number): void {
+    if (!this.#isShared || now - this.#toldAt < TELL_MS) return
+    this.#toldAt = now
+    this.#telling = this.#tell().catch((error) =>
+      this.#log.warn('other gateways could not be told that this one runs', error),
+    )
+  }
+
+  /** This gateway ends. Never rejects: without this the others notice soon. */
+  async leave(): Promise<void> {
+    await this.#telling
+    if (this.#isShared) await this.#records.del(keyOf(this.#own().id)).catch(() => undefined)
+  }
+
+  async #tell(): Promise<void> {
+    const own = this.#own()
+    await this.#records.put(keyOf(own.id), own, { ttlSeconds: LIFE_SECONDS })
+    for (;;) {
+      const stored = await this.#records.get<Listed>(KEY)
+      if (stored?.ids.includes(own.id)) return
+      const alive = await this.#alive(stored?.ids ?? [])
+      const revision = stored?.revision ?? 0
+      const next = { revision: revision + 1, ids: [...alive.map(({ id }) => id), own.id] }
+      const isDone = stored
+        ? await this.#records.replace(KEY, next, revision)
+        : await this.#records.create(KEY, next)
+      if (isDone) return
+    }
+  }
+
+  async #alive(ids: readonly string[]): Promise<Instance[]> {
+    const found = await Promise.all(ids.map((id) => this.#records.get<Instance>(keyOf(id))))
+    return found.filter((one) => one !== undefined)
+  }
+}
+
+/** What a gateway tells of itself now. @param running number of calls under way */
+export function instanceOf(
+  { gatewayId, ledger, requests, usage }: Runtime,
+  running: number,
+  startedAt: number,
+): Instance {
+  const { ok, outbox } = ledger.health()
+  const counts = requests?.counts
+  return {
+    id: gatewayId,
+    version: packageVersion(),
+    node: process.versions.node,
+    startedAt,
+    running,
+    ...(usage && { lag: usage.lag }),
+    ...(counts && { log: { rows: counts.rows, dropped: Object.fromEntries(counts.dropped) } }),
+    ledger: { ok, outbox },
+  }
+}
+
+function keyOf(id: string): string {
+  return `instance:${id}`
+}

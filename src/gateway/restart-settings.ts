@@ -1,0 +1,18 @@
+/** Settings that a reload cannot change. */
+import type { ConsolaInstance } from 'consola'
+import type { Config } from '../config/config.ts'
+
+/** Warns of changes that take effect after a restart only. */
+export function warnOfRestart(log: ConsolaInstance, old: Config, next: Config): void {
+  for (const [path, before, after] of [
+    ['server.host', old.server.host, next.server.host],
+    ['server.port', old.server.port, next.server.port],
+    ['log.format', old.log.format, next.log.format],
+    ['log.path', old.log.path, next.log.path],
+    ['log.keep', old.log.keep, next.log.keep],
+    ['log.size', old.log.size, next.log.size],
+    ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
+  ] as const) {
+    if (before !== after) log.warn(`a change of ${path} takes effect after a restart`)
+  }
+}

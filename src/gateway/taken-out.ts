@@ -1,0 +1,101 @@
+/** Deployments that operators have taken out, on all gateways of one state. */
+import { steadyNow } from '../lifetime/scope.ts'
+import type { Routing } from '../models/routing.ts'
+import type { Log } from '../state/ledger/ledger.ts'
+import type { Records } from '../state/records.ts'
+
+/** The last order about one deployment. */
+interface Order {
+  /** When it was given, ms since epoch. */
+  readonly at: number
+  /** Until when the deployment is out, ms since epoch; 0 for one that was taken back in. */
+  readonly until: number
+}
+
+/** What is stored: one record, because a gateway reads all orders at once. */
+interface Orders {
+  readonly revision: number
+  readonly orders: Readonly<Record<string, Order>>
+}
+
+const KEY = 'taken-out'
+/** How often the orders of other gateways are read. */
+const READ_MS = 2000
+/** An order that takes a deployment back in stays stored for so long, so that every gateway reads it. */
+const KEPT_MS = 600_000
+
+/** The owner calls `tick` from time to time. */
+export class TakenOut {
+  readonly #records: Records
+  readonly #routing: Routing
+  readonly #log: Log
+  /** Whether other gateways give orders too. */
+  readonly #isShared: boolean
+  /** Those that were carried out. */
+  #orders: Orders['orders'] = {}
+  #readAt = -Infinity
+
+  constructor(
+    { records, routing, log }: { records: Records; routing: Routing; log: Log },
+    isShared: boolean,
+  ) {
+    this.#records = records
+    this.#routing = routing
+    this.#log = log
+    this.#isShared = isShared
+  }
+
+  /** Carries out the orders that are stored. Never rejects: without them calls go to every deployment. */
+  async load(): Promise<void> {
+    try {
+      this.#apply((await this.#records.get<Orders>(KEY))?.orders ?? {})
+    } catch (error) {
+      this.#log.warn('the deployments that were taken out could not be read', error)
+    }
+  }
+
+  /** No call goes to a deployment for some seconds. @throws Unavailable while the state is away */
+  takeOut(id: string, seconds: number): Promise<void> {
+    const now = steadyNow()
+    return this.#order(id, { at: now, until: now + seconds * 1000 })
+  }
+
+  /** Calls go to a deployment again, also where it has failed before. @throws Unavailable while the state is away */
+  resume(id: string): Promise<void> {
+    return this.#order(id, { at: steadyNow(), until: 0 })
+  }
+
+  /** Reads the orders of other gateways. @param now steady ms */
+  tick(now: number): void {
+    if (!this.#isShared || now - this.#readAt < READ_MS) return
+    this.#readAt = now
+    void this.load()
+  }
+
+  async #order(id: string, order: Order): Promise<void> {
+    for (;;) {
+      const stored = await this.#records.get<Orders>(KEY)
+      const current = Object.entries(stored?.orders ?? {}).filter(([, one]) => !isPast(one))
+      const orders = { ...Object.fromEntries(current), [id]: order }
+      const revision = stored?.revision ?? 0
+      const next = { revision: revision + 1, orders }
+      const isDone = stored
+        ? await this.#records.replace(KEY, next, revision)
+        : await this.#records.create(KEY, next)
+      if (isDone) return this.#apply(orders)
+    }
+  }
+
+  #apply(orders: Orders['orders']): void {
+    for (const [id, { at, until }] of Object.entries(orders)) {
+      if (this.#orders[id]?.at === at) continue
+      if (until === 0) this.#routing.resume(id)
+      else this.#routing.takeOut(id, until)
+    }
+    this.#orders = orders
+  }
+}
+
+function isPast({ at, until }: Order): boolean {
+  return Math.max(until, at + KEPT_MS) < steadyNow()
+}
