@@ -16,6 +16,8 @@ export interface Column<Row> {
   readonly sort?: string
   /** On a phone: the figure beside the first column, one of the muted facts below, or nowhere. */
   readonly phone?: 'figure' | 'rest' | 'none'
+  /** Hidden until it is chosen. */
+  readonly rare?: boolean
   /** The exact value, for hovering. */
   readonly title?: (row: Row) => string | undefined
 }
@@ -44,7 +46,7 @@ export interface TableProps<Row> {
 export function Table<Row>(props: TableProps<Row>) {
   const { name, caption, rows, idOf, hrefOf, open, loading, markOf, totals } = props
   const body = useRef<HTMLTableSectionElement>(null)
-  const hidden = preferences.value.hidden[name] ?? []
+  const hidden = hiddenOf(name, props.columns)
   const columns = props.columns.filter(({ key }) => !hidden.includes(key))
   useRowKeys(props, body)
   if (loading && rows.length === 0) return html`<${Skeleton} lines=${10} />`
@@ -86,6 +88,12 @@ export function Table<Row>(props: TableProps<Row>) {
   </div>`
 }
 
+/** Columns that are not shown: as chosen, else the rare ones. */
+function hiddenOf<Row>(name: string, columns: readonly Column<Row>[]): readonly string[] {
+  const rare = columns.filter((column) => column.rare).map(({ key }) => key)
+  return preferences.value.hidden[name] ?? rare
+}
+
 /** Which columns are shown. */
 export function ColumnChoice<Row>({
   name,
@@ -94,7 +102,7 @@ export function ColumnChoice<Row>({
   readonly name: string
   readonly columns: readonly Column<Row>[]
 }) {
-  const hidden = preferences.value.hidden[name] ?? []
+  const hidden = hiddenOf(name, columns)
   const toggle = (key: string) => {
     const next = hidden.includes(key) ? hidden.filter((one) => one !== key) : [...hidden, key]
     prefer({ hidden: { ...preferences.value.hidden, [name]: next } })

@@ -257,7 +257,7 @@ const QUANTITIES: readonly { readonly key: Metric; readonly label: string }[] = 
   { key: 'searches', label: 'Searches' },
   { key: 'search_units', label: 'Search units' },
 ]
-/** Shown also where nothing of them was reported. */
+/** Shown also where nothing of them was reported. The others are shown once they are chosen: together they are too wide. */
 const USUAL: readonly Metric[] = ['prompt_tokens', 'cached_tokens', 'completion_tokens']
 
 function columnsOf(
@@ -297,6 +297,7 @@ function columnsOf(
     ...quantities.map(({ key, label }): Column<UsageRow> => ({
       key,
       label,
+      rare: !USUAL.includes(key) && key !== metric,
       cell: ({ sums }) => shortCount(sums[key] as number | null),
       title: ({ sums }) => count(sums[key] as number | null),
       end: true,
