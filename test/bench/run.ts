@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: one load, straight to a local upstream, through the bare proxy and through the gateway in its default
- * configuration, in alternating turns and in fresh processes each round. Options: `--rounds <n>` (5), `--quick` (2 short
- * rounds), `--state memory|redis` (instead of `file`), `--unpinned`, `--json` (for machines).
+ * configuration, in alternating turns and in fresh processes each round. Options: `--rounds <n>` (5), `--quick` (1 short
+ * round), `--state memory|redis` (instead of `file`), `--unpinned`, `--json` (for machines).
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -344,7 +344,7 @@ async function run(): Promise<void> {
   const options = { rounds: text, state: text, quick: boolean, unpinned: boolean, json: boolean }
   const { rounds: wanted, state = 'file', quick, unpinned, json } = parseArgs({ options }).values
   if (!isState(state)) throw new Error(`--state takes ${STATES.join(', ')}, not ${state}`)
-  const count = Number(wanted ?? (quick ? 2 : 5))
+  const count = Number(wanted ?? (quick ? 1 : 5))
   if (!Number.isInteger(count) || count < 1) {
     throw new Error(`--rounds takes a whole number from 1 up, not ${wanted}`)
   }

@@ -7,14 +7,14 @@ import { join } from 'node:path'
 import { playInWorkers } from './_workers.ts'
 
 /** On two processors they take half as long. */
-const SHORT_FUZZ = ['--short', '--workers', '2']
+const SHORT_FUZZ = ['--short', '--workers', '2', '--seconds', '12']
 /** Each with its options for the short form; without them the suite has none. */
 const SUITES: Readonly<Record<string, readonly string[] | undefined>> = {
   'fuzz-http': SHORT_FUZZ,
   'fuzz-json': SHORT_FUZZ,
   'fuzz-vendor': SHORT_FUZZ,
   'fuzz-plugin': SHORT_FUZZ,
-  chaos: ['--short'],
+  chaos: ['--short', '--seconds', '40'],
   soak: ['--short'],
   dialects: ['--short'],
   'edge-money': ['--short'],
