@@ -255,6 +255,10 @@ export const COMMANDS: readonly Command[] = [
     },
   ),
   remote('console', 'Print a link that signs in to the console once.', 'showConsole'),
+  remote('alerts list', 'List what is wrong, and what was.', 'listAlerts'),
+  remote('alerts mute', 'Tell nothing of an active alert for a while.', 'muteAlert', ['alert'], {
+    seconds: { value: 'n', help: 'for how long, at most 2592000 (default: a day)' },
+  }),
   remote('audit list', 'List what was changed by the admin API, newest first.', 'listChanges', [], {
     actor: { value: 'name', help: 'only changes by this token' },
     action: { value: 'action', help: 'only these, such as key.update' },

@@ -7,6 +7,7 @@ import { capOf, filterOf, keyCard, keySettingsOf, readPolicyFile, segment } from
 
 export { connect } from './admin.ts'
 export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
+export { listAlerts, muteAlert } from './alerts.ts'
 export { listChanges } from './audit.ts'
 export { archiveKey, rotateKey, showLimits } from './keys.ts'
 export { diffPolicies, showConfig } from './show.ts'

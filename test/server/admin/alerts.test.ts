@@ -1,5 +1,6 @@
 /** Alerts as an operator sees them: in the list, the overview, the metrics and the audit log. */
 import { expect, it } from 'vitest'
+import { call } from '../../_cli.ts'
 import { createTestGateway, hello, MOCK_CONFIG } from '../../_setup.ts'
 import { json, startUpstream } from '../../upstream.ts'
 
@@ -42,6 +43,15 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   expect((await mute(TOKEN, 60, 'al_none')).status).toBe(404)
   const muted = await mute(TOKEN, 60)
   expect(muted.json.data).toMatchObject({ id: alert.id, muted_until: expect.any(String) })
-  const [entry] = await get('/admin/audit', TOKEN)
+  const at = ['--url', t.url, '--token', TOKEN]
+  const listed = await call(['alerts', 'list', ...at])
+  expect(listed.out).toMatch(new RegExp(`active +model.down +mock/echo .*${alert.id}`))
+  expect((await call(['alerts', 'mute', alert.id, '--seconds', '9', ...at])).out).toContain(
+    `Nothing is told of ${alert.id} until 2`,
+  )
+  expect((await call(['alerts', 'mute', alert.id, '--seconds', 'x', ...at])).err).toContain(
+    'seconds',
+  )
+  const [, entry] = await get('/admin/audit', TOKEN)
   expect(entry).toMatchObject({ action: 'alert.mute', object: `alert:${alert.id}` })
 })
