@@ -1,5 +1,12 @@
 /** Turns the events of the Messages API into chunks. A whole message is read as the equivalent events. */
-import type { ChatChunk, ChatDelta, Host, ReasoningDetail, Step } from '../../src/plugin.ts'
+import type {
+  ChatChunk,
+  ChatChunkChoice,
+  ChatDelta,
+  Host,
+  ReasoningDetail,
+  Step,
+} from '../../src/plugin.ts'
 import { notAnAnswer, tokenCount } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 import { ANSWER_TOOL } from './request.ts'
@@ -32,13 +39,13 @@ export function readMessage(message: any, context: AnswerContext): ChatChunk[] {
   const answer = new AnswerState(context)
   const push = (event: object) => answer.push(event, (chunk) => chunks.push(chunk))
   if (message.error) push({ type: 'error', error: message.error })
-  const { content, stop_reason, stop_details, usage } = message
+  const { content, stop_reason, stop_sequence, stop_details, usage } = message
   const blocks: any[] = Array.isArray(content) ? content : []
   blocks.forEach((content_block, index) => {
     push({ type: 'content_block_start', index, content_block })
     push({ type: 'content_block_stop', index })
   })
-  push({ type: 'message_delta', delta: { stop_reason, stop_details }, usage })
+  push({ type: 'message_delta', delta: { stop_reason, stop_sequence, stop_details }, usage })
   push({ type: 'message_stop' })
   return chunks
 }
@@ -81,6 +88,7 @@ class AnswerState implements Step<any, ChatChunk> {
   /** The vendor has counted the whole output. */
   #isCounted = false
   #reason: string | undefined
+  #stopSequence: string | undefined
   #refusal: string | undefined
   #text = ''
   /** UTF-16 units of everything that counts as output. */
@@ -115,6 +123,7 @@ class AnswerState implements Step<any, ChatChunk> {
         this.#counts = withLater(this.#counts, event.usage)
         if (tokenCount(event.usage?.output_tokens) > 0) this.#isCounted = true
         this.#reason = textIn(event.delta?.stop_reason) ?? this.#reason
+        this.#stopSequence = textIn(event.delta?.stop_sequence) ?? this.#stopSequence
         this.#refusal = textIn(event.delta?.stop_details?.explanation) ?? this.#refusal
         // The output is counted even if the client leaves before the last event.
         if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
@@ -265,7 +274,9 @@ class AnswerState implements Step<any, ChatChunk> {
     if (this.#annotations.length > 0) delta.annotations = this.#annotations
     if (this.#reason === 'refusal' && this.#refusal) delta.refusal = this.#refusal
     const finish_reason = FINISH_REASONS[this.#reason ?? ''] ?? 'stop'
-    const chunk: ChatChunk = { choices: [{ index: 0, delta, finish_reason }], endOfStream: true }
+    const choice: ChatChunkChoice = { index: 0, delta, finish_reason }
+    if (this.#stopSequence) choice.stop_sequence = this.#stopSequence
+    const chunk: ChatChunk = { choices: [choice], endOfStream: true }
     if (this.#counts) chunk.usage = toUsage(this.#counts, this.#isCounted ? 0 : this.#output)
     emit(chunk)
   }

@@ -81,6 +81,7 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
       index: choice?.index ?? position,
       message: { role: 'assistant', content: null },
       finish_reason: choice?.finish_reason ?? null,
+      ...stopSequenceOf(choice),
       logprobs: choice?.logprobs ?? null,
     }),
   )
@@ -94,6 +95,12 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
     }
   }
   return completion
+}
+
+/** vLLM names the stop sequence that ended an answer, or the number of a token. */
+function stopSequenceOf(choice: any): { stop_sequence?: string } {
+  const { stop_reason: said } = choice ?? {}
+  return typeof said === 'string' && said !== '' ? { stop_sequence: said } : {}
 }
 
 /** The failure of an error payload, or of one that cannot be an answer. */
@@ -142,7 +149,7 @@ class AnswerState {
     let choices: ChatChunkChoice[] | undefined
     let hasContent = false
     for (let i = 0; i < given.length; i++) {
-      const { index = i, delta, finish_reason, logprobs } = given[i] ?? {}
+      const { index = i, delta, finish_reason, stop_reason, logprobs } = given[i] ?? {}
       const content = delta ? this.#choice(index).read(delta) : undefined
       if (content) hasContent = true
       if (finish_reason) this.#finished = true
@@ -151,6 +158,7 @@ class AnswerState {
         index,
         delta: content ?? {},
         finish_reason: finish_reason || null,
+        ...stopSequenceOf({ stop_reason }),
       }
       if (logprobs) choice.logprobs = logprobs
       if (choices) choices.push(choice)

@@ -437,6 +437,9 @@ export class Call {
   /** By the endpoint: indexes of blocks of reasoning that the vendor has left without a signature. */
   unsignedReasoning: Set<number> | undefined = undefined
 
+  /** By the endpoint: the stop sequence that ended the answer, as the vendor names it. */
+  stopSequence: string | undefined = undefined
+
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: any = undefined
   /** Set by `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */

@@ -77,6 +77,8 @@ export interface ChatChunkChoice {
   index?: number
   delta?: ChatDelta | null
   finish_reason?: string | null
+  /** Which of the stop sequences asked for ended the answer, where the vendor tells it. */
+  stop_sequence?: string | null
   logprobs?: any
 }
 
@@ -104,7 +106,7 @@ export interface ChatChunk {
 
 /** A chat answer that is not streamed, in OpenAI's shape. */
 export interface ChatCompletion {
-  choices: { index?: number; message: any; finish_reason?: string | null; logprobs?: any }[]
+  choices: (Omit<ChatChunkChoice, 'delta'> & { message: any })[]
   usage?: OpenAIUsage | null
   /** In answers to {@link NativeInput}: the answer as the vendor sent it. */
   native?: NativeEvent

@@ -4,12 +4,13 @@ import type { ChatChunk, ChatCompletion } from '../../plugin.ts'
 /** A whole completion as one chunk; normalization makes several of it. */
 export function toChunk(completion: ChatCompletion): ChatChunk {
   const choices = completion.choices.map(
-    ({ index, message, finish_reason, logprobs }, position) => ({
+    ({ index, message, finish_reason, stop_sequence, logprobs }, position) => ({
       index: index ?? position,
       delta: Array.isArray(message?.tool_calls)
         ? { ...message, tool_calls: message.tool_calls.map(indexed) }
         : (message ?? {}),
       finish_reason,
+      stop_sequence,
       logprobs,
     }),
   )

@@ -202,6 +202,7 @@ function envelopeOf(call: Call): Envelope {
     legacyFunctions: usesLegacyFunctions(input),
     reasoning: input.reasoning?.exclude !== true && input.include_reasoning !== false,
     newCallId: () => randomId('call_'),
+    onStopSequence: (text) => (call.stopSequence = text),
     onUnsigned: (index) => (call.unsignedReasoning ??= new Set()).add(index),
   }
 }

@@ -24,6 +24,8 @@ export interface Envelope {
   readonly newCallId: () => string
   /** Called with the index of a block of reasoning when the vendor goes on after it without a signature. */
   readonly onUnsigned?: (index: number) => void
+  /** Called with the stop sequence that ended an answer. */
+  readonly onStopSequence?: (text: string) => void
 }
 
 const MAX_CHOICES = 128
@@ -87,10 +89,11 @@ class AnswerState {
     }
     if (!Array.isArray(choices)) return
     for (let i = 0; i < choices.length; i++) {
-      const { index = i, delta, finish_reason, logprobs } = choiceOf(choices[i])
+      const { index = i, delta, finish_reason, stop_sequence, logprobs } = choiceOf(choices[i])
       const choice = this.#open(index)
       if (delta) choice.push(delta, logprobs)
       if (finish_reason) choice.finishReason ??= finish_reason
+      if (typeof stop_sequence === 'string') this.#envelope.onStopSequence?.(stop_sequence)
     }
   }
 

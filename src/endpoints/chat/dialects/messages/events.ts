@@ -35,11 +35,12 @@ const STOP_REASONS: Readonly<Record<string, string>> = {
 
 /** The events after `message_start`, of one answer. */
 export class MessageEvents {
-  readonly #options: AnswerOptions
+  readonly #options: Pick<AnswerOptions, 'hidesThinking'>
   /** Whether the text that comes is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: Emit
   readonly #isUnsigned: (index: number) => boolean
+  readonly #stopSequence: () => string | undefined
   /** Blocks of thinking that went out without a signature. */
   readonly #left = new Set<number>()
   #index = 0
@@ -47,13 +48,18 @@ export class MessageEvents {
   #hasRefusal = false
   readonly #waiting: ChatDelta[] = []
 
-  /** @param isUnsigned whether the vendor has left a block of thinking without a signature */
+  /**
+   * @param isUnsigned whether the vendor has left a block of thinking without a signature
+   * @param stopSequence what the answer ended with, asked for at its end
+   */
   constructor(
-    options: AnswerOptions,
+    options: Pick<AnswerOptions, 'hidesThinking'>,
     isRefused: () => boolean,
     emit: Emit,
     isUnsigned: (index: number) => boolean = () => false,
+    stopSequence: () => string | undefined = () => undefined,
   ) {
+    this.#stopSequence = stopSequence
     this.#isUnsigned = isUnsigned
     this.#options = options
     this.#isRefused = isRefused
@@ -215,18 +221,24 @@ export class MessageEvents {
     this.#writeWaiting()
     this.#close()
     const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
-    endEvents(stop, receipt).forEach(this.#emit)
+    const sequence = stop === 'end_turn' ? this.#stopSequence() : undefined
+    const ended = sequence === undefined ? stop : 'stop_sequence'
+    endEvents(ended, receipt, sequence).forEach(this.#emit)
   }
 }
 
 /** The end of a message, with what it cost. */
-export function endEvents(stop_reason: string, receipt: Receipt): MessageEvent[] {
+export function endEvents(
+  stop_reason: string,
+  receipt: Receipt,
+  stop_sequence: string | null = null,
+): MessageEvent[] {
   const { guard } = receipt
   const stop_details = stop_reason === 'refusal' ? REFUSED : null
   return [
     {
       type: 'message_delta',
-      delta: { stop_reason, stop_sequence: null, stop_details },
+      delta: { stop_reason, stop_sequence, stop_details },
       usage: usageJson(receipt),
       ...(guard && { guard }),
     },

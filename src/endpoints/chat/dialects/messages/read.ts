@@ -15,6 +15,7 @@ import { WORDS } from './words.ts'
 export interface AnswerOptions {
   /** Thinking goes out without its text. */
   readonly hidesThinking: boolean
+  readonly stopSequences: readonly string[]
 }
 
 /**
@@ -184,8 +185,11 @@ function formatOf({ output_config, output_format }: Record<string, any>): Partia
   return { response_format: { type: 'json_schema', json_schema } }
 }
 
-function answerOptions({ thinking }: Record<string, any>): AnswerOptions {
-  return { hidesThinking: isObject(thinking) && thinking.display === 'omitted' }
+function answerOptions({ thinking, stop_sequences }: Record<string, any>): AnswerOptions {
+  return {
+    hidesThinking: isObject(thinking) && thinking.display === 'omitted',
+    stopSequences: stop_sequences ?? [],
+  }
 }
 
 function isGiven(value: unknown): boolean {

@@ -75,11 +75,15 @@ class MessageAnswer implements EventFormat<BilledChunk> {
     this.#call = call
     // The content of the request is gone when the answer begins.
     this.#estimate = promptTokensOf(input, bodyBytes)
+    const options = answerOptions as AnswerOptions
+    // A vendor may name a sequence that the client did not ask for, such as one of its template.
+    const stopSequence = () => options.stopSequences.find((one) => one === call.stopSequence)
     this.#written = new MessageEvents(
-      answerOptions as AnswerOptions,
+      options,
       () => call.outcome === 'refused',
       (event) => this.#pending.push(event),
       (index) => call.unsignedReasoning?.has(index) === true,
+      stopSequence,
     )
   }
 

@@ -89,7 +89,7 @@ describe('a recorded answer', () => {
   })
 })
 
-/** The normal form has no name for it. */
+/** A translated answer names a sequence only where the request has it. */
 const STOPS: Readonly<Record<string, string>> = { stop_sequence: 'end_turn' }
 
 /** Texts, thinking and calls. Blocks of tools that the vendor runs have no counterpart in the normal form. */
