@@ -11,6 +11,7 @@ const MAKES_ONE = new RegExp(
     String.raw`\bcreate(?:Server|ReadStream|WriteStream|Connection|Gunzip|Inflate|InflateRaw|BrotliDecompress|ZstdDecompress|Interface)\(`,
     String.raw`(?<![.#\w])(?:spawn|fork|busboy|watch)\((?!.*\{$)`,
   ].join('|'),
+  'm',
 )
 /** A listener; waiting for another event, which rejects with the error; a pipeline, which does too. */
 const LISTENS = /\.(?:on|once)\(\s*'error'|await once\(|await pipeline\(/

@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { Worker, type MessagePort } from 'node:worker_threads'
 import type { ConsolaInstance } from 'consola'
 import { Unavailable } from '../errors/errors.ts'
+import { threadOptions } from '../lifetime/thread-options.ts'
 
 /** What a thread is sent. */
 export type ToThread<Notice, Question> =
@@ -29,6 +30,11 @@ export interface WorkThread extends NodeJS.EventEmitter {
   postMessage(message: unknown): void
   ref(): void
   unref(): void
+}
+
+/** Work in a thread of its own. @param workerData what its script begins with */
+export function startWorker(name: string, script: URL, workerData: unknown): WorkThread {
+  return new Worker(script, { name, workerData, ...threadOptions() })
 }
 
 /** Settings of a {@link ThreadClient}. */

@@ -3,11 +3,9 @@
  * counted then; charges do not depend on them. Nothing on the way of a request waits for it.
  */
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import type { ConsolaInstance } from 'consola'
-import { threadOptions } from '../../lifetime/thread-options.ts'
 import type { CallRecord } from '../record.ts'
-import { LocalThread, ThreadClient, type WorkThread } from '../thread-client.ts'
+import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
 import { DayFiles, type Dropped, type LogBounds, type Stored } from './day-files.ts'
 import { lineOf } from './fields.ts'
 import { logWork, type LogQuestion, type ThreadInit } from './messages.ts'
@@ -143,5 +141,5 @@ function startThread({ folder, keep, size }: RequestLogOptions): WorkThread {
   if (folder === undefined) return new LocalThread(logWork(new DayFiles(undefined, bounds)))
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
   const workerData: ThreadInit = { folder, bounds }
-  return new Worker(script, { name: 'log', workerData, ...threadOptions() })
+  return startWorker('log', script, workerData)
 }

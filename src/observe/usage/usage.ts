@@ -3,13 +3,11 @@
  * ledger's rows and of the calls that have ended; nothing on the way of a request waits for it.
  */
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import type { ConsolaInstance } from 'consola'
-import { threadOptions } from '../../lifetime/thread-options.ts'
 import { formatPico } from '../../money/money.ts'
 import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
 import { LineLimit } from '../line-limit.ts'
-import { LocalThread, ThreadClient, type WorkThread } from '../thread-client.ts'
+import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
 import type { UsageDifference } from './ledger-index.ts'
 import type {
   UsageInit,
@@ -127,5 +125,5 @@ function startThread({ folder, source }: UsageOptions): WorkThread {
   }
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
   const workerData: UsageInit = { folder, source }
-  return new Worker(script, { name: 'usage', workerData, ...threadOptions() })
+  return startWorker('usage', script, workerData)
 }
