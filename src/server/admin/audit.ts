@@ -3,9 +3,24 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
-import { checkParameters, readLimit, readMoment } from './bodies.ts'
+import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import { csvResponse } from './csv.ts'
+import type { Answer, Asked } from './route.ts'
 
-const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after'])
+const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
+const CSV_COLUMNS = [
+  'id',
+  'at',
+  'actor',
+  'address',
+  'action',
+  'object',
+  'member',
+  'before',
+  'after',
+]
+/** Entries read at a time. */
+const CSV_BATCH = 200
 
 /** What a route has changed. */
 export interface Change {
@@ -44,20 +59,32 @@ export async function note(
 }
 
 /** `GET /admin/audit`. @throws InvalidRequest for a parameter that is not known or not readable */
-export async function listChanges({
-  runtime,
-  query,
-}: {
-  readonly runtime: Runtime
-  readonly query: URLSearchParams
-}) {
+export async function listChanges({ runtime, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
+  const format = query.get('format') ?? 'json'
+  if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const filter = filterOf(query)
+  if (format === 'csv') return csvResponse('audit', CSV_COLUMNS, linesOf(runtime.audit, filter))
   const limit = readLimit(query.get('limit'))
   const after = query.get('after') ?? undefined
   // One entry more than requested tells that the list goes on.
-  const rows = await runtime.audit.list(filterOf(query), after, limit + 1).catch(explain)
+  const rows = await runtime.audit.list(filter, after, limit + 1).catch(explain)
   const data = rows.slice(0, limit).map(changeView)
-  return { data, next: rows.length > limit ? data.at(-1)!.id : null }
+  return { body: { data, next: rows.length > limit ? data.at(-1)!.id : null } }
+}
+
+/** A line for each member that differs, newest first. */
+async function* linesOf(audit: Runtime['audit'], filter: AuditFilter): AsyncGenerator<object> {
+  let after: string | undefined
+  for (;;) {
+    const rows = await audit.list(filter, after, CSV_BATCH)
+    for (const row of rows) {
+      const { changes, ...entry } = changeView(row)
+      for (const change of changes) yield { ...entry, ...change }
+    }
+    if (rows.length < CSV_BATCH) return
+    after = rows.at(-1)!.id
+  }
 }
 
 function filterOf(query: URLSearchParams): AuditFilter {

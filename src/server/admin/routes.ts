@@ -48,7 +48,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/accounts/:id/keys': { POST: admin(createKey) },
   '/alerts': { GET: viewer(listAlerts) },
   '/alerts/:id/mute': { POST: admin(muteAlert) },
-  '/audit': { GET: admin(async (asked) => ({ body: await listChanges(asked) })) },
+  '/audit': { GET: admin(listChanges) },
   '/config': { GET: admin(showConfig) },
   '/events': { GET: viewer(streamEvents) },
   '/deployments/:id/cooldown': { POST: admin(coolDown) },

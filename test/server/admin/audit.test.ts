@@ -1,0 +1,98 @@
+/** Every route that changes something leaves an entry of the audit log, without a secret. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { ADMIN_ROUTES } from '../../../src/server/admin/routes.ts'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+
+const TOKEN = 'token-of-the-admin-of-this-test'
+/** They are asked with a body, and change nothing. */
+const CHANGES_NOTHING = ['POST /policies/diff', 'POST /policies/evaluate']
+
+let gateway: TestGateway
+beforeAll(async () => {
+  const slow = {
+    pricing: { prompt: '0.000001', completion: '0.000002' },
+    deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 60_000 } }],
+  }
+  const models = { ...MOCK_CONFIG.models, 'mock/slow': slow }
+  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } })
+})
+afterAll(() => gateway.close())
+
+const ask = (method: string, path: string, body?: object) =>
+  gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+
+it('every change is in the audit log, and no secret', async () => {
+  const secrets = [TOKEN, gateway.key.secret]
+  const done: string[] = []
+  /** Sends one change, and expects one more entry, or several where a change is many. */
+  const change = async (method: string, route: string, id: string, body?: object) => {
+    const before = (await ask('GET', '/audit?limit=200')).json.data.length
+    const answer = await ask(method, route.replace(':id', encodeURIComponent(id)), body)
+    expect(answer.status, `${method} ${route}: ${answer.text}`).toBeLessThan(300)
+    const { data } = (await ask('GET', '/audit?limit=200')).json
+    expect(data.length, `${method} ${route}`).toBeGreaterThan(before)
+    expect(data[0]).toMatchObject({ actor: 'admin', address: '127.0.0.1' })
+    done.push(`${method} ${route}`)
+    const { key, data: changed } = answer.json
+    for (const secret of [key, changed.token]) if (typeof secret === 'string') secrets.push(secret)
+    return changed
+  }
+  await change('POST', '/accounts', '', { id: 'grace', name: 'Grace' })
+  await change('PATCH', '/accounts/:id', 'grace', { note: 'new' })
+  await change('POST', '/accounts/:id/credits', 'grace', { usd: '5' })
+  await change('POST', '/accounts/:id/adjust', 'grace', { usd: '-1', reason: 'a test' })
+  const { id } = await change('POST', '/accounts/:id/keys', 'grace', { name: 'laptop' })
+  await change('PATCH', '/keys/:id', id, { rpm_limit: 5 })
+  await change('POST', '/keys/:id/play', id, {})
+  await change('POST', '/keys/:id/rotate', id, {})
+  await change('DELETE', '/keys/:id', id)
+  await change('DELETE', '/accounts/:id', 'grace')
+  await change('POST', '/usage/rebuild', '', {})
+
+  const call = new AbortController()
+  const slow = { model: 'mock/slow', stream: true, messages: [{ role: 'user', content: 'a b c' }] }
+  const ended = fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${gateway.key.secret}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(slow),
+    signal: call.signal,
+  }).catch(() => undefined)
+  const running = async () => (await ask('GET', '/requests?running=true')).json.data
+  await expect.poll(async () => (await running()).length, { timeout: 60_000 }).toBe(1)
+  await change('POST', '/requests/:id/end', (await running())[0].id, {})
+  call.abort()
+  await ended
+
+  const [free] = gateway.gateway.runtime.catalog.get('mock/free')!.deployments
+  await change('POST', '/deployments/:id/cooldown', free!.id, { seconds: 600 })
+  const alerts = async () => (await ask('GET', '/alerts')).json.data
+  await expect.poll(async () => (await alerts()).length, { timeout: 60_000 }).toBeGreaterThan(0)
+  await change('POST', '/alerts/:id/mute', (await alerts())[0].id, { seconds: 60 })
+  await change('POST', '/deployments/:id/resume', free!.id, {})
+
+  const changing = Object.entries(ADMIN_ROUTES).flatMap(([path, methods]) =>
+    Object.keys(methods)
+      .filter((method) => method !== 'GET')
+      .map((method) => `${method} ${path}`),
+  )
+  expect(done.toSorted()).toEqual(
+    changing.filter((route) => !CHANGES_NOTHING.includes(route)).toSorted(),
+  )
+  const { text } = await ask('GET', '/audit?limit=200')
+  for (const secret of secrets) expect(text).not.toContain(secret)
+  // The new key, its second secret and the play token were seen.
+  expect(secrets).toHaveLength(5)
+})
+
+it('can be CSV, with a line for each member that differs', async () => {
+  const { status, headers, text } = await ask('GET', '/audit?format=csv&object=account:grace')
+  expect([status, headers['content-type']]).toEqual([200, 'text/csv; charset=utf-8'])
+  const lines = text.trim().split('\r\n')
+  expect(lines[0]).toBe('id,at,actor,address,action,object,member,before,after')
+  const noted = lines.find((line) => line.includes('account.update,account:grace,note'))
+  expect(noted?.endsWith(',note,,new')).toBe(true)
+  expect(lines.some((line) => line.includes('account.create'))).toBe(true)
+})
