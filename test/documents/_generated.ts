@@ -1,6 +1,7 @@
 /** Tables of the documents that are made from the code. They stand between `<!-- generated:<name> -->` and `<!-- /generated:<name> -->`. */
 import { ENGINES } from '../../config/starter-search.ts'
 import { VENDORS } from '../../config/starter-models.ts'
+import type { Page } from './_markdown.ts'
 
 /** The text of each table, by its name. */
 export const TABLES: Readonly<Record<string, () => string>> = {
@@ -28,6 +29,30 @@ export function generate(text: string): string {
     if (!make) throw new Error(`there is no generated table "${name}"`)
     return `<!-- generated:${name} -->\n\n${make()}\n\n<!-- /generated:${name} -->`
   })
+}
+
+/** `docs/llms.txt`: title, address and description of every page in reading order, for programs that look for a page. */
+export function pageList(pages: readonly Page[]): string {
+  const entries = pages.flatMap(({ path, text }) => {
+    const head = /^---\ntitle: (.+)\ndescription: (.+)\norder: (\d+)\n---\n/.exec(text)
+    if (!path.startsWith('docs/') || !head) return []
+    const file = path.slice('docs/'.length)
+    const folder = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : ''
+    return [{ folder, file, title: head[1]!, description: head[2]!, order: Number(head[3]) }]
+  })
+  entries.sort(
+    (one, other) =>
+      one.folder.localeCompare(other.folder) ||
+      one.order - other.order ||
+      one.file.localeCompare(other.file),
+  )
+  const lines = entries.flatMap(({ folder, file, title, description }, index) => [
+    ...(folder === entries[index - 1]?.folder
+      ? []
+      : ['', `## ${folder || 'Guide and reference'}`, '']),
+    `- [${title}](${file}): ${description}`,
+  ])
+  return `# Sluicegate\n\n> A self-hosted gateway between clients and model vendors: prepaid accounts, limits per key, policies that hold on streams.\n${lines.join('\n')}\n`
 }
 
 function table(header: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -200,7 +200,7 @@ function compare(shown: string, printed: string): void {
       .trim()
       .replaceAll(/\b(chatcmpl-|key_|req_)\w+/g, '$1…')
       .replaceAll(/"created": ?\d+/g, '"created":…')
-      .replaceAll(/\s+/g, /^\{/.test(text.trim()) ? '' : ' '),
+      .replaceAll(/\s+/g, text.trim().startsWith('{') ? '' : ' '),
   )
   const pattern = masked[0]!
     .split('…')

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import { root } from './_markdown.ts'
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
-it.each(['light', 'dark'] as const)(
+it.skipIf(!existsSync(CHROMIUM)).each(['light', 'dark'] as const)(
   'no text of the drawing leaves its box or the paper: %s',
   async (colorScheme) => {
     await using browser = await chromium.launch({

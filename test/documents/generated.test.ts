@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { generate, TABLES } from './_generated.ts'
+import { generate, pageList, TABLES } from './_generated.ts'
 import { filesBelow, page, pages, root, tablesOf } from './_markdown.ts'
 
 it('tables of the documents are those of the code; `npm run docs:generate` writes them', () => {
@@ -10,6 +10,14 @@ it('tables of the documents are those of the code; `npm run docs:generate` write
   const all = pages.map(({ text }) => text).join('')
   const unused = Object.keys(TABLES).filter((name) => !all.includes(`<!-- generated:${name} -->`))
   expect(unused).toEqual([])
+})
+
+it('docs/llms.txt lists every page; `npm run docs:generate` writes it', () => {
+  const text = readFileSync(join(root, 'docs/llms.txt'), 'utf8')
+  expect(text).toBe(pageList(pages))
+  expect(text.match(/^- /gm)).toHaveLength(
+    pages.filter(({ path }) => path.startsWith('docs/')).length,
+  )
 })
 
 it('docs/environment.md has every variable that the code reads', () => {
