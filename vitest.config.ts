@@ -9,6 +9,13 @@ const files = {
 const alone = ['test/endpoints/audio/memory.test.ts']
 
 export default defineConfig({
+  // As the gateway resolves them for plugins.
+  resolve: {
+    alias: [
+      { find: /^sluicegate$/, replacement: join(import.meta.dirname, 'src/index.ts') },
+      { find: /^sluicegate\/testing$/, replacement: join(import.meta.dirname, 'src/testing.ts') },
+    ],
+  },
   test: {
     // Most of what takes time waits: for sockets, disks, retries.
     maxWorkers: 4,

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { checkGuard } from '../../src/testing.ts'
+import { checkGuard } from 'sluicegate/testing'
 import { guarded, readStream, streamOf, wholeOf } from '../../test/guard/_setup.ts'
+import myCheck from './my-check.ts'
 import myGuard from './my-guard.ts'
 
 const file = fileURLToPath(new URL('./my-guard.ts', import.meta.url))
@@ -20,6 +21,15 @@ describe('the guard of docs/plugins/guard.md', () => {
     ] as const
     const report = await checkGuard(myGuard, cases, { options: { names: ['Acme Corp'] } })
     expect(report.checks.filter(({ result }) => result === 'failed')).toEqual([])
+  })
+
+  it('may be one function', async () => {
+    const cases = [
+      { text: 'AB-1234567 and AB-12345 are no tickets.', expect: 'pass' },
+      { text: 'See AB-123456.', expect: 'x:my-check/ticket', spans: [{ start: 4, end: 13 }] },
+    ] as const
+    const { checks } = await checkGuard(myCheck, cases, { options: { prefix: 'AB' } })
+    expect(checks.filter(({ result }) => result !== 'ok')).toEqual([])
   })
 
   it('checks every call, of keys without rules too', async () => {

@@ -1,6 +1,6 @@
 /** Blocks requests and answers that contain one of the configured names. */
 import * as v from 'valibot'
-import { defineGuard, type ScanProgress, type Verdict } from '../../src/plugin.ts'
+import { defineGuard, type ScanProgress, type Verdict } from 'sluicegate'
 
 const RULE = 'x:my-guard/name'
 

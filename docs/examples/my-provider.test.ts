@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it, vi } from 'vitest'
 import { main } from '../../src/cli/main.ts'
-import { readTranscripts, testProvider } from '../../src/testing.ts'
+import { readTranscripts, testProvider } from 'sluicegate/testing'
 import { folder } from '../../test/_folder.ts'
 import { createTestGateway, eventsOf, hello } from '../../test/_setup.ts'
 import { events, json, startUpstream } from '../../test/upstream.ts'

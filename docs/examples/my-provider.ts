@@ -1,12 +1,6 @@
 /** For a made-up vendor, which streams `{ "text": … }` events and ends with one that counts tokens. */
 import * as v from 'valibot'
-import { defineProvider, type ChatChunk, type FailureClass, type Step } from '../../src/plugin.ts'
-
-const FAILURES: Readonly<Record<number, FailureClass>> = {
-  400: 'bad_request',
-  401: 'upstream_auth',
-  429: 'upstream_rate',
-}
+import { defineProvider, type ChatChunk, type Step } from 'sluicegate'
 
 export default defineProvider({
   name: 'my-provider',
@@ -17,10 +11,8 @@ export default defineProvider({
       async chat({ input, model, signal }) {
         const body = host.json({ model, turns: input.messages, seed: input.seed })
         const response = await host.request({ url, headers, body, signal, stream: true })
-        if (response.status === 200) return host.sse(response.body).through(chunks)
-        const failure = FAILURES[response.status] ?? 'upstream_error'
-        const retryAfterMs = Number(response.headers['retry-after']) * 1000 || undefined
-        throw host.fail(failure, 'The model provider refused the request.', { retryAfterMs })
+        if (response.status !== 200) throw await host.failure(response)
+        return host.sse(response.body).through(chunks)
       },
     }
   },

@@ -1,6 +1,6 @@
 /** For a made-up search service: `GET /find?words=…` answers `{ "found": [{ "link", "name", "excerpt" }] }`. */
 import * as v from 'valibot'
-import { defineSearch } from '../../src/plugin.ts'
+import { defineSearch } from 'sluicegate'
 
 export default defineSearch({
   name: 'my-search',
@@ -11,11 +11,7 @@ export default defineSearch({
         const words = encodeURIComponent(query.text(200))
         const url = `${address}/find?words=${words}&limit=${query.maxResults}`
         const response = await host.request({ url, method: 'GET', signal })
-        if (response.status !== 200) {
-          await response.body.close()
-          throw host.fail('upstream_error', `The service failed with status ${response.status}.`)
-        }
-        const { found } = JSON.parse(await response.text())
+        const { found } = await host.readJson(response)
         return {
           results: found.map(({ link, name, excerpt }: any) => ({
             url: link,

@@ -26,6 +26,7 @@ import {
   type SearchEngine,
   type SearchPlugin,
 } from '../plugin.ts'
+import { providePluginImports } from './plugin-imports.ts'
 
 /** Where a plugin may come from, and the host it gets. */
 export interface PluginSource<H extends Host = Host> {
@@ -77,6 +78,7 @@ interface PluginCode {
   readonly url: URL
   /** Absolute path of the folder that belongs to the plugin. */
   readonly folder: string
+  readonly builtIn?: true
 }
 
 interface Manifest {
@@ -234,6 +236,7 @@ async function load<P extends AnyPlugin>(
 ): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
   const where = [...path, 'use'].join('.')
   const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
+  if (code && !code.builtIn) providePluginImports()
   const found = code ? await importPlugin(code.url, where) : use
   checkPlugin(kind, found, where)
   const plugin = found as P
@@ -294,7 +297,7 @@ async function locate(
   }
   const builtIn = new URL(use + EXTENSION, folder)
   if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) {
-    return { url: builtIn, folder: fileURLToPath(new URL(use, folder)) }
+    return { url: builtIn, folder: fileURLToPath(new URL(use, folder)), builtIn: true }
   }
   const packages = [use, `sluicegate-${kind}-${use}`]
   for (const name of packages) {

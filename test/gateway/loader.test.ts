@@ -86,6 +86,33 @@ describe('a plugin', () => {
     expect(await nameOf({ use: '@acme/x' }, directory)).toBe('old')
   })
 
+  it('imports the gateway and valibot by name, wherever it lies', async () => {
+    const directory = await folder({
+      'x.ts': `
+        import * as v from 'valibot'
+        import { defineProvider, type Provider } from 'sluicegate'
+        import { json } from 'sluicegate/testing'
+        const chat: Provider['chat'] = async () => ({ choices: [] })
+        export default defineProvider({
+          name: json('found').pieces[0],
+          options: v.strictObject({}),
+          setup: () => ({ chat }),
+        })`,
+    })
+    const loader = pathToFileURL(join(import.meta.dirname, '../../src/gateway/loader.ts')).href
+    const script = `
+      import { loadProvider } from ${JSON.stringify(loader)}
+      const from = { directory: ${JSON.stringify(directory)}, createHost: () => ({}) }
+      const { plugin } = await loadProvider('mine', { use: './x.ts', options: {} }, from)
+      console.log(plugin.name, plugin.api)`
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      '--input-type=module',
+      '-e',
+      script,
+    ])
+    expect(stdout).toBe('"found" 1\n')
+  })
+
   it('is looked for under its own name first, then with the prefix', async () => {
     const files = {
       'node_modules/sluicegate-provider-x/package.json': '{"type": "module"}',

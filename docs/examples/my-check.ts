@@ -1,0 +1,20 @@
+/** Keeps ticket numbers in: a prefix, a hyphen, and six digits. */
+import * as v from 'valibot'
+import { defineGuard } from 'sluicegate'
+
+export default defineGuard({
+  name: 'my-check',
+  options: v.strictObject({ prefix: v.pipe(v.string(), v.regex(/^[A-Z]{1,8}$/)) }),
+  setup({ prefix }) {
+    const number = new RegExp(`${prefix}-\\d{6}(?!\\d)`)
+    return {
+      enforces: ['x:my-check/ticket'],
+      execution: 'local',
+      reach: prefix.length + 8,
+      check(text) {
+        const start = text.search(number)
+        return start < 0 ? undefined : { start, end: start + prefix.length + 7 }
+      },
+    }
+  },
+})
