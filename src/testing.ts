@@ -8,6 +8,12 @@ export {
   type GuardTestOptions,
 } from './testing/guard.ts'
 export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
+export {
+  testSearch,
+  type SearchCase,
+  type SearchReport,
+  type SearchTestOptions,
+} from './testing/search.ts'
 export { streamViolations, usageViolations, type StreamForm } from './testing/rules.ts'
 export {
   parseHttp,
