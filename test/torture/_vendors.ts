@@ -10,7 +10,16 @@ import { pngOfPixels } from '../_documents.ts'
 import { mp3 } from '../endpoints/audio/_sounds.ts'
 
 /** What a vendor is asked for. */
-export type Operation = 'chat' | 'images' | 'edits' | 'ocr' | 'speech' | 'transcription'
+export type Operation =
+  | 'chat'
+  | 'images'
+  | 'edits'
+  | 'ocr'
+  | 'speech'
+  | 'transcription'
+  | 'embedding'
+  | 'rerank'
+  | 'moderation'
 
 /** One answer, and how the gateway comes to it. */
 export interface VendorAnswer {
@@ -158,6 +167,12 @@ const PICTURES = {
   data: [{ b64_json: PNG }],
   usage: { input_tokens: 12, output_tokens: 200, total_tokens: 212 },
 }
+const VECTORS = {
+  object: 'list',
+  model: 'm',
+  data: [{ object: 'embedding', index: 0, embedding: [0.5, -0.25] }],
+  usage: { prompt_tokens: 3, total_tokens: 3 },
+}
 const TRANSCRIPT = { text: 'Turn left.', usage: { type: 'duration', seconds: 3 } }
 
 /** One of each kind that no transcript has. */
@@ -176,6 +191,21 @@ const MADE: readonly VendorAnswer[] = [
   made('deepgram', 'transcription', {
     metadata: { duration: 3.7, channels: 1 },
     results: { channels: [{ alternatives: [{ transcript: 'Turn left.', words: [] }] }] },
+  }),
+  made('openai', 'embedding', VECTORS),
+  made('mistral', 'embedding', VECTORS),
+  made('openai-compatible', 'embedding', VECTORS),
+  made('openai-compatible', 'rerank', {
+    results: [
+      { index: 1, relevance_score: 0.9 },
+      { index: 0, relevance_score: 0.1 },
+    ],
+    usage: { total_tokens: 9 },
+  }),
+  made('openai', 'moderation', {
+    id: 'modr-1',
+    model: 'm',
+    results: [{ flagged: false, categories: { hate: false }, category_scores: { hate: 0.1 } }],
   }),
   made('elevenlabs', 'speech', mp3(5)),
   made('elevenlabs', 'transcription', { text: 'Turn left.', language_code: 'eng', words: [] }),

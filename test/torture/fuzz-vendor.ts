@@ -253,6 +253,9 @@ const PRICES: Readonly<Record<Operation, object>> = {
   ocr: { page: '0.001' },
   speech: { character: '0.000015' },
   transcription: { second: '0.0001', prompt: '0.000001', completion: '0.000002' },
+  embedding: { prompt: '0.00000002' },
+  rerank: { prompt: '0.00000002', search_unit: '0.002' },
+  moderation: { prompt: '0.0000001' },
 }
 const MODALITIES: Readonly<Record<Operation, string>> = {
   chat: 'chat',
@@ -261,6 +264,9 @@ const MODALITIES: Readonly<Record<Operation, string>> = {
   ocr: 'ocr',
   speech: 'speech',
   transcription: 'transcription',
+  embedding: 'embedding',
+  rerank: 'rerank',
+  moderation: 'moderation',
 }
 const CAPABILITIES: Readonly<Record<Operation, readonly string[]>> = {
   chat: ['STREAMING', 'TOOLS', 'VISION', 'STRUCTURED_OUTPUTS', 'REASONING', 'CHOICES', 'LOGPROBS'],
@@ -269,6 +275,9 @@ const CAPABILITIES: Readonly<Record<Operation, readonly string[]>> = {
   ocr: [],
   speech: [],
   transcription: ['STREAMING', 'TIMESTAMPS', 'DIARIZATION'],
+  embedding: [],
+  rerank: [],
+  moderation: [],
 }
 const PATHS: Readonly<Record<Operation, string>> = {
   chat: '/v1/chat/completions',
@@ -277,6 +286,9 @@ const PATHS: Readonly<Record<Operation, string>> = {
   ocr: '/v1/ocr',
   speech: '/v1/audio/speech',
   transcription: '/v1/audio/transcriptions',
+  embedding: '/v1/embeddings',
+  rerank: '/v1/rerank',
+  moderation: '/v1/moderations',
 }
 
 function modelId({ name, vendor, operation, model, options }: VendorAnswer, lane: number): string {
@@ -345,6 +357,12 @@ function requestOf({ answer, stream, seed }: Case, lane: number): Record<string,
       const format = random(2) === 0 ? 'sse' : 'audio'
       return { model, input: 'Hello there.', voice, stream_format: format }
     }
+    case 'embedding':
+      return { model, input: 'Hello there.', encoding_format: pick(random, ['float', 'base64']) }
+    case 'rerank':
+      return { model, query: 'Hello', documents: ['Hello there.', 'Good day.'] }
+    case 'moderation':
+      return { model, input: 'Hello there.' }
     case 'transcription': {
       const response_format = pick(random, ['json', 'text', 'verbose_json'])
       return { model, file: SOUND, ...(stream ? streamed : { response_format }) }
