@@ -29,7 +29,9 @@ export function cell(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
   if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '-'
   if (JSON.isRawJSON(value)) return JSON.stringify(value)
-  return String(value)
+  if (typeof value !== 'object') return String(value)
+  const members = Object.entries(value).map(([name, member]) => `${name} ${cell(member)}`)
+  return members.join(', ')
 }
 
 /** Rows under headings, in aligned columns. */

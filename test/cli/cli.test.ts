@@ -561,6 +561,7 @@ describe('commands of a running gateway', () => {
     const account = await command('accounts', 'create', 'Acme Ltd', '--id', 'corp')
     expect([account.code, account.err]).toEqual([0, ''])
     expect(account.out).toMatch(/^id +corp\nname +Acme Ltd\n/)
+    expect(account.out).toMatch(/^spend +day 0, month 0, lifetime 0$/m)
 
     const paid = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
     expect(paid.out).toMatch(/balance_usd +12\.5\n/)
