@@ -1,4 +1,5 @@
 /** Models in the admin API: the catalog, and what became of calls lately. */
+import { Unavailable } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/decisions.ts'
@@ -32,7 +33,7 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
 
-/** `GET /admin/models`. @throws InvalidRequest for a parameter that is not known or not readable; Unavailable */
+/** `GET /admin/models`. @throws InvalidRequest for a parameter that is not known or not readable */
 export async function listModels({ runtime, query }: Asked): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const order = readOrder(query.get('sort'))
@@ -44,7 +45,7 @@ export async function listModels({ runtime, query }: Asked): Promise<Answer> {
     .filter(({ id, aliases }) =>
       [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
     )
-  const lately = usage && (await latelyOf(usage, Date.now()))
+  const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
   const data = order(models, lately).map((model) => {
     const { deployments, ...view } = modelView(model, routing)
     const failures = lately?.failures.get(model.id) ?? []
@@ -60,6 +61,11 @@ export async function listModels({ runtime, query }: Asked): Promise<Answer> {
     }
   })
   return { body: { data, next: null } }
+}
+
+/** Models are shown also while their usage cannot be read. */
+function unlessUnavailable(error: unknown): undefined {
+  if (!(error instanceof Unavailable)) throw error
 }
 
 function readOrder(given: string | null) {
