@@ -47,8 +47,8 @@ export const startNginx: StartProxy = async (program, upstreams, { tls = false }
     ? `listen 127.0.0.1:${port} ssl; ssl_certificate ${certificate.cert}; ssl_certificate_key ${certificate.key};`
     : `listen 127.0.0.1:${port};`
   const server = replaced(await text('nginx.conf'), 'listen 80;', listen)
-  const lines = upstreams.map((one) => `server 127.0.0.1:${one};`).join('\n')
-  const list = replaced(await text('upstream.conf'), 'server 127.0.0.1:8787;', lines)
+  const lines = upstreams.map((one) => `server 127.0.0.1:${one} max_fails=0;`).join('\n')
+  const list = replaced(await text('upstream.conf'), 'server 127.0.0.1:8787 max_fails=0;', lines)
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join('\n')
