@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     await page.keyboard.press('e')
     await page.waitForSelector('section[aria-label=Form]')
     await press(page, 'Add pattern')
-    await type(page, 'Pattern 1', 'ticket-\\d{4,8')
+    await type(page, 'Pattern 1', 'ticket-(\\d{4,8}')
     await page.waitForSelector('.patterns .error')
     await shoot(page, 'journey/2-pattern')
     await type(page, 'Pattern 1', 'project heron')

@@ -76,7 +76,7 @@ describe.skipIf(!hasBrowser)('the playground', () => {
     const { page, faults } = await open(model)
     await page.getByLabel(label, { exact: true }).fill('A weir')
     await send(page)
-    expect(await page.locator(answer).count()).toBe(1)
+    await page.locator(answer).waitFor({ state: 'attached' })
     await shoot(page, `light/1440/play-${model.split('/')[1]}`)
     expect(faults).toEqual([])
     await page.context().close()

@@ -6,6 +6,8 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ['*.browser.ts'],
     fileParallelism: false,
+    // A browser beside other work can miss its moment.
+    retry: 1,
     testTimeout: 120_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 30_000 } },

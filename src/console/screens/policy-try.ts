@@ -66,6 +66,7 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
     setBusy(true)
     evaluate(policy!, texts, ask, signal).then(
       (result) => {
+        if (signal.aborted) return
         setTrial(result)
         setError(undefined)
         setBusy(false)
