@@ -215,6 +215,7 @@ const provider = defineProvider({
   options: v.looseObject({}),
   setup: () => ({
     chat: answer,
+    complete: answer,
     generateImage: answer,
     editImage: answer,
     ocr: answer,
