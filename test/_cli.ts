@@ -102,6 +102,8 @@ export async function call(args: readonly string[], { cwd, env = {} }: Where = {
       return true
     }),
   )
+  // Each thread of each gateway in this process listens to the output too.
+  for (const stream of streams) stream.setMaxListeners(0)
   process.chdir(cwd ?? (await folder({})))
   Object.assign(process.env, env)
   try {
