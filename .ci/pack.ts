@@ -1,4 +1,4 @@
-/** Readies `dist` for the package, after the build: only the declarations that users import, and the list of what is inside. */
+/** Readies `dist` for the package, after the build: no declarations that users do not import, no modules of types alone, and the list of what is inside. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ const ENTRIES = ['src/index.d.ts', 'src/plugin.d.ts', 'src/testing.d.ts']
 const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)\.[jt]s['"]/g
 
 keepDeclarations()
+removeEmptyModules()
 writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials(), null, 2)}\n`)
 
 /** Removes the declarations that no entry of the package reaches. */
@@ -26,6 +27,25 @@ function keepDeclarations(): void {
   for (const name of readdirSync(DIST, { recursive: true, encoding: 'utf8' })) {
     const file = join(DIST, name)
     if (name.endsWith('.d.ts') && !reached.has(file)) rmSync(file)
+  }
+}
+
+/** Removes modules of types alone, which nothing imports once it is compiled. */
+function removeEmptyModules(): void {
+  const names = readdirSync(DIST, { recursive: true, encoding: 'utf8' })
+  const texts = new Map(
+    names.flatMap((name) => {
+      const file = join(DIST, name)
+      return name.endsWith('.js') ? [[file, readFileSync(file, 'utf8')]] : []
+    }),
+  )
+  const imported = new Set(
+    [...texts].flatMap(([file, text]) =>
+      [...text.matchAll(IMPORTED)].map(([, path]) => join(dirname(file), `${path}.js`)),
+    ),
+  )
+  for (const [file, text] of texts) {
+    if (text.trim() === 'export {};' && !imported.has(file)) rmSync(file)
   }
 }
 
