@@ -1,7 +1,7 @@
 /** Metrics of calls that have ended, and of their attempts at deployments. */
 import type { Pico } from '../money/money.ts'
 import type { Usage } from '../plugin.ts'
-import { Amounts, Counter, Histogram } from './prometheus.ts'
+import { Amounts, Counter, Histogram, type MetricFamily } from './prometheus.ts'
 
 /** A call that has ended. */
 export interface EndedRequest {
@@ -151,8 +151,8 @@ export class CallMetrics {
     this.#cooldowns.add(1, deployment, failure)
   }
 
-  /** All lines of these metrics. */
-  lines(): string[] {
+  /** These metrics with their present values. */
+  families(): MetricFamily[] {
     return [
       this.#requests,
       this.#durations,
@@ -164,6 +164,6 @@ export class CallMetrics {
       this.#refusals,
       this.#failovers,
       this.#cooldowns,
-    ].flatMap((metric) => metric.lines())
+    ].map((metric) => metric.family())
   }
 }

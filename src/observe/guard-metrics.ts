@@ -1,6 +1,6 @@
 /** Metrics of guards. Labels are names from the configuration and names of rules. */
 import type { Pico } from '../money/money.ts'
-import { Amounts, Counter, Histogram } from './prometheus.ts'
+import { Amounts, Counter, Histogram, type MetricFamily } from './prometheus.ts'
 
 const LATENCY_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4]
 const STALL_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20]
@@ -169,8 +169,8 @@ export class GuardMetrics {
     }
   }
 
-  /** All lines of the guards' metrics. */
-  lines(): string[] {
+  /** The guards' metrics with their present values. */
+  families(): MetricFamily[] {
     const circuits = new Counter(
       {
         name: 'sluicegate_guard_circuit_state',
@@ -178,6 +178,7 @@ export class GuardMetrics {
         labels: ['guard', 'origin'],
       },
       'gauge',
+      'max',
     )
     for (const [key, { state }] of this.circuits) {
       const space = key.lastIndexOf(' ')
@@ -195,6 +196,6 @@ export class GuardMetrics {
       this.#stall,
       this.#cost,
       circuits,
-    ].flatMap((metric) => metric.lines())
+    ].map((metric) => metric.family())
   }
 }

@@ -2,9 +2,16 @@
 import type { AuthFailure } from './auth-failures.ts'
 import { CallMetrics, REQUEST_BOUNDS, type EndedRequest } from './call-metrics.ts'
 import { GuardMetrics } from './guard-metrics.ts'
-import { Counter, gaugeOf, Histogram, type Gauge } from './prometheus.ts'
+import {
+  Counter,
+  familiesText,
+  gaugeFamily,
+  Histogram,
+  type Gauge,
+  type MetricFamily,
+} from './prometheus.ts'
 
-/** The content type of {@link Metrics.text}. */
+/** The content type of Prometheus text. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
@@ -211,11 +218,17 @@ export class Metrics {
 
   /** All metrics as Prometheus text, with `gauges` at the end. */
   text(gauges: readonly Gauge[] = []): string {
-    const running = {
+    return familiesText(this.families(gauges))
+  }
+
+  /** All metrics with their present values, with `gauges` at the end. */
+  families(gauges: readonly Gauge[] = []): MetricFamily[] {
+    const running = gaugeFamily({
       name: 'sluicegate_requests_running',
       help: 'Calls in progress.',
+      over: 'sum',
       value: this.#running,
-    }
+    })
     const own = [
       this.#unauthenticated,
       this.#entries,
@@ -236,9 +249,8 @@ export class Metrics {
       this.#auditFailures,
       this.#dropped,
       this.#late,
-    ].flatMap((metric) => metric.lines())
-    const more = gauges.flatMap((gauge) => gaugeOf(gauge).lines())
-    const calls = [...gaugeOf(running).lines(), ...this.calls.lines()]
-    return `${[...calls, ...own, ...this.guard.lines(), ...more].join('\n')}\n`
+    ].map((metric) => metric.family())
+    const calls = [running, ...this.calls.families()]
+    return [...calls, ...own, ...this.guard.families(), ...gauges.map(gaugeFamily)]
   }
 }

@@ -12,6 +12,56 @@ interface Definition {
   readonly open?: readonly string[]
 }
 
+/** How the values that several processes have for one gauge become one. */
+export type Combination = 'sum' | 'max' | 'min'
+
+/** A metric with its present values as plain data, which one process sends to another. */
+export interface MetricFamily {
+  readonly name: string
+  readonly help: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  /** Counters and histograms add up. */
+  readonly over: Combination
+  /** What follows the name, such as `_sum{model="a"}`, and the value; sums of money are bigint. */
+  readonly samples: readonly (readonly [suffix: string, value: number | Pico])[]
+}
+
+/** The families of several processes as those of one, in the order of the first. */
+export function combineFamilies(
+  processes: readonly (readonly MetricFamily[])[],
+): readonly MetricFamily[] {
+  const byName = Map.groupBy(processes.flat(), ({ name }) => name)
+  return [...byName.values()].map(([first, ...others]) => {
+    const samples = new Map(first!.samples)
+    for (const [suffix, value] of others.flatMap((one) => one.samples)) {
+      const known = samples.get(suffix)
+      samples.set(suffix, known === undefined ? value : combined(first!.over, known, value))
+    }
+    return { ...first!, samples: [...samples] }
+  })
+}
+
+function combined(over: Combination, one: number | Pico, other: number | Pico): number | Pico {
+  if (over === 'max') return one > other ? one : other
+  if (over === 'min') return one < other ? one : other
+  return typeof one === 'bigint' && typeof other === 'bigint'
+    ? one + other
+    : Number(one) + Number(other)
+}
+
+/** Families as Prometheus text. */
+export function familiesText(families: readonly MetricFamily[]): string {
+  const lines = families.flatMap(({ name, help, type, samples }) => [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${type}`,
+    ...samples.map(
+      ([suffix, value]) =>
+        `${name}${suffix} ${typeof value === 'bigint' ? formatPico(value) : value}`,
+    ),
+  ])
+  return `${lines.join('\n')}\n`
+}
+
 /** The value of one combination of labels. */
 interface Series<Value> {
   /** In the order of the labels. */
@@ -23,17 +73,19 @@ interface Series<Value> {
 
 /** What all kinds of metrics share. A metric without labels is shown from the start. */
 abstract class Metric<Value> {
-  protected readonly name: string
-  readonly #about: readonly string[]
+  readonly #about: Omit<MetricFamily, 'samples'>
   readonly #labels: readonly string[]
   readonly #limit: number
   readonly #open: readonly string[]
   /** By label values, joined. */
   readonly #series = new Map<string, Series<Value>>()
 
-  constructor(type: string, { name, help, labels = [], limit = Infinity, open }: Definition) {
-    this.name = name
-    this.#about = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+  constructor(
+    type: MetricFamily['type'],
+    { name, help, labels = [], limit = Infinity, open }: Definition,
+    over: Combination = 'sum',
+  ) {
+    this.#about = { name, help, type, over }
     this.#labels = labels
     this.#limit = limit
     this.#open = open ?? labels
@@ -44,15 +96,18 @@ abstract class Metric<Value> {
     return this.#series.values()
   }
 
-  /** All lines of the metric. */
-  lines(): string[] {
+  /** The metric with all its values. */
+  family(): MetricFamily {
     if (this.#labels.length === 0) this.of([])
     const series = [...this.#series.values()]
-    return [...this.#about, ...series.flatMap(({ labels, value }) => this.samples(labels, value))]
+    return {
+      ...this.#about,
+      samples: series.flatMap(({ labels, value }) => this.samples(labels, value)),
+    }
   }
 
   protected abstract make(): Value
-  protected abstract samples(labels: string, value: Value): readonly string[]
+  protected abstract samples(labels: string, value: Value): MetricFamily['samples']
 
   /** The value for these label values. */
   protected of(values: readonly string[]): Value {
@@ -77,8 +132,12 @@ const OTHER = 'other'
 
 /** Counts, or values that add up. */
 export class Counter extends Metric<{ count: number }> {
-  constructor(definition: Definition, type: 'counter' | 'gauge' = 'counter') {
-    super(type, definition)
+  constructor(
+    definition: Definition,
+    type: 'counter' | 'gauge' = 'counter',
+    over: Combination = 'sum',
+  ) {
+    super(type, definition, over)
   }
 
   add(by: number, ...values: readonly string[]): void {
@@ -89,8 +148,8 @@ export class Counter extends Metric<{ count: number }> {
     return { count: 0 }
   }
 
-  protected samples(labels: string, { count }: { count: number }): readonly string[] {
-    return [`${this.name}${labels && `{${labels}}`} ${count}`]
+  protected samples(labels: string, { count }: { count: number }): MetricFamily['samples'] {
+    return [[labels && `{${labels}}`, count]]
   }
 }
 
@@ -108,8 +167,8 @@ export class Amounts extends Metric<{ sum: Pico }> {
     return { sum: 0n }
   }
 
-  protected samples(labels: string, { sum }: { sum: Pico }): readonly string[] {
-    return [`${this.name}{${labels}} ${formatPico(sum)}`]
+  protected samples(labels: string, { sum }: { sum: Pico }): MetricFamily['samples'] {
+    return [[`{${labels}}`, sum]]
   }
 }
 
@@ -147,15 +206,15 @@ export class Histogram extends Metric<Distribution> {
     return { counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
   }
 
-  protected samples(labels: string, { counts, sum }: Distribution): readonly string[] {
+  protected samples(labels: string, { counts, sum }: Distribution): MetricFamily['samples'] {
     const own = labels && `{${labels}}`
     const before = labels && `${labels},`
     let below = 0
     const buckets = counts.map((count, i) => {
       below += count
-      return `${this.name}_bucket{${before}le="${this.#bounds[i] ?? '+Inf'}"} ${below}`
+      return [`_bucket{${before}le="${this.#bounds[i] ?? '+Inf'}"}`, below] as const
     })
-    return [...buckets, `${this.name}_sum${own} ${sum}`, `${this.name}_count${own} ${below}`]
+    return [...buckets, [`_sum${own}`, sum], [`_count${own}`, below]]
   }
 }
 
@@ -165,6 +224,8 @@ export interface Gauge {
   readonly help: string
   /** By default `gauge`. */
   readonly type?: 'gauge' | 'counter'
+  /** How the values of several workers become one. What all of them know alike is `max`. */
+  readonly over: Combination
   /** One value, or one for each value of a label. */
   readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
   /** Further labels, with a value for all. */
@@ -172,13 +233,14 @@ export interface Gauge {
 }
 
 /** A gauge with its present values. */
-export function gaugeOf({ name, help, value, type = 'gauge', fixed = {} }: Gauge): Counter {
+export function gaugeFamily(given: Gauge): MetricFamily {
+  const { name, help, value, type = 'gauge', over, fixed = {} } = given
   const isOne = typeof value === 'number'
   const values = isOne ? [[[], value] as const] : [...value.of].map(([of, n]) => [[of], n] as const)
   const labels = [...(isOne ? [] : [value.label]), ...Object.keys(fixed)]
-  const gauge = new Counter({ name, help, labels }, type)
+  const gauge = new Counter({ name, help, labels }, type, over)
   for (const [of, one] of values) gauge.add(one, ...of, ...Object.values(fixed))
-  return gauge
+  return gauge.family()
 }
 
 /** Escapes the value of a label. */

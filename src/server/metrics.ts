@@ -29,12 +29,19 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
     {
       name: 'sluicegate_stopping',
       help: 'Whether the gateway is about to end.',
+      over: 'max',
       value: stopping ? 1 : 0,
     },
-    { name: 'sluicegate_ledger_up', help: 'Whether the ledger can book.', value: ok ? 1 : 0 },
+    {
+      name: 'sluicegate_ledger_up',
+      help: 'Whether the ledger can book.',
+      over: 'min',
+      value: ok ? 1 : 0,
+    },
     {
       name: 'sluicegate_build_info',
       help: 'Always 1; its labels say what runs.',
+      over: 'max',
       value: 1,
       fixed: { version, node: process.versions.node, state: runtime.config.state.driver },
     },
@@ -42,33 +49,44 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
     {
       name: 'sluicegate_alerts_active',
       help: 'Alerts that were raised and have not ended.',
+      over: 'max',
       value: { label: 'kind', of: runtime.alerts.counts },
     },
     {
       name: 'sluicegate_body_bytes',
       help: 'Memory set aside for request bodies.',
+      over: 'sum',
       value: bodies.heldBytes,
     },
-    { name: 'sluicegate_outbox_entries', help: 'Settlements not yet confirmed.', value: outbox },
+    {
+      name: 'sluicegate_outbox_entries',
+      help: 'Settlements not yet confirmed.',
+      over: 'sum',
+      value: outbox,
+    },
     {
       name: 'sluicegate_outbox_age_seconds',
       help: 'Age of the oldest of them.',
+      over: 'max',
       value: oldestMs / 1000,
     },
     {
       name: 'sluicegate_settlements_conflicting_total',
       help: 'Charges that were booked before with another cost.',
+      over: 'sum',
       type: 'counter',
       value: ledger.conflicts,
     },
     {
       name: 'sluicegate_ledger_discrepancies',
       help: 'Sums that did not equal their rows when the ledger was last verified.',
+      over: 'max',
       value: ledger.discrepancies,
     },
     {
       name: 'sluicegate_ledger_rolled_back_rows',
       help: 'Newest rows of the ledger that were missing at the start.',
+      over: 'max',
       value: ledger.rolledBackRows,
     },
     ...logGauges(runtime),
@@ -76,11 +94,13 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
     {
       name: 'sluicegate_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
+      over: 'min',
       value: startedAt / 1000,
     },
     {
       name: 'sluicegate_deployment_up',
       help: 'Whether a deployment is asked: 0 while it rests.',
+      over: 'min',
       value: { label: 'deployment', of: new Map(up) },
     },
   ]
@@ -93,13 +113,20 @@ function processGauges({ loop }: Runtime): Gauge[] {
     {
       name: 'sluicegate_event_loop_lag_seconds',
       help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
+      over: 'max',
       value: loop.lagSeconds,
     },
-    { name: 'sluicegate_heap_bytes', help: 'Memory used by JavaScript.', value: heapUsed },
-    { name: 'sluicegate_rss_bytes', help: 'Memory of the process.', value: rss },
+    {
+      name: 'sluicegate_heap_bytes',
+      help: 'Memory used by JavaScript.',
+      over: 'sum',
+      value: heapUsed,
+    },
+    { name: 'sluicegate_rss_bytes', help: 'Memory of the process.', over: 'sum', value: rss },
     {
       name: 'sluicegate_open_sockets',
       help: 'TCP connections of clients and to vendors.',
+      over: 'sum',
       value: sockets.length,
     },
   ]
@@ -111,11 +138,13 @@ function usageGauges({ usage }: Runtime): Gauge[] {
     {
       name: 'sluicegate_usage_index_lag_rows',
       help: 'Entries of the ledger that the index of usage has not read yet.',
+      over: 'max',
       value: usage.lag,
     },
     {
       name: 'sluicegate_usage_differences',
       help: 'Sums of the index of usage that did not equal those of the ledger, since the start.',
+      over: 'max',
       value: usage.differences,
     },
   ]
@@ -128,15 +157,17 @@ function logGauges({ requests }: Runtime): Gauge[] {
     {
       name: 'sluicegate_log_rows_total',
       help: 'Calls that were stored in the request log.',
+      over: 'sum',
       type: 'counter',
       value: rows,
     },
     {
       name: 'sluicegate_log_dropped_total',
       help: 'Calls that are missing in the request log.',
+      over: 'sum',
       type: 'counter',
       value: { label: 'reason', of: dropped },
     },
-    { name: 'sluicegate_log_bytes', help: 'Size of the request log.', value: bytes },
+    { name: 'sluicegate_log_bytes', help: 'Size of the request log.', over: 'max', value: bytes },
   ]
 }

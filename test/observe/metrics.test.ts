@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Metrics } from '../../src/observe/metrics.ts'
+import { combineFamilies, familiesText, type Gauge } from '../../src/observe/prometheus.ts'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 
 const chat = {
@@ -110,7 +111,7 @@ describe('the registry', () => {
 
   it('appends the given gauges', () => {
     const text = new Metrics().text([
-      { name: 'sluicegate_outbox_entries', help: 'Waiting.', value: 4 },
+      { name: 'sluicegate_outbox_entries', help: 'Waiting.', over: 'sum', value: 4 },
     ])
     expect(text).toContain(
       '# HELP sluicegate_outbox_entries Waiting.\n# TYPE sluicegate_outbox_entries gauge\n',
@@ -152,5 +153,51 @@ describe('the registry', () => {
         expect(sum).toBe(formatPico(parsePico(sum)))
       }),
     )
+  })
+})
+
+describe('the registries of several workers', () => {
+  it('add up to what one would have, with the largest or smallest of what they know alike', () => {
+    const [one, other, whole] = [new Metrics(), new Metrics(), new Metrics()]
+    const calls = Array.from({ length: 40 }, (_, i) => ({
+      ...chat,
+      model: `m${i % 3}`,
+      outcome: i % 5 === 0 ? 'failed' : 'completed',
+      // Exact in binary, so that the order of adding up does not show.
+      seconds: i / 8,
+      cost: 10n ** 17n + BigInt(i),
+      usage: { promptTokens: i },
+    }))
+    for (const [i, call] of calls.entries()) {
+      for (const metrics of [i % 4 === 0 ? one : other, whole]) {
+        metrics.requestEnded(call)
+        metrics.guard.spent('account', call.cost)
+        metrics.settled('charged', call.seconds)
+      }
+    }
+    const gauges = (value: number): Gauge[] =>
+      (['sum', 'max', 'min'] as const).map((over) => ({
+        name: `sluicegate_${over}`,
+        help: '',
+        over,
+        value,
+      }))
+    const label = (value: string): Gauge => ({
+      name: 'sluicegate_labelled',
+      help: '',
+      over: 'sum',
+      value: { label: 'of', of: new Map([[value, 1]]) },
+    })
+    const families = [
+      one.families([...gauges(3), label('one')]),
+      other.families([...gauges(5), label('other')]),
+    ]
+    // As they arrive from another process.
+    const sent = families.map((some) => structuredClone(some))
+    const read = samples(familiesText(combineFamilies(sent)))
+    for (const [name, value] of samples(whole.text()))
+      expect([name, read.get(name)]).toEqual([name, value])
+    const shown = ['sum', 'max', 'min', 'labelled{of="one"}', 'labelled{of="other"}']
+    expect(shown.map((name) => read.get(`sluicegate_${name}`))).toEqual(['8', '5', '3', '1', '1'])
   })
 })
