@@ -144,6 +144,9 @@ const MIGRATIONS: readonly string[] = [
     END
     FROM spend GROUP BY account, window;
   ALTER TABLE audit ADD COLUMN address TEXT NOT NULL DEFAULT '';`,
+
+  // Number of the newest row before the last fold: the number of a folded row is not given again.
+  `ALTER TABLE identity ADD COLUMN folded_to INTEGER NOT NULL DEFAULT 0;`,
 ]
 
 /**

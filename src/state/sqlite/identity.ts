@@ -27,7 +27,8 @@ export function identityOf(db: DatabaseSync): string | undefined {
 export function describe(db: DatabaseSync): KnownLedger {
   const row = db
     .prepare(
-      `SELECT id AS identity, created, (SELECT count(*) FROM account) AS accounts, newest.seq, newest.at
+      `SELECT id AS identity, created, (SELECT count(*) FROM account) AS accounts,
+        max(folded_to, ifnull(newest.seq, 0)) AS seq, newest.at
       FROM identity LEFT JOIN (SELECT seq, at FROM usage ORDER BY seq DESC LIMIT 1) AS newest`,
     )
     .get()!

@@ -1,6 +1,7 @@
 /** Imports items of an export into the tables of a ledger. */
 import type { Pico } from '../../money/money.ts'
 import {
+  addRow,
   adjust,
   charge,
   credit,
@@ -48,8 +49,7 @@ function takeTotal(sql: Sql, item: TotalItem): boolean {
 
 function takeRow(sql: Sql, item: RowItem): boolean {
   const { kind, account, request, key = null, cost, day = null, at } = item
-  const row = [kind, request, account, key, cost, day, at, writeBody(item)] as const
-  if (Number(sql.insert.run(...row).changes) === 0) {
+  if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item))) {
     const stored = sql.row.get(request, kind, account) as unknown as UsageColumns
     checkSameRow(item, toRowItem(stored))
     return false

@@ -90,6 +90,49 @@ export function all<Row>(query: StatementSync, ...args: (string | number | null)
   return query.all(...args) as Row[]
 }
 
+/** Numbers of rows, ascending: none is given again, also where its row was folded. */
+class RowNumbers {
+  #last: number
+
+  constructor(db: DatabaseSync) {
+    const newest =
+      'SELECT max(folded_to, (SELECT ifnull(max(seq), 0) FROM usage)) AS seq FROM identity'
+    this.#last = Number(db.prepare(newest).get()!.seq)
+  }
+
+  get last(): number {
+    return this.#last
+  }
+
+  get next(): number {
+    return this.#last + 1
+  }
+
+  taken(): void {
+    this.#last++
+  }
+}
+
+/** Columns of a row in the order of the table, without its number. */
+export type NewRow = readonly [
+  kind: LedgerRow['kind'],
+  request: string,
+  account: string,
+  key: string | null,
+  cost: Pico,
+  day: string | null,
+  at: number,
+  body: string | null,
+]
+
+/** Adds a row. @returns false where one of its request, kind and account is there already */
+export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
+  const { changes } = insert.run(numbers.next, ...row)
+  if (Number(changes) === 0) return false
+  numbers.taken()
+  return true
+}
+
 /** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
@@ -204,6 +247,7 @@ function foldStatements(db: DatabaseSync, rows: string) {
 /** The prepared statements of a store. Longer than other functions, because it is a list. */
 export function prepare(db: DatabaseSync) {
   return {
+    numbers: new RowNumbers(db),
     mark: db.prepare('SAVEPOINT one'),
     unmark: db.prepare('RELEASE one'),
     undo: db.prepare('ROLLBACK TO one'),
@@ -217,8 +261,8 @@ export function prepare(db: DatabaseSync) {
     limits: db.prepare('SELECT * FROM limits'),
 
     insert: db.prepare(
-      `INSERT INTO usage (kind, request, account, key, cost, day, at, body)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
+      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
     ),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
     addBalance: db.prepare(
@@ -285,7 +329,9 @@ export function prepare(db: DatabaseSync) {
     ),
     foldOld: foldStatements(db, OLD_ROWS),
     foldFirst: foldStatements(db, FIRST_ROWS),
-    lastSeq: db.prepare('SELECT max(seq) AS seq FROM usage'),
+    noteFold: db.prepare(
+      'UPDATE identity SET folded_to = max(folded_to, (SELECT ifnull(max(seq), 0) FROM usage))',
+    ),
 
     addChange: db.prepare(
       'INSERT INTO audit (at, actor, address, action, object, members) VALUES (?, ?, ?, ?, ?, ?)',

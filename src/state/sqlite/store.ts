@@ -7,6 +7,7 @@ import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
 import type { Reserve } from './reserve.ts'
 import {
+  addRow,
   adjust,
   all,
   charge,
@@ -16,6 +17,7 @@ import {
   toLimits,
   type AuditColumns,
   type LimitColumns,
+  type NewRow,
   type SpendColumns,
   type Sql,
   type UsageColumns,
@@ -274,8 +276,8 @@ export class Store {
    * @param rows how many to keep, top-ups included
    */
   trim(rows: number): void {
-    const { seq } = this.#sql.lastSeq.get() as { seq: bigint | null }
-    if (seq !== null && seq > rows) this.#fold(this.#sql.foldFirst, Number(seq) - rows)
+    const { last } = this.#sql.numbers
+    if (last > rows) this.#fold(this.#sql.foldFirst, last - rows)
   }
 
   /** Updates the database's statistics. A read command, because it runs outside of a transaction. */
@@ -350,6 +352,7 @@ export class Store {
   #fold({ add, remove }: Sql['foldOld'], ...rows: (string | number)[]): number {
     // Running audits have added these rows up as rows; they begin again.
     this.#audits.clear()
+    this.#sql.noteFold.run()
     add.run(...rows)
     return Number(remove.run(...rows).changes)
   }
@@ -370,21 +373,11 @@ export class Store {
     }
   }
 
-  #book(
-    kind: LedgerRow['kind'],
-    request: string,
-    account: string,
-    key: string | null,
-    cost: Pico,
-    day: string | null,
-    at: number,
-    body: string | null,
-  ): Booked {
-    const { insert, booked } = this.#sql
-    const { changes } = insert.run(kind, request, account, key, cost, day, at, body)
-    if (Number(changes) === 1) return { fresh: true, cost }
-    const row = booked.get(request, kind, account) as { cost: Pico }
-    return { fresh: false, cost: row.cost }
+  #book(...row: NewRow): Booked {
+    const [kind, request, account, , cost] = row
+    if (addRow(this.#sql, ...row)) return { fresh: true, cost }
+    const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico }
+    return { fresh: false, cost: stored.cost }
   }
 }
 

@@ -58,10 +58,7 @@ function open(): void {
       if (batch !== 'close') {
         const result = store.run(batch)
         watch.report()
-        send(result)
-        // Folded rows are not missing rows.
-        if (batch.writes.some(({ name }) => name === 'fold')) folder.note()
-        return
+        return send(result)
       }
       watch.close()
       folder.close()

@@ -119,6 +119,25 @@ describe('the index of usage', () => {
     expect(fresh.usage(['tag']).totals.cost).toBe(61n)
   })
 
+  it('reads what is settled after the newest rows were folded, also with a new process', async () => {
+    const { path, ledger } = await paid()
+    const at = NOON - 5 * DAY_MS
+    for (let i = 0; i < 6; i++) await settle(ledger, 10n, { at })
+    const { check, usage, told } = await indexOf(path, await folder({}))
+    await check()
+    expect(await ledger.fold(new Date(NOON))).toBe(6)
+    await settle(ledger, 100n, { at })
+    await check()
+    expect(await ledger.fold(new Date(NOON))).toBe(1)
+    await ledger.close()
+    const { ledger: later } = await open(path)
+    expect(later.rolledBackRows).toBe(0)
+    await settle(later, 1000n)
+    expect(await check()).toMatchObject({ agrees: true })
+    expect(usage().totals).toMatchObject({ calls: 8, cost: 1160n })
+    expect(told).toEqual([])
+  })
+
   it('tells a difference, and repairs it', async () => {
     const { path, ledger } = await paid()
     for (let i = 0; i < 4; i++) await settle(ledger, 10n)

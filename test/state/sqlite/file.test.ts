@@ -150,6 +150,7 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
     CREATE INDEX usage_account ON usage (account);
     CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
     CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
+    ALTER TABLE identity DROP COLUMN folded_to;
     DROP TABLE audit; DELETE FROM spend WHERE key = '@account'; UPDATE meta SET version = 4`)
   db.close()
   const { ledger } = await open(path)
@@ -300,7 +301,7 @@ describe('a folder', () => {
     db.exec('CREATE TABLE other (x)')
     expect(await refusalOf(path)).toContain('is a database, but not a ledger')
     db.exec('DROP TABLE other; CREATE TABLE meta (version INTEGER); INSERT INTO meta VALUES (99)')
-    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 7')
+    expect(await refusalOf(path)).toContain('its schema is 99, the newest known here 8')
     db.close()
   })
 
