@@ -1,12 +1,13 @@
 /**
  * `node test/torture/embedded.ts`: kills the gateway under load, again and again, and holds every restart against what
- * clients had been told they paid. Options: `--kills <n>` (250), `--fsync-delay <ms>` (0), `--lanes <n>` (48),
- * `--built` to kill what `npm run build` made.
+ * clients had been told they paid. With `--state redis` it also kills Redis, alone and together with the gateway. Options:
+ * `--kills <n>` (250), `--state file`, `redis` (file), `--fsync-delay <ms>` (0), `--lanes <n>` (48), `--built` to kill what
+ * `npm run build` made.
  * Fails when a cost that a client read has no row, or two, or another amount, and when sums, or usage by account, key, model,
- * tag and day, are not those of the rows.
+ * tag, outcome, deployment and day, are not those of the rows, also after usage was made again.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -14,8 +15,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Pool } from 'undici'
 import { parsePico } from '../../src/money/money.ts'
+import type { Log } from '../../src/state/ledger/ledger.ts'
+import type { LedgerReader } from '../../src/state/ledger/reader.ts'
+import { openReader } from '../../src/state/sqlite/reader.ts'
+import { openRedisReader } from '../../src/state/redis/reader.ts'
+import { hasRedis, NOT_INSTALLED, RedisServer } from '../state/redis/_redis.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
-import { rebuildUsage, usageFaults } from './_usage.ts'
+import { rebuildUsage, RowSums } from './_usage.ts'
 import { buildShim } from './_shim.ts'
 
 const KEY = `torture-${randomBytes(16).toString('hex')}`
@@ -26,21 +32,35 @@ const COST = /"cost":(\d+(?:\.\d+)?)[,}]/g
 const { values } = parseArgs({
   options: {
     kills: { type: 'string', default: '250' },
+    state: { type: 'string', default: 'file' },
     'fsync-delay': { type: 'string', default: '0' },
     lanes: { type: 'string', default: '48' },
     built: { type: 'boolean', default: false },
   },
 })
 const [kills, delayMs, lanes] = [values.kills, values['fsync-delay'], values.lanes].map(Number)
+if (values.state === 'redis' && !hasRedis()) {
+  process.stdout.write(`skipped: ${NOT_INSTALLED}\n`)
+  process.exit()
+}
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+const redis = values.state === 'redis' ? await RedisServer.start() : undefined
+const ledgerFile = join(folder, 'data', 'ledger.db')
+const state = redis
+  ? `{ driver: redis, url: '${redis.url}', outbox: '${join(folder, 'outbox')}' }`
+  : `{ driver: file, path: '${join(folder, 'data')}' }`
+/** Progress is for people; what went wrong shows in the counts. */
+const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 const config = join(folder, 'gateway.config.yaml')
 writeFileSync(
   config,
   `
 server: { host: 127.0.0.1 }
-state: { driver: file, path: '${join(folder, 'data')}' }
+state: ${state}
 admin: { token: '${TOKEN}' }
-log: { level: warn, access: false }
+log: { level: warn, access: false, path: '${join(folder, 'log')}' }
 providers: { mock: { use: mock } }
 models:
   mock/echo:
@@ -69,12 +89,12 @@ seed:
 
 /** What clients have read: the cost by request id, as it was written. */
 const told = new Map<string, string>()
-/** What the file has: the cost by request id. */
+/** What the ledger has: the cost by request id. */
 const rows = new Map<string, bigint>()
+const sums = new RowSums()
 const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0, integrity: 0, verify: 0, usage: 0 }
 let balance = 0n
 let spent = 0n
-let lastRow = 0n
 
 /** Asks one thing after the other until the gateway is gone. */
 async function ask(pool: Pool, lane: number): Promise<void> {
@@ -99,6 +119,11 @@ async function ask(pool: Pool, lane: number): Promise<void> {
       const path = '/v1/chat/completions'
       const answer = await pool.request({ method: 'POST', path, headers, body })
       id = String(answer.headers['x-service-request-id'])
+      if (redis && answer.statusCode === 503) {
+        await answer.body.dump()
+        await sleep(5)
+        continue
+      }
       if (answer.statusCode !== 200) throw new Refused(answer.statusCode, await answer.body.text())
       for await (const chunk of answer.body) text += chunk
     } catch (error) {
@@ -118,47 +143,76 @@ class Refused extends Error {
   }
 }
 
-/** Holds the file, and what the gateway says of it, against what clients were told. */
+/** Holds the ledger, and what the gateway says of it, against what clients were told. */
 async function check({ url }: GatewayProcess): Promise<void> {
-  using db = new DatabaseSync(join(folder, 'data', 'ledger.db'), {
-    readOnly: true,
-    readBigInts: true,
-  })
-  const query = db.prepare('SELECT seq, kind, request, cost FROM usage WHERE seq > ? ORDER BY seq')
-  for (const row of query.all(lastRow)) {
-    const { seq, kind, request, cost } = row as Record<string, any>
-    lastRow = seq
-    balance -= cost
-    if (kind !== 'usage') continue
-    spent += cost
-    if (rows.has(request)) wrong.doubled++
-    rows.set(request, cost)
+  if (redis) await emptyOutbox(url)
+  const reader = await openLedger()
+  try {
+    for (const { kind, request, cost } of await sums.add(reader)) {
+      balance -= cost
+      if (kind !== 'usage') continue
+      spent += cost
+      if (rows.has(request)) wrong.doubled++
+      rows.set(request, cost)
+    }
+    const heads = [...(await reader.heads()).values()]
+    if (heads.reduce((sum, head) => sum + head.balance, 0n) !== balance) wrong.sums++
+    const lifetimes = heads.flatMap(({ lifetime }) => [...lifetime.values()])
+    if (lifetimes.reduce((sum, amount) => sum + amount, 0n) !== spent) wrong.sums++
+  } finally {
+    await reader.close()
   }
   const costs = [...told].filter(([request]) => rows.has(request))
   wrong.missing = Math.max(wrong.missing, told.size - costs.length)
   const others = costs.filter(([request, cost]) => rows.get(request) !== parsePico(cost))
   wrong.amount = Math.max(wrong.amount, others.length)
-  const account = db.prepare('SELECT sum(balance) AS balance FROM account').get()
-  if (account?.balance !== balance) wrong.sums++
-  const lifetime = db
-    .prepare(`SELECT sum(amount) AS amount FROM spend
-       WHERE window = 'lifetime' AND key NOT LIKE '@%'`)
-    .get()
-  if ((lifetime?.amount ?? 0n) !== spent) wrong.sums++
-  if (db.prepare('PRAGMA integrity_check').get()!.integrity_check !== 'ok') wrong.integrity++
-  const headers = { authorization: `Bearer ${TOKEN}` }
-  const verified = await fetch(`${url}/admin/ledger/verify`, { headers })
-  const { data } = (await verified.json()) as { data?: { ok: boolean } }
+  if (!redis && !isWhole()) wrong.integrity++
+  const { data } = await asked(url, '/admin/ledger/verify')
   if (data?.ok !== true) wrong.verify++
   await checkUsage(url)
 }
 
-/** Usage by account, key, model, tag and day, which an index makes of the rows. */
+/** What Redis has not confirmed is booked after a restart. */
+async function emptyOutbox(url: string): Promise<void> {
+  for (;;) {
+    const { data } = await asked(url, '/admin/ledger/outbox')
+    if (data.ok && data.outbox === 0) return
+    await sleep(10)
+  }
+}
+
+async function asked(url: string, path: string): Promise<any> {
+  return (await fetch(url + path, { headers: { authorization: `Bearer ${TOKEN}` } })).json()
+}
+
+function openLedger(): LedgerReader | Promise<LedgerReader> {
+  if (redis) return openRedisReader(redis.url, SILENT)
+  return openReader(ledgerFile, statSync(ledgerFile).ino)
+}
+
+function isWhole(): boolean {
+  using db = new DatabaseSync(ledgerFile, { readOnly: true })
+  return db.prepare('PRAGMA integrity_check').get()!.integrity_check === 'ok'
+}
+
+/** Usage, which an index makes of the rows. */
 async function checkUsage(url: string): Promise<void> {
-  const faults = await usageFaults(url, TOKEN, join(folder, 'data', 'ledger.db'))
+  const faults = await sums.faults(url, TOKEN)
   if (faults.length === 0) return
   wrong.usage++
   process.stdout.write(`${faults.slice(0, 5).join('\n')}\n`)
+}
+
+/** Waits until all lanes are under way, and kills Redis in two rounds of three. The gateway is killed after this. */
+async function strike(round: number): Promise<void> {
+  for (const before = told.size; told.size < before + lanes!;) await sleep(5)
+  await sleep(SHORTEST_MS + Math.random() * (LONGEST_MS - SHORTEST_MS))
+  if (!redis || round % 3 === 0) return
+  await redis.kill()
+  // In every third round both are gone at the same time.
+  if (round % 3 === 1) return
+  await redis.start()
+  await sleep(Math.random() * LONGEST_MS)
 }
 
 async function run(): Promise<number[]> {
@@ -166,6 +220,7 @@ async function run(): Promise<number[]> {
   if (delayMs && !shim) return []
   const starts: number[] = []
   for (let round = 0; round <= kills!; round++) {
+    if (redis && round % 3 === 2) await redis.start()
     const running = await startGateway(config, folder, shim ?? {}, values.built)
     if (round > 0) starts.push(running.startMs)
     await check(running)
@@ -178,7 +233,7 @@ async function run(): Promise<number[]> {
     }
     const pool = new Pool(running.url, { connections: lanes! })
     const asking = Promise.all(Array.from({ length: lanes! }, (_, lane) => ask(pool, lane)))
-    await Promise.race([sleep(SHORTEST_MS + Math.random() * (LONGEST_MS - SHORTEST_MS)), asking])
+    await Promise.race([strike(round), asking])
     await running.kill()
     await asking
     await pool.destroy()
@@ -200,8 +255,7 @@ function report(starts: number[]): boolean {
   return good
 }
 
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 const starts = await run()
 if (starts.length > 0 && !report(starts)) process.exitCode = 1
+await redis?.[Symbol.asyncDispose]()
 process.exit()
