@@ -38,6 +38,17 @@ export function ownAdminToken(state: Config['state']): string | undefined {
   return readAdminToken(state) ?? (file === undefined ? newToken() : keep(file, newToken()))
 }
 
+/** Whether the admin API has no token. */
+export function needsToken({ token, tokens }: Config['admin']): boolean {
+  return token === undefined && tokens.length === 0
+}
+
+/** Gives a configuration without a token the gateway's own one, if there is one. */
+export function useOwnToken({ admin }: Config, token: string | undefined): void {
+  if (!needsToken(admin)) return
+  if (token !== undefined) admin.token = token
+}
+
 /** Writes the file whole or not at all: a token that was cut off would be another one. */
 function keep(file: string, token: string): string {
   const fresh = `${file}.${process.pid}`

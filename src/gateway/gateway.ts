@@ -1,7 +1,5 @@
 /** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
 import type { ConsolaInstance } from 'consola'
-import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { AuthFailures } from '../observe/auth-failures.ts'
@@ -11,22 +9,18 @@ import { RequestLog } from '../observe/log/request-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
-import { ConfigError, UpstreamFailure } from '../errors/errors.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { Alerts } from '../observe/alerts.ts'
 import { LiveEvents } from '../observe/live-events.ts'
 import { LoopWatch } from '../observe/loop-watch.ts'
 import { Mask } from '../observe/mask.ts'
-import { ownAdminToken } from './admin-token.ts'
+import { needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
 import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
 import { internalChat } from './guard-setup.ts'
 import { HealthEvents } from './health-events.ts'
 import { HoldEstimator } from '../money/holds.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
-import type { LedgerReader, LedgerSource } from '../state/ledger/reader.ts'
-import { LEDGER_FILE } from '../state/sqlite/folder.ts'
-import { openSqlite } from '../state/sqlite/engine.ts'
-import { openMemory } from '../state/sqlite/memory.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
@@ -34,14 +28,27 @@ import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
 import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
-import type { Audit } from '../state/audit.ts'
-import type { Records } from '../state/records.ts'
 import { Routing } from '../models/routing.ts'
 import { instanceOf, Instances } from './instances.ts'
 import { createLog } from './log.ts'
+import { closeState, openState, type OpenState } from './open-state.ts'
 import { warnOfRestart } from './restart-settings.ts'
 import { TakenOut } from './taken-out.ts'
 import { packageVersion } from './version.ts'
+
+/** A configuration whose plugins are set up. Its owner calls one of these. */
+export interface PreparedConfig {
+  /** Calls that come from now on use it. */
+  use(): void
+  /** Closes its plugins. */
+  discard(): Promise<void>
+}
+
+/** Which one of several processes a gateway is that serve the same address: from 1. */
+export interface WorkerPlace {
+  readonly number: number
+  readonly count: number
+}
 
 /** A running gateway without its server. */
 export interface Gateway {
@@ -71,6 +78,8 @@ export interface Gateway {
    * @throws ConfigError without having changed anything
    */
   reload(next: LoadedConfig): Promise<void>
+  /** The first half of {@link Gateway.reload}: sets up what the configuration names. @throws ConfigError */
+  prepare(next: LoadedConfig): Promise<PreparedConfig>
   /** True once the gateway is going to end: it is not ready for new work. */
   readonly stopping: boolean
   /** True once an error has left code of the gateway half-run. */
@@ -101,6 +110,7 @@ export async function createGateway(
     readonly log?: ConsolaInstance
     readonly adminToken?: boolean
     readonly demo?: boolean
+    readonly worker?: WorkerPlace
   } = {},
 ): Promise<Gateway> {
   const mask = new Mask()
@@ -155,12 +165,14 @@ export async function createGateway(
   const labels = new Labels(records)
   const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage }
   let generation = generationOf(assembled, shared)
+  metrics.guard.circuits = generation.runtime.guards.circuits
   const retired = new Set<Generation>()
   const closing = new Set<Promise<void>>()
 
   const memory = defaultBodyMemory()
+  const { worker } = options
   const bodies = new BodyBudget(
-    () => generation.runtime.config.server.limits.bodyMemory ?? memory,
+    () => (generation.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
     (why) => metrics.bodyRefused(why),
   )
   const health = new HealthEvents(events, () => generation.runtime)
@@ -168,7 +180,10 @@ export async function createGateway(
   const takenOut = new TakenOut({ records, routing, log }, isShared)
   await takenOut.load()
   const startedAt = Date.now()
-  const own = () => instanceOf(generation.runtime, running.size, startedAt)
+  const own = () => ({
+    ...instanceOf(generation.runtime, running.size, startedAt),
+    ...(worker && { worker: worker.number }),
+  })
   const instances = new Instances({ records, log, own }, isShared)
   const watched = { running, bodies, health, takenOut, instances }
   const timer = startTimer({ ...watched, ...shared })
@@ -215,23 +230,11 @@ export async function createGateway(
       })
     },
     async reload(next) {
-      useOwnToken(next.config, token)
-      // Calls of the configuration before may still fail.
-      mask.use([...secretsOf(settings), ...secretsOf(next)])
-      const fresh = generationOf(await assemble(next, common), shared)
-      const old = generation
-      generation = fresh
-      settings = next
-      retired.add(old)
-      defaults = next.config.defaults
-      accounts.refresh()
-      const [before, after] = [old.runtime.config.providers, next.config.providers]
-      routing.retain(fresh.runtime.catalog, (provider) =>
-        isDeepStrictEqual(before[provider], after[provider]),
-      )
-      if (old.calls === 0) retire(old)
-      warnOfRestart(log, old.runtime.config, next.config)
+      const before = generation.runtime.config
+      ;(await prepare(next)).use()
+      warnOfRestart(log, before, next.config)
     },
+    prepare,
     async close() {
       clearInterval(timer)
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
@@ -244,22 +247,35 @@ export async function createGateway(
     },
   }
 
+  async function prepare(next: LoadedConfig): Promise<PreparedConfig> {
+    useOwnToken(next.config, token)
+    // Calls of the configuration before may still fail.
+    mask.use([...secretsOf(settings), ...secretsOf(next)])
+    const fresh = generationOf(await assemble(next, common), shared)
+    return { use: () => replaceBy(fresh, next), discard: () => fresh.close() }
+  }
+
+  function replaceBy(fresh: Generation, next: LoadedConfig): void {
+    const old = generation
+    generation = fresh
+    metrics.guard.circuits = fresh.runtime.guards.circuits
+    settings = next
+    retired.add(old)
+    defaults = next.config.defaults
+    accounts.refresh()
+    const [before, after] = [old.runtime.config.providers, next.config.providers]
+    routing.retain(fresh.runtime.catalog, (provider) =>
+      isDeepStrictEqual(before[provider], after[provider]),
+    )
+    if (old.calls === 0) retire(old)
+  }
+
   /** Closes a generation in the background: its plugins may take their time. */
   function retire(old: Generation): void {
     retired.delete(old)
     const done = old.close().finally(() => closing.delete(done))
     closing.add(done)
   }
-}
-
-/** Whether the admin API has no token. */
-function needsToken({ token, tokens }: LoadedConfig['config']['admin']): boolean {
-  return token === undefined && tokens.length === 0
-}
-
-function useOwnToken({ admin }: LoadedConfig['config'], token: string | undefined): void {
-  if (!needsToken(admin)) return
-  if (token !== undefined) admin.token = token
 }
 
 function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
@@ -376,62 +392,8 @@ interface Generation {
 }
 
 function generationOf({ own, close }: Assembled, shared: Shared): Generation {
-  shared.metrics.guard.circuits = own.guards.circuits
   const usage = own.config.log.usage ? shared.usage : undefined
   return { runtime: { ...shared, ...own, usage }, calls: 0, close }
-}
-
-/** State that outlives a gateway. */
-export interface OpenState {
-  readonly ledger: Ledger
-  readonly records: Records
-  readonly audit: Audit
-  /** For reading its rows beside the engine. */
-  readonly source: LedgerSource | LedgerReader
-}
-
-/** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
-export async function openState(
-  { config: { state }, file, otherDataFolders }: LoadedConfig,
-  log: ConsolaInstance,
-): Promise<OpenState> {
-  if (state.driver === 'file') {
-    refuseOtherLedger(file, state.path, otherDataFolders)
-    const { path, retention: retentionDays, copies } = state
-    const opened = await openSqlite({ path, retentionDays, copies, log })
-    const ledgerFile = join(path, LEDGER_FILE)
-    const source = { driver: 'file', file: ledgerFile, inode: statSync(ledgerFile).ino } as const
-    return { ...opened, source }
-  }
-  if (state.driver === 'redis') {
-    // Imported on demand: its client is an optional package.
-    const { openRedis } = await import('../state/redis/engine.ts')
-    const { url, outbox, outboxLimit, retention: retentionDays } = state
-    const opened = await openRedis({ url, outbox, outboxLimit, retentionDays, log })
-    return { ...opened, source: { driver: 'redis', url } }
-  }
-  const { reader, ...opened } = openMemory({ log })
-  return { ...opened, source: reader }
-}
-
-/** No ledger begins at zero because another folder was chosen by accident. @throws ConfigError that names both folders */
-function refuseOtherLedger(file: string, path: string, others: readonly string[]): void {
-  const hasLedger = (folder: string) => existsSync(join(folder, LEDGER_FILE))
-  const other = hasLedger(path) ? undefined : others.find(hasLedger)
-  if (other === undefined) return
-  const message =
-    `there is no ledger in ${path}, but one in ${other}: ` +
-    `start with --data ${other} to use it, or with --data ${path} to begin a new one`
-  throw new ConfigError(file, [{ path: 'state.path', message }])
-}
-
-/** Resolves when everything is written. */
-export async function closeState({ ledger, records }: OpenState): Promise<void> {
-  try {
-    await ledger.close()
-  } finally {
-    await records.close()
-  }
 }
 
 async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {

@@ -10,6 +10,8 @@ export interface Instance {
   readonly version: string
   readonly node: string
   readonly startedAt: number
+  /** Which worker it is, where several serve one address. */
+  readonly worker?: number
   /** Calls under way. */
   readonly running: number
   /** Rows of the ledger that its index of usage has not read yet; absent without an index. */

@@ -13,7 +13,7 @@ import {
   type LoadedConfig,
   type LoadOptions,
 } from '../../config/config.ts'
-import { closeState, openState } from '../../gateway/gateway.ts'
+import { closeState, openState } from '../../gateway/open-state.ts'
 import type { SeedReport } from '../../gateway/seed.ts'
 import { formatPico, parsePico, type Pico } from '../../money/money.ts'
 import { compilePrices } from '../../money/prices.ts'

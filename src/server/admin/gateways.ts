@@ -10,17 +10,20 @@ import { deploymentView } from './views.ts'
 export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set())
   const found = await gateway.instances.list()
-  const data = found.map(({ id, version, node, startedAt, running, lag, log, ledger }, i) => ({
-    id,
-    own: i === 0,
-    version,
-    node,
-    started_at: moment(startedAt),
-    running,
-    ledger,
-    usage_lag_rows: lag ?? null,
-    log: log ?? null,
-  }))
+  const data = found.map(
+    ({ id, worker, version, node, startedAt, running, lag, log, ledger }, i) => ({
+      id,
+      own: i === 0,
+      worker: worker ?? null,
+      version,
+      node,
+      started_at: moment(startedAt),
+      running,
+      ledger,
+      usage_lag_rows: lag ?? null,
+      log: log ?? null,
+    }),
+  )
   return { body: { data, next: null } }
 }
 

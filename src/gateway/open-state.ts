@@ -1,0 +1,66 @@
+/** Opens and closes what survives a restart: the ledger, the records, the audit log. */
+import type { ConsolaInstance } from 'consola'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { LoadedConfig } from '../config/config.ts'
+import { ConfigError } from '../errors/errors.ts'
+import type { Audit } from '../state/audit.ts'
+import type { Ledger } from '../state/ledger/ledger.ts'
+import type { LedgerReader, LedgerSource } from '../state/ledger/reader.ts'
+import type { Records } from '../state/records.ts'
+import { openSqlite } from '../state/sqlite/engine.ts'
+import { LEDGER_FILE } from '../state/sqlite/folder.ts'
+import { openMemory } from '../state/sqlite/memory.ts'
+
+/** State that outlives a gateway. */
+export interface OpenState {
+  readonly ledger: Ledger
+  readonly records: Records
+  readonly audit: Audit
+  /** For reading its rows beside the engine. */
+  readonly source: LedgerSource | LedgerReader
+}
+
+/** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
+export async function openState(
+  { config: { state }, file, otherDataFolders }: LoadedConfig,
+  log: ConsolaInstance,
+): Promise<OpenState> {
+  if (state.driver === 'file') {
+    refuseOtherLedger(file, state.path, otherDataFolders)
+    const { path, retention: retentionDays, copies } = state
+    const opened = await openSqlite({ path, retentionDays, copies, log })
+    const ledgerFile = join(path, LEDGER_FILE)
+    const source = { driver: 'file', file: ledgerFile, inode: statSync(ledgerFile).ino } as const
+    return { ...opened, source }
+  }
+  if (state.driver === 'redis') {
+    // Imported on demand: its client is an optional package.
+    const { openRedis } = await import('../state/redis/engine.ts')
+    const { url, outbox, outboxLimit, retention: retentionDays } = state
+    const opened = await openRedis({ url, outbox, outboxLimit, retentionDays, log })
+    return { ...opened, source: { driver: 'redis', url } }
+  }
+  const { reader, ...opened } = openMemory({ log })
+  return { ...opened, source: reader }
+}
+
+/** No ledger begins at zero because another folder was chosen by accident. @throws ConfigError that names both folders */
+function refuseOtherLedger(file: string, path: string, others: readonly string[]): void {
+  const hasLedger = (folder: string) => existsSync(join(folder, LEDGER_FILE))
+  const other = hasLedger(path) ? undefined : others.find(hasLedger)
+  if (other === undefined) return
+  const message =
+    `there is no ledger in ${path}, but one in ${other}: ` +
+    `start with --data ${other} to use it, or with --data ${path} to begin a new one`
+  throw new ConfigError(file, [{ path: 'state.path', message }])
+}
+
+/** Resolves when everything is written. */
+export async function closeState({ ledger, records }: OpenState): Promise<void> {
+  try {
+    await ledger.close()
+  } finally {
+    await records.close()
+  }
+}
