@@ -24,6 +24,26 @@ const MOCK_MODELS = {
     ],
     deployments: [{ provider: 'mock', model: 'echo' }],
   },
+  'm/text': {
+    pricing: { prompt: '0.000001', completion: '0.000002000001' },
+    capabilities: ['STREAMING', 'LOGPROBS', 'CHOICES', 'COMPLETIONS'],
+    deployments: [{ provider: 'mock', model: 'echo' }],
+  },
+  'm/embedding': {
+    modality: 'embedding',
+    pricing: { prompt: '0.00000002' },
+    deployments: [{ provider: 'mock', model: 'embedding' }],
+  },
+  'm/rerank': {
+    modality: 'rerank',
+    pricing: { search_unit: '0.002' },
+    deployments: [{ provider: 'mock', model: 'rerank' }],
+  },
+  'm/moderation': {
+    modality: 'moderation',
+    pricing: { request: '0.0001' },
+    deployments: [{ provider: 'mock', model: 'moderation' }],
+  },
   'm/image': {
     modality: 'image',
     pricing: { image: '0.04' },
@@ -84,6 +104,7 @@ const always =
   () =>
     value
 const text: Make = (random) => word(random)
+const filled: Make = (random) => `${word(random)}.`
 const name: Make = (random) => `n${random(1000)}-x_Y`
 const flag: Make = (random) => random(2) === 0
 const oneOf =
@@ -266,9 +287,132 @@ const transcription = object({
   policy: tightening,
 })
 
+const completion = object({
+  model: always('m/text'),
+  prompt: either(filled, list(filled, 1, 3)),
+  suffix: maybe(text),
+  max_tokens: maybe(integer(1, 50)),
+  n: maybe(integer(1, 3)),
+  echo: maybe(flag),
+  logprobs: maybe(integer(0, 5)),
+  stream: maybe(flag),
+  stop: maybe(either(text, list(text, 0, 4))),
+  temperature: maybe(number(0, 2)),
+  user: maybe(text),
+  x_extra: extra,
+})
+
+const tokens = list(integer(0, 1e5), 1, 5)
+const embedding = object({
+  model: always('m/embedding'),
+  input: either(filled, list(filled, 1, 4), tokens, list(tokens, 1, 3)),
+  encoding_format: maybe(oneOf('float', 'base64')),
+  dimensions: maybe(integer(1, 32)),
+  user: maybe(text),
+  x_extra: extra,
+  policy: tightening,
+})
+
+const rerank = object({
+  model: always('m/rerank'),
+  query: filled,
+  documents: list(either(text, object({ text, x_extra: extra })), 1, 5),
+  top_n: maybe(integer(1, 9)),
+  return_documents: maybe(flag),
+  x_extra: extra,
+  policy: tightening,
+})
+
+const moderation = object({
+  model: always('m/moderation'),
+  input: either(
+    filled,
+    list(filled, 1, 4),
+    list(object({ type: always('text'), text: filled, x_extra: extra }), 1, 3),
+  ),
+  x_extra: extra,
+  policy: tightening,
+})
+
+// --- messages ---
+
+const textBlock = object({ type: always('text'), text: filled, x_extra: extra })
+const resultBlock = object({
+  type: always('tool_result'),
+  tool_use_id: name,
+  content: maybe(either(text, list(textBlock, 1, 2))),
+  is_error: maybe(flag),
+})
+const callBlock = object({ type: always('tool_use'), id: name, name, input: object({ a: text }) })
+const thinkingBlock = object({
+  type: always('thinking'),
+  thinking: text,
+  signature: maybe(always('c2ln')),
+})
+const exchange = either(
+  object({ role: always('user'), content: filled }),
+  object({ role: always('user'), content: list(either(textBlock, resultBlock), 1, 3) }),
+  object({
+    role: always('assistant'),
+    content: list(either(textBlock, callBlock, thinkingBlock), 1, 3),
+  }),
+  object({ role: always('system'), content: filled }),
+)
+const messages = object({
+  model: always('m/chat'),
+  max_tokens: integer(1, 500),
+  messages: list(exchange, 1, 4),
+  system: maybe(either(text, list(textBlock, 1, 2))),
+  stream: maybe(flag),
+  temperature: maybe(number(0, 1)),
+  stop_sequences: maybe(list(filled, 0, 3)),
+  tools: maybe(list(object({ name, description: maybe(text), input_schema: schema }), 0, 2)),
+  metadata: maybe(object({ user_id: text })),
+  x_extra: extra,
+  policy: tightening,
+})
+
+// --- responses ---
+
+const inputPart = object({ type: always('input_text'), text, x_extra: extra })
+const item = either(
+  object({
+    role: oneOf('user', 'system', 'developer'),
+    content: either(filled, list(inputPart, 1, 2)),
+  }),
+  object({ type: always('function_call'), call_id: name, name, arguments: always('{"a":1}') }),
+  object({ type: always('function_call_output'), call_id: name, output: text }),
+  object({ type: always('custom_tool_call'), call_id: name, name, input: text }),
+  object({
+    type: always('reasoning'),
+    id: name,
+    summary: list(object({ type: always('summary_text'), text }), 0, 2),
+    encrypted_content: maybe(always('gAAA')),
+  }),
+)
+const responses = object({
+  model: always('m/chat'),
+  input: either(filled, list(item, 1, 4)),
+  instructions: maybe(text),
+  stream: maybe(flag),
+  max_output_tokens: maybe(integer(1, 500)),
+  temperature: maybe(number(0, 2)),
+  tools: maybe(list(object({ type: always('function'), name, parameters: maybe(schema) }), 0, 2)),
+  store: maybe(flag),
+  metadata: maybe(object({ a: text })),
+  x_extra: extra,
+  policy: tightening,
+})
+
 /** Requests by path. */
 export const GRAMMAR: Readonly<Record<string, Make>> = {
   '/v1/chat/completions': chat,
+  '/v1/completions': completion,
+  '/v1/messages': messages,
+  '/v1/responses': responses,
+  '/v1/embeddings': embedding,
+  '/v1/rerank': rerank,
+  '/v1/moderations': moderation,
   '/v1/images/generations': object(picture),
   '/v1/images/edits': object({
     ...picture,

@@ -73,12 +73,19 @@ function breaks(schema: string, value: unknown): string | undefined {
 }
 
 const CHAT = '/v1/chat/completions'
+const MESSAGES = '/v1/messages'
 const SPEECH = '/v1/audio/speech'
 const TRANSCRIPTION = '/v1/audio/transcriptions'
 
 /** Schema of a whole answer. */
 const WHOLE: Readonly<Record<string, string>> = {
   [CHAT]: 'chat-completion',
+  [MESSAGES]: 'message',
+  '/v1/responses': 'response',
+  '/v1/completions': 'completion',
+  '/v1/embeddings': 'embeddings',
+  '/v1/rerank': 'rerank',
+  '/v1/moderations': 'moderation',
   '/v1/images/generations': 'images-response',
   '/v1/images/edits': 'images-response',
   '/v1/ocr': 'ocr-response',
@@ -136,6 +143,7 @@ function bodyFault(
   const { path, stream, format } = asked
   if (status > 299) {
     if (type !== 'application/json') return `an error as ${type}`
+    if (path.startsWith(MESSAGES)) return breaks('message-error', JSON.parse(body.toString()))
     const { error } = JSON.parse(body.toString()) as { error: { type: string } }
     const [ownStatus, ownType] = CODES[code!] ?? []
     // A failed call of a vendor may name the code of the client's mistake.
@@ -150,6 +158,7 @@ function bodyFault(
   }
   if (stream) {
     if (type !== 'text/event-stream; charset=utf-8') return `a stream as ${type}`
+    if (path in LAST_EVENTS) return textEventsFault(path, body.toString())
     return path === CHAT ? chatFault(asked, body.toString()) : eventsFault(path, body.toString())
   }
   if (path !== '/v1/models' && !path.startsWith('/v1/key') && path !== '/v1/credits') {
@@ -183,6 +192,28 @@ function payloadsOf(text: string, named: boolean): string | string[] {
     payloads.push(data)
   }
   return payloads
+}
+
+/** Types of the last event in other forms of chat, and whether a mark of the end follows; parts of texts have no type. */
+const LAST_EVENTS: Readonly<Record<string, readonly [types: RegExp, mark: boolean]>> = {
+  [MESSAGES]: [/^(message_stop|error)$/, false],
+  '/v1/responses': [/^response\.(completed|incomplete|failed)$/, true],
+  '/v1/completions': [/^(text_completion|error)$/, true],
+}
+
+function textEventsFault(path: string, text: string): string | undefined {
+  const [types, mark] = LAST_EVENTS[path]!
+  const payloads = payloadsOf(text, true)
+  if (typeof payloads === 'string') return payloads
+  if (mark && payloads.pop() !== '[DONE]') return 'a stream without [DONE]'
+  const events = payloads.map((payload) => JSON.parse(payload) as any)
+  const { type, object, error } = events.at(-1) ?? {}
+  const last = String(type ?? (error ? 'error' : object))
+  if (!types.test(last)) return `ends with ${last}`
+  const misplaced = events.findIndex(
+    ({ sequence_number: number = -1 }, i) => number >= 0 && number !== i,
+  )
+  return misplaced < 0 ? undefined : `a wrong number at ${misplaced}`
 }
 
 function eventsFault(path: string, text: string): string | undefined {
