@@ -16,6 +16,7 @@ export const moderationsFormat: WireFormat<ModerationRequest, ModerationAnswer> 
 
   async write(call, { parts }, out) {
     for await (const { model, results, receipt } of parts) {
+      if (!receipt) call.headers['x-service-cost'] = NO_COST.text
       const body = {
         id: `modr-${call.id.slice('req_'.length)}`,
         model,

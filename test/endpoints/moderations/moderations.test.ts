@@ -63,7 +63,7 @@ describe('the local guards', () => {
         category_applied_input_types: { 'personal-data': ['text'] },
       },
     ])
-    expect(headers['x-service-cost']).toBeUndefined()
+    expect(headers['x-service-cost']).toBe('0')
     expect(await t.balance()).toBe(before)
   })
 
