@@ -13,7 +13,6 @@ import {
   object,
   oneOf,
   problem,
-  quote,
   record,
   shortText,
   text,
@@ -68,55 +67,6 @@ function withoutFileId(check: Check): Check {
   return described(whole, () => schemaOf(check))
 }
 
-// --- items ---
-
-const called = { call_id: filledText, name: filledText, namespace: text }
-const output = object({ call_id: filledText, output: content }, ['call_id', 'output'])
-const anyOutput = object({ call_id: filledText })
-const ownCall = object({ call_id: filledText }, ['call_id'])
-const shownText = list(object({ text }))
-
-/** Items by their type; others are not checked, see {@link isDropped}. */
-const item = variant(
-  'type',
-  {
-    message: object({ role: role(), content }, ['role', 'content']),
-    function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
-    function_call_output: output,
-    custom_tool_call: object({ ...called, input: text }, ['call_id', 'name', 'input']),
-    custom_tool_call_output: output,
-    reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
-    agent_message: object({ content: either('a string or an array', agentContent()) }),
-    additional_tools: object({ tools: list(object({})) }, ['tools']),
-    local_shell_call: ownCall,
-    local_shell_call_output: anyOutput,
-    shell_call: ownCall,
-    shell_call_output: anyOutput,
-    apply_patch_call: ownCall,
-    apply_patch_call_output: anyOutput,
-  },
-  { absent: 'message', others: anything },
-)
-
-function role(): Check {
-  const roles = new Set<unknown>(['user', 'system', 'developer', 'assistant'])
-  const expected = 'one of user, system, developer, assistant'
-  const check: Check = (value) =>
-    roles.has(value) ? undefined : problem('invalid_value', expected, quote(String(value)))
-  return described(check, () => ({ enum: [...roles] }))
-}
-
-function agentContent() {
-  return { string: anything, array: list(object({ text })) }
-}
-
-/** Whether an item of the history has no place in the normal form and can be left out: calls of tools that the vendor ran. */
-export function isDropped(type: string): boolean {
-  return /^(web_search|file_search|code_interpreter|image_generation|computer|tool_search|mcp)_/.test(
-    type,
-  )
-}
-
 // --- tools ---
 
 const definition = { name: filledText, description: text }
@@ -137,6 +87,7 @@ const tool = variant(
   { others: anything },
 )
 const named = object({ name: filledText }, ['name'])
+const allowedTool = variant('type', { function: named, custom: named }, { others: anything })
 const toolChoice = either('none, auto, required or an object', {
   string: oneOf(['none', 'auto', 'required']),
   object: variant(
@@ -144,11 +95,53 @@ const toolChoice = either('none, auto, required or an object', {
     {
       function: named,
       custom: named,
-      allowed_tools: object({ mode: text, tools: list(object({})) }, ['mode', 'tools']),
+      allowed_tools: object({ mode: text, tools: list(allowedTool) }, ['mode', 'tools']),
     },
     { others: anything },
   ),
 })
+
+// --- items ---
+
+const called = { call_id: filledText, name: filledText, namespace: text }
+const output = object({ call_id: filledText, output: content }, ['call_id', 'output'])
+const anyOutput = object({ call_id: filledText })
+const ownCall = object({ call_id: filledText }, ['call_id'])
+const shownText = list(object({ text }))
+const ROLES = ['user', 'system', 'developer', 'assistant']
+
+/** Items by their type; others are not checked, see {@link isDropped}. */
+const item = variant(
+  'type',
+  {
+    message: object({ role: oneOf(ROLES), content }, ['role', 'content']),
+    function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
+    function_call_output: output,
+    custom_tool_call: object({ ...called, input: text }, ['call_id', 'name', 'input']),
+    custom_tool_call_output: output,
+    reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
+    agent_message: object({ content: either('a string or an array', agentContent()) }),
+    additional_tools: object({ tools: list(tool) }, ['tools']),
+    local_shell_call: ownCall,
+    local_shell_call_output: anyOutput,
+    shell_call: ownCall,
+    shell_call_output: anyOutput,
+    apply_patch_call: ownCall,
+    apply_patch_call_output: anyOutput,
+  },
+  { absent: 'message', others: anything },
+)
+
+function agentContent() {
+  return { string: anything, array: list(object({ text })) }
+}
+
+/** Whether an item of the history has no place in the normal form and can be left out: calls of tools that the vendor ran. */
+export function isDropped(type: string): boolean {
+  return /^(web_search|file_search|code_interpreter|image_generation|computer|tool_search|mcp)_/.test(
+    type,
+  )
+}
 
 // --- the other fields ---
 

@@ -7,7 +7,11 @@ import { flatName, type ToolName } from './names.ts'
 const WEB_SEARCH = /^web_search/
 
 /** Results of a search by its `search_context_size`. */
-const RESULTS: Readonly<Record<string, number>> = { low: 3, medium: 5, high: 10 }
+const RESULTS = new Map<unknown, number>([
+  ['low', 3],
+  ['medium', 5],
+  ['high', 10],
+])
 
 /** A tool with its path in the request. */
 export interface PlacedTool {
@@ -153,7 +157,7 @@ function searchTool(foreign: readonly PlacedTool[]): ChatRequest['web_search_too
   )
   if (!found) return undefined
   const { filters, search_context_size: size } = found.tool
-  const maxResults = RESULTS[size]
+  const maxResults = RESULTS.get(size)
   return {
     path: pathOf(found),
     includeDomains: textsOf(filters?.allowed_domains),

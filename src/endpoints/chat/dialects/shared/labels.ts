@@ -37,7 +37,8 @@ export function labelsIn(body: object, request: ChatRequest, words: WireWords): 
         else rest.push({ value: item, place })
       }
     } else if (isObject(next)) {
-      const hidden = words.opaque.get(`${place} ${String(next.type)}`)
+      const { type } = next
+      const hidden = typeof type === 'string' && words.opaque.get(`${place} ${type}`)
       for (const [name, value] of Object.entries(next)) {
         if (!words.names.has(name)) add(name)
         if (typeof value !== 'string') rest.push({ value, place: placeOf(place, name) })
