@@ -123,7 +123,12 @@ export default defineProvider({
       async embed(request) {
         const { usage } = request.options as Script
         await paceOf(request)(Infinity)
-        return embed(request.input, usage === 'none')
+        const vectors = embed(request.input, usage === 'none')
+        if (vectors) return vectors
+        throw fail('bad_request', 'The mock has vectors of at most 4096 numbers.', {
+          code: 'unsupported_value',
+          param: 'dimensions',
+        })
       },
 
       async rerank(request) {

@@ -3,13 +3,15 @@ import { createHash } from 'node:crypto'
 import type { EmbeddingInput, EmbeddingResult } from '../../src/plugin.ts'
 
 const DIMENSIONS = 8
+const MOST_DIMENSIONS = 4096
 const CHARACTERS_PER_TOKEN = 4
 
-/** A vector of length 1 for each input. @param uncounted no usage is reported */
+/** A vector of length 1 for each input; undefined where longer ones are asked for than there are. @param uncounted no usage is reported */
 export function embed(
   { input, dimensions = DIMENSIONS }: EmbeddingInput,
   uncounted: boolean,
-): EmbeddingResult {
+): EmbeddingResult | undefined {
+  if (dimensions > MOST_DIMENSIONS) return undefined
   const promptTokens = input.reduce(
     (sum: number, one) =>
       sum + (typeof one === 'string' ? Math.ceil(one.length / CHARACTERS_PER_TOKEN) : one.length),

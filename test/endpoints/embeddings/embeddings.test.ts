@@ -181,6 +181,7 @@ describe('a bad request', () => {
     ['too many texts', { input: Array(2049).fill('a') }, 'array_above_max_length', 'input'],
     ['an unknown encoding', { encoding_format: 'hex' }, 'invalid_value', 'encoding_format'],
     ['no dimensions', { dimensions: 0 }, 'integer_below_min_value', 'dimensions'],
+    ['more than the model has', { dimensions: 280_124 }, 'unsupported_value', 'dimensions'],
     ['a chat model', { model: 'acme/chat' }, 'wrong_endpoint', 'model'],
   ])('with %s says what is wrong', async (_, body, code, param) => {
     const { status, json: answer } = await ask(body)
