@@ -84,6 +84,7 @@ export const MOCK_CONFIG = {
   providers: { mock: { use: 'mock' } },
   models: MOCK_MODELS,
   search: { engines: { page: { use: SEARCH, price: '0.005' } } },
+  guards: { use: [{ use: 'pii' }] },
 } as UserConfig
 
 type Make = (random: Random) => unknown
@@ -324,7 +325,7 @@ const rerank = object({
 })
 
 const moderation = object({
-  model: always('m/moderation'),
+  model: oneOf('m/moderation', 'guard', undefined),
   input: either(
     filled,
     list(filled, 1, 4),
@@ -358,18 +359,21 @@ const exchange = either(
   }),
   object({ role: always('system'), content: filled }),
 )
-const messages = object({
+const countedMessages = {
   model: always('m/chat'),
-  max_tokens: integer(1, 500),
   messages: list(exchange, 1, 4),
   system: maybe(either(text, list(textBlock, 1, 2))),
-  stream: maybe(flag),
-  temperature: maybe(number(0, 1)),
-  stop_sequences: maybe(list(filled, 0, 3)),
   tools: maybe(list(object({ name, description: maybe(text), input_schema: schema }), 0, 2)),
   metadata: maybe(object({ user_id: text })),
   x_extra: extra,
   policy: tightening,
+}
+const messages = object({
+  ...countedMessages,
+  max_tokens: integer(1, 500),
+  stream: maybe(flag),
+  temperature: maybe(number(0, 1)),
+  stop_sequences: maybe(list(filled, 0, 3)),
 })
 
 // --- responses ---
@@ -390,18 +394,21 @@ const item = either(
     encrypted_content: maybe(always('gAAA')),
   }),
 )
-const responses = object({
+const countedResponses = {
   model: always('m/chat'),
   input: either(filled, list(item, 1, 4)),
   instructions: maybe(text),
+  tools: maybe(list(object({ type: always('function'), name, parameters: maybe(schema) }), 0, 2)),
+  x_extra: extra,
+  policy: tightening,
+}
+const responses = object({
+  ...countedResponses,
   stream: maybe(flag),
   max_output_tokens: maybe(integer(1, 500)),
   temperature: maybe(number(0, 2)),
-  tools: maybe(list(object({ type: always('function'), name, parameters: maybe(schema) }), 0, 2)),
   store: maybe(flag),
   metadata: maybe(object({ a: text })),
-  x_extra: extra,
-  policy: tightening,
 })
 
 /** Requests by path. */
@@ -409,7 +416,9 @@ export const GRAMMAR: Readonly<Record<string, Make>> = {
   '/v1/chat/completions': chat,
   '/v1/completions': completion,
   '/v1/messages': messages,
+  '/v1/messages/count_tokens': object(countedMessages),
   '/v1/responses': responses,
+  '/v1/responses/input_tokens': object(countedResponses),
   '/v1/embeddings': embedding,
   '/v1/rerank': rerank,
   '/v1/moderations': moderation,

@@ -81,7 +81,9 @@ const TRANSCRIPTION = '/v1/audio/transcriptions'
 const WHOLE: Readonly<Record<string, string>> = {
   [CHAT]: 'chat-completion',
   [MESSAGES]: 'message',
+  '/v1/messages/count_tokens': 'token-count',
   '/v1/responses': 'response',
+  '/v1/responses/input_tokens': 'token-count',
   '/v1/completions': 'completion',
   '/v1/embeddings': 'embeddings',
   '/v1/rerank': 'rerank',
@@ -93,6 +95,9 @@ const WHOLE: Readonly<Record<string, string>> = {
   '/v1/key': 'key',
   '/v1/credits': 'credits',
 }
+
+/** What is never charged. */
+const FREE = /^\/v1\/(models|credits|key.*|messages\/count_tokens|responses\/input_tokens)$/
 
 /** Schema of an event. */
 const EVENTS: Readonly<Record<string, string>> = {
@@ -161,9 +166,7 @@ function bodyFault(
     if (path in LAST_EVENTS) return textEventsFault(path, body.toString())
     return path === CHAT ? chatFault(asked, body.toString()) : eventsFault(path, body.toString())
   }
-  if (path !== '/v1/models' && !path.startsWith('/v1/key') && path !== '/v1/credits') {
-    if (!headers.has('x-service-cost')) return 'an answer without a cost'
-  }
+  if (!FREE.test(path) && !headers.has('x-service-cost')) return 'an answer without a cost'
   if (path === TRANSCRIPTION && ['text', 'srt', 'vtt'].includes(format ?? '')) {
     return type === 'text/plain; charset=utf-8' ? undefined : `a text as ${type}`
   }
