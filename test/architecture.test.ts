@@ -80,6 +80,8 @@ const WALL_CLOCK: readonly string[] = [
   'src/models/catalog.ts',
   'src/models/lint.ts',
   'src/observe/alerts.ts',
+  'src/observe/content/content-log.ts',
+  'src/observe/content/thread.ts',
   'src/observe/log/day-files.ts',
   'src/observe/usage/thread.ts',
   'src/observe/usage/usage.ts',

@@ -92,6 +92,16 @@ const server = v.strictObject({
   limits: v.optional(limits, {}),
 })
 
+const SHARE = 'a number from 0 to 1'
+const share = v.pipe(v.number(SHARE), v.minValue(0, SHARE), v.maxValue(1, SHARE))
+
+const DAYS = 'a whole number of days from 1 to 3650'
+const content = v.strictObject({
+  enabled: v.optional(FLAG, false),
+  keep: v.optional(number(1, 3650, DAYS), 7),
+  sample: v.optional(share, 1),
+})
+
 const log = v.strictObject({
   level: v.optional(v.picklist(['silent', 'error', 'warn', 'info', 'debug', 'trace']), 'info'),
   format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
@@ -101,8 +111,9 @@ const log = v.strictObject({
   holders: v.optional(FLAG, true),
   users: v.optional(v.picklist(['plain', 'hash', 'none']), 'plain'),
   path: v.optional(text('a path')),
-  keep: v.optional(number(1, 3650, 'a whole number of days from 1 to 3650'), 30),
+  keep: v.optional(number(1, 3650, DAYS), 30),
   size: v.optional(size, '2gib'),
+  content: v.optional(content, {}),
 })
 
 const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'
@@ -217,8 +228,6 @@ const defaults = v.strictObject({
 })
 
 const HOLD = '"adaptive" or "ceiling"'
-const SHARE = 'a number from 0 to 1'
-const share = v.pipe(v.number(SHARE), v.minValue(0, SHARE), v.maxValue(1, SHARE))
 
 const billing = v.strictObject({
   hold: v.optional(v.picklist(['adaptive', 'ceiling'], HOLD), 'adaptive'),

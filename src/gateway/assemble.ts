@@ -12,6 +12,7 @@ import type { Routing } from '../models/routing.ts'
 import type { HoldEstimator } from '../money/holds.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { AccessLog } from '../observe/access-log.ts'
+import type { ContentLog } from '../observe/content/content-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
 import type { Alerts } from '../observe/alerts.ts'
 import type { AuthFailures } from '../observe/auth-failures.ts'
@@ -65,6 +66,7 @@ export interface Common {
   /** Shared by all configurations: calls of an old one still end. */
   readonly access: AccessLog
   readonly requests: RequestLog
+  readonly contents: ContentLog
   readonly faults: Faults
   readonly authFailures: AuthFailures
   readonly gatewayId: string

@@ -5,6 +5,7 @@ import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
 import { AuthFailures } from '../observe/auth-failures.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
+import { ContentLog } from '../observe/content/content-log.ts'
 import { RequestLog } from '../observe/log/request-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
@@ -118,10 +119,11 @@ export async function createGateway(
   const log = mask.over(options.log ?? createLog(loaded))
   const metrics = new Metrics()
   const running = new RunningCalls()
-  const { format, path: folder, keep, size } = loaded.config.log
+  const { format, path: folder, keep, size, content } = loaded.config.log
   const events = new LiveEvents()
   const access = new AccessLog({ format })
   const requests = new RequestLog({ folder, keep, size, log })
+  const contents = new ContentLog({ folder, keep: content.keep, size, log })
   const routing = new Routing()
   const chat = internalChat((call) => {
     running.add(call)
@@ -134,6 +136,7 @@ export async function createGateway(
     loop: new LoopWatch(TICK_MS, (message) => log.warn(message)),
     access,
     requests,
+    contents,
     faults,
     authFailures: new AuthFailures(metrics, log),
     log,
@@ -240,7 +243,7 @@ export async function createGateway(
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
       await instances.leave()
-      await requests.close()
+      await Promise.all([requests.close(), contents.close()])
       // It reads the ledger, which could not be closed tidily meanwhile.
       await usage.close()
       await closeState(state)

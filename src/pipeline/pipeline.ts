@@ -9,6 +9,7 @@ import type { Account, Key } from '../accounts/stored.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
+import type { ContentLog } from '../observe/content/content-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
 import type { CallLabels } from '../observe/call-labels.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
@@ -157,6 +158,8 @@ export interface Runtime {
   readonly access: AccessLog | undefined
   /** Undefined when the operator switched the request log off. */
   readonly requests: RequestLog | undefined
+  /** Takes the contents of calls whose key wants that, where the operator allows it. */
+  readonly contents: ContentLog
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
   /** Told of what happens, while a console watches. */

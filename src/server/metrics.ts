@@ -150,7 +150,7 @@ function usageGauges({ usage }: Runtime): Gauge[] {
   ]
 }
 
-function logGauges({ requests }: Runtime): Gauge[] {
+function logGauges({ requests, contents }: Runtime): Gauge[] {
   if (!requests) return []
   const { rows, bytes, dropped } = requests.counts
   return [
@@ -166,7 +166,7 @@ function logGauges({ requests }: Runtime): Gauge[] {
       help: 'Calls that are missing in the request log.',
       over: 'sum',
       type: 'counter',
-      value: { label: 'reason', of: dropped },
+      value: { label: 'reason', of: new Map([...dropped, ['content', contents.dropped]]) },
     },
     { name: 'sluicegate_log_bytes', help: 'Size of the request log.', over: 'max', value: bytes },
   ]

@@ -82,6 +82,7 @@ describe('an absent member', () => {
         path: expect.stringMatching(/^\/.*\/data\/log$/),
         keep: 30,
         size: 2147483648,
+        content: { enabled: false, keep: 7, sample: 1 },
       },
       state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
       providers: {},

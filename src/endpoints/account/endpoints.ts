@@ -39,7 +39,7 @@ export const key: GetRoute = {
           now: entered.at,
         }),
         tag: key.tag ?? null,
-        log_content: key.logContent ?? false,
+        log_content: config.log.content.enabled && key.logContent === true,
       },
     })
   },

@@ -2,13 +2,13 @@
  * The files of the request log: one SQLite database per UTC day, because a day is removed by unlinking its files while
  * requests run. Used by the thread of the log; by this thread for a log in memory.
  */
-import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import { createFile, transact } from '../../state/sqlite/file.ts'
+import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
 import { FIELDS } from './fields.ts'
-import { BAD, conditionsOf, dayOf, type LogPage, type LogQuery, type LogRow } from './query.ts'
+import { BAD, conditionsOf, type LogPage, type LogQuery, type LogRow } from './query.ts'
 
 /** What a log keeps. */
 export interface LogBounds {
@@ -31,11 +31,9 @@ export interface Stored {
   readonly fault?: string
 }
 
-const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 /** Files of days before that stay open for calls that end after midnight. */
 const OPEN_FILES = 2
-const MIN_FREE_BYTES = 256 * 1024 * 1024
 /** Pause after a fault of the disk. */
 const PAUSE_MS = 30_000
 /** Most of a log in memory, which keeps one day. */
@@ -67,7 +65,8 @@ interface OpenDay {
 
 /** The request log in one folder, or in memory. */
 export class DayFiles {
-  readonly #folder: string | undefined
+  readonly #folder: DayFolder | undefined
+  readonly #path: string | undefined
   readonly #bounds: LogBounds
   readonly #now: () => number
   /** By day, in the order in which they were opened; a log in memory has one, under the name ''. */
@@ -79,7 +78,8 @@ export class DayFiles {
 
   /** @param folder absent for a log in memory. @param now ms since epoch */
   constructor(folder: string | undefined, bounds: LogBounds, now = () => Date.now()) {
-    this.#folder = folder
+    this.#path = folder
+    this.#folder = folder === undefined ? undefined : new DayFolder(folder, '.db')
     this.#bounds = bounds
     this.#now = now
   }
@@ -153,7 +153,7 @@ export class DayFiles {
     this.#trimmedAt = this.#now()
     try {
       if (this.#folder === undefined) return this.#forgetDays()
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+      mkdirSync(this.#path!, { recursive: true, mode: 0o700 })
       this.#trimFiles(this.#folder)
     } catch (error) {
       this.#pause(`the request log cannot be written: ${(error as Error).message}`)
@@ -182,22 +182,12 @@ export class DayFiles {
     db.prepare(`DELETE FROM call WHERE id IN (${oldest})`).run(2 * came)
   }
 
-  #trimFiles(folder: string): void {
-    const today = dayOf(this.#now())
-    const oldest = dayOf(this.#now() - this.#bounds.keep * DAY_MS)
-    const days = this.#days()
-    const sizes = new Map(days.map((day) => [day, sizeOf(folder, day)]))
-    const sum = () => [...sizes.values()].reduce((total, bytes) => total + bytes, 0)
-    for (const day of days.toReversed()) {
-      if (day >= today || (day >= oldest && sum() <= this.#bounds.size)) continue
+  #trimFiles(folder: DayFolder): void {
+    this.#bytes = folder.trim(this.#bounds, this.#now(), (day) => {
       this.#open.get(day)?.db.close()
       this.#open.delete(day)
-      for (const part of PARTS) rmSync(join(folder, `${day}.db${part}`), { force: true })
-      sizes.delete(day)
-    }
-    this.#bytes = sum()
-    const { bavail, bsize } = statfsSync(folder)
-    if (bavail * bsize < MIN_FREE_BYTES) this.#pause('the request log pauses: its disk is full')
+    })
+    if (!folder.hasRoom) this.#pause('the request log pauses: its disk is full')
     if (this.#bytes > this.#bounds.size) {
       this.#pause('the request log pauses: the calls of today have reached log.size')
     }
@@ -227,7 +217,7 @@ export class DayFiles {
     if (this.#folder !== undefined) {
       const isOld = day < dayOf(this.#now() - DAY_MS)
       if (isOld && !this.#days().includes(day)) return undefined
-      const file = join(this.#folder, `${day}.db`)
+      const file = this.#folder.fileOf(day)
       createFile(file)
       const db = new DatabaseSync(file, { timeout: 2000 })
       db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
@@ -254,11 +244,7 @@ export class DayFiles {
   /** Newest first. */
   #days(): string[] {
     if (this.#folder === undefined) return [...this.#open.keys()]
-    const files = namesIn(this.#folder).filter((name) => /^\d{4}-\d\d-\d\d\.db$/.test(name))
-    return files
-      .map((name) => name.slice(0, -'.db'.length))
-      .toSorted()
-      .toReversed()
+    return this.#folder.days
   }
 
   #daysBefore(ms: number): string[] {
@@ -270,7 +256,7 @@ export class DayFiles {
   #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result {
     const open = this.#open.get(day)
     if (open) return ask(open.db)
-    const db = new DatabaseSync(join(this.#folder!, `${day}.db`), { readOnly: true, timeout: 2000 })
+    const db = new DatabaseSync(this.#folder!.fileOf(day), { readOnly: true, timeout: 2000 })
     try {
       return ask(db)
     } finally {
@@ -293,30 +279,10 @@ function columnsIn(db: DatabaseSync): Set<string> {
   return new Set(columns.map(({ name }) => String(name)))
 }
 
-/** What SQLite adds to the name of a database. */
-const PARTS = ['', '-wal', '-shm']
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw error
-  }
-}
-
 /** Bytes of a database that hold something; removed rows leave pages that are used again. */
 function bytesIn(db: DatabaseSync): number {
   const pages = (name: string) => Number(Object.values(db.prepare(`PRAGMA ${name}`).get()!)[0])
   return (pages('page_count') - pages('freelist_count')) * pages('page_size')
-}
-
-function sizeOf(folder: string, day: string): number {
-  const parts = PARTS.map((part) => join(folder, `${day}.db${part}`))
-  return parts.reduce(
-    (sum, part) => sum + (statSync(part, { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  )
 }
 
 /** @returns how many of them are new */

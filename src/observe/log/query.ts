@@ -52,11 +52,6 @@ export interface LogPage {
   readonly unreadable: readonly string[]
 }
 
-/** The UTC day of a moment, `2026-11-23`. */
-export function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
-}
-
 /** The predicate of the index of calls that did not go well. */
 export const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
 

@@ -4,16 +4,20 @@ import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { labelsOf, TAG_HEADER } from '../../observe/call-labels.ts'
 import { NO_POLICY, tighten } from '../../policy/policy.ts'
+import { keepContents } from '../kept-contents.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
-/** Reads and validates the request. @throws InvalidRequest */
+/** Reads and validates the request; has its contents kept where that is wanted. @throws InvalidRequest */
 export const read: Stage = async function read(call, next) {
   const { format, incoming, runtime, key } = call
   const { server, log } = runtime.config
   call.request = await format.read(incoming, server.limits)
   const header = incoming.header(TAG_HEADER)
   call.labels = labelsOf(call.request.input, header, key.tag, log.users)
-  return next()
+  const keeping = keepContents(call)
+  if (!keeping) return next()
+  const { parts } = await next()
+  return { parts: parts.through(keeping) }
 }
 
 /**

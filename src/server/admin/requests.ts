@@ -9,6 +9,7 @@ import type { RequestLog } from '../../observe/log/request-log.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { timeOf } from '../../state/ids.ts'
 import { note } from './audit.ts'
+import { contentOf } from './contents.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
 import type { Answer, Asked } from './route.ts'
 
@@ -52,7 +53,8 @@ export async function listRequests({
 }
 
 /** One call by its id. @throws NotFound */
-export async function showRequest({ gateway, id }: Asked): Promise<{ readonly data: object }> {
+export async function showRequest(asked: Asked): Promise<{ readonly data: object }> {
+  const { gateway, id } = asked
   for (const call of gateway.running)
     if (call.id === id) return { data: requestView(runningRow(call), true) }
   const row = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id) ? await logOf(gateway).find(id) : undefined
@@ -61,7 +63,8 @@ export async function showRequest({ gateway, id }: Asked): Promise<{ readonly da
       'not_found',
       `There is no request ${JSON.stringify(id.slice(0, 100))} in the log.`,
     )
-  return { data: requestView(row, false) }
+  const content = (await contentOf(asked)) ? 'kept' : 'not kept'
+  return { data: { ...requestView(row, false), content } }
 }
 
 function logOf({ runtime }: Gateway): RequestLog {

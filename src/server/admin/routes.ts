@@ -22,6 +22,7 @@ import { listAccounts, listKeys } from './lists.ts'
 import { coolDown, listGateways, resume } from './gateways.ts'
 import { showGuard } from './guard.ts'
 import { listModels } from './models.ts'
+import { removeContents, showContent } from './contents.ts'
 import { showConfig } from './config.ts'
 import { diffPolicy, evaluatePolicy } from './policies.ts'
 import { listAlerts, muteAlert } from './alerts.ts'
@@ -68,6 +69,8 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/policies/diff': { POST: viewer(diffPolicy) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
   '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
+  '/requests/content': { DELETE: admin(removeContents) },
+  '/requests/:id/content': { GET: admin(showContent) },
   '/requests/:id/end': { POST: admin(endRequest) },
   '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
   '/usage': { GET: viewer(showUsage) },

@@ -1,0 +1,234 @@
+/**
+ * The files of contents: one SQLite database per UTC day beside those of the request log, readable by their owner only.
+ * Used by the thread of contents; by this thread where the log is in memory.
+ */
+import { mkdirSync } from 'node:fs'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { timeOf, ulidAt } from '../../state/ids.ts'
+import { createFile } from '../../state/sqlite/file.ts'
+import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
+import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
+
+/** What is kept, in days and in bytes of all files; the oldest days go first. */
+export interface ContentBounds {
+  readonly keep: number
+  readonly size: number
+}
+
+/** Of the names of their files. */
+export const SUFFIX = '.content.db'
+/** Pause after a fault of the disk. */
+const PAUSE_MS = 30_000
+/** Most contents in memory: the oldest go first. */
+const MEMORY_ROWS = 1000
+const SCHEMA = `
+  PRAGMA secure_delete = ON;
+  CREATE TABLE IF NOT EXISTS content (
+    id TEXT NOT NULL PRIMARY KEY,
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    user TEXT,
+    endpoint TEXT NOT NULL,
+    model TEXT,
+    decided TEXT NOT NULL,
+    input BLOB NOT NULL,
+    output BLOB NOT NULL,
+    cut INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS content_key ON content (key, id);
+  PRAGMA user_version = 1;`
+const INSERT = `INSERT OR IGNORE INTO content
+  (id, account, key, user, endpoint, model, decided, input, output, cut) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** Contents in one folder, or in memory. */
+export class ContentFiles {
+  readonly #path: string | undefined
+  readonly #folder: DayFolder | undefined
+  readonly #bounds: ContentBounds
+  readonly #now: () => number
+  /** The day that is open for writing, or the memory under the name ''. */
+  #open: { readonly day: string; readonly db: DatabaseSync } | undefined
+  #pausedUntil = -Infinity
+  #fault: string | undefined
+
+  /** @param path of the folder; absent for contents in memory. @param now ms since epoch */
+  constructor(path: string | undefined, bounds: ContentBounds, now: () => number) {
+    this.#path = path
+    this.#folder = path === undefined ? undefined : new DayFolder(path, SUFFIX)
+    this.#bounds = bounds
+    this.#now = now
+  }
+
+  /** Stores contents. Never throws. @returns why they could not be stored */
+  store(content: CallContent): string | undefined {
+    if (this.#now() < this.#pausedUntil) return this.#fault
+    try {
+      const id = bare(content.id)
+      const db = this.#dayFor(this.#nameOf(timeOf(id)))
+      const { account, key, user, endpoint, model, decided, input, output, cut } = content
+      const values: SQLInputValue[] = [id, account, key, user ?? null, endpoint, model ?? null]
+      values.push(JSON.stringify(decided), packed(input), packed(output), Number(cut))
+      db.prepare(INSERT).run(...values)
+      if (this.#folder === undefined) forgetOldest(db)
+      return (this.#fault = undefined)
+    } catch (error) {
+      return this.#pause(`contents cannot be written: ${(error as Error).message}`)
+    }
+  }
+
+  /** Those of a call; undefined where none are kept. @param id of the request */
+  find(id: string): CallContent | undefined {
+    const day = this.#nameOf(timeOf(bare(id)))
+    if (!this.#days.includes(day)) return undefined
+    return this.#reading(day, (db) => {
+      const row = db.prepare('SELECT * FROM content WHERE id = ?').get(bare(id))
+      return row && contentOf(row)
+    })
+  }
+
+  /** Newest first. */
+  list({ key, from = 0, to = this.#now() + DAY_MS, limit }: ContentQuery): CallContent[] {
+    const found: CallContent[] = []
+    const where = key === undefined ? '' : 'AND key = ?'
+    const sql = `SELECT * FROM content WHERE id >= ? AND id < ? ${where} ORDER BY id DESC LIMIT ?`
+    for (const day of this.#days) {
+      if (found.length >= limit) break
+      if (day !== '' && (day > dayOf(to) || day < dayOf(from))) continue
+      const bounds: SQLInputValue[] = [
+        ulidAt(from),
+        ulidAt(to),
+        ...(key === undefined ? [] : [key]),
+      ]
+      const rows = this.#reading(day, (db) => db.prepare(sql).all(...bounds, limit - found.length))
+      found.push(...rows.map(contentOf))
+    }
+    return found
+  }
+
+  /** Removes contents for good: no byte of them is left in a file. @returns how many */
+  remove({ key, user, before }: ContentRemoval): number {
+    const conditions: [string, SQLInputValue | undefined][] = [
+      ['key = ?', key],
+      ['user = ?', user],
+      ['id < ?', before === undefined ? undefined : ulidAt(before)],
+    ]
+    const chosen = conditions.flatMap(([sql, value]) =>
+      value === undefined ? [] : [{ sql, value }],
+    )
+    if (chosen.length === 0) return 0
+    const sql = `DELETE FROM content WHERE ${chosen.map((one) => one.sql).join(' AND ')}`
+    let removed = 0
+    for (const day of this.#days) {
+      const db = this.#dayFor(day)
+      const { changes } = db.prepare(sql).run(...chosen.map(({ value }) => value))
+      if (changes === 0) continue
+      removed += Number(changes)
+      // The log of writes still has the pages as they were.
+      db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)')
+    }
+    return removed
+  }
+
+  /** Removes what is older or larger than the bounds. */
+  trim(): void {
+    const now = this.#now()
+    try {
+      if (this.#folder) this.#folder.trim(this.#bounds, now, (day) => this.#release(day))
+      else {
+        const oldest = ulidAt(now - this.#bounds.keep * DAY_MS)
+        this.#open?.db.prepare('DELETE FROM content WHERE id < ?').run(oldest)
+      }
+    } catch (error) {
+      this.#pause(`contents cannot be removed: ${(error as Error).message}`)
+    }
+  }
+
+  /** Closes all files. */
+  close(): void {
+    this.#open?.db.close()
+    this.#open = undefined
+  }
+
+  /** Newest first. */
+  get #days(): readonly string[] {
+    return this.#folder?.days ?? (this.#open ? [''] : [])
+  }
+
+  #nameOf(ms: number): string {
+    return this.#folder ? dayOf(ms) : ''
+  }
+
+  #release(day: string): void {
+    if (this.#open?.day === day) this.close()
+  }
+
+  #pause(fault: string): string {
+    this.#pausedUntil = this.#now() + PAUSE_MS
+    this.close()
+    return (this.#fault = fault)
+  }
+
+  /** Opens the database of a day for writing, in the place of the one before. */
+  #dayFor(day: string): DatabaseSync {
+    if (this.#open?.day === day) return this.#open.db
+    this.close()
+    const db = this.#folder ? this.#openFile(this.#folder, day) : new DatabaseSync(':memory:')
+    db.exec(SCHEMA)
+    this.#open = { day, db }
+    return db
+  }
+
+  #openFile(folder: DayFolder, day: string): DatabaseSync {
+    mkdirSync(this.#path!, { recursive: true, mode: 0o700 })
+    if (!folder.hasRoom) throw new Error('the disk is full')
+    createFile(folder.fileOf(day))
+    const db = new DatabaseSync(folder.fileOf(day), { timeout: 2000 })
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+    return db
+  }
+
+  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result {
+    if (this.#open?.day === day) return ask(this.#open.db)
+    const db = new DatabaseSync(this.#folder!.fileOf(day), { readOnly: true, timeout: 2000 })
+    try {
+      return ask(db)
+    } finally {
+      db.close()
+    }
+  }
+}
+
+function bare(id: string): string {
+  return id.replace(/^req_/, '')
+}
+
+function packed(text: string): Uint8Array {
+  return zstdCompressSync(text)
+}
+
+function unpacked(value: unknown): string {
+  return zstdDecompressSync(value as Uint8Array).toString()
+}
+
+function forgetOldest(db: DatabaseSync): void {
+  db.prepare(
+    'DELETE FROM content WHERE id IN (SELECT id FROM content ORDER BY id DESC LIMIT -1 OFFSET ?)',
+  ).run(MEMORY_ROWS)
+}
+
+function contentOf(row: Readonly<Record<string, unknown>>): CallContent {
+  const { id, account, key, user, endpoint, model, decided, input, output, cut } = row
+  return {
+    id: `req_${String(id)}`,
+    account: String(account),
+    key: String(key),
+    ...(user !== null && { user: String(user) }),
+    endpoint: String(endpoint),
+    ...(model !== null && { model: String(model) }),
+    decided: JSON.parse(String(decided)) as CallContent['decided'],
+    input: unpacked(input),
+    output: unpacked(output),
+    cut: cut === 1,
+  }
+}

@@ -1,0 +1,121 @@
+/** What is kept of a call's contents: JSON with notes in the place of files, bounded. */
+import { hash } from 'node:crypto'
+
+/** Characters of a request, and of an answer, that are kept. */
+export const MOST_CHARACTERS = 262_144
+/** What a number, a name or a bracket counts for. */
+const LEAST = 4
+/** Members whose base64 is a file, although nothing in the text says so. */
+const FILES: ReadonlySet<string> = new Set(['data', 'file_data', 'b64_json', 'image_base64'])
+const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
+
+/** Stands for a file, a picture or a sound. */
+export interface MediaNote {
+  /** Such as `image/png`; null where nothing says it. */
+  readonly type: string | null
+  readonly bytes: number
+  /** Hexadecimal digits. */
+  readonly sha256: string
+}
+
+/** A value as it is kept. */
+export interface Kept {
+  readonly json: string
+  /** It was longer than {@link MOST_CHARACTERS}: texts end early, and later members are missing. */
+  readonly cut: boolean
+}
+
+/** A value without files and functions. @param value of a request that was read, so its depth is bounded */
+export function keptOf(value: unknown): Kept {
+  const copier = new Copier()
+  const json = JSON.stringify(copier.copy(value, '')) ?? 'null'
+  return { json, cut: copier.cut }
+}
+
+/** A value that was kept, with empty files in the place of notes: for readers that expect texts there. */
+export function restored(json: string): unknown {
+  return JSON.parse(json, (_, value: unknown) =>
+    isNote(value) ? `data:${value.type ?? ''};base64,` : value,
+  )
+}
+
+class Copier {
+  cut = false
+  #left = MOST_CHARACTERS
+
+  copy(value: unknown, name: string): unknown {
+    if (typeof value === 'string') return this.#text(value, name)
+    if (typeof value !== 'object' || value === null) {
+      this.#left -= LEAST
+      return typeof value === 'bigint' ? String(value) : value
+    }
+    const file = bytesOf(value)
+    if (file) return this.#note(file.type, file.bytes)
+    if (Array.isArray(value)) return this.#list(value, name)
+    return this.#members(value)
+  }
+
+  #text(text: string, name: string): unknown {
+    const [, type, base64] = /^data:([^;,]*)[^,]{0,200}?(;base64)?,/i.exec(text.slice(0, 512)) ?? []
+    if (type !== undefined) {
+      const body = text.slice(text.indexOf(',') + 1)
+      return this.#note(type || null, Buffer.from(body, base64 ? 'base64' : 'utf8'))
+    }
+    if (FILES.has(name) && BASE64.test(text)) return this.#note(null, Buffer.from(text, 'base64'))
+    const shown = text.slice(0, Math.max(0, this.#left))
+    if (shown.length < text.length) this.cut = true
+    this.#left -= shown.length + LEAST
+    return shown
+  }
+
+  #list(list: readonly unknown[], name: string): unknown[] {
+    const copies: unknown[] = []
+    for (const one of list) {
+      if (this.#isFull()) break
+      copies.push(this.copy(one, name))
+    }
+    return copies
+  }
+
+  #members(value: object): object {
+    const copies: [string, unknown][] = []
+    for (const [name, member] of Object.entries(value)) {
+      if (typeof member === 'function' || member === undefined) continue
+      if (this.#isFull()) break
+      this.#left -= name.length
+      copies.push([name, this.copy(member, name)])
+    }
+    return Object.fromEntries(copies)
+  }
+
+  #isFull(): boolean {
+    if (this.#left > 0) return false
+    return (this.cut = true)
+  }
+
+  #note(type: string | null, bytes: Uint8Array): MediaNote {
+    this.#left -= 100
+    return { type, bytes: bytes.byteLength, sha256: hash('sha256', bytes) }
+  }
+}
+
+/** The bytes of a file, in the forms in which requests have them. */
+function bytesOf(
+  value: object,
+): { readonly type: string | null; readonly bytes: Uint8Array } | undefined {
+  if (value instanceof Uint8Array) return { type: null, bytes: value }
+  const { bytes, mediaType } = value as { bytes?: unknown; mediaType?: unknown }
+  if (!(bytes instanceof Uint8Array)) return undefined
+  return { type: typeof mediaType === 'string' ? mediaType : null, bytes }
+}
+
+function isNote(value: unknown): value is MediaNote {
+  if (typeof value !== 'object' || value === null) return false
+  const { type, bytes, sha256, ...more } = value as Partial<MediaNote>
+  return (
+    type !== undefined &&
+    typeof bytes === 'number' &&
+    typeof sha256 === 'string' &&
+    Object.keys(more).length === 0
+  )
+}

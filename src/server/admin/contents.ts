@@ -1,0 +1,69 @@
+/** Contents of calls in the admin API: read one at a time, and removed for good. */
+import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import type { CallContent } from '../../observe/content/content.ts'
+import { note } from './audit.ts'
+import { checkParameters, readMoment } from './bodies.ts'
+import type { Answer, Asked } from './route.ts'
+
+const REMOVED_BY = ['key', 'user', 'before'] as const
+const PARAMETERS = new Set<string>(REMOVED_BY)
+
+/** `GET /requests/:id/content`: every reading is noted. @throws NotFound where nothing is kept, Unavailable */
+export async function showContent(asked: Asked): Promise<Answer> {
+  const { runtime, id, query } = asked
+  checkParameters(query, new Set())
+  const content = await contentOf(asked)
+  if (!content) {
+    const how = runtime.config.log.content.enabled
+      ? 'Contents are kept by the gateway that served the call, of keys with log_content, for log.content.keep days.'
+      : 'Contents are not kept: log.content.enabled is false.'
+    throw new NotFound(
+      'not_found',
+      `There is no content of ${JSON.stringify(id.slice(0, 100))}. ${how}`,
+    )
+  }
+  const { account, key, user, endpoint, model, input, output, cut } = content
+  await note(asked, { action: 'request.content', object: `request:${id}`, after: { read: true } })
+  return {
+    body: {
+      data: {
+        id,
+        account_id: account,
+        key_id: key,
+        user: user ?? null,
+        endpoint,
+        model: model ?? null,
+        input: JSON.parse(input) as unknown,
+        output: JSON.parse(output) as unknown,
+        cut,
+      },
+    },
+  }
+}
+
+/** The contents of the call that a path names; undefined where none are kept. @throws Unavailable */
+export function contentOf({
+  runtime,
+  id,
+}: Pick<Asked, 'runtime' | 'id'>): Promise<CallContent | undefined> {
+  const isId = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)
+  return isId ? runtime.contents.find(id) : Promise.resolve(undefined)
+}
+
+/** `DELETE /requests/content`: of a key, of an end user, or before a moment. @throws InvalidRequest, Unavailable */
+export async function removeContents(asked: Asked): Promise<Answer> {
+  const { runtime, query } = asked
+  checkParameters(query, PARAMETERS)
+  const by = REMOVED_BY.filter((name) => query.get(name))
+  if (by.length === 0) {
+    const message = `Missing 'key', 'user' or 'before': contents are removed by at least one of them.`
+    throw new InvalidRequest('missing_required_parameter', message, { param: 'key' })
+  }
+  const [key, user, before] = REMOVED_BY.map((name) => query.get(name) || undefined)
+  const moment = before === undefined ? undefined : readMoment(before, 'before')
+  const removed = await runtime.contents.remove({ key, user, before: moment })
+  // The name of an end user is a part of what was to be removed.
+  const after = { removed, by: by.join(','), ...(key !== undefined && { key }) }
+  await note(asked, { action: 'request.content.remove', object: 'requests', after })
+  return { body: { data: { removed } } }
+}

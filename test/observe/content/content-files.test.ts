@@ -1,0 +1,92 @@
+import { expect, it } from 'vitest'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CallContent } from '../../../src/observe/content/content.ts'
+import { ContentFiles } from '../../../src/observe/content/content-files.ts'
+import { keptOf, restored } from '../../../src/observe/content/kept.ts'
+import { ulidAt } from '../../../src/state/ids.ts'
+import { folder } from '../../_folder.ts'
+
+const DAY_MS = 86_400_000
+const NOON = Date.UTC(2026, 10, 23, 12)
+
+const contentAt = (at: number, key = 'key_1'): CallContent => ({
+  id: `req_${ulidAt(at)}`,
+  account: 'acme',
+  key,
+  endpoint: '/v1/chat/completions',
+  decided: [{ mode: 'block', side: 'input', rule: 'deny:code', outcome: 'blocked' }],
+  input: '{"messages":[]}',
+  output: '[]',
+  cut: false,
+})
+
+it.each([['files', true] as const, ['memory', false] as const])(
+  'lists contents by key and time, newest first, and removes old days: %s',
+  async (_, onDisk) => {
+    const path = onDisk ? await folder({}) : undefined
+    let now = NOON
+    const files = new ContentFiles(path, { keep: 2, size: 1e9 }, () => now)
+    const old = contentAt(NOON - DAY_MS)
+    const [first, second] = [contentAt(NOON), contentAt(NOON + 5, 'key_2')]
+    for (const one of [old, first, second]) expect(files.store(one)).toBeUndefined()
+    expect(files.find(first.id)).toEqual(first)
+    expect(files.list({ limit: 2 })).toEqual([second, first])
+    expect(files.list({ limit: 9, key: 'key_1' })).toEqual([first, old])
+    expect(files.list({ limit: 9, from: NOON + 1 })).toEqual([second])
+    expect(files.list({ limit: 9, to: NOON })).toEqual([old])
+    if (path !== undefined) {
+      const [file] = readdirSync(path)
+      expect(statSync(join(path, file!)).mode & 0o777).toBe(0o600)
+    }
+    now += 1.5 * DAY_MS
+    files.trim()
+    expect(files.find(old.id)).toBeUndefined()
+    expect(files.remove({ before: now })).toBe(2)
+    expect(files.list({ limit: 9 })).toEqual([])
+    files.close()
+  },
+)
+
+it('says why nothing can be stored, and goes on when it can be again', async () => {
+  const path = await folder({})
+  let now = NOON
+  const files = new ContentFiles(join(path, 'file', 'below'), { keep: 2, size: 1e9 }, () => now)
+  const blocked = new ContentFiles('/dev/null/folder', { keep: 2, size: 1e9 }, () => now)
+  expect(blocked.store(contentAt(NOON))).toContain('contents cannot be written')
+  expect(files.store(contentAt(NOON))).toBeUndefined()
+  now += 60_000
+  expect(blocked.store(contentAt(now))).toContain('contents cannot be written')
+  files.close()
+})
+
+it('keeps notes in the place of files, and a reader gets texts where it expects them', () => {
+  const bytes = new Uint8Array([1, 2, 3])
+  const { json, cut } = keptOf({
+    file: { bytes, mediaType: 'audio/wav', filename: 'x.wav' },
+    input_audio: { data: 'AQID', format: 'wav' },
+    text: 'a text',
+    labels: () => ['never'],
+  })
+  const note = {
+    bytes: 3,
+    sha256: '039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81',
+  }
+  expect(cut).toBe(false)
+  expect(JSON.parse(json)).toEqual({
+    file: { type: 'audio/wav', ...note },
+    input_audio: { data: { type: null, ...note }, format: 'wav' },
+    text: 'a text',
+  })
+  expect(restored(json)).toEqual({
+    file: 'data:audio/wav;base64,',
+    input_audio: { data: 'data:;base64,', format: 'wav' },
+    text: 'a text',
+  })
+  const long = keptOf({ first: 'x'.repeat(300_000), later: ['y'] })
+  expect([long.cut, long.json.length < 270_000, JSON.parse(long.json).later]).toEqual([
+    true,
+    true,
+    undefined,
+  ])
+})
