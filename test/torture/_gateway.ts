@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 120_000
 
 export interface GatewayProcess {
   readonly url: string
