@@ -23,9 +23,13 @@ export function checkParameters(query: URLSearchParams, known: ReadonlySet<strin
 
 /** `?from=` and `?to=`, ms since epoch. @throws InvalidRequest */
 export function readMoment(text: string, name: string): number {
-  const ms = /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) ? Date.parse(text) : NaN
-  if (ms >= 0) return ms
+  if (isMoment(text)) return Date.parse(text)
   throw wrongQuery(name, 'a day such as 2026-11-23, or a moment in ISO 8601')
+}
+
+/** Whether a text is a day or a moment in ISO 8601, from 1970 on. */
+export function isMoment(text: string): boolean {
+  return /^\d{4}-\d\d-\d\d(T.*)?$/.test(text) && Date.parse(text) >= 0
 }
 
 /** @returns undefined for a text that is no whole number */

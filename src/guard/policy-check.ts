@@ -3,9 +3,9 @@ import { compilePatternsSliced } from '../patterns/patterns.ts'
 import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
-import { CircuitBreaker } from './circuit.ts'
-import { GuardRunner, VerdictCache } from './runner.ts'
-import { ScanSession, pluginScanner, type StopReason } from './scan-session.ts'
+import { stopOf, trialRunner, type RehearsalInit } from './rehearsal.ts'
+import type { GuardRunner } from './runner.ts'
+import { pluginScanner } from './scan-session.ts'
 import {
   patternBlock,
   referencesTo,
@@ -17,7 +17,6 @@ import {
 
 const SIDES: readonly Side[] = ['input', 'output']
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
-const LIMITS_MS = { input: 10_000, output: 10_000 }
 
 /**
  * Warnings for the owner of a policy, without a full stop.
@@ -65,6 +64,8 @@ export interface PolicyTestResult extends Verdict {
   readonly rule: string
   readonly side: Side
   readonly guard: string
+  /** How long the guard took; absent where it was not asked. */
+  readonly ms?: number
 }
 
 interface Verdict extends Partial<Pick<Block, 'spans' | 'view' | 'score' | 'reason'>> {
@@ -73,16 +74,8 @@ interface Verdict extends Partial<Pick<Block, 'spans' | 'view' | 'score' | 'reas
   readonly error?: FaultKind
 }
 
-interface PolicyTest {
-  readonly policy: EffectivePolicy
-  readonly guards: GuardRegistry
+interface PolicyTest extends RehearsalInit {
   readonly texts: { readonly input?: string; readonly output?: string }
-  /** Whether remote guards are asked. */
-  readonly remote: boolean
-  /** Throws when the result is no longer wanted; asked now and then. */
-  readonly proceed: () => void
-  /** The context of a guard. */
-  readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
 
 /** Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`. Never throws for a guard. */
@@ -99,44 +92,49 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
     const text = texts[side]
     if (text === undefined || !policy.guard[side]) continue
     for (const [index, pattern] of bannedPatterns.entries()) {
+      const began = performance.now()
       const matcher = await compilePatternsSliced([pattern], 'key', proceed)
       const match = await matcher.search(text, proceed)
       const verdict = verdictOf(match && patternBlock(match, index))
-      results.push({ rule: `bannedPatterns[${index}]`, side, guard: 'patterns', ...verdict })
+      results.push({
+        rule: `bannedPatterns[${index}]`,
+        side,
+        guard: 'patterns',
+        ...verdict,
+        ms: since(began),
+      })
     }
     for (const [index, rules] of judged.entries()) {
       const [reference] = referencesTo(rules) as [RuleRef]
       const rule = reference === 'scope' ? `scope:${index}` : reference
       for (const instance of guards.all) {
         const { name, guard } = instance
+        const began = performance.now()
         if (!guard.enforces.includes(reference) || !reads(instance, side)) continue
-        results.push({ rule, side, guard: name, ...(await ask(test, instance, rules, side, text)) })
+        const verdict = await ask(test, instance, rules, side, text)
+        const ms = verdict.verdict === 'not-asked' ? undefined : since(began)
+        results.push({ rule, side, guard: name, ...verdict, ...(ms !== undefined && { ms }) })
       }
     }
   }
   return results
 }
 
+function since(began: number): number {
+  return Math.round((performance.now() - began) * 100) / 100
+}
+
 async function ask(
   { remote, contextOf }: PolicyTest,
-  { name, plugin, guard }: GuardInstance,
+  instance: GuardInstance,
   rules: ActiveRules,
   side: Side,
   text: string,
 ): Promise<Verdict> {
-  if (guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
-  const runner = new GuardRunner({
-    name,
-    guard,
-    origin: 'key',
-    ruleFilter: ruleFilter(plugin, guard.enforces, rules),
-    circuit: new CircuitBreaker(),
-    verdicts: new VerdictCache(),
-    metrics: { asked: () => {} },
-    limitsMs: LIMITS_MS,
-    signal: new AbortController().signal,
-    contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
-  })
+  if (instance.guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
+  const { plugin, guard } = instance
+  const filter = ruleFilter(plugin, guard.enforces, rules)
+  const runner = trialRunner({ instance, rules, ruleFilter: filter, origin: 'key', contextOf })
   try {
     return verdictOf(await blockIn(runner, side, text))
   } catch (error) {
@@ -153,7 +151,8 @@ function verdictOf(block: Block | undefined): Verdict {
 async function blockIn(runner: GuardRunner, side: Side, text: string): Promise<Block | undefined> {
   const { guard, local } = runner
   if (side === 'output' && local) {
-    const stop = await stopIn(runner, text)
+    const stream = { channel: 'content', choice: 0, index: 0 } as const
+    const stop = await stopOf(pluginScanner(runner, ''), stream, text)
     if (stop?.fault) throw stop.fault
     return stop?.block
   }
@@ -167,18 +166,6 @@ async function blockIn(runner: GuardRunner, side: Side, text: string): Promise<B
     return runner.blockIn(verdict, text.length)
   }
   return local ? runner.work(judge) : runner.ask(side, judge)
-}
-
-/** What stops a complete answer, according to a local guard. */
-async function stopIn(runner: GuardRunner, text: string): Promise<StopReason | undefined> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const stream = { channel: 'content', choice: 0, index: 0 } as const
-  const scanner = pluginScanner(runner, '')
-  const session = new ScanSession(scanner, stream, { atOnce: true, changed: resolve })
-  session.push(text)
-  session.end()
-  if (session.state !== 'ready') await promise
-  return session.stop
 }
 
 function reads({ guard }: GuardInstance, side: Side): boolean {

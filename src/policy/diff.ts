@@ -44,7 +44,7 @@ export function diffPolicies(
 ): MemberDifference[] {
   const [from, to] = [tighten(former, undefined), tighten(next, undefined)]
   const set = (member: string, of: (policy: EffectivePolicy) => readonly string[]) =>
-    difference(member, of(from), of(to), orderOfSets(of(from), of(to)))
+    differenceOfSets(member, of(from), of(to))
   const discrete = (member: string, of: (policy: EffectivePolicy) => unknown) => {
     const [a, b] = [of(from) ?? null, of(to) ?? null]
     return difference(member, a, b, JSON.stringify(a) === JSON.stringify(b) ? 'equal' : 'changed')
@@ -78,6 +78,15 @@ export function tighteningsOf(policy: Policy | undefined): Tightenings {
     maxOutputTokens: ceiling(maxOutputTokens),
     guard: names(ORDERED).filter((name) => placeOf(name, guard[name]) > 0),
   }
+}
+
+/** Two lists of what is forbidden: the larger one is tighter. */
+export function differenceOfSets(
+  member: string,
+  from: readonly string[],
+  to: readonly string[],
+): MemberDifference {
+  return difference(member, from, to, orderOfSets(from, to))
 }
 
 function difference(member: string, from: unknown, to: unknown, order: PolicyOrder) {

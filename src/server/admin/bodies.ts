@@ -18,7 +18,7 @@ import {
   usdOrNothing,
 } from '../../accounts/key-settings.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { wholeNumber, wrongQuery } from '../../errors/query.ts'
+import { isMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
 
 export { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
 
@@ -107,12 +107,40 @@ const cooldown = v.strictObject({
   ),
 })
 
-const policyPair = v.strictObject({ from: v.nullable(policy), to: v.nullable(policy) })
+const allowlist = v.nullable(modelsByName)
+const policyPair = v.strictObject({
+  from: v.nullable(policy),
+  to: v.nullable(policy),
+  models: v.optional(v.strictObject({ from: allowlist, to: allowlist })),
+})
+
+const CHUNK = 'a whole number of characters from 1 to 10000'
+const CALLS = 'a whole number from 1 to 200'
+const DAY = 'a day such as 2026-11-23, or a moment in ISO 8601'
+const moment = v.pipe(
+  v.string(DAY),
+  v.check((text) => isMoment(text), DAY),
+  v.transform((text) => Date.parse(text)),
+)
+const replay = v.strictObject({
+  policy,
+  key: v.nullish(recordId),
+  from: v.nullish(moment),
+  to: v.nullish(moment),
+  limit: v.optional(
+    v.pipe(v.number(CALLS), v.integer(CALLS), v.minValue(1, CALLS), v.maxValue(200, CALLS)),
+    50,
+  ),
+  ask: v.optional(FLAG, false),
+})
 
 const trial = v.strictObject({
   policy,
   input: v.optional(v.string('a text')),
   output: v.optional(v.string('a text')),
+  chunk: v.optional(
+    v.pipe(v.number(CHUNK), v.integer(CHUNK), v.minValue(1, CHUNK), v.maxValue(10_000, CHUNK)),
+  ),
   ask: v.optional(FLAG),
 })
 
@@ -121,6 +149,8 @@ export interface PolicyTrial {
   readonly policy: Policy
   readonly input: string | undefined
   readonly output: string | undefined
+  /** Characters of the output that arrive at a time; undefined for an answer that comes whole. */
+  readonly chunk: number | undefined
   /** Whether guards may ask models and services. */
   readonly ask: boolean
 }
@@ -138,10 +168,18 @@ export const readKey = (body: object) => withoutNulls(read(key, body))
 /** A change: null clears a member, an absent member stays. */
 export const readKeyChange = (body: object) => read(keyChange, body)
 
-/** Two policies to compare; null stands for none. @throws InvalidRequest */
-export function readPolicyPair(body: object): Readonly<Record<'from' | 'to', Policy | undefined>> {
-  const { from, to } = read(policyPair, body)
+/** Two allowlists; null allows all models. */
+export type ModelPair = Readonly<Record<'from' | 'to', readonly string[] | null>>
+
+/** Two policies to compare, and perhaps two allowlists; null stands for none. @throws InvalidRequest */
+export function readPolicyPair(body: object): Readonly<
+  Record<'from' | 'to', Policy | undefined>
+> & {
+  readonly models: ModelPair | undefined
+} {
+  const { from, to, models } = read(policyPair, body)
   return {
+    models,
     from: from ? readPolicy(from, 'from') : undefined,
     to: to ? readPolicy(to, 'to') : undefined,
   }
@@ -158,12 +196,18 @@ export const readCooldown = (body: object) => read(cooldown, body)
 
 /** A policy test. @throws InvalidRequest */
 export function readTrial(body: object): PolicyTrial {
-  const { policy, input, output, ask = false } = read(trial, body)
+  const { policy, input, output, chunk, ask = false } = read(trial, body)
   if (input !== undefined || output !== undefined) {
-    return { policy: readPolicy(policy), input, output, ask }
+    return { policy: readPolicy(policy), input, output, chunk, ask }
   }
   const message = "Missing 'input' or 'output': a text to try the policy on."
   throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
+}
+
+/** A policy, and the kept calls to try it on. @throws InvalidRequest */
+export function readReplay(body: object) {
+  const { policy, ...which } = withoutNulls(read(replay, body))
+  return { policy: readPolicy(policy), ...which }
 }
 
 /** `?before=` of the ledger: a sequence number. @throws InvalidRequest */

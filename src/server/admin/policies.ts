@@ -1,75 +1,39 @@
 /** Tests a policy on texts before a key gets it. */
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
-import { judgeModelOf } from '../../guard/plan.ts'
+import type { InputTexts } from '../../guard/adapter.ts'
 import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
+import { rehearse } from '../../guard/rehearsal.ts'
+import { isAllowed } from '../../models/allowlist.ts'
+import { usdJson } from '../../money/money.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { requestId } from '../../state/ids.ts'
-import { policyWarnings, refusalOf, tighten, type Policy } from '../../policy/policy.ts'
+import { policyWarnings, refusalOf, type Policy } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
-import { readPolicyPair, readTrial, type PolicyTrial } from './bodies.ts'
-import { diffPolicies, tighteningsOf } from '../../policy/diff.ts'
+import { readPolicyPair, readTrial, type ModelPair, type PolicyTrial } from './bodies.ts'
+import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
+import { trialOf } from './trial.ts'
 
 /**
- * The verdict of every rule of a policy on the texts. Models are asked only on request, at the operator's expense.
+ * The verdict of every rule of a policy on the texts, and what a client would get of the output. Models are asked only on
+ * request, at the operator's expense.
  * @param incoming of the admin's request
  */
-async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTrial) {
-  const { policy, input, output, ask: remote } = trial
-  const effective = tighten(policy, undefined)
-  const id = requestId()
-  const account = { id: 'operator', name: 'operator', disabled: false, revision: 0, createdAt: 0 }
-  const budget = new GuardBudget()
-  const proceed = () => incoming.throwIfGone()
-  const found = await testPolicy({
-    policy: effective,
-    guards: runtime.guards,
-    texts: {
-      ...(input === undefined ? {} : { input }),
-      ...(output === undefined ? {} : { output }),
-    },
-    remote,
-    proceed,
-    contextOf(rules, signal, deadline) {
-      const judgeModel = judgeModelOf(effective)
-      const context = Object.freeze({
-        requestId: id,
-        accountId: account.id,
-        keyId: account.id,
-        operation: 'chat',
-        model: '',
-        origin: 'key' as const,
-        rules,
-        ...(judgeModel !== undefined && { judgeModel }),
-        conversation: { userTurn: output === undefined ? '' : (input ?? '') },
-        signal,
-        deadline,
-      })
-      return grantModelAccess(context, {
-        account: account.id,
-        budget,
-        pays: () => true,
-        ask: (question) =>
-          runtime.internalChat(
-            {
-              id,
-              path: '/admin',
-              incoming,
-              runtime,
-              catalog: runtime.catalog.at(),
-              account,
-            },
-            question,
-          ),
-        book: (_, cost) => runtime.metrics.guard.spent('operator', cost),
-        ended: (ok) => runtime.metrics.guard.judged(ok),
-      })
-    },
-  })
-  const texts = { input, output }
+async function tryPolicy(runtime: Runtime, incoming: Incoming, tried: PolicyTrial) {
+  const { policy, input, output, chunk, ask } = tried
+  const trial = trialOf(runtime, incoming, policy, ask).answering(
+    output === undefined ? '' : (input ?? ''),
+  )
+  const { policy: effective, proceed } = trial
+  const texts = { ...(input !== undefined && { input }), ...(output !== undefined && { output }) }
+  const found = await testPolicy({ ...trial, texts })
+  const shown =
+    output === undefined
+      ? null
+      : await (
+          await rehearse(trial)
+        ).shown(inputTexts(input), input ?? '', output, chunk, runtime.config.guards.limits)
   const gaps = await coverageWarnings(runtime.guards, effective, proceed)
   return {
     verdicts: found.map((one) => view(one, texts[one.side])),
@@ -77,8 +41,17 @@ async function tryPolicy(runtime: Runtime, incoming: Incoming, trial: PolicyTria
       ...new Set(found.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
     ],
     refusal: refusalOf(effective),
+    shown,
     warnings: [...(await policyWarnings(policy)), ...gaps],
+    ...(ask && { cost_usd: usdJson(trial.spent) }),
   }
+}
+
+/** A text as the input of a call. */
+function inputTexts(text: string | undefined): InputTexts {
+  const base = { id: 'input', side: 'input', channel: 'content', role: 'user' } as const
+  const items = text === undefined ? [] : [{ ...base, current: true, text }]
+  return { items, refusedTurns: [] }
 }
 
 /** @throws InvalidRequest for an unknown judge model */
@@ -93,7 +66,7 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
 
 /** `POST /policies/diff` */
 export async function diffPolicy(asked: Asked): Promise<Answer> {
-  const { from, to } = readPolicyPair(await bodyOf(asked))
+  const { from, to, models } = readPolicyPair(await bodyOf(asked))
   const { scope, deny, bannedPatterns, maxOutputTokens, guard } = tighteningsOf(to)
   const may_tighten = {
     scope,
@@ -102,7 +75,20 @@ export async function diffPolicy(asked: Asked): Promise<Answer> {
     max_output_tokens: maxOutputTokens,
     guard,
   }
-  return { body: { data: { members: diffPolicies(from, to), may_tighten } } }
+  const members = diffPolicies(from, to)
+  return {
+    body: {
+      data: { members: models ? [...members, diffModels(asked, models)] : members, may_tighten },
+    },
+  }
+}
+
+/** Two allowlists, by the models of the catalog that they leave out; null leaves out none. */
+function diffModels({ runtime }: Asked, { from, to }: ModelPair) {
+  const ids = runtime.catalog.all().map(({ id }) => id)
+  const without = (list: readonly string[] | null) =>
+    list === null ? [] : ids.filter((id) => !isAllowed(list, id))
+  return { ...differenceOfSets('models', without(from), without(to)), from, to }
 }
 
 /** `POST /policies/evaluate` */

@@ -26,6 +26,7 @@ import { removeContents, showContent } from './contents.ts'
 import { showConfig } from './config.ts'
 import { diffPolicy, evaluatePolicy } from './policies.ts'
 import { listAlerts, muteAlert } from './alerts.ts'
+import { replayPolicy } from './replay.ts'
 import { streamEvents } from './events.ts'
 import { showOverview } from './overview.ts'
 import { endRequest, listRequests, showRequest } from './requests.ts'
@@ -68,6 +69,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/overview': { GET: viewer(showOverview) },
   '/policies/diff': { POST: viewer(diffPolicy) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
+  '/policies/replay': { POST: admin(replayPolicy) },
   '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
   '/requests/content': { DELETE: admin(removeContents) },
   '/requests/:id/content': { GET: admin(showContent) },

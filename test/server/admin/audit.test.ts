@@ -5,7 +5,7 @@ import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.t
 
 const TOKEN = 'token-of-the-admin-of-this-test'
 /** They are asked with a body, and change nothing. */
-const CHANGES_NOTHING = ['POST /policies/diff', 'POST /policies/evaluate']
+const CHANGES_NOTHING = ['POST /policies/diff', 'POST /policies/evaluate', 'POST /policies/replay']
 
 let gateway: TestGateway
 beforeAll(async () => {

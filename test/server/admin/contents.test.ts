@@ -112,6 +112,40 @@ it('keeps nothing of other keys, and nothing anywhere else', async () => {
   expect(gateway.logged.join('\n')).not.toContain(MARKER)
 })
 
+it('says what another policy would have done to calls that were kept', async () => {
+  const policy = { version: 1 as const, bannedPatterns: ['osprey'] }
+  const { id: key, secret } = await gateway.newKey({ logContent: true, policy })
+  const refused = await chat(secret, say('An osprey'))
+  const first = await chat(secret, say('A heron'))
+  const other = await chat(secret, say('A wren'))
+  const replay = (body: object) =>
+    gateway.ask('POST', '/admin/policies/replay', { key: TOKEN, body: { key, ...body } })
+  const { status, json } = await replay({ policy: { version: 1, bannedPatterns: ['her[oO]n'] } })
+  expect(status).toBe(200)
+  const of = { key_id: key, model: 'mock/echo', side: 'input', rules: ['bannedPatterns'] }
+  expect(json.data).toEqual({
+    contents: 3,
+    calls: 3,
+    unreadable: 0,
+    cut: 0,
+    blocked: { before: 1, after: 1 },
+    changed: [
+      { id: first, ...of, from: 'pass', to: 'block' },
+      { id: refused, ...of, from: 'block', to: 'pass' },
+    ],
+    failed_guards: [],
+  })
+  const output = { version: 1, bannedPatterns: ['wren'], guard: { input: false, mode: 'monitor' } }
+  const seen = (await replay({ policy: output, limit: 1 })).json.data
+  expect(seen).toMatchObject({
+    calls: 1,
+    changed: [{ id: other, side: 'output', from: 'pass', to: 'monitor' }],
+  })
+  const wrong = await replay({ policy, limit: 201 })
+  expect([wrong.status, wrong.json.error.param]).toEqual([400, 'limit'])
+  expect((await replay({ policy: { version: 2 } })).json.error.param).toBe('policy.version')
+})
+
 it('removes contents for good, by key, by end user and by age', async () => {
   const { id: key, secret } = await gateway.newKey({ logContent: true })
   const other = await gateway.newKey({ logContent: true })

@@ -52,19 +52,45 @@ describe('POST /admin/policies/evaluate', () => {
         verdict: 'block',
         spans: [{ start: 12, end: 17, text: 'HERON' }],
         view: expect.any(String),
+        ms: expect.any(Number),
       },
-      { rule: 'bannedPatterns[1]', side: 'input', guard: 'patterns', verdict: 'pass' },
+      {
+        rule: 'bannedPatterns[1]',
+        side: 'input',
+        guard: 'patterns',
+        verdict: 'pass',
+        ms: expect.any(Number),
+      },
       {
         rule: 'deny:code',
         side: 'input',
         guard: 'words',
         verdict: 'block',
         spans: [{ start: 2, end: 11, text: 'forbidden' }],
+        ms: expect.any(Number),
       },
       { rule: 'deny:math', side: 'input', guard: 'far', verdict: 'not-asked' },
-      { rule: 'bannedPatterns[0]', side: 'output', guard: 'patterns', verdict: 'pass' },
-      { rule: 'bannedPatterns[1]', side: 'output', guard: 'patterns', verdict: 'pass' },
-      { rule: 'deny:code', side: 'output', guard: 'words', verdict: 'pass' },
+      {
+        rule: 'bannedPatterns[0]',
+        side: 'output',
+        guard: 'patterns',
+        verdict: 'pass',
+        ms: expect.any(Number),
+      },
+      {
+        rule: 'bannedPatterns[1]',
+        side: 'output',
+        guard: 'patterns',
+        verdict: 'pass',
+        ms: expect.any(Number),
+      },
+      {
+        rule: 'deny:code',
+        side: 'output',
+        guard: 'words',
+        verdict: 'pass',
+        ms: expect.any(Number),
+      },
       { rule: 'deny:math', side: 'output', guard: 'far', verdict: 'not-asked' },
     ])
     expect(json.data.blocked).toEqual(['input'])
@@ -79,6 +105,37 @@ describe('POST /admin/policies/evaluate', () => {
     const { json } = await evaluate({ policy, input: 'Two and two.', ask: true })
     expect(asked).toEqual(['Two and two.'])
     expect(json.data.verdicts.at(-1)).toMatchObject({ guard: 'far', verdict: 'pass' })
+    expect(json.data.cost_usd).toBe(0)
+  })
+
+  it.each([
+    [
+      'streamed',
+      { chunk: 4 },
+      'Ask about the ',
+      'outcome=blocked; side=output; rules=bannedPatterns',
+    ],
+    ['whole', {}, '', 'outcome=blocked; side=output; rules=bannedPatterns'],
+  ])('shows what a client would get of an answer: %s', async (_, chunk, text, header) => {
+    const body = {
+      policy: { version: 1, bannedPatterns: ['heron'] },
+      output: 'Ask about the heron.',
+    }
+    const { data } = (await evaluate({ ...body, ...chunk })).json
+    expect(data.shown).toEqual({
+      text,
+      refusal: "I can't help with that here.",
+      header: expect.stringContaining(header),
+    })
+    const passed = (await evaluate({ ...body, ...chunk, output: 'Ask about herbs.' })).json.data
+      .shown
+    expect(passed).toEqual({ text: 'Ask about herbs.', header: 'outcome=passed' })
+    const monitor = { ...body.policy, guard: { mode: 'monitor' } }
+    const seen = (await evaluate({ ...body, ...chunk, policy: monitor })).json.data.shown
+    expect(seen).toEqual({ text: body.output, header: 'outcome=monitored' })
+    const refused = (await evaluate({ ...body, ...chunk, input: 'A heron?' })).json.data.shown
+    expect(refused).toMatchObject({ text: '', header: expect.stringContaining('side=input') })
+    expect((await evaluate({ ...body, chunk: 0 })).json.error.param).toBe('chunk')
   })
 
   it('refuses a policy that is none, and a trial without a text', async () => {

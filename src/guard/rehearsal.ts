@@ -1,0 +1,305 @@
+/**
+ * A policy at work on texts that belong to no call: what it would block, and what a client would get of an answer. Nothing is
+ * counted, and no circuit breaker learns of it.
+ */
+import type { ActiveRules, Channel, Flow, GuardContext, TextStream } from '../plugin.ts'
+import { refusalOf, type EffectivePolicy } from '../policy/policy.ts'
+import { flowFrom } from '../stream/flow.ts'
+import type { InputTexts, OutputCodec } from './adapter.ts'
+import { CircuitBreaker } from './circuit.ts'
+import { Decision, type ScreenObserver } from './decision.ts'
+import { InputScreen } from './input-screen.ts'
+import { OutputScreen } from './output-screen.ts'
+import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
+import { GuardRunner, VerdictCache } from './runner.ts'
+import {
+  patternScanner,
+  pluginScanner,
+  ScanSession,
+  type OutputScanner,
+  type StopReason,
+} from './scan-session.ts'
+import type { ScreenInit } from './screened-choice.ts'
+import { ScreenedStream } from './screened-stream.ts'
+
+/** How long a guard may take, in ms. */
+const LIMITS_MS = { input: 10_000, output: 10_000 }
+const IDLE_MS = 1500
+const STALL_MS = 30_000
+const NONE: GuardSet = { patterns: [], assignments: [] }
+const SILENT = { decided() {}, failed() {}, removed() {}, unscanned() {} }
+
+/** Where a policy is tried. */
+export interface RehearsalInit {
+  readonly policy: EffectivePolicy
+  readonly guards: GuardRegistry
+  /** Whether guards may ask models and services. */
+  readonly remote: boolean
+  /** Throws when the result is no longer wanted; asked now and then. */
+  readonly proceed: () => void
+  /** The context of a guard. */
+  readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
+}
+
+/** What a policy says of the texts of one side. */
+export interface Rehearsed {
+  /** Rules that are violated, without the number of a pattern; of an input up to the first. */
+  readonly rules: readonly string[]
+  /** Guards that could not look. */
+  readonly failed: readonly string[]
+}
+
+/** What a client would get. */
+export interface Shown {
+  readonly text: string
+  /** What follows the text where the policy refuses. */
+  readonly refusal?: string
+  /** The value of `X-Service-Guard`. */
+  readonly header: string
+}
+
+/** A part of an answer: text, or its end. */
+interface Part {
+  readonly text: string
+  readonly ends?: boolean
+  readonly refuses?: boolean
+}
+
+/** One policy with its guards. Made by {@link rehearse}. */
+export class Rehearsal {
+  readonly #init: RehearsalInit
+  readonly #set: GuardSet
+  readonly #plan: GuardPlan | undefined
+  readonly #verdicts = new VerdictCache()
+
+  constructor(init: RehearsalInit, plan: GuardPlan | undefined) {
+    const { policy, remote } = init
+    const set = plan && policy.guard.mode === 'monitor' ? plan.monitoring : plan?.enforcing
+    const { patterns, assignments } = set ?? NONE
+    this.#init = init
+    this.#plan = plan
+    this.#set = {
+      patterns,
+      assignments: assignments.filter(
+        ({ instance }) => remote || instance.guard.execution === 'local',
+      ),
+    }
+  }
+
+  /** Has guards read an input. */
+  async input(texts: InputTexts): Promise<Rehearsed> {
+    const rules = new Set<string>()
+    const failed = new Set<string>()
+    if (!this.#init.policy.guard.input) return { rules: [], failed: [] }
+    await this.#screenInput(texts, {
+      found: ({ block }, ends) => void (ends && rules.add(withoutPlace(block.rule))),
+      failed: (guard) => !failed.add(guard),
+    })
+    return { rules: [...rules], failed: [...failed] }
+  }
+
+  /** Has guards read the texts of an answer. @param userTurn what the user had asked */
+  async output(
+    texts: readonly { readonly channel: Channel; readonly text: string }[],
+    userTurn: string,
+  ): Promise<Rehearsed> {
+    const rules = new Set<string>()
+    const failed = new Set<string>()
+    const scanners = this.#init.policy.guard.output ? this.#scanners(userTurn) : []
+    for (const { channel, text } of texts) {
+      for (const scanner of scanners) {
+        if (!scanner.reads(channel)) continue
+        const stop = await stopOf(scanner, { channel, choice: 0, index: 0 }, text)
+        if (stop?.block) rules.add(withoutPlace(stop.block.rule))
+        if (stop?.fault) failed.add(scanner.guard)
+        this.#init.proceed()
+      }
+    }
+    return { rules: [...rules], failed: [...failed] }
+  }
+
+  /**
+   * What a client would get of an answer in one text.
+   * @param chunk characters that arrive at a time, of an answer that is streamed; undefined for one that comes whole
+   */
+  async shown(
+    input: InputTexts,
+    userTurn: string,
+    answer: string,
+    chunk: number | undefined,
+    limits: ScreenInit<Part>['limits'],
+  ): Promise<Shown> {
+    const { policy } = this.#init
+    const { mode, onError } = policy.guard
+    const decision = new Decision({
+      mode,
+      onError,
+      evidence: 'none',
+      elapsedMs: () => 0,
+      unenforced: this.#plan?.unenforced ?? [],
+      metrics: SILENT,
+      warn() {},
+      thrown() {},
+    })
+    const header = () => {
+      decision.final = true
+      return decision.header()
+    }
+    if (mode === 'monitor' || !this.#plan) return { text: answer, header: header() }
+    const refusal = refusalOf(policy)
+    if (policy.guard.input) {
+      const observer = decision.observer('input', true, 'withheld')
+      if (await this.#screenInput(input, observer)) return { text: '', refusal, header: header() }
+    }
+    const scanners = policy.guard.output ? this.#scanners(userTurn) : []
+    if (scanners.length === 0) return { text: answer, header: header() }
+    const screen = new OutputScreen<Part>({
+      codec: CODEC,
+      scanners,
+      buffer:
+        chunk === undefined ||
+        policy.guard.stream === 'buffer' ||
+        scanners.some(({ needsFullText }) => needsFullText),
+      atOnce: chunk === undefined,
+      errorForm: false,
+      choices: 1,
+      limits,
+      observer: decision.observer('output', true, 'dropped'),
+      refuse({ choice, fault }) {
+        if (fault) decision.failedFor('output', choice)
+        return [{ text: '', refuses: true }]
+      },
+    })
+    const times = { idleMs: IDLE_MS, stallMs: STALL_MS }
+    const stream = new ScreenedStream<Part>({
+      parts: partsOf(answer, chunk),
+      screen,
+      enforce: true,
+      ...times,
+    })
+    let [text, refused] = ['', false]
+    try {
+      for (let last = false; !last;) {
+        const batch = await stream.next()
+        for (const part of batch.parts) {
+          text += part.text
+          refused ||= part.refuses === true
+        }
+        last = batch.last
+      }
+    } finally {
+      await stream.close()
+    }
+    return { text, ...(refused && { refusal }), header: header() }
+  }
+
+  /** @returns whether the input is blocked */
+  async #screenInput(
+    input: InputTexts,
+    observer: Pick<ScreenObserver, 'found' | 'failed'>,
+  ): Promise<boolean> {
+    const { proceed } = this.#init
+    const { patterns } = this.#set
+    const screen = new InputScreen({ input, patterns, runners: this.#runners(), observer, proceed })
+    const { stop } = await screen.local()
+    if (stop || !screen.isRemote) return stop !== undefined
+    return (await screen.remote()).stop !== undefined
+  }
+
+  #scanners(userTurn: string): readonly OutputScanner[] {
+    return [
+      ...this.#set.patterns.map(({ matcher, offset, origin }) =>
+        patternScanner(matcher, offset, origin),
+      ),
+      ...this.#runners()
+        .filter(({ guard }) => guard.checkOutput ?? guard.streamOutput)
+        .map((runner) => pluginScanner(runner, userTurn)),
+    ]
+  }
+
+  #runners(): readonly GuardRunner[] {
+    const { contextOf } = this.#init
+    const verdicts = this.#verdicts
+    return this.#set.assignments.map((one) => trialRunner({ ...one, verdicts, contextOf }))
+  }
+}
+
+/** Prepares a policy for texts. @throws what `proceed` throws */
+export async function rehearse(init: RehearsalInit): Promise<Rehearsal> {
+  return new Rehearsal(init, await init.guards.planFor(init.policy, init.proceed))
+}
+
+/** A guard at work for no call: nothing is counted. */
+export function trialRunner({
+  instance: { name, guard },
+  rules,
+  ruleFilter,
+  origin,
+  verdicts = new VerdictCache(),
+  contextOf,
+}: Pick<Assignment, 'instance' | 'rules' | 'ruleFilter' | 'origin'> &
+  Pick<RehearsalInit, 'contextOf'> & { readonly verdicts?: VerdictCache }): GuardRunner {
+  return new GuardRunner({
+    name,
+    guard,
+    origin,
+    ruleFilter,
+    circuit: new CircuitBreaker(),
+    verdicts,
+    metrics: { asked: () => {} },
+    limitsMs: LIMITS_MS,
+    signal: new AbortController().signal,
+    contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
+  })
+}
+
+/** What stops a complete text, according to one guard. */
+export async function stopOf(
+  scanner: OutputScanner,
+  stream: TextStream,
+  text: string,
+): Promise<StopReason | undefined> {
+  let news = Promise.withResolvers<void>()
+  const session = new ScanSession(scanner, stream, { atOnce: true, changed: () => news.resolve() })
+  session.push(text)
+  session.end()
+  while (session.state !== 'ready') {
+    await news.promise
+    news = Promise.withResolvers<void>()
+  }
+  return session.stop
+}
+
+const CODEC: OutputCodec<Part> = {
+  split(part, take) {
+    if (part.ends) return take({ kind: 'finish', choice: 0, part })
+    take({ kind: 'text', choice: 0, channel: 'content', text: part.text, textOnly: true, part })
+  },
+  cut: ({ text }, start, end) => ({ text: text.slice(start, end) }),
+}
+
+/** An answer as it arrives. */
+function partsOf(answer: string, chunk: number | undefined): Flow<Part> {
+  const parts: Part[] = []
+  const points = chunk === undefined ? [] : [...answer]
+  if (chunk === undefined) parts.push({ text: answer })
+  else {
+    for (let at = 0; at < points.length; at += chunk) {
+      parts.push({ text: points.slice(at, at + chunk).join('') })
+    }
+  }
+  parts.push({ text: '', ends: true })
+  let next = 0
+  return flowFrom<Part>({
+    next: () => {
+      const part = parts[next++]!
+      return Promise.resolve({ parts: [part], last: next === parts.length })
+    },
+    close: () => {},
+  })
+}
+
+/** Patterns are told by their list: places in it differ between policies. */
+function withoutPlace(rule: string): string {
+  return rule.replace(/\[\d+\]$/, '')
+}

@@ -1,0 +1,128 @@
+/** `POST /policies/replay`: what a policy would have done to calls whose contents were kept. */
+import { ROUTES } from '../../gateway/routes.ts'
+import type { InputTexts } from '../../guard/adapter.ts'
+import { rehearse, type Rehearsal, type Rehearsed } from '../../guard/rehearsal.ts'
+import { usdJson } from '../../money/money.ts'
+import type { CallContent, SaidText } from '../../observe/content/content.ts'
+import { restored } from '../../observe/content/kept.ts'
+import type { Channel, Side } from '../../plugin.ts'
+import { knownRefusals } from '../../policy/policy.ts'
+import { readReplay } from './bodies.ts'
+import { requireJudge } from './policies.ts'
+import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
+import { trialOf } from './trial.ts'
+
+/** What became, or would become, of one side of a call. */
+type Verdict = 'pass' | 'block' | 'monitor'
+
+const SIDES: readonly Side[] = ['input', 'output']
+/** The calls that could be replayed until then are answered. */
+const MAX_MS = 20_000
+
+/** Compares what guards decided with what they would decide now. @throws InvalidRequest, Unavailable */
+export async function replayPolicy(asked: Asked): Promise<Answer> {
+  const { runtime } = asked
+  const { policy, ask, ...which } = readReplay(await bodyOf(asked))
+  requireJudge(runtime, policy)
+  const contents = await runtime.contents.list(which)
+  const trial = trialOf(runtime, incomingOf(asked), policy, ask)
+  const rehearsal = await rehearse(trial)
+  const found = new Findings(policy.guard?.mode === 'monitor' ? 'monitor' : 'block')
+  const until = performance.now() + MAX_MS
+  for (const content of contents) {
+    if (performance.now() > until) break
+    trial.proceed()
+    const texts = textsOf(content, knownRefusals(trial.policy))
+    if (texts) found.add(content, await judged(rehearsal, texts))
+    else found.unreadable++
+  }
+  const cost = ask ? { cost_usd: usdJson(trial.spent) } : {}
+  return { body: { data: { contents: contents.length, ...found.view, ...cost } } }
+}
+
+/** What guards read of a call. */
+interface Texts {
+  readonly input: InputTexts
+  readonly output: readonly { readonly channel: Channel; readonly text: string }[]
+}
+
+/** @returns undefined for contents that guards cannot read, because the end of them is missing */
+function textsOf(
+  { endpoint, input, output }: CallContent,
+  refusals: readonly string[],
+): Texts | undefined {
+  const adapter = ROUTES.find(({ path }) => path === endpoint)?.endpoint?.guard
+  if (!adapter) return undefined
+  try {
+    const said = JSON.parse(output) as readonly (SaidText & { readonly channel: Channel })[]
+    return { input: adapter.inputTexts(restored(input), refusals), output: said }
+  } catch {
+    return undefined
+  }
+}
+
+/** Of an input that is blocked there is no answer. */
+async function judged(rehearsal: Rehearsal, { input, output }: Texts): Promise<Judged> {
+  const first = await rehearsal.input(input)
+  if (first.rules.length > 0) return { input: first }
+  const turn = input.items.filter(({ current, role }) => current && role === 'user')
+  const userTurn = turn.map(({ text }) => text).join('\n')
+  return { input: first, output: await rehearsal.output(output, userTurn) }
+}
+
+interface Judged {
+  readonly input: Rehearsed
+  readonly output?: Rehearsed
+}
+
+/** Sums of a replay, and the calls whose verdict would be another. */
+class Findings {
+  unreadable = 0
+  readonly #enforced: Verdict
+  #calls = 0
+  readonly #blocked = { before: 0, after: 0 }
+  /** Answers that a guard had cut: what followed was not kept. */
+  #cut = 0
+  readonly #changed: object[] = []
+  readonly #failed = new Set<string>()
+
+  /** @param enforced what becomes of a violation */
+  constructor(enforced: Verdict) {
+    this.#enforced = enforced
+  }
+
+  add({ id, key, model, decided }: CallContent, judged: Judged): void {
+    this.#calls++
+    const rulesBefore = (side: Side) => decided.filter((one) => one.side === side)
+    const before = (side: Side): Verdict => {
+      const outcomes = rulesBefore(side).map(({ outcome }) => outcome)
+      return outcomes.includes('blocked') ? 'block' : outcomes.includes('seen') ? 'monitor' : 'pass'
+    }
+    const after = (side: Side): Verdict =>
+      (judged[side]?.rules.length ?? 0) > 0 ? this.#enforced : 'pass'
+    this.#blocked.before += Number(SIDES.some((side) => before(side) === 'block'))
+    this.#blocked.after += Number(SIDES.some((side) => after(side) === 'block'))
+    for (const side of SIDES)
+      for (const guard of judged[side]?.failed ?? []) this.#failed.add(guard)
+    if (before('output') === 'block') this.#cut++
+    const side = SIDES.find((one) => before(one) !== after(one))
+    // Of an answer that was refused only what was said before is known.
+    if (side === undefined || (side === 'output' && before('input') === 'block')) return
+    if (side === 'output' && before('output') === 'block') return
+    const rules =
+      after(side) === 'pass' ? rulesBefore(side).map(({ rule }) => rule) : judged[side]!.rules
+    const verdicts = { side, from: before(side), to: after(side), rules: [...new Set(rules)] }
+    this.#changed.push({ id, key_id: key, model: model ?? null, ...verdicts })
+  }
+
+  get view() {
+    return {
+      calls: this.#calls,
+      unreadable: this.unreadable,
+      cut: this.#cut,
+      blocked: this.#blocked,
+      changed: this.#changed,
+      failed_guards: [...this.#failed],
+    }
+  }
+}
