@@ -1,11 +1,24 @@
 /** The account books of one process: the mirror of its file, with which admission decides. */
 import type { Pico } from '../../money/money.ts'
-import { AccountBook } from '../ledger/book.ts'
+import { AccountBook, NOTHING_SPENT } from '../ledger/book.ts'
 import type { Clock } from '../ledger/clock.ts'
-import type { Discrepancy, KeyLimits, LedgerItem } from '../ledger/ledger.ts'
+import {
+  ACCOUNT,
+  type AccountTotals,
+  type Discrepancy,
+  type KeyLimits,
+  type LedgerItem,
+} from '../ledger/ledger.ts'
 import { addCost, compareSums } from '../ledger/sums.ts'
 import { isBefore } from './audit.ts'
-import type { Snapshot } from './store.ts'
+import {
+  fillSums,
+  lifetimeIn,
+  limitsIn,
+  totalsIn,
+  type Snapshot,
+  type StoredBook,
+} from './snapshot.ts'
 import type { UnwrittenCharges } from './unwritten.ts'
 
 /** Books by account. */
@@ -13,6 +26,8 @@ export class AccountBooks {
   readonly #clock: Clock
   readonly #orphaned: (account: string, request: string, key: string, at: number) => void
   readonly #books = new Map<string, AccountBook>()
+  /** Accounts of the file that have no book yet. */
+  #stored = new Map<string, StoredBook>()
   /** Limits that are in the file as they are here. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
 
@@ -27,31 +42,38 @@ export class AccountBooks {
 
   /** Undefined for an account that has neither money nor limits. */
   find(account: string): AccountBook | undefined {
-    return this.#books.get(account)
+    return this.#books.get(account) ?? this.#fromFile(account)
   }
 
   /** Created on first use. */
   of(account: string): AccountBook {
-    const found = this.#books.get(account)
-    if (found) return found
-    const book = new AccountBook(this.#clock, ({ request, key, at }) =>
-      this.#orphaned(account, request, key.id, at),
-    )
-    this.#books.set(account, book)
-    return book
+    return this.find(account) ?? this.#create(account)
   }
 
-  accounts(): Iterable<string> {
-    return this.#books.keys()
+  *accounts(): Generator<string> {
+    yield* this.#books.keys()
+    yield* this.#stored.keys()
+  }
+
+  /** Money and spend of an account, whether or not it was used. */
+  totals(account: string): AccountTotals {
+    const stored = this.#stored.get(account)
+    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
+    const book = this.#books.get(account)
+    const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
+    return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+  }
+
+  /** What a key has ever spent, whether or not its account was used. */
+  lifetimeOf(account: string, key: string): Pico {
+    const stored = this.#stored.get(account)
+    if (stored) return lifetimeIn(stored, key)
+    return this.#books.get(account)?.lifetimeOf(key) ?? 0n
   }
 
   /** Takes the state of a file at the start. */
   load(snapshot: Snapshot): void {
-    this.#loadSums(snapshot)
-    for (const { account, key, limits, revision } of snapshot.limits) {
-      this.of(account).limit(key, limits, revision)
-      this.noteStored(limits)
-    }
+    this.#stored = new Map(snapshot)
   }
 
   /**
@@ -59,8 +81,13 @@ export class AccountBooks {
    * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
    */
   reload(snapshot: Snapshot, unwritten: UnwrittenCharges): void {
-    for (const book of this.#books.values()) book.clearSums()
-    this.#loadSums(snapshot)
+    this.load(snapshot)
+    for (const [account, book] of this.#books) {
+      book.clearSums()
+      const stored = snapshot.get(account)
+      if (stored) fillSums(book, stored)
+      this.#stored.delete(account)
+    }
     for (const { charge, moved } of unwritten) {
       this.of(charge.account).move(charge.key, charge.day, moved)
     }
@@ -114,10 +141,24 @@ export class AccountBooks {
     return found.map((one) => ({ ...one, what: `${one.what}, in memory` }))
   }
 
-  #loadSums({ accounts, spend }: Snapshot): void {
-    for (const { id, ...sums } of accounts) Object.assign(this.of(id), sums)
-    for (const { account, key, window, amount } of spend) {
-      this.of(account).key(key).window(window).settled = amount
+  #fromFile(account: string): AccountBook | undefined {
+    const stored = this.#stored.get(account)
+    if (!stored) return undefined
+    this.#stored.delete(account)
+    const book = this.#create(account)
+    fillSums(book, stored)
+    for (const { key, limits, revision } of limitsIn(stored)) {
+      book.limit(key, limits, revision)
+      this.noteStored(limits)
     }
+    return book
+  }
+
+  #create(account: string): AccountBook {
+    const book = new AccountBook(this.#clock, ({ request, key, at }) =>
+      this.#orphaned(account, request, key.id, at),
+    )
+    this.#books.set(account, book)
+    return book
   }
 }

@@ -12,7 +12,6 @@ import { LOST, NOTHING_SPENT, STALE } from '../ledger/book.ts'
 import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
 import { checkAdjustment } from '../ledger/checks.ts'
 import { foldBounds } from '../ledger/items.ts'
-import { ACCOUNT } from '../ledger/ledger.ts'
 import type {
   AccountBalance,
   AccountTotals,
@@ -51,7 +50,8 @@ import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { RESCUE_FILE, RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
-import type { CommandResult, Snapshot, StoredRow, WriteName } from './store.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { CommandResult, StoredRow, WriteName } from './store.ts'
 import { startThread } from './thread.ts'
 import { UnwrittenCharges } from './unwritten.ts'
 import { WorkerClient } from './worker-client.ts'
@@ -280,15 +280,11 @@ export class SqliteLedger implements Ledger {
   }
 
   async balances(ids: readonly string[]): Promise<AccountTotals[]> {
-    return ids.map((id) => {
-      const book = this.#books.find(id)
-      const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
-      return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
-    })
+    return ids.map((id) => this.#books.totals(id))
   }
 
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
-    return keys.map(({ account, key }) => this.#books.find(account)?.lifetimeOf(key) ?? 0n)
+    return keys.map(({ account, key }) => this.#books.lifetimeOf(account, key))
   }
 
   async key(account: string, id: string): Promise<KeySpend> {

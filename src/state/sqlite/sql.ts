@@ -252,14 +252,6 @@ export function prepare(db: DatabaseSync) {
     unmark: db.prepare('RELEASE one'),
     undo: db.prepare('ROLLBACK TO one'),
 
-    accounts: db.prepare('SELECT id, balance, paid, paid_in FROM account'),
-    // 'lifetime' sorts after every day; a month sorts before its days.
-    spend: db.prepare(
-      `SELECT account, key, window, amount FROM spend
-       WHERE window >= ? OR window = substr(?, 1, 6)`,
-    ),
-    limits: db.prepare('SELECT * FROM limits'),
-
     insert: db.prepare(
       `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,

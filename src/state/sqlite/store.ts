@@ -6,6 +6,7 @@ import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
 import type { Reserve } from './reserve.ts'
+import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,
   adjust,
@@ -14,11 +15,8 @@ import {
   credit,
   prepare,
   setLimits,
-  toLimits,
   type AuditColumns,
-  type LimitColumns,
   type NewRow,
-  type SpendColumns,
   type Sql,
   type UsageColumns,
 } from './sql.ts'
@@ -27,22 +25,9 @@ import type {
   KeyLimits,
   LedgerItem,
   LedgerRow,
-  LimitsItem,
   Settlement,
   TopUp,
 } from '../ledger/ledger.ts'
-
-/** The state that the main thread loads at the start. */
-export interface Snapshot {
-  readonly accounts: readonly {
-    readonly id: string
-    readonly balance: Pico
-    readonly paid: boolean
-    readonly paidIn: Pico
-  }[]
-  readonly spend: readonly SpendColumns[]
-  readonly limits: readonly Omit<LimitsItem, 'kind'>[]
-}
 
 /** A settlement with the day to charge. */
 export interface Charge extends Omit<Settlement, 'usage'> {
@@ -103,6 +88,7 @@ export type ReadName =
   | 'audit'
   | 'changes'
   | 'record'
+  | 'records'
   | 'recordKeys'
   | 'optimize'
 
@@ -155,19 +141,9 @@ export class Store {
     this.#reserve = reserve
   }
 
-  /** Reads the state of a start, without the spend of windows that ended before a day. @param from `YYYYMMDD` */
+  /** See {@link readSnapshot}. */
   load(from: string): Snapshot {
-    const { accounts, spend, limits } = this.#sql
-    return {
-      accounts: all<AccountColumns>(accounts).map(({ id, balance, paid, paid_in: paidIn }) => ({
-        id,
-        balance,
-        paid: paid === 1n,
-        paidIn,
-      })),
-      spend: all<SpendColumns>(spend, from, from),
-      limits: all<LimitColumns>(limits).map(toLimits),
-    }
+    return readSnapshot(this.#db, from)
   }
 
   /** Never throws: a failure is part of the result. */
@@ -318,6 +294,11 @@ export class Store {
     return all<{ v: string }>(this.#sql.record, key, now)[0]?.v
   }
 
+  /** In the order of their keys. @param now ms since epoch */
+  records(keys: readonly string[], now: number): (string | undefined)[] {
+    return keys.map((key) => this.record(key, now))
+  }
+
   /** Keys with a prefix. @param now ms since epoch */
   recordKeys(prefix: string, now: number): string[] {
     const range = [prefix, prefix + LAST_CHARACTER] as const
@@ -379,13 +360,6 @@ export class Store {
     const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico }
     return { fresh: false, cost: stored.cost }
   }
-}
-
-interface AccountColumns {
-  readonly id: string
-  readonly balance: Pico
-  readonly paid: bigint
-  readonly paid_in: Pico
 }
 
 type RowColumns = Omit<UsageColumns, 'account' | 'day'> & { readonly seq: bigint }

@@ -5,7 +5,8 @@ import { Worker } from 'node:worker_threads'
 import { threadOptions } from '../../lifetime/thread-options.ts'
 import type { Log } from '../ledger/ledger.ts'
 import { CannotOpen } from './file.ts'
-import type { Snapshot, WorkerBatch } from './store.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { WorkerBatch } from './store.ts'
 import type { Opened, WorkerInit } from './worker.ts'
 
 /** Runs the batches: a worker thread, or an object in this thread that sends the same events `message`, `error` and `exit`. */

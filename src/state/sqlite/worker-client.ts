@@ -5,12 +5,12 @@ import type { Log } from '../ledger/ledger.ts'
 import type {
   CommandResult,
   ReadName,
-  Snapshot,
   Store,
   StoreCommand,
   WorkerBatchResult,
   WriteName,
 } from './store.ts'
+import type { Snapshot } from './snapshot.ts'
 import type { Loss } from './folder.ts'
 import { RESERVE_USED } from './reserve.ts'
 import { Restarts, type StartedThread, type StoreWorker } from './thread.ts'

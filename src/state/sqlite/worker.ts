@@ -4,7 +4,8 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder } from './folder.ts'
 import { Reserve } from './reserve.ts'
-import { Store, type Snapshot, type WorkerBatch, type WorkerBatchResult } from './store.ts'
+import type { Snapshot } from './snapshot.ts'
+import { Store, type WorkerBatch, type WorkerBatchResult } from './store.ts'
 
 /** What the thread is started with. */
 export interface WorkerInit {

@@ -173,6 +173,47 @@ describe('a folder that is opened again', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
+  it('knows the money, spend and limits of accounts that were not used yet', async () => {
+    const { path, ledger } = await openPaid()
+    const most = 4n * 10n ** 18n
+    const capped = {
+      disabled: false,
+      cap: { amount: most, scope: 'month' },
+      expiresAt: NOON + 1,
+    } as const
+    await ledger.limits('acct', '@account', { disabled: true }, 7)
+    await ledger.limits('acct', 'capped', capped, NOON)
+    await ledger.settle(settlement('req_1', 3n))
+    await ledger.settle({ ...settlement('req_2', 5n), key: 'capped' })
+    await ledger.settle({ ...settlement('req_3', 7n, '20260514'), account: 'other' })
+    const known = async (of: typeof ledger) => [
+      await of.balances(['acct', 'other', 'none']),
+      await of.spends(['key', 'capped', 'none'].map((key) => ({ account: 'acct', key }))),
+    ]
+    const before = await known(ledger)
+    await ledger.close()
+    const { ledger: again } = await open(path)
+    expect(await known(again)).toEqual(before)
+    expect(await again.verify()).toEqual([])
+    const entry = {
+      account: 'acct',
+      accountRevision: 7,
+      request: 'req_4',
+      freeTier: { rpm: 1, perDay: 1, concurrency: 1 },
+    }
+    expect(again.enter({ ...entry, key: 'key', revision: 0 })).toMatchObject({ why: 'stale' })
+    expect(again.enter({ ...entry, key: 'key', revision: 1 })).toMatchObject({
+      why: 'disabled',
+      of: 'account',
+    })
+    const { commits } = again
+    await again.limits('acct', 'capped', capped, NOON)
+    expect(again.commits).toBe(commits)
+    expect(await again.key('acct', 'capped')).toMatchObject({ lifetime: 5n, day: 5n, month: 5n })
+    expect(await known(again)).toEqual(before)
+    expect(await again.verify()).toEqual([])
+  })
+
   it('charges days that it has not loaded', async () => {
     const first = await openPaid()
     await first.ledger.settle(settlement('req_1', 40n, '20250102'))

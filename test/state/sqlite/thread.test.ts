@@ -151,7 +151,7 @@ describe('attempts at another thread', () => {
       if (attempts++ < fails) throw new Error('it is locked')
       const worker = new EndingWorker()
       workers.push(worker)
-      return { worker, snapshot: { accounts: [], spend: [], limits: [] } }
+      return { worker, snapshot: new Map() }
     }
     const made = new WorkerClient(workers[0]!, log, { restart })
     return { made, workers, logged, attempts: () => attempts }
