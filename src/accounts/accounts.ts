@@ -21,6 +21,7 @@ import {
   changedAccount,
   changedKey,
   checkKeyChange,
+  complete,
   type Account,
   type AccountChange,
   type Key,
@@ -54,6 +55,8 @@ interface AccountsOptions {
 }
 
 const CACHE_ENTRIES = 10_000
+/** Records that are read at once. */
+const BATCH = 500
 const TTL_MS = 60_000
 /** Short, so that a key created in another instance is soon known here. */
 const UNKNOWN_TTL_MS = 2000
@@ -156,11 +159,13 @@ export class Accounts {
 
   /** The account of an id; undefined if there is none. */
   async account(id: string): Promise<Account | undefined> {
-    const stored = isId(id) ? await this.#records.get<Account>(`account:${id}`) : undefined
-    // Records of earlier releases have neither.
-    return (
-      stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
-    )
+    return isId(id) ? complete(await this.#records.get<Account>(`account:${id}`)) : undefined
+  }
+
+  /** The accounts of ids that exist, in their order. */
+  async accountsOf(ids: readonly string[]): Promise<readonly Account[]> {
+    const stored = await this.#records.getMany<Account>(ids.map((id) => `account:${id}`))
+    return present(stored.map(complete))
   }
 
   /**
@@ -202,10 +207,14 @@ export class Accounts {
     return account
   }
 
-  /** All accounts, oldest first. */
-  async listAccounts(): Promise<readonly Account[]> {
+  /** All accounts, oldest first. @param most of them are enough */
+  async listAccounts(most = Infinity): Promise<readonly Account[]> {
     const ids = await this.#records.list('accounts')
-    return present(await Promise.all(ids.map((id) => this.account(id))))
+    const accounts: Account[] = []
+    for (let at = 0; at < ids.length && accounts.length < most; at += BATCH) {
+      accounts.push(...(await this.accountsOf(ids.slice(at, at + BATCH))))
+    }
+    return accounts
   }
 
   /**
@@ -247,6 +256,11 @@ export class Accounts {
     return isId(id) ? this.#records.get<Key>(`key:${id}`) : undefined
   }
 
+  /** The keys of ids that exist, in their order. */
+  async keysOf(ids: readonly string[]): Promise<readonly Key[]> {
+    return present(await this.#records.getMany<Key>(ids.map((id) => `key:${id}`)))
+  }
+
   /** The keys of one account, or of all accounts, oldest first. */
   async listKeys(account?: string): Promise<readonly Key[]> {
     if (account === undefined) {
@@ -254,7 +268,7 @@ export class Accounts {
       return (await Promise.all(accounts.map(({ id }) => this.listKeys(id)))).flat()
     }
     const ids = isId(account) ? await this.#records.list(`keys:${account}`) : []
-    return present(await Promise.all(ids.map((id) => this.key(id))))
+    return this.keysOf(ids)
   }
 
   /**

@@ -87,7 +87,7 @@ export class Directory {
         accounts.map((id) => `account:${id}`),
       )
       for (const some of batchesOf(accounts)) {
-        const lists = await Promise.all(some.map((id) => this.#records.list(`keys:${id}`)))
+        const lists = await this.#records.listMany(some.map((id) => `keys:${id}`))
         await this.#read(
           entries,
           lists.flat().map((id) => `key:${id}`),
@@ -103,7 +103,7 @@ export class Directory {
   /** @param again whether entries that are there are replaced */
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
-      const found = await Promise.all(some.map((name) => this.#records.get<Account | Key>(name)))
+      const found = await this.#records.getMany<Account | Key>(some)
       for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
     }
   }

@@ -163,3 +163,8 @@ function updated<Name extends string>(
   })
   return Object.fromEntries(entries)
 }
+
+/** An account as it is stored: records of earlier releases lack two members. */
+export function complete(stored: Account | undefined): Account | undefined {
+  return stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
+}

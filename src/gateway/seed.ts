@@ -61,7 +61,7 @@ export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<Seed
   const { accounts, config } = gateway.runtime
   if (config.seed.accounts.length > 0) return seedFrom(gateway, config.seed)
   const { id, name, usd } = LOCAL
-  const there = await accounts.listAccounts()
+  const there = await accounts.listAccounts(2)
   // An interrupted start, or one that no person saw, has left the account without a key.
   const isKeyless = async () => (await accounts.listKeys(id)).length === 0
   const begun = there.length === 1 && there[0]!.id === id && (await isKeyless())

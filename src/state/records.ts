@@ -13,6 +13,8 @@ import { isObject } from '../errors/checks.ts'
 export interface Records {
   /** @throws TypeError for a malformed key; Error when the stored value is not an object */
   get<T extends object>(key: string): Promise<T | undefined>
+  /** The records of many keys, in their order. @throws as {@link Records.get} */
+  getMany<T extends object>(keys: readonly string[]): Promise<readonly (T | undefined)[]>
   /**
    * @param options.ttlSeconds time after which the record is gone
    * @throws TypeError for a malformed key, or a value that is not an object
@@ -40,6 +42,8 @@ export interface Records {
   del(key: string): Promise<void>
   /** The ids in an index, in the order they were added. */
   list(index: string): Promise<readonly string[]>
+  /** The ids in many indexes, in their order. */
+  listMany(indexes: readonly string[]): Promise<readonly (readonly string[])[]>
   /**
    * Adds ids to an index, each once. Within a process, adds to one index run one after the other. On a storage that several
    * processes share, an engine has to bring an index of its own.
@@ -75,11 +79,13 @@ export class StoredRecords implements Records {
 
   async get<T extends object>(key: string): Promise<T | undefined> {
     checkKey(key)
-    const value = await this.#storage.getItem<T>(key)
-    if (value === null) return undefined
-    if (!isObject(value))
-      throw new Error(`a stored ${key.split(':', 1)[0]} record is not an object`)
-    return value
+    return toRecord<T>(key, await this.#storage.getItem<T>(key))
+  }
+
+  async getMany<T extends object>(keys: readonly string[]): Promise<readonly (T | undefined)[]> {
+    for (const key of keys) checkKey(key)
+    const items = keys.length === 0 ? [] : await this.#storage.getItems<T>([...keys])
+    return items.map(({ value }, i) => toRecord<T>(keys[i]!, value))
   }
 
   async put(
@@ -120,6 +126,11 @@ export class StoredRecords implements Records {
     return (await this.get<Index>(`index:${index}`))?.ids ?? []
   }
 
+  async listMany(indexes: readonly string[]): Promise<readonly (readonly string[])[]> {
+    const found = await this.getMany<Index>(indexes.map((index) => `index:${index}`))
+    return found.map((one) => one?.ids ?? [])
+  }
+
   async add(index: string, ...ids: readonly string[]): Promise<void> {
     const added = this.#addAfter(this.#adds.get(index), index, ids)
     this.#adds.set(index, added)
@@ -151,6 +162,13 @@ export class StoredRecords implements Records {
 
 interface Index {
   readonly ids: readonly string[]
+}
+
+/** @throws Error when the stored value is not an object */
+function toRecord<T extends object>(key: string, value: T | null): T | undefined {
+  if (value === null) return undefined
+  if (isObject(value)) return value
+  throw new Error(`a stored ${key.split(':', 1)[0]} record is not an object`)
 }
 
 /** The message does not repeat the key, which may hold a secret by mistake. */

@@ -26,6 +26,16 @@ describe('records', () => {
     expect(await records.get('account:acct_1')).toBeUndefined()
   })
 
+  it('are read together in the order of their keys', async () => {
+    const records = memoryRecords()
+    await records.put('account:acct_1', { id: 1 })
+    await records.add('accounts', 'acct_1', 'acct_2')
+    const keys = ['account:none', 'account:acct_1', 'account:none']
+    expect(await records.getMany(keys)).toEqual([undefined, { id: 1 }, undefined])
+    expect(await records.listMany(['none', 'accounts'])).toEqual([[], ['acct_1', 'acct_2']])
+    await expect(records.getMany(['account:a', 'account:a/b'])).rejects.toThrow(TypeError)
+  })
+
   it('accept objects only', async () => {
     const records = memoryRecords()
     for (const value of ['9007199254740993', 1, true, null, [1]]) {

@@ -108,12 +108,9 @@ async function accountRows(
   { keyCounts }: DirectoryView,
   some: readonly ListedAccount[],
 ) {
-  const [records, totals] = await Promise.all([
-    Promise.all(some.map(({ id }) => runtime.accounts.account(id))),
-    totalsOf(runtime, some),
-  ])
-  return records.flatMap((account, i) => {
-    if (!account) return []
+  const records = await runtime.accounts.accountsOf(some.map(({ id }) => id))
+  const totals = await totalsOf(runtime, records)
+  return records.map((account, i) => {
     const { balance, available, paid, spend } = totals[i]!
     const { archivedAt, disabled } = account
     return {
@@ -131,12 +128,9 @@ async function accountRows(
 }
 
 async function keyRows({ accounts, ledger }: Runtime, some: readonly ListedKey[], now: number) {
-  const [records, spends] = await Promise.all([
-    Promise.all(some.map(({ id }) => accounts.key(id))),
-    Promise.all(some.map(({ id, account }) => ledger.key(account, id))),
-  ])
-  return records.flatMap((key, i) => {
-    if (!key) return []
+  const records = await accounts.keysOf(some.map(({ id }) => id))
+  const spends = await Promise.all(records.map(({ id, account }) => ledger.key(account, id)))
+  return records.map((key, i) => {
     const spend = spends[i]!
     return {
       ...keySettings(key),
@@ -162,7 +156,7 @@ function stateOf(
   return expiresAt <= now ? 'expired' : 'active'
 }
 
-function totalsOf({ ledger }: Runtime, some: readonly ListedAccount[]) {
+function totalsOf({ ledger }: Runtime, some: readonly { readonly id: string }[]) {
   return ledger.balances(some.map(({ id }) => id))
 }
 

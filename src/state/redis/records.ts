@@ -3,6 +3,7 @@ import { createStorage, type Driver } from 'unstorage'
 import { StoredRecords, type Touched } from '../records.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
+import { isCluster } from './server-checks.ts'
 
 const DEADLINE_MS = 500
 /** An index of the records that were changed, each once, in the order of their last changes. */
@@ -17,10 +18,16 @@ export class RedisRecords extends StoredRecords {
 
   constructor(connection: RedisConnection, driver: Driver) {
     const ask = <T>(send: () => Promise<T>) => connection.ask(send, DEADLINE_MS)
+    // The keys of many records are on several servers of a cluster.
+    const getItems: NonNullable<Driver['getItems']> = isCluster(connection.client)
+      ? (items) =>
+          Promise.all(items.map(async ({ key }) => ({ key, value: await driver.getItem(key) })))
+      : driver.getItems!
     const storage = createStorage({
       driver: {
         ...driver,
         getItem: (key) => ask(async () => driver.getItem(key)),
+        getItems: (items, options) => ask(async () => getItems(items, options)),
         setItem: (key, value, options) => ask(async () => driver.setItem!(key, value, options)),
         removeItem: (key, options) => ask(async () => driver.removeItem!(key, options)),
       },
@@ -48,6 +55,12 @@ export class RedisRecords extends StoredRecords {
 
   override list(index: string): Promise<readonly string[]> {
     return this.#ask((client) => client.zrange(nameOf(index), 0, -1))
+  }
+
+  override listMany(indexes: readonly string[]): Promise<readonly (readonly string[])[]> {
+    return this.#ask((client) =>
+      Promise.all(indexes.map((index) => client.zrange(nameOf(index), 0, -1))),
+    )
   }
 
   override async add(index: string, ...ids: readonly string[]): Promise<void> {

@@ -35,6 +35,11 @@ export function sqliteDriver(client: WorkerClient, now: () => number): Driver<ne
     flags: { ttl: true },
     getInstance: () => client,
     getItem: get,
+    async getItems(items) {
+      const keys = items.map(({ key }) => key)
+      const values = await client.read('records', keys, now())
+      return keys.map((key, i) => ({ key, value: values[i] ?? null }))
+    },
     hasItem: async (key) => (await get(key)) !== null,
     setItem: (key, value, options: Options) => put([{ key, value }], options),
     setItems: put,

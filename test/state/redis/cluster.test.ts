@@ -42,6 +42,8 @@ describe('the redis engine on a cluster', () => {
       expect(await records.get(`account:${account}`)).toEqual({ id: account })
     }
     expect((await records.list('accounts')).toSorted()).toEqual(ACCOUNTS.toSorted())
+    const keys = [...ACCOUNTS, 'none'].map((id) => `account:${id}`)
+    expect(await records.getMany(keys)).toEqual([...ACCOUNTS.map((id) => ({ id })), undefined])
     const books = await Promise.all(
       cluster.map((server) => server.ask((client) => client.keys('gw:{*}:book'))),
     )

@@ -159,6 +159,8 @@ describe('records in Redis', () => {
     await records.put('pin:one', { to: 'west' }, { ttlSeconds: 100 })
     expect(await records.get('account:acct')).toEqual(value)
     expect(await records.get('account:none')).toBeUndefined()
+    expect(await records.getMany(['account:none', 'account:acct'])).toEqual([undefined, value])
+    expect(await records.getMany([])).toEqual([])
     expect(await server.ask((client) => client.ttl('gw:pin:one'))).toBeGreaterThan(90)
     await records.del('account:acct')
     expect(await records.get('account:acct')).toBeUndefined()
@@ -172,6 +174,7 @@ describe('records in Redis', () => {
     const server = await sharedServer()
     const both = [await open(server.url), await open(server.url)] as const
     await both[0].records.add('accounts', 'first')
+    expect(await both[1].records.listMany(['none', 'accounts'])).toEqual([[], ['first']])
     const ids = Array.from({ length: 100 }, (_, i) => `acct_${i}`)
     await Promise.all(ids.flatMap((id) => both.map(({ records }) => records.add('accounts', id))))
     const listed = await both[1].records.list('accounts')

@@ -26,6 +26,12 @@ describe('records in the file of a ledger', () => {
     expect(await again.records.get('account:acct')).toEqual({ ...value, usd: '0.0000000125' })
     expect(await again.records.get('account:other')).toBeUndefined()
     expect(await again.records.list('accounts')).toEqual(['b', 'a'])
+    const many = ['account:other', 'account:acct']
+    expect(await again.records.getMany(many)).toEqual([
+      undefined,
+      await again.records.get('account:acct'),
+    ])
+    expect(await again.records.listMany(['none', 'accounts'])).toEqual([[], ['b', 'a']])
   })
 
   it('expire at their time, not before', async () => {
