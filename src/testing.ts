@@ -1,19 +1,12 @@
 /** Entry point for plugin authors: conformance kits, transcripts, stream rules and a fake upstream. */
-export type { Check } from './testing/fixture.ts'
+export type { Check, KitProgress, KitReport } from './testing/report.ts'
 export type { RequestForm } from './testing/checks/conversations.ts'
-export {
-  checkGuard,
-  type GuardCase,
-  type GuardReport,
-  type GuardTestOptions,
-} from './testing/guard.ts'
-export { testProvider, type Report, type TestOptions } from './testing/kit.ts'
-export {
-  testSearch,
-  type SearchCase,
-  type SearchReport,
-  type SearchTestOptions,
-} from './testing/search.ts'
+export { testPlugin, type PluginTestOptions } from './testing/plugin.ts'
+export { checkGuard, type GuardCase, type GuardTestOptions } from './testing/guard.ts'
+export { testProvider, type TestOptions } from './testing/kit.ts'
+export { testSearch, type SearchCase, type SearchTestOptions } from './testing/search.ts'
+export { readGuardCases, readSearchCases } from './testing/case-files.ts'
+export { describePlugin, type DescribedOption, type PluginDescription } from './testing/describe.ts'
 export { streamViolations, usageViolations, type StreamForm } from './testing/rules.ts'
 export {
   parseHttp,

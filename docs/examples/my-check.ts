@@ -4,7 +4,9 @@ import { defineGuard } from 'sluicegate'
 
 export default defineGuard({
   name: 'my-check',
-  options: v.strictObject({ prefix: v.pipe(v.string(), v.regex(/^[A-Z]{1,8}$/)) }),
+  options: v.strictObject({
+    prefix: v.optional(v.pipe(v.string(), v.regex(/^[A-Z]{1,8}$/)), 'TICKET'),
+  }),
   setup({ prefix }) {
     const number = new RegExp(`${prefix}-\\d{6}(?!\\d)`)
     return {

@@ -54,29 +54,29 @@ describe('the provider of docs/plugins/provider.md', () => {
 
   it('passes the kit', async () => {
     const directory = import.meta.dirname
-    const transcripts = await readTranscripts(`${directory}/transcripts`)
+    const transcripts = await readTranscripts(`${directory}/my-provider.cases`)
     const report = await testProvider({ provider: './my-provider.ts', directory, transcripts })
     expect(report.checks.filter(({ result }) => result !== 'ok')).toEqual([])
   })
 
   it.each([
     ['ts', 'my-provider.ts'],
-    ['', 'transcripts/hello.http'],
-    ['json', 'transcripts/hello.json'],
+    ['', 'my-provider.cases/hello.http'],
+    ['json', 'my-provider.cases/hello.json'],
   ])('is shown as it is: ```%s %s', async (language, file) => {
     expect(await blocksOf(language)).toContain((await read(file)).trimEnd())
   })
 })
 
-describe('sluicegate provider test', () => {
+describe('sluicegate plugin test', () => {
   const at = (file: string) => new URL(file, import.meta.url).pathname
-  const example = [at('my-provider.ts'), '--transcripts', at('transcripts')]
+  const example = [at('my-provider.ts')]
 
   it('prints what the page says', async () => {
     const { code, out, err } = await run(...example, '--seed', '1')
     expect([code, err]).toEqual([0, ''])
     const [shown] = (await blocksOf('')).filter((block) => block.includes('CHECK'))
-    const [, report] = /^\$ [^\n]*\\\n[^\n]*\n([^]*)$/.exec(shown!)!
+    const [, report] = /^\$ [^\n]*\n([^]*)$/.exec(shown!)!
     expect(`${report}\n`).toBe(out)
   })
 
@@ -88,7 +88,7 @@ describe('sluicegate provider test', () => {
       }),
       'hello.http': 'HTTP/1.1 200 OK\n\ndata: {"text":"Hello"}\n\ndata: {"tokens":{}}\n\n',
     })
-    const { code, out, err } = await run(at('my-provider.ts'), '--transcripts', file, '--json')
+    const { code, out, err } = await run(at('my-provider.ts'), '--cases', file, '--json')
     expect(code).toBe(1)
     expect(err).toMatch(/^\d+ of \d+ checks failed; --seed \d+ repeats them\.\n$/)
     const { ok, checks } = JSON.parse(out)
@@ -98,11 +98,12 @@ describe('sluicegate provider test', () => {
       on: 'hello',
       result: 'failed',
       notes: ['text: expected "Bye", found "Hello"'],
+      hint: expect.stringContaining('docs/plugins/testing.md#answer'),
     })
   })
 
   it.each<[args: string[], code: number, message: RegExp]>([
-    [['./nowhere.ts'], 1, /use +there is no file .*nowhere\.ts/],
+    [['./nowhere.ts'], 1, /plugin +there is no file .*nowhere\.ts/],
     [
       [at('my-provider.ts'), '--options', 'none.json'],
       2,
@@ -115,7 +116,7 @@ describe('sluicegate provider test', () => {
       /options\.colour +unknown key[^]*Set options with --options/,
     ],
     [
-      [at('my-provider.ts'), '--transcripts', 'none'],
+      [at('my-provider.ts'), '--cases', 'none'],
       1,
       /none is not valid:\n.*the folder does not exist/,
     ],
@@ -139,7 +140,7 @@ async function run(...args: readonly string[]): Promise<Ended> {
     vi.spyOn(stream, 'write').mockReturnValue(true),
   )
   try {
-    const code = await main(['provider', 'test', ...args])
+    const code = await main(['plugin', 'test', ...args])
     const said = (spy: typeof out) => spy!.mock.calls.map(([text]) => String(text)).join('')
     return { code, out: said(out), err: said(err) }
   } finally {

@@ -1,5 +1,6 @@
 /** The list of all commands. Their code is imported when a command runs, so that `--help` is fast. */
 import type { Arguments, Command, OptionSpecs } from './command.ts'
+import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 
 const CONFIG: OptionSpecs = {
   config: {
@@ -333,26 +334,7 @@ export const COMMANDS: readonly Command[] = [
     },
     run: async (args) => (await import('./ledger.ts')).newLedger(args),
   },
-  {
-    name: 'provider test',
-    help: 'Test a provider plugin against a fake upstream on this machine.',
-    arguments: ['plugin'],
-    options: {
-      transcripts: { value: 'folder', help: 'responses of its vendor and the expected answers' },
-      requests: {
-        value: 'module',
-        help: 'the form of requests of its vendor, for the difficult conversations',
-      },
-      options: { value: 'file or JSON', help: 'its options (default: an address and a key)' },
-      'base-url-option': {
-        value: 'name',
-        help: 'the option that holds the address (default: baseURL, url or endpoint)',
-      },
-      seed: { value: 'n', help: 'repeats the random parts of an earlier test' },
-      ...JSON_OUTPUT,
-    },
-    run: async (args) => (await import('./provider.ts')).testOne(args),
-  },
+  ...PLUGIN_COMMANDS,
 ]
 
 /** Names of functions in `remote.ts` that run commands. */

@@ -171,6 +171,45 @@ export async function loadGuard(
   return { guard: withDerivedMethods(made), plugin }
 }
 
+/** A plugin that is not set up. */
+export type FoundPlugin = (
+  | { readonly kind: 'provider'; readonly plugin: ProviderPlugin }
+  | { readonly kind: 'search'; readonly plugin: SearchPlugin }
+  | { readonly kind: 'guard'; readonly plugin: GuardPlugin }
+) & {
+  /** Absolute path of its module. */
+  readonly file: string
+}
+
+/**
+ * Finds a plugin of any kind and does not set it up.
+ * @param use a path, the name of a built-in plugin, or a package
+ * @throws ConfigError with an issue at `plugin`
+ */
+export async function findPlugin(use: string, directory: string): Promise<FoundPlugin> {
+  const kinds = Object.keys(KINDS) as Kind[]
+  const places = await Promise.allSettled(
+    kinds.map((kind) => locate(kind, use, directory, 'plugin')),
+  )
+  const found = places.find((place) => place.status === 'fulfilled')
+  if (!found) throw (places[0] as PromiseRejectedResult).reason
+  const code = found.value
+  if (!code.builtIn) providePluginImports()
+  const plugin = await importPlugin(code.url, 'plugin')
+  const { kind } = (isObject(plugin) ? plugin : {}) as { kind?: Kind }
+  const known = kind !== undefined && Object.hasOwn(KINDS, kind) ? kind : 'provider'
+  checkPlugin(known, plugin, 'plugin')
+  return { kind: known, plugin, file: fileURLToPath(code.url) } as FoundPlugin
+}
+
+/** Names of the built-in plugins, by kind. */
+export async function builtInPlugins(): Promise<readonly (readonly [kind: Kind, name: string])[]> {
+  const lists = (Object.keys(KINDS) as Kind[]).map(async (kind) =>
+    (await builtInNames(kind)).map((name) => [kind, name] as const),
+  )
+  return (await Promise.all(lists)).flat()
+}
+
 /**
  * The catalog with the options of its deployments, as the plugins' `deploymentOptions` return them.
  * @param plugins by instance name
@@ -305,14 +344,18 @@ async function locate(
     if (manifest === undefined) continue
     return { url: await packageEntry(manifest, path), folder: dirname(manifest) }
   }
-  const names = (await readdir(folder).catch(() => []))
-    .filter((name) => name.endsWith(EXTENSION))
-    .map((name) => name.slice(0, -EXTENSION.length))
+  const names = await builtInNames(kind)
   const message =
     `there is no plugin ${show(use)}: not built in (${didYouMean(use, names)}), ` +
     `no package ${packages.join(' or ')} for ${directory}; ` +
     `a file is named by its path, such as "./${use}.ts"`
   return fail(path, message)
+}
+
+async function builtInNames(kind: Kind): Promise<string[]> {
+  return (await readdir(KINDS[kind].folder).catch(() => []))
+    .filter((name) => name.endsWith(EXTENSION))
+    .map((name) => name.slice(0, -EXTENSION.length))
 }
 
 /** Path of a package's `package.json`, as an import from the folder would find it. */

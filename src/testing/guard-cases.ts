@@ -17,9 +17,10 @@ import {
   type Span,
   type TextItem,
 } from '../plugin.ts'
-import type { KitOptions } from './fixture.ts'
+import type { FakeUpstream } from './fake-upstream.ts'
 import { within } from './provider-under-test.ts'
 import type { TestHost } from './hosts.ts'
+import type { RecordedResponse } from './transcripts.ts'
 
 /** A text, and the expected verdict. */
 export interface GuardCase {
@@ -34,15 +35,23 @@ export interface GuardCase {
   readonly rules?: Partial<ActiveRules>
   /** `pass`, or the rule that blocks. */
   readonly expect: 'pass' | RuleRef
+  /** What every model answers that the guard asks about this text. */
+  readonly model?: string
+  /** What the guard's service answers about this text. */
+  readonly answer?: RecordedResponse
   /** Expected spans; when absent, spans are not checked. */
   readonly spans?: readonly Pick<Span, 'start' | 'end'>[]
 }
 
 /** A guard and the host that it is set up with. */
-export interface GuardFixture extends Required<KitOptions> {
+export interface GuardFixture {
+  readonly seed: number
+  readonly timeoutMs: number
   readonly plugin: GuardPlugin
   readonly guard: Guard
   readonly host: TestHost
+  readonly service: FakeUpstream
+  readonly cases: readonly GuardCase[]
 }
 
 /** The result for a streamed text: how many characters may be released, and the block if there is one. */
@@ -57,6 +66,7 @@ export async function checkTexts(
   one: GuardCase,
   texts: readonly string[],
 ): Promise<readonly (BlockVerdict | undefined)[]> {
+  prepare(fixture, one)
   const items = Object.freeze(texts.map((text, i) => textItem(one, text, 'input', i)))
   const context = contextOf(fixture, one)
   const answer = await answered(fixture, fixture.guard.checkInput!(items, context))
@@ -75,6 +85,7 @@ export async function checkWholeText(
 ): Promise<BlockVerdict | undefined> {
   const { guard } = fixture
   if (!guard.checkOutput) return (await streamText(fixture, one, [one.text])).block
+  prepare(fixture, one)
   const answer = guard.checkOutput(textItem(one, one.text, 'output', 0), contextOf(fixture, one))
   if (guard.execution === 'local' && answer instanceof Promise) {
     throw new Error('a local guard must not return a promise: "checkOutput" did')
@@ -89,6 +100,7 @@ export async function streamText(
   pieces: readonly string[],
 ): Promise<Outcome> {
   const { guard } = fixture
+  prepare(fixture, one)
   const info = { channel: one.channel ?? 'content', choice: 0, index: 0 } as const
   const check = guard.streamOutput!(Object.freeze(info), contextOf(fixture, one))
   let safe = 0
@@ -116,6 +128,14 @@ export async function streamText(
 /** Waits for an answer of the guard. @throws StalledError */
 export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
   return answer instanceof Promise ? within(answer, 'no answer', timeoutMs) : answer
+}
+
+/** Lets models and the service answer as the case says. */
+function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
+  host.model = model
+  if (!answer) return
+  const { status, headers, body } = answer
+  service.answer({ status, headers, pieces: [body] })
 }
 
 function textItem(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {

@@ -1,18 +1,21 @@
 /** The conformance kit for guards: checks a guard as the gateway would, without a gateway. */
-import { ConfigError } from '../errors/errors.ts'
 import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import type { BlockVerdict } from '../guard/verdicts.ts'
-import { toConfigIssues } from '../errors/issues.ts'
-import { CATEGORIES, type Guard, type GuardHost, type GuardPlugin, type Span } from '../plugin.ts'
+import { CATEGORIES, type Guard, type GuardPlugin, type Span } from '../plugin.ts'
 import {
+  CheckRun,
   describeError,
   kitDefaults,
+  reportOf,
   skipped,
   toCheck,
   type Check,
   type KitOptions,
   type KitReport,
-} from './fixture.ts'
+} from './report.ts'
+import { secretsIn } from './secrets.ts'
+import { optionsWithAddress } from './set-up.ts'
+import { startUpstream } from './fake-upstream.ts'
 import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type FakeModel } from './hosts.ts'
 import {
@@ -31,16 +34,13 @@ export type { GuardCase }
 export interface GuardTestOptions extends KitOptions {
   /** Options of the plugin. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** Answers in place of every model that the guard asks. */
+  /** Answers in place of every model that the guard asks; by default the `model` of the case. */
   readonly ask?: FakeModel
+  /** Name of the option with the address of the guard's service; by default the first of `baseURL`, `url` and `endpoint` that works. */
+  readonly addressOption?: string
 }
 
-/** The results of all checks of a guard. */
-export interface GuardReport extends KitReport {
-  /** Name of the plugin. */
-  readonly guard: string
-}
-
+const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const RANDOM_SPLITS = 20
 const MAX_NAME_CHARACTERS = 40
 
@@ -53,33 +53,27 @@ export async function checkGuard(
   plugin: GuardPlugin,
   cases: readonly GuardCase[],
   options: GuardTestOptions = {},
-): Promise<GuardReport> {
+): Promise<KitReport> {
   const { seed, timeoutMs } = kitDefaults(options)
-  const host = new TestHost(options.ask)
-  const checks: Check[] = []
+  const service = await startUpstream()
+  const served = cases.some(({ answer }) => answer)
+  const host = new TestHost(served ? service.url : undefined, options.ask)
+  const run = new CheckRun(options)
   try {
-    const guard = await setUp(plugin, options.options ?? {}, host.hostOf(plugin.name))
-    checks.push(checkShape(plugin, guard))
-    const fixture: GuardFixture = { plugin, guard, host, seed, timeoutMs }
-    for (const one of cases) checks.push(...(await checkCase(fixture, one)))
-    const problems = await tried(async () => {
+    const { given, value } = await optionsWithAddress(plugin, options, service.url, KEY, !served)
+    const guard = withDerivedMethods(await plugin.setup(value, host.hostOf(plugin.name)))
+    await run.run('set up', null, () => checkShape(plugin, guard))
+    const fixture: GuardFixture = { plugin, guard, host, service, cases, seed, timeoutMs }
+    for (const one of cases) await checkCase(fixture, one, run)
+    await run.run('close', null, async () => {
       await answered(fixture, guard.close?.())
-      return []
+      return toCheck('close', null, [])
     })
-    checks.push(toCheck('close', null, problems))
+    return reportOf(plugin, { seed, cases: cases.map(nameOf) }, run.checks, secretsIn(given))
   } finally {
     await host.close()
+    await service.close()
   }
-  return { guard: plugin.name, seed, ok: checks.every(({ result }) => result !== 'failed'), checks }
-}
-
-async function setUp(plugin: GuardPlugin, given: object, host: GuardHost): Promise<Guard> {
-  const result = await plugin.options['~standard'].validate(given)
-  if (result.issues) {
-    const source = { path: ['options'], value: given, secrets: new Set<string>() }
-    throw new ConfigError(plugin.name, toConfigIssues(result.issues, source, plugin.options))
-  }
-  return withDerivedMethods(await plugin.setup(result.value, host))
 }
 
 function checkShape({ name }: GuardPlugin, guard: Guard): Check {
@@ -105,19 +99,24 @@ function isKnown(rule: string): boolean {
   return CATEGORIES.some((category) => rule === `deny:${category}`)
 }
 
-async function checkCase(fixture: GuardFixture, one: GuardCase): Promise<Check[]> {
+async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): Promise<void> {
   const { guard } = fixture
-  const on = one.name ?? shortened(one.text)
-  const checks: Check[] = []
-  if (one.side !== 'output' && guard.checkInput) checks.push(await checkInput(fixture, one, on))
-  if (one.side !== 'input' && (guard.checkOutput || guard.streamOutput)) {
-    checks.push(await checkOutput(fixture, one, on))
-    if (guard.streamOutput) checks.push(await checkCuts(fixture, one, on))
+  const on = nameOf(one)
+  const onInput = one.side !== 'output' && guard.checkInput
+  const onOutput = one.side !== 'input' && (guard.checkOutput ?? guard.streamOutput)
+  if (onInput) await run.run('input', on, () => checkInput(fixture, one, on))
+  if (onOutput) {
+    await run.run('output', on, () => checkOutput(fixture, one, on))
+    if (guard.streamOutput) await run.run('cuts', on, () => checkCuts(fixture, one, on))
   }
-  if (guard.execution === 'remote' && one.expect !== 'pass')
-    checks.push(await checkDown(fixture, one, on))
-  if (checks.length === 0) return [skipped('verdict', on, `the guard does not check ${one.side}`)]
-  return checks
+  if (guard.execution === 'remote' && one.expect !== 'pass') {
+    await run.run('down', on, () => checkDown(fixture, one, on))
+  }
+  if (!onInput && !onOutput) {
+    await run.run('verdict', on, () =>
+      skipped('verdict', on, `the guard does not check ${one.side}`),
+    )
+  }
 }
 
 /** Checks the text alone and between others: one verdict per text, in their order. */
@@ -125,6 +124,8 @@ async function checkInput(fixture: GuardFixture, one: GuardCase, on: string): Pr
   const problems = await tried(async () => {
     const [alone] = await checkTexts(fixture, one, [one.text])
     const found = expectedIn(one, alone)
+    // A recorded answer of a service is about one text.
+    if (one.answer) return found
     const three = await checkTexts(fixture, one, ['', one.text, ''])
     if (three.some((block, i) => block?.rule !== (i === 1 ? alone?.rule : undefined))) {
       found.push('among other texts the verdict differs, or verdicts are out of order')
@@ -210,6 +211,10 @@ function piecesOf(text: string, ends: readonly number[]): string[] {
   return cutAt(new Uint8Array(text.length), ends).map(({ length }) =>
     text.slice(at, (at += length)),
   )
+}
+
+function nameOf({ name, text }: GuardCase): string {
+  return name ?? shortened(text)
 }
 
 function shortened(text: string): string {

@@ -1,4 +1,5 @@
 /** The hosts of plugins under test. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createConsola, type ConsolaInstance } from 'consola'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
@@ -16,6 +17,26 @@ const SETTINGS = {
   firstPartTimeoutMs: TIMEOUT_MS,
   idleTimeoutMs: TIMEOUT_MS,
   connections: 16,
+}
+
+const hostCalls = new AsyncLocalStorage<true>()
+
+/** Whether what runs now was called by a method of a host, and not by the plugin itself. */
+export function inHostCall(): boolean {
+  return hostCalls.getStore() === true
+}
+
+/** The function, whose connections are then those of the host. */
+function ofHost<F extends (...args: any[]) => any>(call: F): F {
+  return new Proxy(call, {
+    apply: (target, self, args) => hostCalls.run(true, () => Reflect.apply(target, self, args)),
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name)
+      return typeof member === 'function' && (name === 'raw' || name === 'native')
+        ? ofHost(member as F)
+        : member
+    },
+  })
 }
 
 /** Hosts whose requests are looked at before they are sent, and end with the test. */
@@ -44,15 +65,18 @@ abstract class WatchedHosts {
     this.#closing.push(close)
     return {
       ...host,
-      request: async (request) => {
+      request: ofHost(async (request) => {
         look(request.url, request)
         // A request without the signal of its call still has to end with the test.
         const signal = AbortSignal.any([request.signal ?? [], this.signal].flat())
         return host.request({ ...request, signal })
-      },
-      http: host.http.create({
-        onRequest: ({ request }) => look(typeof request === 'string' ? request : request.url),
       }),
+      download: ofHost(host.download),
+      http: ofHost(
+        host.http.create({
+          onRequest: ({ request }) => look(typeof request === 'string' ? request : request.url),
+        }),
+      ),
     }
   }
 }
@@ -105,11 +129,16 @@ export class IsolatedHost extends WatchedHosts {
 export class TestHost extends WatchedHosts {
   /** Number of requests to models and services. */
   requestCount = 0
+  /** What every model answers for which the fake model does not. */
+  model: string | undefined
+  readonly #origin: string | undefined
   readonly #fakeModel: FakeModel | undefined
   #unreachable = false
 
-  constructor(fakeModel: FakeModel | undefined) {
+  /** @param url an address of the only origin that may be asked; any without it */
+  constructor(url: string | undefined, fakeModel: FakeModel | undefined) {
     super()
+    this.#origin = url === undefined ? undefined : new URL(url).origin
     this.#fakeModel = fakeModel
   }
 
@@ -132,13 +161,17 @@ export class TestHost extends WatchedHosts {
       throw new UpstreamFailure('upstream_error', 'The service cannot be reached.')
     }
     return {
-      ...this.create(name, createConsola({ level: -999 }), reach),
+      ...this.create(name, createConsola({ level: -999 }), (url) => {
+        reach()
+        if (!this.#origin || new URL(url).origin === this.#origin) return
+        throw new Error(`a guard under test can ask its test service only, not ${url}`)
+      }),
       askModel: async (model, request) => {
         reach()
-        const said = this.#fakeModel?.(request, model)
+        const said = this.#fakeModel?.(request, model) ?? this.model
         if (said === undefined) {
           throw new Error(
-            `it asked ${model}, but the test has no option "ask" that answers for models`,
+            `it asked ${model}, but neither the case has a "model" nor the test an option "ask"`,
           )
         }
         return typeof said === 'string' ? completionOf(said) : said

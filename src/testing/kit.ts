@@ -1,17 +1,16 @@
 /** The conformance kit for providers: runs every check against a fake upstream. */
+import { NO_UPSTREAM, replay, type Fixture, type Case } from './fixture.ts'
 import {
-  NO_UPSTREAM,
-  toCheck,
+  CheckRun,
   describeError,
   kitDefaults,
-  replay,
+  reportOf,
   skipped,
-  type Fixture,
-  type Case,
+  toCheck,
   type Check,
   type KitOptions,
   type KitReport,
-} from './fixture.ts'
+} from './report.ts'
 import { schemaViolations } from './shapes.ts'
 import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answers.ts'
 import { checkConversations, type RequestForm } from './checks/conversations.ts'
@@ -20,7 +19,7 @@ import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/dis
 import { choicesIn } from './compare.ts'
 import { randomFrom } from './splits.ts'
 import { SAMPLES } from './samples.ts'
-import { redactSecrets, secretsIn } from './secrets.ts'
+import { secretsIn } from './secrets.ts'
 import { toTestRequest, type TestRequest } from './requests.ts'
 import { setUp, type ProviderSetup } from './set-up.ts'
 import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
@@ -35,16 +34,7 @@ export interface TestOptions extends ProviderSetup, KitOptions {
   readonly requests?: RequestForm
 }
 
-/** The results of all checks of a provider. */
-export interface Report extends KitReport {
-  /** Name of the plugin. */
-  readonly provider: string
-  /** Names of the transcripts; empty if the samples were used. */
-  readonly transcripts: readonly string[]
-}
-
-const MAX_NOTE_CHARACTERS = 300
-const NAME_IT = '--base-url-option names the option that holds its address'
+const NAME_IT = '--address names the option that holds its address'
 const NEEDS_TRANSCRIPTS = [
   'answer',
   'stream rules',
@@ -59,26 +49,19 @@ const NEEDS_TRANSCRIPTS = [
  * Tests a provider against a fake upstream on a local socket.
  * @throws ConfigError when the provider cannot be loaded or set up, or a transcript cannot be read
  */
-export async function testProvider(options: TestOptions): Promise<Report> {
+export async function testProvider(options: TestOptions): Promise<KitReport> {
   const { seed, timeoutMs } = kitDefaults(options)
   const vendor = await startUpstream()
   try {
     const provider = await setUp(options, vendor.url, randomKey(seed), timeoutMs)
-    const checks: Check[] = []
+    const run = new CheckRun(options)
     try {
-      const fixture = { vendor, provider, seed, timeoutMs }
-      checks.push(...(await runChecks(fixture, options)))
+      await runChecks({ vendor, provider, seed, timeoutMs }, options, run)
     } finally {
-      checks.push(await checkClose(provider))
+      await run.run('close', null, () => checkClose(provider))
     }
-    const secrets = secretsIn(provider.options)
-    return {
-      provider: provider.plugin.name,
-      seed,
-      transcripts: (options.transcripts ?? []).map(({ name }) => name),
-      ok: checks.every(({ result }) => result !== 'failed'),
-      checks: checks.map((check) => presentable(check, secrets)),
-    }
+    const cases = (options.transcripts ?? []).map(({ name }) => name)
+    return reportOf(provider.plugin, { seed, cases }, run.checks, secretsIn(provider.options))
   } finally {
     await vendor.close()
   }
@@ -87,14 +70,12 @@ export async function testProvider(options: TestOptions): Promise<Report> {
 async function runChecks(
   fixture: Fixture,
   { transcripts = [], requests }: TestOptions,
-): Promise<Check[]> {
+  run: CheckRun,
+): Promise<void> {
   const { provider } = fixture
   if (!provider.chats) {
-    return [
-      toCheck('set up', null, [
-        'it has no chat: "setup" has to return an object with a method "chat"',
-      ]),
-    ]
+    await run.run('set up', null, () => checkMethods(provider))
+    return
   }
   const given = await Promise.all(transcripts.map((one) => toCase(provider, one)))
   const samples = await Promise.all(
@@ -103,21 +84,22 @@ async function runChecks(
   const [streamed, whole] = samples.map(({ request }) => request) as [TestRequest, TestRequest]
   const outcome = await replay(fixture, streamed, samples[0]!.transcript.answer!)
   const setUpCheck = checkSetUp(fixture, outcome)
-  if (setUpCheck.result === 'failed') return [setUpCheck]
-  const answers =
-    given.length > 0
-      ? await checkCases(fixture, given)
-      : await checkSamples(fixture, samples, outcome)
-  return [
-    setUpCheck,
-    ...answers,
-    await checkHang(fixture, streamed, 'streamed'),
-    await checkHang(fixture, whole, 'whole'),
-    ...(await checkFailures(fixture, { streamed, whole })),
-    ...(requests ? await checkConversations(fixture, requests) : []),
-    checkSignal(fixture),
-    checkSecrets(fixture, secretsIn(provider.options)),
-  ]
+  await run.run('set up', null, () => setUpCheck)
+  if (setUpCheck.result === 'failed') return
+  if (given.length > 0) await checkCases(fixture, given, run)
+  else await checkSamples(fixture, samples, outcome, run)
+  await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
+  await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
+  await checkFailures(fixture, { streamed, whole }, run)
+  if (requests) await run.run('conversations', null, () => checkConversations(fixture, requests))
+  await run.run('signal', null, () => checkSignal(fixture))
+  await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
+}
+
+/** Of a provider without chat only what every plugin is checked for. */
+function checkMethods({ methods }: ProviderUnderTest): Check {
+  if (methods.length > 0) return toCheck('set up', null, [], ['answers of chat only are checked'])
+  return toCheck('set up', null, ['"setup" has to return an object with a method such as "chat"'])
 }
 
 async function checkClose(provider: ProviderUnderTest): Promise<Check> {
@@ -148,38 +130,45 @@ async function checkSamples(
   fixture: Fixture,
   samples: readonly Case[],
   outcome: Outcome,
-): Promise<Check[]> {
+  run: CheckRun,
+): Promise<void> {
+  const skip = async (names: readonly string[], why: string) => {
+    for (const name of names) await run.run(name, null, () => skipped(name, null, why))
+  }
   if (fixture.vendor.requests.length === 0) {
-    const rules = checkRules(null, outcome, false)
-    const others = NEEDS_TRANSCRIPTS.filter((name) => name !== rules.name)
-    return [rules, ...others.map((name) => skipped(name, null, NO_UPSTREAM))]
+    await run.run('stream rules', null, () => checkRules(null, outcome, false))
+    return skip(
+      NEEDS_TRANSCRIPTS.filter((name) => name !== 'stream rules'),
+      NO_UPSTREAM,
+    )
   }
   // A provider that reads any text of the sample, or hands over malformed parts of it, reads this format.
   const reads = choicesIn(outcome.completion)[0]?.text || schemaViolations(outcome.raw).length > 0
-  if (reads) return checkCases(fixture, samples)
-  const why = "it does not read a vendor in OpenAI's form; write transcripts (--transcripts)"
-  return NEEDS_TRANSCRIPTS.map((name) => skipped(name, null, why))
+  if (reads) return checkCases(fixture, samples, run)
+  await skip(NEEDS_TRANSCRIPTS, "it does not read a vendor in OpenAI's form; write cases (--cases)")
 }
 
-async function checkCases(fixture: Fixture, cases: readonly Case[]): Promise<Check[]> {
-  const checks: Check[] = []
+async function checkCases(fixture: Fixture, cases: readonly Case[], run: CheckRun): Promise<void> {
   for (const one of cases) {
-    const answers = await checkAnswer(fixture, one)
-    checks.push(...answers)
+    const { name, expect } = one.transcript
+    const answers = await run.run('answer', name, () => checkAnswer(fixture, one))
     // A wrong answer in one piece would fail the same way in several.
-    if (answers[0]!.result === 'failed') continue
-    checks.push(await checkCuts(fixture, one))
-    if (!one.transcript.expect.failure) checks.push(await checkCutOff(fixture, one))
+    if (answers[0]?.result === 'failed') continue
+    await run.run('cuts', name, () => checkCuts(fixture, one))
+    if (!expect.failure) await run.run('cut off', name, () => checkCutOff(fixture, one))
   }
   const stream = cases.find(({ transcript: { request, answer, expect } }) =>
     Boolean(answer && request.stream && !expect.failure && !expect.tool_calls),
   )
-  if (stream) {
-    return [...checks, await checkCancel(fixture, stream), await checkPressure(fixture, stream)]
-  }
   const asks = cases.some(({ transcript }) => transcript.answer)
   const why = asks ? 'no transcript has a stream of text' : NO_UPSTREAM
-  return [...checks, skipped('cancel', null, why), skipped('back-pressure', null, why)]
+  for (const [name, check] of [
+    ['cancel', checkCancel],
+    ['back-pressure', checkPressure],
+  ] as const) {
+    const on = stream?.transcript.name ?? null
+    await run.run(name, on, () => (stream ? check(fixture, stream) : skipped(name, null, why)))
+  }
 }
 
 async function toCase({ plugin }: ProviderUnderTest, transcript: Transcript): Promise<Case> {
@@ -205,13 +194,4 @@ function randomKey(seed: number): string {
   const random = randomFrom(seed)
   const letters = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789'
   return `sk-${Array.from({ length: 40 }, () => letters[random(letters.length)]).join('')}`
-}
-
-/** A check without secrets and with short notes. */
-function presentable(check: Check, secrets: readonly string[]): Check {
-  const notes = check.notes.map((note) => {
-    const line = redactSecrets(note, secrets).replace(/\s+/g, ' ')
-    return line.length > MAX_NOTE_CHARACTERS ? `${line.slice(0, MAX_NOTE_CHARACTERS)}…` : line
-  })
-  return { ...check, notes }
 }

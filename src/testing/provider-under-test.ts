@@ -44,6 +44,19 @@ interface Answering {
   readonly streamed: boolean
 }
 
+const METHODS = [
+  'chat',
+  'complete',
+  'generateImage',
+  'editImage',
+  'ocr',
+  'speech',
+  'transcribe',
+  'embed',
+  'rerank',
+  'moderate',
+] as const
+
 /** An operation of the plugin took longer than the kit waits. */
 class StalledError extends Error {
   constructor(what: string, ms: number) {
@@ -82,6 +95,11 @@ export class ProviderUnderTest {
   /** Whether the provider has the method `chat`. */
   get chats(): boolean {
     return typeof this.#provider.chat === 'function'
+  }
+
+  /** Names of the methods that answer requests. */
+  get methods(): string[] {
+    return METHODS.filter((name) => typeof this.#provider[name] === 'function')
   }
 
   /** Sends a request. The caller reads the answer. */

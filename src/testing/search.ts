@@ -1,41 +1,35 @@
 /** The conformance kit for search engines: asks an engine as the gateway would, against a fake service on a local socket. */
-import { ConfigError } from '../errors/errors.ts'
-import { deepFrozen } from '../lifetime/frozen.ts'
-import type {
-  FailureClass,
-  SearchEngine,
-  SearchPlugin,
-  SearchQuery,
-  SearchResponse,
-  SearchResult,
-} from '../plugin.ts'
+import type { FailureClass, SearchPlugin } from '../plugin.ts'
+import { json, startUpstream, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
+import { IsolatedHost } from './hosts.ts'
+import { within } from './provider-under-test.ts'
 import {
-  json,
-  startUpstream,
-  type FakeResponse,
-  type FakeUpstream,
-  type ReceivedRequest,
-} from './fake-upstream.ts'
-import {
+  CheckRun,
   describeError,
   kitDefaults,
   notFailure,
+  reportOf,
   toCheck,
   type Check,
   type KitOptions,
   type KitReport,
-} from './fixture.ts'
-import { IsolatedHost } from './hosts.ts'
-import { within } from './provider-under-test.ts'
+} from './report.ts'
+import {
+  answerText,
+  checkResults,
+  queryOf,
+  responseOf,
+  search,
+  textOf,
+  textsOf,
+  WORDS,
+  type SearchCase,
+  type SearchFixture,
+} from './search-cases.ts'
 import { containsSecret, secretsIn } from './secrets.ts'
+import { optionsWithAddress } from './set-up.ts'
 
-/** What a service answers, and what the engine is to make of it. */
-export interface SearchCase {
-  readonly name: string
-  /** The service's answer as a JSON value. */
-  readonly answer: unknown
-  readonly expect: SearchResponse
-}
+export type { SearchCase }
 
 /** How to test a search engine. */
 export interface SearchTestOptions extends KitOptions {
@@ -47,32 +41,8 @@ export interface SearchTestOptions extends KitOptions {
   readonly addressOption?: string
 }
 
-/** The results of all checks of a search engine. */
-export interface SearchReport extends KitReport {
-  /** Name of the plugin. */
-  readonly search: string
-}
-
-interface Fixture {
-  readonly engine: SearchEngine
-  readonly host: IsolatedHost
-  readonly service: FakeUpstream
-  readonly timeoutMs: number
-  readonly thrown: unknown[]
-}
-
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
-const ADDRESS_OPTIONS = ['baseURL', 'url', 'endpoint']
-const WORDS = 'What does "A & B" cost in Grüße #1? 👋'
 const HOSTS = ['first.example', 'second.example'] as const
-const FIELDS = ['url', 'title', 'content', 'publishedAt'] as const
-const QUERY: SearchQuery = {
-  text: (limit) => WORDS.slice(0, limit),
-  maxResults: 7,
-  maxCharacters: 1500,
-  includeDomains: [],
-  excludeDomains: [],
-}
 
 /** A fault of the service, and the classes of failures that describe it. */
 type Fault = readonly [name: string, answer: FakeResponse, classes: readonly FailureClass[]]
@@ -90,103 +60,52 @@ const page = (status: number): FakeResponse => ({
 export async function testSearch(
   plugin: SearchPlugin,
   options: SearchTestOptions,
-): Promise<SearchReport> {
+): Promise<KitReport> {
   const { seed, timeoutMs } = kitDefaults(options)
   const service = await startUpstream()
   const host = new IsolatedHost(service.url)
-  const checks: Check[] = []
+  const run = new CheckRun(options)
   try {
-    const valid = await validOptions(plugin, options, service.url)
+    const { value: valid } = await optionsWithAddress(plugin, options, service.url, KEY)
     const engine = await plugin.setup(valid, host.hostOf(plugin.name))
-    const fixture: Fixture = { engine, host, service, timeoutMs, thrown: [] }
-    if (typeof engine?.search === 'function') checks.push(...(await run(fixture, options.cases)))
-    else checks.push(toCheck('set up', null, ['"setup" has to return an object with "search"']))
-    checks.push(checkSecrets(fixture, [KEY, ...secretsIn(valid)]))
-    checks.push(await checkClose(fixture))
+    const fixture: SearchFixture = { engine, host, service, timeoutMs, thrown: [] }
+    const secrets = [KEY, ...secretsIn(valid)]
+    const usable = typeof engine?.search === 'function'
+    const problems = usable ? [] : ['"setup" has to return an object with "search"']
+    await run.run('set up', null, () => toCheck('set up', null, problems))
+    if (usable) await runChecks(fixture, options.cases, run)
+    await run.run('secrets', null, () => checkSecrets(fixture, secrets))
+    await run.run('close', null, () => checkClose(fixture))
+    const cases = options.cases.map(({ name }) => name)
+    return reportOf(plugin, { seed, cases }, run.checks, secrets)
   } finally {
     await host.close()
     await service.close()
   }
-  return { search: plugin.name, seed, ok: checks.every((one) => one.result !== 'failed'), checks }
 }
 
-async function validOptions(
-  { name, options: schema }: SearchPlugin,
-  { options, addressOption }: SearchTestOptions,
-  url: string,
-): Promise<unknown> {
-  let message = ''
-  for (const address of addressOption === undefined ? ADDRESS_OPTIONS : [addressOption]) {
-    for (const given of options ? [options] : [{ apiKey: KEY }, {}]) {
-      const result = await schema['~standard'].validate({ ...given, [address]: url })
-      if (!result.issues) return result.value
-      message ||= result.issues[0]!.message
-    }
+async function runChecks(
+  fixture: SearchFixture,
+  cases: readonly SearchCase[],
+  run: CheckRun,
+): Promise<void> {
+  const first = cases.find(({ expect }) => !expect.failure)
+  if (!first) {
+    const missing = 'there is no case; write one with two results'
+    await run.run('results', null, () => toCheck('results', null, [missing]))
+    return
   }
-  throw new ConfigError(name, [{ path: 'options', message }])
-}
-
-async function run(fixture: Fixture, cases: readonly SearchCase[]): Promise<Check[]> {
-  const [first] = cases
-  if (!first) return [toCheck('results', null, ['there is no case; write one with two results'])]
-  const checks: Check[] = []
-  for (const one of cases) checks.push(await checkResults(fixture, one))
-  const good = json(first.answer)
-  checks.push(await checkQuery(fixture, good), await checkDomains(fixture, good))
-  for (const fault of faultsOf(first)) checks.push(await checkFault(fixture, fault))
-  checks.push(await checkCancel(fixture))
-  return checks
-}
-
-/** One search, in bounded time. */
-async function search(
-  { engine, service, timeoutMs, thrown }: Fixture,
-  answer: FakeResponse,
-  query: Partial<SearchQuery> = {},
-): Promise<{ found?: SearchResponse; error?: unknown; asked: readonly ReceivedRequest[] }> {
-  service.answer(answer)
-  const before = service.requests.length
-  const client = new AbortController()
-  const asked = () => service.requests.slice(before)
-  try {
-    // Called in a function: an engine may also throw before it gives a promise.
-    const searching = (async () =>
-      engine.search(deepFrozen({ ...QUERY, ...query }), client.signal))()
-    return { found: await within(searching, 'no answer', timeoutMs), asked: asked() }
-  } catch (error) {
-    thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
-  } finally {
-    client.abort()
+  for (const one of cases) await run.run('results', one.name, () => checkResults(fixture, one))
+  const good = responseOf(first)
+  await run.run('query', null, () => checkQuery(fixture, good))
+  await run.run('domains', null, () => checkDomains(fixture, good))
+  for (const fault of faultsOf(first)) {
+    await run.run('errors', fault[0], () => checkFault(fixture, fault))
   }
+  await run.run('cancel', null, () => checkCancel(fixture))
 }
 
-async function checkResults(fixture: Fixture, { name, answer, expect }: SearchCase) {
-  const sent = fixture.host.requests.length
-  const { found, error, asked } = await search(fixture, json(answer))
-  if (error !== undefined) return toCheck('results', name, [describeError(error)])
-  const problems: string[] = []
-  if (asked.length !== 1) problems.push(`it made ${asked.length} requests, expected one`)
-  if (fixture.host.requests.length - sent < asked.length)
-    problems.push('it made a request without host.request, which has no limits and no signal')
-  if (!Array.isArray(found?.results)) return toCheck('results', name, ['"results" is no list'])
-  const { results, vendorCost } = found
-  if (results.length !== expect.results.length)
-    problems.push(`expected ${expect.results.length} results, found ${results.length}`)
-  for (const [i, wanted] of expect.results.entries()) {
-    const given: Partial<SearchResult> = results[i] ?? {}
-    for (const field of FIELDS) {
-      if (given[field] === wanted[field]) continue
-      const [is, not] = [given[field], wanted[field]].map((value) => JSON.stringify(value))
-      problems.push(`results[${i}].${field}: expected ${not}, found ${is}`)
-    }
-  }
-  if (vendorCost !== expect.vendorCost)
-    problems.push(`vendorCost: expected ${expect.vendorCost}, found ${String(vendorCost)}`)
-  return toCheck('results', name, problems)
-}
-
-async function checkQuery(fixture: Fixture, answer: FakeResponse): Promise<Check> {
+async function checkQuery(fixture: SearchFixture, answer: FakeResponse): Promise<Check> {
   const problems: string[] = []
   const one = await search(fixture, answer)
   const more = await search(fixture, answer, { maxResults: 3 })
@@ -198,7 +117,7 @@ async function checkQuery(fixture: Fixture, answer: FakeResponse): Promise<Check
   return toCheck('query', null, problems, same ? ['it does not ask for "maxResults" results'] : [])
 }
 
-async function checkDomains(fixture: Fixture, answer: FakeResponse): Promise<Check> {
+async function checkDomains(fixture: SearchFixture, answer: FakeResponse): Promise<Check> {
   const problems: string[] = []
   const [first, second] = HOSTS
   const both = HOSTS.map((host) => ({ host }))
@@ -216,8 +135,8 @@ async function checkDomains(fixture: Fixture, answer: FakeResponse): Promise<Che
   return toCheck('domains', null, problems)
 }
 
-function faultsOf({ answer }: SearchCase): readonly Fault[] {
-  const body = Buffer.from(JSON.stringify(answer))
+function faultsOf(first: SearchCase): readonly Fault[] {
+  const body = Buffer.from(answerText(first))
   const refused = (status: number, headers = {}) => json({ error: { key: KEY } }, status, headers)
   const busy: readonly FailureClass[] = ['upstream_error', 'overloaded']
   return [
@@ -227,7 +146,7 @@ function faultsOf({ answer }: SearchCase): readonly Fault[] {
     ['403', refused(403), ['upstream_auth']],
     ['404', refused(404), ['not_found', 'upstream_error']],
     ['429', refused(429, { 'retry-after': '7' }), ['upstream_rate', 'overloaded']],
-    ['500', json(answer, 500), busy],
+    ['500', { status: 500, pieces: [body] }, busy],
     ['503', refused(503), ['overloaded']],
     ['redirect', refused(302, { location: '/elsewhere' }), ['upstream_error']],
     ['HTML', page(200), ['upstream_error']],
@@ -243,7 +162,7 @@ function faultsOf({ answer }: SearchCase): readonly Fault[] {
   ]
 }
 
-async function checkFault(fixture: Fixture, [name, answer, classes]: Fault): Promise<Check> {
+async function checkFault(fixture: SearchFixture, [name, answer, classes]: Fault): Promise<Check> {
   const { error, asked } = await search(fixture, answer)
   const problem = notFailure(error, classes)
   const problems = problem === undefined ? [] : [problem]
@@ -252,14 +171,14 @@ async function checkFault(fixture: Fixture, [name, answer, classes]: Fault): Pro
 }
 
 /** The search is given up while the service is silent. */
-async function checkCancel({ engine, service, timeoutMs }: Fixture): Promise<Check> {
+async function checkCancel({ engine, service, timeoutMs }: SearchFixture): Promise<Check> {
   const arrived = Promise.withResolvers<ReceivedRequest>()
   service.answer((request) => {
     arrived.resolve(request)
     return { pieces: [], ending: 'silent' }
   })
   const client = new AbortController()
-  const searching = (async () => engine.search(QUERY, client.signal))()
+  const searching = (async () => engine.search(queryOf({}), client.signal))()
   const ended = searching.then(
     () => 'it gave results for a search that was given up',
     () => undefined,
@@ -276,7 +195,7 @@ async function checkCancel({ engine, service, timeoutMs }: Fixture): Promise<Che
   }
 }
 
-function checkSecrets({ thrown, host }: Fixture, secrets: readonly string[]): Check {
+function checkSecrets({ thrown, host }: SearchFixture, secrets: readonly string[]): Check {
   const problems: string[] = []
   const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)
   if (texts.some((text) => containsSecret(text, secrets))) problems.push('an error shows the key')
@@ -285,33 +204,11 @@ function checkSecrets({ thrown, host }: Fixture, secrets: readonly string[]): Ch
   return toCheck('secrets', null, problems)
 }
 
-async function checkClose({ engine, timeoutMs }: Fixture): Promise<Check> {
+async function checkClose({ engine, timeoutMs }: SearchFixture): Promise<Check> {
   const closing = (async () => engine.close?.())()
   const problem = await within(closing, 'it did not close', timeoutMs).then(
     () => undefined,
     describeError,
   )
   return toCheck('close', null, problem === undefined ? [] : [problem])
-}
-
-/** The texts of a request: parameters of its address, and all texts in a JSON body. */
-function textsOf({ path, body }: ReceivedRequest): string[] {
-  const parameters = [...new URL(path, 'http://localhost').searchParams.values()]
-  const texts: string[] = []
-  const collect = (value: unknown): void => {
-    if (typeof value === 'string') texts.push(value)
-    else if (typeof value === 'object' && value !== null) Object.values(value).forEach(collect)
-  }
-  try {
-    collect(JSON.parse(body.toString()))
-  } catch {
-    // A body in another form, or none.
-    texts.push(body.toString())
-  }
-  return [...parameters, ...texts]
-}
-
-function textOf(request: ReceivedRequest): string {
-  const { searchParams } = new URL(request.path, 'http://localhost')
-  return `${[...searchParams].join('\n')}\n${request.body.toString()}`
 }

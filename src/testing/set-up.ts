@@ -1,7 +1,8 @@
 /** Sets up a provider whose option names are not known. */
-import { ConfigError } from '../errors/errors.ts'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { toConfigIssues } from '../errors/issues.ts'
 import { loadProvider } from '../gateway/loader.ts'
-import type { ProviderPlugin } from '../plugin.ts'
+import type { Plugin, ProviderPlugin, Schema } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
 import { IsolatedHost } from './hosts.ts'
 
@@ -51,8 +52,44 @@ export async function setUp(
   throw unprefixed(best)
 }
 
+/** Options of a plugin that was not set up, and what its schema made of them. */
+interface ValidOptions {
+  readonly given: Readonly<Record<string, unknown>>
+  readonly value: unknown
+  readonly addressOption: string | undefined
+}
+
+/**
+ * Options with the service at `url`, and with `key` where a key is needed and no options are given.
+ * @param asTheyAre the given options are taken as they are, if they are valid
+ * @throws ConfigError with the issues of the options that come nearest
+ */
+export async function optionsWithAddress(
+  { name, options: schema }: Pick<Plugin<string, Schema<any>, unknown>, 'name' | 'options'>,
+  options: Pick<ProviderSetup, 'options' | 'addressOption'>,
+  url: string,
+  key: string,
+  asTheyAre = false,
+): Promise<ValidOptions> {
+  const refusals: ConfigIssue[][] = []
+  const plain = { addressOption: undefined, options: options.options ?? {} }
+  const addressed = attempts(options, url, key)
+  for (const attempt of asTheyAre ? [plain, ...addressed] : [...addressed, plain]) {
+    const given = attempt.options
+    const result = await schema['~standard'].validate(given)
+    if (!result.issues) return { given, value: result.value, addressOption: attempt.addressOption }
+    const source = { path: ['options'], value: given, secrets: new Set<string>() }
+    refusals.push(toConfigIssues(result.issues, source, schema))
+  }
+  throw new ConfigError(name, refusals.toSorted((a, b) => a.length - b.length)[0]!)
+}
+
 /** Sets of options to try, in this order. */
-function attempts(options: ProviderSetup, url: string, key: string): Attempt[] {
+function attempts(
+  options: Pick<ProviderSetup, 'options' | 'addressOption'>,
+  url: string,
+  key: string,
+): Attempt[] {
   const { options: given, addressOption } = options
   const configured = ADDRESS_OPTIONS.find((name) => given && Object.hasOwn(given, name))
   const names = addressOption ?? configured

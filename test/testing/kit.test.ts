@@ -85,7 +85,7 @@ describe.concurrent('each check can fail', () => {
       'set up',
       'sends requests to another host',
       { address: FAR },
-      /sent requests to http:\/\/vendor.example.*--base-url/,
+      /sent requests to http:\/\/vendor.example.*--address/,
     ],
     [
       'answer',
@@ -381,6 +381,7 @@ describe('setting up', () => {
       on: null,
       result: 'failed',
       notes: [expect.stringMatching(/"chat"/)],
+      hint: expect.stringContaining('"setup"'),
     })
   })
 })

@@ -2,18 +2,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import {
-  describeError,
   NO_UPSTREAM,
-  notFailure,
   replay,
-  skipped,
   splitPoints,
-  toCheck,
   toFakeResponse,
   type Fixture,
   type Case,
-  type Check,
 } from '../fixture.ts'
+import { describeError, notFailure, skipped, toCheck, type Check } from '../report.ts'
 import { choicesIn, differences, missingMembers, show, usageDifferences } from '../compare.ts'
 import { cutAt, randomFrom, splitBytewise, splitRandomly } from '../splits.ts'
 import { streamViolations, usageViolations } from '../rules.ts'

@@ -4,14 +4,8 @@ import type { Schema, SchemaIssue } from '../../plugin.ts'
 import { lostIn, type SentBody } from '../conversations/arrival.ts'
 import { DIFFICULT_CONVERSATIONS, type ConversationName } from '../conversations/table.ts'
 import { json } from '../fake-upstream.ts'
-import {
-  describeError,
-  NO_UPSTREAM,
-  skipped,
-  toCheck,
-  type Check,
-  type Fixture,
-} from '../fixture.ts'
+import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
+import { describeError, skipped, toCheck, type Check } from '../report.ts'
 import { toTestRequest } from '../requests.ts'
 
 /** The requests that a vendor takes. */

@@ -6,12 +6,10 @@ import {
   toFakeResponse,
   NO_UPSTREAM,
   splitPoints,
-  toCheck,
-  skipped,
   type Fixture,
   type Case,
-  type Check,
 } from '../fixture.ts'
+import { toCheck, skipped, type Check } from '../report.ts'
 import { choicesIn } from '../compare.ts'
 import type { TestRequest } from '../requests.ts'
 import { within } from '../provider-under-test.ts'

@@ -1,15 +1,15 @@
 /** Checks that faults of a vendor become the right failure, without a retry and without secrets in messages. */
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { FailureClass } from '../../plugin.ts'
+import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import {
-  NO_UPSTREAM,
   toCheck,
   describeError,
   notFailure,
   skipped,
-  type Fixture,
   type Check,
-} from '../fixture.ts'
+  type CheckRun,
+} from '../report.ts'
 import { randomFrom } from '../splits.ts'
 import { containsSecret } from '../secrets.ts'
 import type { TestRequest } from '../requests.ts'
@@ -51,28 +51,33 @@ const FAULTS: readonly Fault[] = [
 export async function checkFailures(
   fixture: Fixture,
   requests: Readonly<Record<string, TestRequest>>,
-): Promise<Check[]> {
-  const checks: Check[] = []
+  run: CheckRun,
+): Promise<void> {
   for (const fault of FAULTS) {
-    const found = new Map<string, string[]>()
-    let asked = 0
-    for (const [how, request] of Object.entries(requests)) {
-      const seen = await problemsOf(fixture, fault, request)
-      asked += seen.asked
-      for (const one of seen.problems) found.set(one, [...(found.get(one) ?? []), how])
-    }
-    const everywhere = Object.keys(requests).length
-    const problems = Array.from(found, ([problem, hows]) =>
-      hows.length === everywhere ? problem : `${hows.join(', ')}: ${problem}`,
-    )
-    const unasked = asked === 0 && problems.length === 0
-    checks.push(
-      unasked
-        ? skipped('errors', fault.name, NO_UPSTREAM)
-        : toCheck('errors', fault.name, problems),
-    )
+    await run.run('errors', fault.name, () => checkFault(fixture, fault, requests))
   }
-  return checks
+}
+
+async function checkFault(
+  fixture: Fixture,
+  fault: Fault,
+  requests: Readonly<Record<string, TestRequest>>,
+): Promise<Check> {
+  const found = new Map<string, string[]>()
+  let asked = 0
+  for (const [how, request] of Object.entries(requests)) {
+    const seen = await problemsOf(fixture, fault, request)
+    asked += seen.asked
+    for (const one of seen.problems) found.set(one, [...(found.get(one) ?? []), how])
+  }
+  const everywhere = Object.keys(requests).length
+  const problems = Array.from(found, ([problem, hows]) =>
+    hows.length === everywhere ? problem : `${hows.join(', ')}: ${problem}`,
+  )
+  const unasked = asked === 0 && problems.length === 0
+  return unasked
+    ? skipped('errors', fault.name, NO_UPSTREAM)
+    : toCheck('errors', fault.name, problems)
 }
 
 /** Run after all other checks: no error or log line may contain a secret, no message the vendor's account or address. */

@@ -1,0 +1,82 @@
+/** The commands for authors of plugins. */
+import type { Command, OptionSpecs } from '../command.ts'
+
+const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
+const OPTIONS: OptionSpecs = {
+  options: { value: 'file or JSON', help: 'its options (default: an address and a key)' },
+}
+/** Options of tests that have one name only. */
+const TESTING: OptionSpecs = {
+  requests: {
+    value: 'module',
+    help: 'the form of requests of its vendor, for the difficult conversations',
+  },
+  ...OPTIONS,
+  seed: { value: 'n', help: 'repeats the random parts of an earlier test' },
+}
+const ADDRESS = {
+  value: 'name',
+  help: 'the option that holds the address (default: baseURL, url or endpoint)',
+}
+const CASES = { value: 'folder', help: 'answers of its vendor or service, and what is expected' }
+
+/** `plugin …`, and `provider test`, its name until 1.0. */
+export const PLUGIN_COMMANDS: readonly Command[] = [
+  {
+    name: 'plugin new',
+    help: 'Write a provider, guard or search engine that passes its kit, to start from.',
+    arguments: ['kind', 'name'],
+    options: {
+      style: { value: 'sse|lines|whole', help: 'of a provider: how its vendor answers' },
+      package: { help: 'a folder that can be published as a package' },
+      js: { help: 'JavaScript in place of TypeScript' },
+      dir: { value: 'folder', help: 'where to write (default: here)' },
+    },
+    run: async (args) => (await import('./new.ts')).newPlugin(args),
+  },
+  {
+    name: 'plugin test',
+    help: 'Test a plugin in a process of its own, against a vendor or service on this machine.',
+    arguments: ['plugin'],
+    options: {
+      cases: { ...CASES, help: `${CASES.help} (default: acme.cases beside acme.ts)` },
+      address: ADDRESS,
+      only: { value: 'check', help: 'run the checks of this name only' },
+      ...TESTING,
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./test.ts')).testOne(args),
+  },
+  {
+    name: 'plugin list',
+    help: 'List built-in plugins, and packages with plugins that are found from here.',
+    options: {
+      config: { value: 'file', help: 'the configuration whose plugins are marked as used' },
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./list.ts')).listPlugins(args),
+  },
+  {
+    name: 'plugin show',
+    help: 'Show the methods and the options of a plugin.',
+    arguments: ['plugin'],
+    options: {
+      ...OPTIONS,
+      markdown: { help: 'print Markdown, for the README of a package' },
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./show.ts')).showPlugin(args),
+  },
+  {
+    name: 'provider test',
+    help: 'The same as plugin test, until 1.0.',
+    arguments: ['plugin'],
+    options: {
+      transcripts: CASES,
+      'base-url-option': ADDRESS,
+      ...TESTING,
+      ...JSON_OUTPUT,
+    },
+    run: async (args) => (await import('./test.ts')).testOne(args),
+  },
+]

@@ -1,0 +1,98 @@
+/** `plugin list`: built-in plugins, and packages that a configuration here would find. */
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { builtInPlugins, findPlugin } from '../../gateway/loader.ts'
+import { packageVersion } from '../../gateway/version.ts'
+import type { Arguments } from '../command.ts'
+import { configurationOf } from '../configuration.ts'
+import { print, table } from '../output.ts'
+
+const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search)-(.+)$/
+
+/** A plugin that is there. */
+interface Listed {
+  readonly kind: string
+  readonly name: string
+  readonly version: string
+  readonly api: number | null
+  readonly used: boolean
+  /** Why it cannot be loaded. */
+  readonly error?: string
+}
+
+/** Prints them; a package that cannot be loaded with the reason. */
+export async function listPlugins(args: Arguments): Promise<void> {
+  const { loaded } = await configurationOf(args)
+  const { directory, config } = loaded
+  const used = usesOf(config)
+  const version = packageVersion()
+  const listed: Listed[] = (await builtInPlugins()).map(([kind, name]) => ({
+    kind,
+    name,
+    version,
+    api: 1,
+    used: used.has(`${kind} ${name}`),
+  }))
+  for (const [name, manifest] of await packagesFrom(directory)) {
+    const [, kind = '', short = ''] = PACKAGE.exec(name)!
+    const isUsed = used.has(`${kind} ${short}`) || used.has(`${kind} ${name}`)
+    const found = { kind, name, version: manifest.version ?? '-', used: isUsed }
+    try {
+      const { plugin } = await findPlugin(name, directory)
+      listed.push({ ...found, api: plugin.api })
+    } catch (error) {
+      listed.push({ ...found, api: null, error: (error as Error).message })
+    }
+  }
+  print(args, listed, () => {
+    const rows = listed.map(({ kind, name, version: own, api, used: isUsed, error }) => [
+      kind,
+      name,
+      own,
+      api,
+      isUsed ? 'yes' : '-',
+      error?.replaceAll(/\s+/g, ' '),
+    ])
+    return table(['KIND', 'NAME', 'VERSION', 'API', 'USED', ''], rows).replaceAll(/ +-$/gm, '')
+  })
+}
+
+/** Kind and `use` of each plugin that a configuration names. */
+function usesOf({ providers, guards, search }: LoadedSections): ReadonlySet<string> {
+  const uses = (kind: string, entries: readonly { readonly use: unknown }[]) =>
+    entries.map(({ use }) => `${kind} ${String(use)}`)
+  return new Set([
+    ...uses('provider', Object.values(providers)),
+    ...uses('guard', guards.use),
+    ...uses('search', Object.values(search.engines)),
+  ])
+}
+
+type LoadedSections = Pick<
+  Awaited<ReturnType<typeof configurationOf>>['loaded']['config'],
+  'providers' | 'guards' | 'search'
+>
+
+/** Packages with the names of plugins, as an import from the folder would find them. */
+async function packagesFrom(folder: string) {
+  const found = new Map<string, { readonly version?: string }>()
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    const modules = join(at, 'node_modules')
+    for (const name of await namesIn(modules)) {
+      if (!PACKAGE.test(name) || found.has(name)) continue
+      const manifest = await readFile(join(modules, name, 'package.json'), 'utf8').catch(() => '{}')
+      found.set(name, JSON.parse(manifest) as { readonly version?: string })
+    }
+    if (dirname(at) === at) return [...found].toSorted()
+  }
+}
+
+async function namesIn(modules: string): Promise<string[]> {
+  const names = await readdir(modules).catch(() => [])
+  const scoped = names
+    .filter((name) => name.startsWith('@'))
+    .map(async (scope) =>
+      (await readdir(join(modules, scope)).catch(() => [])).map((name) => `${scope}/${name}`),
+    )
+  return [...names, ...(await Promise.all(scoped)).flat()]
+}

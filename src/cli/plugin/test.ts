@@ -1,0 +1,121 @@
+/** `plugin test`: runs the kit for authors of plugins. */
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { isObject } from '../../errors/checks.ts'
+import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
+import { testPlugin, type Check, type KitReport, type PluginTestOptions } from '../../testing.ts'
+import { CommandError, type Arguments } from '../command.ts'
+import { table, toJson } from '../output.ts'
+
+/** Tests one plugin. @throws CommandError if a check has failed or a file cannot be read; ConfigError */
+export async function testOne({ positionals, text, on }: Arguments): Promise<void> {
+  const plugin = fileOrName(positionals[0] ?? '')
+  const folder = text.cases ?? text.transcripts
+  const addressOption = text.address ?? text['base-url-option']
+  const options = text.options === undefined ? undefined : await readOptions(text.options)
+  const seed = text.seed === undefined ? undefined : readSeed(text.seed)
+  const report = await run(plugin, {
+    ...(options && { options }),
+    ...(addressOption !== undefined && { addressOption }),
+    ...(folder !== undefined && { cases: resolve(folder) }),
+    ...(text.requests !== undefined && { requests: resolve(text.requests) }),
+    ...(text.only !== undefined && { only: text.only }),
+    ...(seed !== undefined && { seed }),
+  })
+  process.stdout.write(on.has('json') ? toJson(report) : inWords(report))
+  const { failed, checks } = report
+  if (failed.length > 0) {
+    const sum = `${failed.length} of ${checks.length} checks failed`
+    throw new CommandError(`${sum}; --seed ${report.seed} repeats them.`)
+  }
+}
+
+/** A path that begins with a slash for a file that is there, else the name. */
+export function fileOrName(given: string): string {
+  const isFile = /^\.{0,2}\//.test(given) || (/\.[cm]?[jt]s$/.test(given) && existsSync(given))
+  return isFile ? resolve(given) : given
+}
+
+async function run(plugin: string, options: PluginTestOptions): Promise<KitReport> {
+  try {
+    return await testPlugin(plugin, options)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const [{ path, message }] = error.issues as [ConfigIssue]
+    if (path === 'requests') throw new CommandError(`--requests: ${message}.`, 2)
+    if (!path.startsWith('options')) throw error
+    throw new CommandError(
+      `${error.message}\nSet options with --options, and name the option with the address with --address.`,
+    )
+  }
+}
+
+function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string {
+  const count = cases.length === 1 ? '1 case' : `${cases.length} cases`
+  const run = checks.filter(({ result }) => result !== 'skipped')
+  const rows = run.map(({ name: check, on, result, notes }) => [
+    check,
+    on,
+    result === 'failed' ? 'FAILED' : result,
+    notes[0] ?? '',
+  ])
+  const more = run.flatMap(({ name: check, on, notes }) =>
+    notes.slice(1).map((note) => `${[check, on].filter(Boolean).join(', ')}: ${note}\n`),
+  )
+  const passed = run.filter(({ result }) => result === 'ok').length
+  const omitted = checks.length - run.length
+  const sums = `${passed} ok, ${run.length - passed} failed, ${omitted} skipped.\n`
+  return [
+    `${kind} ${name}, ${cases.length === 0 ? 'no cases' : count}, seed ${seed}\n\n`,
+    table(['CHECK', 'ON', 'RESULT', ''], rows).replaceAll(/ +-$/gm, ''),
+    ...(more.length > 0 ? ['\n', ...more] : []),
+    ...hints(failed),
+    ...skips(checks),
+    `\n${sums}`,
+  ].join('')
+}
+
+/** What to change, once for each name of a check. */
+function hints(failed: readonly Check[]): string[] {
+  const byName = new Map(failed.map(({ name, hint }) => [name, hint]))
+  return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)
+}
+
+/** The checks that were skipped, by reason. */
+function skips(checks: readonly Check[]): string[] {
+  const reasons = new Map<string, Set<string>>()
+  for (const { name, result, notes } of checks) {
+    if (result !== 'skipped') continue
+    const [why = ''] = notes
+    reasons.set(why, (reasons.get(why) ?? new Set()).add(name))
+  }
+  return [...reasons].map(([why, names]) => `\nNot checked: ${[...names].join(', ')}\n  ${why}\n`)
+}
+
+/** Options from a file or as JSON. @throws CommandError */
+export async function readOptions(given: string): Promise<Record<string, unknown>> {
+  const inline = given.trimStart().startsWith('{')
+  const json = inline ? given : await readFile(given, 'utf8').catch(unreadable(given))
+  try {
+    const options: unknown = JSON.parse(json)
+    if (isObject(options)) return options
+  } catch {
+    // Reported below without the text, which may contain a key.
+  }
+  const where = inline ? 'The value of --options' : given
+  throw new CommandError(`${where} is not a JSON object such as {"apiKey": "…"}.`, 2)
+}
+
+function unreadable(file: string): () => never {
+  return () => {
+    const hint = 'expected a file, or JSON such as \'{"apiKey": "…"}\''
+    throw new CommandError(`--options cannot be read from ${file}; ${hint}.`, 2)
+  }
+}
+
+function readSeed(given: string): number {
+  const seed = Number(given)
+  if (/^\d{1,10}$/.test(given) && Number.isSafeInteger(seed)) return seed
+  throw new CommandError(`--seed takes a whole number, not "${given}".`, 2)
+}

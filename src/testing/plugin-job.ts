@@ -1,0 +1,83 @@
+/** Runs the kit of a plugin of any kind, in the process that it is called in. */
+import { stat } from 'node:fs/promises'
+import { pathToFileURL } from 'node:url'
+import { ConfigError } from '../errors/errors.ts'
+import type { FoundPlugin } from '../gateway/loader.ts'
+import { readGuardCases, readSearchCases } from './case-files.ts'
+import type { RequestForm } from './checks/conversations.ts'
+import { checkGuard } from './guard.ts'
+import { testProvider } from './kit.ts'
+import type { KitOptions, KitReport } from './report.ts'
+import { testSearch } from './search.ts'
+import { readTranscripts } from './transcripts.ts'
+
+/** What to test, and how; all of it can be sent to another process. */
+export interface PluginJob extends Omit<KitOptions, 'onProgress'> {
+  /** A path, the name of a built-in plugin, or a package. */
+  readonly plugin: string
+  /** Folder in which paths and packages are resolved. */
+  readonly directory: string
+  /** Absolute path of the folder with the cases; by default the one beside the file, `acme.cases` for `acme.ts`. */
+  readonly cases?: string
+  readonly options?: Readonly<Record<string, unknown>>
+  readonly addressOption?: string
+  /** Absolute path of a module whose default export is a {@link RequestForm}. */
+  readonly requests?: string
+}
+
+/**
+ * Tests a plugin in this process.
+ * @throws ConfigError for a plugin, options or cases that cannot be used
+ */
+export async function runPluginJob(
+  job: PluginJob,
+  found: FoundPlugin,
+  onProgress: KitOptions['onProgress'],
+): Promise<KitReport> {
+  const { plugin, directory, options, addressOption, seed, timeoutMs, only } = job
+  const folder = job.cases ?? (await casesBeside(found.file))
+  const kit = {
+    ...(options && { options }),
+    ...(addressOption !== undefined && { addressOption }),
+    ...(seed !== undefined && { seed }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(only !== undefined && { only }),
+    ...(onProgress && { onProgress }),
+  }
+  if (found.kind === 'guard') {
+    return checkGuard(found.plugin, folder ? await readGuardCases(folder) : [], kit)
+  }
+  if (found.kind === 'search') {
+    const cases = folder ? await readSearchCases(folder) : []
+    return testSearch(found.plugin, { ...kit, cases })
+  }
+  const form = job.requests === undefined ? undefined : await readForm(job.requests)
+  return testProvider({
+    ...kit,
+    provider: found.plugin ?? plugin,
+    directory,
+    ...(folder && { transcripts: await readTranscripts(folder) }),
+    ...(form && { requests: form }),
+  })
+}
+
+/** The default export of a module. @throws ConfigError with an issue at `requests` */
+async function readForm(file: string): Promise<RequestForm> {
+  const refuse = (message: string): never => {
+    throw new ConfigError('the test', [{ path: 'requests', message }])
+  }
+  const module = (await import(pathToFileURL(file).href).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error)
+    return refuse(`${file} cannot be loaded: ${reason}`)
+  })) as { default?: Partial<RequestForm> }
+  const form = module.default
+  if (typeof form?.schema?.['~standard']?.validate === 'function') return form as RequestForm
+  const expected = 'a default export with "schema", a Standard Schema of request bodies'
+  return refuse(`expected ${file} to have ${expected}`)
+}
+
+async function casesBeside(file: string): Promise<string | undefined> {
+  const folder = file.replace(/\.[cm]?[jt]s$/, '.cases')
+  const found = await stat(folder).catch(() => undefined)
+  return found?.isDirectory() ? folder : undefined
+}

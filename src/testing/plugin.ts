@@ -1,0 +1,167 @@
+/** Tests a plugin of any kind in a process of its own, so that nothing the plugin does can hang or end the test. */
+import { fork } from 'node:child_process'
+import { dirname, extname, isAbsolute, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ConfigError } from '../errors/errors.ts'
+import { API_VERSION } from '../plugin.ts'
+import type { ChildMessage } from './child.ts'
+import type { PluginJob } from './plugin-job.ts'
+import { reportOf, toCheck, type Check, type KitReport } from './report.ts'
+import { secretsIn } from './secrets.ts'
+
+/** How to test a plugin. */
+export interface PluginTestOptions {
+  /** Folder with the cases; by default the one beside the file, `acme.cases` for `acme.ts`. Relative to the plugin's folder. */
+  readonly cases?: string
+  /** Options of the plugin; when absent, an address and a random key are tried. */
+  readonly options?: Readonly<Record<string, unknown>>
+  /** Name of the option with the address that is asked; by default the first of `baseURL`, `url` and `endpoint` that works. */
+  readonly addressOption?: string
+  /** Of a provider: a module whose default export says what bodies its vendor takes. Relative to the plugin's folder. */
+  readonly requests?: string
+  /** Seed of everything random; by default a random one. */
+  readonly seed?: number
+  /** ms after which an operation of the plugin counts as stalled; default 5,000. */
+  readonly timeoutMs?: number
+  /** Runs the checks of this name only. */
+  readonly only?: string
+}
+
+const CHILD = new URL(`./child${extname(import.meta.url)}`, import.meta.url)
+const TIMEOUT_MS = 5000
+/** A process that is told to end does so after two seconds; a loaded machine may need longer. */
+const END_MS = 20_000
+const LAST_LINES = 3
+
+/**
+ * Tests a provider, guard or search engine in a process of its own. The report also has what only a process can show: output,
+ * connections, errors outside of calls, and what is left when the plugin is closed.
+ * @param plugin a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a package
+ * @throws ConfigError for a plugin, options or cases that cannot be used
+ */
+export async function testPlugin(
+  plugin: string,
+  options: PluginTestOptions = {},
+): Promise<KitReport> {
+  const path = plugin.startsWith('file:') ? fileURLToPath(plugin) : plugin
+  const isPath = isAbsolute(path) || path.startsWith('.')
+  const folder = isPath ? dirname(resolve(path)) : process.cwd()
+  const { cases, requests } = options
+  return new ChildRun({
+    seed: Math.floor(Math.random() * 2 ** 31),
+    ...options,
+    plugin: isPath ? resolve(path) : path,
+    directory: process.cwd(),
+    ...(cases !== undefined && { cases: resolve(folder, cases) }),
+    ...(requests !== undefined && { requests: resolve(folder, requests) }),
+  }).report()
+}
+
+/** One run of a kit in a process. */
+class ChildRun {
+  readonly #job: PluginJob
+  readonly #done: Check[] = []
+  readonly #child
+  #current: { readonly name: string; readonly on: string | null } = { name: 'set up', on: null }
+  #found: Pick<KitReport, 'kind' | 'name' | 'api'>
+  #report: KitReport | undefined
+  #refused: unknown
+  /** The process was ended because of a problem. */
+  #ended = false
+  #silence: NodeJS.Timeout | undefined
+  #errors = ''
+
+  constructor(job: PluginJob) {
+    this.#job = job
+    this.#found = { kind: 'provider', name: job.plugin, api: API_VERSION }
+    this.#child = fork(CHILD, {
+      execArgv: ['--expose-gc', '--disable-warning=ExperimentalWarning'],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      serialization: 'advanced',
+    })
+  }
+
+  /** Waits for the end of the process, which comes in any case. */
+  async report(): Promise<KitReport> {
+    const child = this.#child
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-2000)
+    })
+    const ended = new Promise<number | null>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code) => resolve(code))
+    })
+    child.on('message', (message: ChildMessage) => this.#take(message))
+    this.#expectWord()
+    child.send(this.#job)
+    try {
+      const code = await ended
+      if (this.#refused) throw this.#refused
+      if (!this.#report && !this.#ended)
+        this.#fail(`it ended the process with status ${code}${this.#lastLines()}`)
+    } finally {
+      clearTimeout(this.#silence)
+      child.kill('SIGKILL')
+    }
+    return this.#whole()
+  }
+
+  #take(message: ChildMessage): void {
+    this.#expectWord()
+    if ('progress' in message) {
+      const { progress } = message
+      if ('ended' in progress) this.#done.push(...progress.ended)
+      else this.#current = progress
+    } else if ('report' in message) {
+      this.#report = message.report
+      this.#done.splice(0, this.#done.length, ...message.report.checks, ...message.more)
+      this.#current = { name: 'handles', on: null }
+      clearTimeout(this.#silence)
+      this.#silence = setTimeout(() => this.#end('the process did not end'), END_MS)
+    } else if ('leftovers' in message) {
+      const left = message.leftovers.join(', ') || 'something'
+      this.#fail(`the process does not end after "close", because of ${left}`)
+    } else if ('refused' in message) {
+      const { refused, issues } = message
+      const [source = ''] = refused.split(' is not valid:')
+      this.#refused = issues ? new ConfigError(source, issues) : new Error(refused)
+    } else if ('found' in message) {
+      this.#found = message.found
+    }
+  }
+
+  /** From now on the process has to say something in time. */
+  #expectWord(): void {
+    if (this.#report) return
+    clearTimeout(this.#silence)
+    const ms = 3 * (this.#job.timeoutMs ?? TIMEOUT_MS)
+    this.#silence = setTimeout(() => {
+      this.#end(`it kept the process busy for ${ms / 1000} s without a pause`)
+    }, ms)
+  }
+
+  #end(problem: string): void {
+    this.#ended = true
+    this.#fail(problem)
+    this.#child.kill('SIGKILL')
+  }
+
+  /** The check that was running has failed. */
+  #fail(problem: string): void {
+    const { name, on } = this.#current
+    this.#done.push(toCheck(name, on, [problem]))
+  }
+
+  #whole(): KitReport {
+    const { seed } = this.#job
+    const cases = this.#report?.cases ?? []
+    const ended = this.#report && !this.#done.some(({ name }) => name === 'handles')
+    const checks = ended ? [...this.#done, toCheck('handles', null, [])] : this.#done
+    return reportOf(this.#found, { seed: seed!, cases }, checks, secretsIn(this.#job.options))
+  }
+
+  #lastLines(): string {
+    const lines = this.#errors.trim().split('\n').slice(-LAST_LINES).join(' | ')
+    return lines ? `: ${lines}` : ''
+  }
+}

@@ -1,0 +1,90 @@
+/** Watches a process in which a plugin is tested: what it prints, connects to, throws outside of calls, and leaves behind. */
+import { createHook } from 'node:async_hooks'
+import { subscribe } from 'node:diagnostics_channel'
+import { fileURLToPath } from 'node:url'
+import { inHostCall } from './hosts.ts'
+import { describeError, toCheck, type Check } from './report.ts'
+
+/** Kinds of resources that keep a process alive. */
+const LASTING =
+  /^(?:Timeout|Immediate|TCP.*WRAP|PIPE.*WRAP|PipeWrap|TLSWRAP|UDPWRAP|PROCESSWRAP|FSEVENTWRAP|StatWatcher|MESSAGEPORT|WORKER)$/
+/** Most texts of one kind that are reported. */
+const MAX_NOTES = 5
+
+/** What was seen of a process since {@link watchProcess}. */
+export interface ProcessWatch {
+  /** Checks of what was printed, connected to and thrown so far. */
+  checks(): Check[]
+  /** What still keeps the process alive, where it was made in the plugin. */
+  leftovers(): string[]
+}
+
+/** Watches this process for the rest of its life. @param folder of the plugin's code */
+export function watchProcess(folder: string): ProcessWatch {
+  const printed = new Set<string>()
+  const connected = new Set<string>()
+  const uncaught = new Set<string>()
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.write = (text: unknown) => {
+      // Warnings of Node are not the plugin's.
+      const frame = frameIn(folder)
+      if (frame) printed.add(`${frame}: ${String(text).trim().slice(0, 80)}`)
+      return true
+    }
+  }
+  for (const channel of ['net.client.socket', 'undici:request:create']) {
+    subscribe(channel, () => {
+      if (inHostCall()) return
+      connected.add(`a connection that no method of the host made${at(frameIn(folder))}`)
+    })
+  }
+  const note = (error: unknown) => {
+    const frame = frameIn(folder, error instanceof Error ? error.stack : '')
+    uncaught.add(`${describeError(error)}${at(frame)}`)
+  }
+  process.on('uncaughtException', note)
+  process.on('unhandledRejection', note)
+  const lasting = new Map<number, string>()
+  createHook({
+    init(id, type) {
+      if (!LASTING.test(type)) return
+      const frame = frameIn(folder)
+      if (frame) lasting.set(id, `${type}${at(frame)}`)
+    },
+    destroy: (id) => void lasting.delete(id),
+  }).enable()
+  return {
+    checks: () => [
+      toCheck('console', null, [...printed].slice(0, MAX_NOTES)),
+      toCheck('own connections', null, [...connected].slice(0, MAX_NOTES)),
+      toCheck('uncaught', null, [...uncaught].slice(0, MAX_NOTES)),
+    ],
+    leftovers() {
+      const kinds = process.getActiveResourcesInfo().filter((kind) => LASTING.test(kind))
+      const made = [...new Set(lasting.values())]
+      return (made.length > 0 ? made : [...new Set(kinds)]).slice(0, MAX_NOTES)
+    },
+  }
+}
+
+/** The innermost place of a stack in a folder, as `file:line:column`. */
+function frameIn(folder: string, stack: string | undefined = stackHere()): string | undefined {
+  const line = stack?.split('\n').find((one) => one.includes(folder))
+  const place = line && /\(?((?:file:\/\/)?\/[^()]*:\d+:\d+)\)?$/.exec(line)?.[1]
+  if (!place) return undefined
+  const file = place.startsWith('file:') ? fileURLToPath(place.replace(/(:\d+:\d+)$/, '')) : place
+  const position = /:\d+:\d+$/.exec(place)![0]
+  return `${file.replace(/:\d+:\d+$/, '').slice(folder.length + 1)}${position}`
+}
+
+function stackHere(): string {
+  const before = Error.stackTraceLimit
+  Error.stackTraceLimit = 50
+  const { stack = '' } = new Error()
+  Error.stackTraceLimit = before
+  return stack
+}
+
+function at(frame: string | undefined): string {
+  return frame ? ` (${frame})` : ''
+}

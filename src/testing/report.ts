@@ -1,0 +1,147 @@
+/** Checks, the order in which they run, and the report of a kit. */
+import { UpstreamFailure } from '../errors/errors.ts'
+import { hintFor } from './hints.ts'
+import { redactSecrets } from './secrets.ts'
+
+/** How a kit runs. */
+export interface KitOptions {
+  /** Seed of everything random; by default a random one. */
+  readonly seed?: number
+  /** ms after which an operation of the plugin counts as stalled; default 5,000. */
+  readonly timeoutMs?: number
+  /** Runs the checks of this name only. */
+  readonly only?: string
+  /** Called when checks begin, and with their results when they have ended. */
+  readonly onProgress?: (progress: KitProgress) => void
+}
+
+/** What a kit is doing. */
+export type KitProgress =
+  | { readonly name: string; readonly on: string | null }
+  | { readonly ended: readonly Check[] }
+
+/** The result of one check. */
+export interface Check {
+  readonly name: string
+  /** Name of the case or situation that was checked; null if there is none. */
+  readonly on: string | null
+  readonly result: 'ok' | 'failed' | 'skipped'
+  /** The problems, the reason for skipping, or observations. */
+  readonly notes: readonly string[]
+  /** Of a failed check: what to change, and where it is explained. */
+  readonly hint?: string
+}
+
+/** A plugin, as far as reports name it. */
+interface Named {
+  readonly kind: 'provider' | 'guard' | 'search'
+  readonly name: string
+  readonly api: number
+}
+
+/** The results of all checks of a plugin. */
+export interface KitReport extends Named {
+  readonly seed: number
+  /** Names of the cases. */
+  readonly cases: readonly string[]
+  /** True if no check has failed. */
+  readonly ok: boolean
+  readonly checks: readonly Check[]
+  /** The checks that have failed. */
+  readonly failed: readonly Check[]
+}
+
+const TIMEOUT_MS = 5000
+const MAX_NOTE_CHARACTERS = 300
+
+/** The options with their defaults. */
+export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions) {
+  return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), timeoutMs }
+}
+
+/** Runs checks one after the other, and keeps their results. */
+export class CheckRun {
+  readonly checks: Check[] = []
+  readonly #only: string | undefined
+  readonly #onProgress: KitOptions['onProgress']
+
+  constructor({ only, onProgress }: KitOptions) {
+    this.#only = only
+    this.#onProgress = onProgress
+  }
+
+  /** Runs checks of one name, unless others are wanted. What they throw is a problem of the plugin. */
+  async run(
+    name: string,
+    on: string | null,
+    check: () => Check | readonly Check[] | Promise<Check | readonly Check[]>,
+  ): Promise<readonly Check[]> {
+    if (this.#only !== undefined && this.#only !== name) return []
+    this.#onProgress?.({ name, on })
+    const ended = await Promise.resolve()
+      .then(check)
+      .then(
+        (found) => [found].flat(),
+        (error) => [toCheck(name, on, [describeError(error)])],
+      )
+    this.checks.push(...ended)
+    this.#onProgress?.({ ended })
+    return ended
+  }
+}
+
+/** The report of checks, without secrets, with short notes, and with a hint for each that has failed. */
+export function reportOf(
+  { kind, name, api }: Named,
+  { seed, cases }: { readonly seed: number; readonly cases: readonly string[] },
+  checks: readonly Check[],
+  secrets: readonly string[],
+): KitReport {
+  const shown = checks.map((check) => presentable(kind, check, secrets))
+  const failed = shown.filter(({ result }) => result === 'failed')
+  return { kind, name, api, seed, cases, ok: failed.length === 0, checks: shown, failed }
+}
+
+/** A check that has failed if there are problems. @param seen notes of a check that has passed */
+export function toCheck(
+  name: string,
+  on: string | null,
+  problems: readonly string[],
+  seen: readonly string[] = [],
+): Check {
+  const failed = problems.length > 0
+  return { name, on, result: failed ? 'failed' : 'ok', notes: failed ? problems : seen }
+}
+
+/** A check that was not possible. */
+export function skipped(name: string, on: string | null, why: string): Check {
+  return { name, on, result: 'skipped', notes: [why] }
+}
+
+/** A thrown value, for a report. */
+export function describeError(error: unknown): string {
+  if (UpstreamFailure.is(error)) return `${error.failure} (${error.message})`
+  if (error instanceof Error) return `${error.name}: ${error.message}`
+  return `a thrown ${typeof error}`
+}
+
+/** The problem if an error is not a failure of one of the given classes; undefined if it is. */
+export function notFailure(error: unknown, classes: readonly string[]): string | undefined {
+  const wanted = classes.join(' or ')
+  if (error === undefined) return `it ended without an error; expected ${wanted}`
+  if (!UpstreamFailure.is(error)) {
+    return `it threw ${describeError(error)}; expected host.fail with ${wanted}`
+  }
+  return classes.includes(error.failure)
+    ? undefined
+    : `it was ${describeError(error)}; expected ${wanted}`
+}
+
+function presentable(kind: Named['kind'], check: Check, secrets: readonly string[]): Check {
+  const notes = check.notes.map((note) => {
+    const line = redactSecrets(note, secrets).replace(/\s+/g, ' ')
+    return line.length > MAX_NOTE_CHARACTERS ? `${line.slice(0, MAX_NOTE_CHARACTERS)}…` : line
+  })
+  const hint = check.result === 'failed' ? { hint: hintFor(kind, check.name) } : {}
+  return { ...check, notes, ...hint }
+}

@@ -1,0 +1,128 @@
+/** Commands for authors of plugins: what `plugin new` writes passes its kit and is served. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { call } from '../_cli.ts'
+import { folder } from '../_folder.ts'
+import { createTestGateway, hello } from '../_setup.ts'
+import { events, startUpstream } from '../upstream.ts'
+import {
+  checkGuard,
+  readGuardCases,
+  readSearchCases,
+  readTranscripts,
+  testProvider,
+  testSearch,
+} from '../../src/testing.ts'
+
+/** Writes a plugin into a folder. */
+async function written(...args: readonly string[]) {
+  const dir = await folder({})
+  const { code, out, err } = await call(['plugin', 'new', ...args, '--dir', dir])
+  expect([code, err]).toEqual([0, ''])
+  return { dir, out, read: (path: string) => readFile(join(dir, path), 'utf8') }
+}
+
+const linesOf = (text: string) => text.trimEnd().split('\n').length
+
+describe('plugin new', () => {
+  it.each(['sse', 'lines', 'whole'])('writes a provider that passes: %s', async (style) => {
+    const { dir, read } = await written('provider', 'acme', '--style', style)
+    expect(linesOf(await read('acme.ts'))).toBeLessThanOrEqual(30)
+    const transcripts = await readTranscripts(join(dir, 'acme.cases'))
+    const { failed, name } = await testProvider({
+      provider: './acme.ts',
+      directory: dir,
+      transcripts,
+    })
+    expect([name, failed]).toEqual(['acme', []])
+  })
+
+  it('writes a guard and a search engine that pass', async () => {
+    const guard = await written('guard', 'tick')
+    expect(linesOf(await guard.read('tick.ts'))).toBeLessThanOrEqual(25)
+    const { default: tick } = await import(join(guard.dir, 'tick.ts'))
+    const texts = await readGuardCases(join(guard.dir, 'tick.cases'))
+    expect((await checkGuard(tick, texts)).failed).toEqual([])
+    const search = await written('search', 'finder', '--js')
+    const { default: finder } = await import(join(search.dir, 'finder.js'))
+    const cases = await readSearchCases(join(search.dir, 'finder.cases'))
+    expect((await testSearch(finder, { cases })).failed).toEqual([])
+  })
+
+  it('writes what a gateway serves', async () => {
+    const { dir } = await written('provider', 'acme')
+    await using upstream = await startUpstream(
+      events({ text: 'Hello' }, { tokens: { in: 1, out: 1 } }),
+    )
+    const use = join(dir, 'acme.ts')
+    await using gateway = await createTestGateway({
+      providers: { acme: { use, options: { url: upstream.url, apiKey: 'key' } } },
+      models: {
+        small: {
+          pricing: { prompt: '0', completion: '0' },
+          deployments: [{ provider: 'acme', model: 's' }],
+        },
+      },
+    })
+    const { json: answer } = await gateway.chat({ ...hello, model: 'small' })
+    expect(answer.choices[0].message.content).toBe('Hello')
+  })
+
+  it('writes a package', async () => {
+    const { read, out } = await written('guard', 'tick', '--package')
+    const manifest = JSON.parse(await read('sluicegate-guard-tick/package.json'))
+    expect(manifest).toMatchObject({
+      name: 'sluicegate-guard-tick',
+      exports: './dist/tick.js',
+      keywords: ['sluicegate-plugin'],
+      peerDependenciesMeta: { sluicegate: { optional: true } },
+    })
+    expect(await read('sluicegate-guard-tick/test/tick.test.js')).toContain("'../dist/tick.js'")
+    expect(out).toContain('npm install && npm test')
+  })
+
+  it.each<[args: string[], message: RegExp]>([
+    [['lamp', 'acme'], /no kind of plugin "lamp"; there are provider, guard, search/],
+    [['guard', 'Acme'], /cannot be called "Acme": expected lower-case letters/],
+    [['guard', 'acme', '--style', 'sse'], /--style is one of sse, lines, whole, for a provider/],
+  ])('refuses %j', async (args, message) => {
+    const { code, err } = await call(['plugin', 'new', ...args])
+    expect([code, err]).toEqual([2, expect.stringMatching(message)])
+  })
+
+  it('overwrites nothing', async () => {
+    const { dir } = await written('guard', 'tick')
+    const { code, err } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])
+    expect([code, err]).toEqual([1, expect.stringMatching(/tick\.ts exists/)])
+  })
+})
+
+describe('plugin show and list', () => {
+  it('say what there is to set, and what is used', async () => {
+    const { dir } = await written('guard', 'tick')
+    const file = join(dir, 'tick.ts')
+    const shown = JSON.parse((await call(['plugin', 'show', file, '--json'])).out)
+    expect(shown).toEqual({
+      kind: 'guard',
+      name: 'tick',
+      api: 1,
+      methods: ['check'],
+      options: [{ name: 'prefix', type: 'string', required: false, default: 'TICKET' }],
+      enforces: ['x:tick/ticket'],
+      execution: 'local',
+    })
+    const markdown = (await call(['plugin', 'show', file, '--markdown'])).out
+    expect(markdown).toContain('| prefix | string | "TICKET" |')
+    const cwd = await folder({
+      'gateway.config.yaml':
+        'search: { engines: { s: { use: searxng, price: "0", options: { baseURL: "http://s" } } } }',
+      'node_modules/sluicegate-guard-tick/package.json': '{ "version": "2.0.0" }',
+    })
+    const rows = JSON.parse((await call(['plugin', 'list', '--json'], { cwd })).out)
+    expect(rows).toContainEqual(expect.objectContaining({ name: 'searxng', used: true }))
+    expect(rows).toContainEqual(
+      expect.objectContaining({ name: 'sluicegate-guard-tick', version: '2.0.0', api: null }),
+    )
+  })
+})

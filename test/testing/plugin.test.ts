@@ -1,0 +1,79 @@
+/** What only a process of its own shows of a plugin. */
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { testPlugin } from '../../src/testing.ts'
+import { folder } from '../_folder.ts'
+
+/** A guard whose `check` has one finding, and code of its own in places where plugins go wrong. */
+const guardWith = ({ top = '', setup = '', check = '', close = '' }) => `
+import * as v from 'valibot'
+import { defineGuard } from 'sluicegate'
+${top}
+export default defineGuard({
+  name: 'one',
+  options: v.object({ apiKey: v.optional(v.string()) }),
+  setup(options, host) {
+    ${setup}
+    return {
+      enforces: ['x:one/word'],
+      execution: 'local',
+      reach: 20,
+      check(text) {
+        ${check}
+        const start = text.indexOf('forbidden')
+        return start < 0 ? undefined : { start, end: start + 9 }
+      },
+      close() { ${close} },
+    }
+  },
+})
+`
+const CASES = JSON.stringify({
+  texts: [
+    { text: 'Nothing to see.', expect: 'pass' },
+    { text: 'It is forbidden.', expect: 'x:one/word', spans: [{ start: 6, end: 15 }] },
+  ],
+})
+
+async function failedBy(parts: Parameters<typeof guardWith>[0], timeoutMs = 20_000) {
+  const at = await folder({ 'one.mjs': guardWith(parts), 'one.cases/words.json': CASES })
+  const { failed } = await testPlugin(join(at, 'one.mjs'), { timeoutMs })
+  return failed.map(({ name, notes }) => `${name}: ${notes.join('; ')}`)
+}
+
+describe('a plugin in a process of its own', () => {
+  it('is told what it prints, connects to, throws and leaves behind, and where', async () => {
+    const failed = await failedBy({
+      top: "import { connect } from 'node:net'",
+      setup: `
+        console.log('Ready.')
+        setInterval(() => {}, 1000)
+        connect(9, '127.0.0.1').on('error', () => {})
+        Promise.reject(new Error('not awaited'))`,
+    })
+    expect(failed).toEqual([
+      expect.stringMatching(/^console: one\.mjs:10:\d+: Ready\.$/),
+      expect.stringMatching(/^own connections: .*\(one\.mjs:12:\d+\)/),
+      expect.stringMatching(/^uncaught: Error: not awaited \(one\.mjs:13:\d+\)$/),
+      expect.stringMatching(/^handles: .*Timeout \(one\.mjs:11:\d+\)/),
+    ])
+  })
+
+  it('cannot hang the test with a loop, and cannot end it', async () => {
+    const loop = await failedBy({ check: 'for (;;);' }, 1000)
+    expect(loop).toEqual(['input: it kept the process busy for 3 s without a pause'])
+    const exit = await failedBy({ check: 'process.exit(0)' })
+    expect(exit).toEqual(['input: it ended the process with status 0'])
+  })
+
+  it('is refused with the reason where it cannot be tested', async () => {
+    const at = await folder({ 'one.mjs': 'export default { kind: "guard", api: 7 }' })
+    await expect(testPlugin(join(at, 'one.mjs'))).rejects.toThrow(/interface version 7/)
+    const options = { apiKey: 7 }
+    const file = join(
+      await folder({ 'one.mjs': guardWith({}), 'one.cases/words.json': CASES }),
+      'one.mjs',
+    )
+    await expect(testPlugin(file, { options })).rejects.toThrow(/options\.apiKey/)
+  })
+})
