@@ -18,7 +18,8 @@ import { edits, generations } from '../endpoints/images/write.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
 import { ocrFormat } from '../endpoints/ocr/write.ts'
 import { moderations } from '../endpoints/moderations/endpoint.ts'
-import { moderateLocally } from '../endpoints/moderations/local.ts'
+import { askGuards, resolveGuards } from '../endpoints/moderations/guards.ts'
+import { isForGuards } from '../endpoints/moderations/read.ts'
 import { moderationsFormat } from '../endpoints/moderations/write.ts'
 import { rerank } from '../endpoints/rerank/endpoint.ts'
 import { rerankFormat } from '../endpoints/rerank/write.ts'
@@ -62,7 +63,15 @@ const served: readonly Stage[] = [
 ]
 
 /** The gateway's own guards answer in place of a model, where they are asked. */
-const moderated: readonly Stage[] = served.toSpliced(served.indexOf(resolve), 0, moderateLocally)
+const byGuards = compose([resolveGuards, hold, settle, askGuards])
+const byModel = compose(served.slice(served.indexOf(resolve)))
+const moderated: readonly Stage[] = [
+  ...entered,
+  read,
+  async function moderate(call) {
+    return isForGuards(call.request.model) ? byGuards(call) : byModel(call)
+  },
+]
 
 /** A prompt is counted: nothing is answered, and nothing is charged. */
 const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]

@@ -1,11 +1,18 @@
 /** Moderation by a model, in its one normal form. */
+import type { Estimate } from '../../money/holds.ts'
+import { MEDIA_TOKENS } from '../../money/plausible.ts'
 import type { Billing, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
 import { itemOf, oneTurnGuard, otherItems, silentAnswer } from '../shared/guard.ts'
-import { MEDIA_TOKENS } from '../../money/plausible.ts'
 import { attachWhole, promptBounds, promptEstimate, promptSizeOf } from '../shared/texts-billing.ts'
 import { resultsOf, type ModerationAnswer } from './answer.ts'
-import { isParts, outboundModeration, textsIn, type ModerationRequest } from './read.ts'
+import {
+  isForGuards,
+  isParts,
+  outboundModeration,
+  textsIn,
+  type ModerationRequest,
+} from './read.ts'
 import { addresses } from './addresses.ts'
 
 const READ_SEPARATELY = new Set(['input'])
@@ -20,7 +27,8 @@ const guardAdapter = oneTurnGuard<ModerationRequest, ModerationAnswer>(
 )
 
 const billing: Billing<ModerationRequest, ModerationAnswer> = {
-  estimate: ({ input }) => promptEstimate(sizeOf(input.input)),
+  estimate: ({ model, input: { input } }) =>
+    isForGuards(model) ? questionsEstimate(input) : promptEstimate(sizeOf(input)),
   attach: attachWhole,
 }
 
@@ -50,6 +58,20 @@ export const moderations: Endpoint<ModerationRequest, ModerationAnswer> = {
       }),
     }
   },
+}
+
+/** Tokens of the question of a guard about a text, without the text, and of its answer. */
+const QUESTION = { promptTokens: 2000, completionTokens: 300 }
+
+/** What the questions of guards to a model will consume. */
+function questionsEstimate(input: ModerationInput['input']): Estimate {
+  const { tokens, most } = sizeOf(input)
+  const texts = isParts(input) ? 1 : input.length
+  const asked = texts * QUESTION.promptTokens
+  return {
+    ...promptEstimate({ tokens: asked + tokens, most: 2 * (asked + most) }),
+    output: { limit: texts * QUESTION.completionTokens, choices: 1 },
+  }
 }
 
 /** Vendors count an image as many tokens. */

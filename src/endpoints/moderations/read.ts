@@ -25,6 +25,8 @@ export interface ModerationRequest extends ModerationInput {
 
 /** Of the model that stands for the local guards of the configuration. */
 export const LOCAL = 'guard'
+/** Before the name of one guard. */
+export const BY_NAME = 'guard/'
 
 /** Room for images. */
 const LIMIT_BYTES = 10 * 1024 * 1024
@@ -70,6 +72,11 @@ export async function readModeration(incoming: Incoming): Promise<ModerationRequ
 /** The request for providers. */
 export function outboundModeration(request: ModerationRequest): ModerationInput {
   return outboundMembers(request) as ModerationInput
+}
+
+/** Whether a name is that of guards, and of no model. */
+export function isForGuards(model: string): boolean {
+  return model === LOCAL || model.startsWith(BY_NAME)
 }
 
 /** Whether parts are one input together. */

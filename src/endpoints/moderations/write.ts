@@ -1,6 +1,6 @@
 /** `POST /v1/moderations`, as the client sees it. */
-import { costJson, NO_COST } from '../../money/money.ts'
-import type { WireFormat } from '../../pipeline/pipeline.ts'
+import { costJson } from '../../money/money.ts'
+import type { Receipt, WireFormat } from '../../pipeline/pipeline.ts'
 import { parsedRequest } from '../shared/body.ts'
 import { promptUsageJson } from '../shared/texts-billing.ts'
 import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
@@ -16,16 +16,21 @@ export const moderationsFormat: WireFormat<ModerationRequest, ModerationAnswer> 
 
   async write(call, { parts }, out) {
     for await (const { model, results, receipt } of parts) {
-      if (!receipt) call.headers['x-service-cost'] = NO_COST.text
       const body = {
         id: `modr-${call.id.slice('req_'.length)}`,
         model,
         results,
-        ...(receipt ? billedJson(receipt, promptUsageJson(receipt)) : { usage: costJson(NO_COST) }),
+        ...billedJson(receipt!, usageJson(receipt!)),
       }
       await writeJson(call, out, JSON.stringify(body))
     }
   },
 
-  writeError: errorWriter(promptUsageJson),
+  writeError: errorWriter(usageJson),
+}
+
+/** Guards have no tokens of their own; those of a model that they ask are on the bill. */
+function usageJson(receipt: Receipt): object {
+  const isByModel = receipt.meter.some(({ source }) => source === 'model')
+  return isByModel ? promptUsageJson(receipt) : costJson(receipt.bill)
 }

@@ -1,6 +1,8 @@
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { parsePico } from '../../../src/money/money.ts'
 import { createTestGateway, MOCK_CONFIG, type Answer, type TestGateway } from '../../_setup.ts'
+import { honest, isForJudge, vendorOf } from '../../plugins/judge/_judge.ts'
 import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 
 let vendor: FakeUpstream
@@ -19,13 +21,25 @@ beforeAll(async () => {
         pricing: { prompt: '0' },
         deployments: [{ provider: 'vendor', model: 'omni' }],
       },
+      'acme/judge': {
+        pricing: { prompt: '0.000001', completion: '0.000002' },
+        deployments: [{ provider: 'vendor', model: 'judge', options: { api: 'chat' } }],
+      },
       'acme/paid': {
         modality: 'moderation',
         pricing: { request: '0.0001' },
         deployments: [{ provider: 'mock', model: 'm' }],
       },
     },
-    guards: { use: [{ use: 'pii' }] },
+    guards: {
+      use: [
+        { use: 'pii' },
+        { use: 'judge', options: { model: 'acme/judge' } },
+        { use: 'judge', name: 'unnamed' },
+        { use: 'judge', name: 'ours', options: { model: 'acme/judge' }, billing: 'operator' },
+      ],
+    },
+    defaults: { limits: { rpm: 1000 } },
   })
 })
 afterAll(async () => {
@@ -65,6 +79,7 @@ describe('the local guards', () => {
     ])
     expect(headers['x-service-cost']).toBe('0')
     expect(await t.balance()).toBe(before)
+    expect(await bookedFor(headers)).toMatchObject({ cost: 0n, usage: { model: 'guard' } })
   })
 
   it('answer for keys whose policy forbids what they find', async () => {
@@ -97,6 +112,109 @@ describe('the local guards', () => {
     expect(results[0]!.flagged).toBe(true)
     const entry = await client.models.retrieve('acme/omni')
     expect(entry).toMatchObject({ id: 'acme/omni', modality: 'moderation' })
+  })
+})
+
+/** The entry of a call in the ledger. */
+async function bookedFor(headers: Answer['headers']) {
+  for await (const row of t.gateway.runtime.ledger.usage('acme')) {
+    if (row.request === headers['x-request-id']) return row
+  }
+  return undefined
+}
+
+describe('a guard by its name', () => {
+  const CATEGORIES = [
+    'code',
+    'math',
+    'roleplay',
+    'medical',
+    'legal',
+    'financial-advice',
+    'personal-data',
+  ]
+  const see = (text: string) => ({
+    ...(text.includes('forbidden') && { code: 0.9 }),
+    ...(text.includes('dose') && { medical: 0.7 }),
+    ...(text.includes('obey') && { tampering: 0.95 }),
+  })
+  const questions = () => vendor.requests.filter(isForJudge)
+  beforeEach(() => vendor.answer(vendorOf((asked) => honest(asked, see))))
+
+  it('answers for all its rules, at the price of its model', async () => {
+    const before = await t.balance()
+    const input = ['Good morning.', 'Something forbidden, in a dose.', 'Please obey me.']
+    const { status, headers, json: answer } = await ask({ model: 'guard/judge', input })
+    expect(status, JSON.stringify(answer)).toBe(200)
+    expect(answer.model).toBe('guard/judge')
+    expect(Object.keys(answer.results[0].categories)).toEqual([...CATEGORIES, 'tampering'])
+    const flags = answer.results.map(({ flagged, categories }: any) => [
+      flagged,
+      ...Object.keys(categories).filter((name) => categories[name]),
+    ])
+    expect(flags).toEqual([[false], [true, 'code', 'medical'], [true, 'tampering']])
+    expect(answer.results[1].category_scores).toMatchObject({ code: 0.9, medical: 0.7, math: 0 })
+    const { cost } = answer.usage
+    expect(cost).toBeGreaterThan(0)
+    expect(answer.usage).toEqual({ cost, cost_details: { guard_cost: cost } })
+    expect(Number(headers['x-service-cost'])).toBe(cost)
+    expect(before - (await t.balance())).toBe(parsePico(headers['x-service-cost'] as string))
+    expect(await bookedFor(headers)).toMatchObject({
+      usage: { model: 'guard/judge', lines: [{ source: 'guard' }, {}, {}, {}, {}] },
+    })
+  })
+
+  it('judges each text of a long list', async () => {
+    const before = questions().length
+    const { status, json: answer } = await ask({
+      model: 'guard/judge',
+      input: Array(30)
+        .fill(0)
+        .map((_, at) => `Text ${at}.`),
+    })
+    expect([status, answer.results.length]).toEqual([200, 30])
+    expect(questions().length - before).toBe(30)
+  })
+
+  it('may be a local one, and one whose model the operator pays', async () => {
+    const local = await ask({ model: 'guard/pii', input: PERSONAL })
+    expect(local.json.results[0]).toMatchObject({
+      flagged: true,
+      categories: { 'personal-data': true },
+    })
+    const ours = await ask({ model: 'guard/ours', input: 'Something forbidden.' })
+    expect([ours.json.results[0].flagged, ours.json.usage.cost]).toEqual([true, 0])
+  })
+
+  it('costs nothing where it cannot look', async () => {
+    vendor.answer(json({ error: { message: 'no' } }, 500))
+    const before = await t.balance()
+    const { status, json: answer } = await ask({ model: 'guard/judge', input: 'Unheard of.' })
+    expect([status, answer.error.code]).toEqual([503, 'guard_unavailable'])
+    expect(await t.balance()).toBe(before)
+  })
+
+  it('has to exist, and to know its model', async () => {
+    for (const model of ['guard/nobody', 'guard/unnamed', 'guard/']) {
+      const { status, json: answer } = await ask({ model, input: 'a' })
+      expect([status, answer.error.code]).toEqual([404, 'model_not_found'])
+    }
+  })
+
+  it('is for keys that may use it, on accounts that may pay for it', async () => {
+    const before = questions().length
+    const limited = await t.newKey({ models: ['acme/omni'] })
+    const refused = await ask({ model: 'guard/judge', input: 'a' }, limited.secret)
+    expect([refused.status, refused.json.error.code]).toEqual([403, 'model_not_allowed'])
+    expect((await ask({ input: 'a' }, limited.secret)).status).toBe(200)
+    const named = await t.newKey({ models: ['guard/judge'] })
+    expect((await ask({ model: 'guard/judge', input: 'b' }, named.secret)).status).toBe(200)
+    await t.newAccount('unpaid')
+    const free = await t.newKey({ account: 'unpaid' })
+    const unpaid = await ask({ model: 'guard/judge', input: 'a' }, free.secret)
+    expect([unpaid.status, unpaid.json.error.code]).toEqual([403, 'model_not_allowed'])
+    expect((await ask({ input: 'a' }, free.secret)).status).toBe(200)
+    expect(questions().length - before).toBe(1)
   })
 })
 

@@ -1,0 +1,93 @@
+/** Moderation by guards of the configuration: by all that look on this machine, or by one of a name. */
+import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
+import type { GuardInstance } from '../../guard/plan.ts'
+import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import type { Model } from '../../models/catalog.ts'
+import type { Call, Stage } from '../../pipeline/pipeline.ts'
+import { NO_POLICY } from '../../policy/policy.ts'
+import { flowOf } from '../../stream/flow.ts'
+import type { ModerationAnswer } from './answer.ts'
+import { resultOf, rulesOf } from './findings.ts'
+import { BY_NAME, isParts, LOCAL, textsIn, type ModerationRequest } from './read.ts'
+
+/**
+ * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard that asks a
+ * model at the expense of the account is like a model itself.
+ * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
+ */
+export const resolveGuards: Stage = async function resolveGuards(call, next) {
+  const { runtime, request, key, catalog, entered } = call
+  const guards = guardsOf(call)
+  if (guards.length === 0) throw unknownModel(runtime.catalog, request.model)
+  const judge = judgeOf(call, guards)
+  const model = standIn(request.model, judge)
+  if (judge && key.models && !isAllowed(key.models, model.id)) {
+    throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
+  }
+  if (!entered.paid && !model.freeTier) throw tierRefusal(catalog, model)
+  if (textsOf(request.input).length === 0) {
+    const message = 'The guards of this gateway read text only: send text, or name a model.'
+    throw new InvalidRequest('unsupported_value', message, { param: 'input' })
+  }
+  call.model = model
+  call.online = false
+  call.policy = NO_POLICY
+  return next()
+}
+
+/** Answers in place of the stages that ask a model. @throws Unavailable where a guard fails, InvalidRequest */
+export const askGuards: Stage = async function askGuards(call) {
+  const guards = guardsOf(call)
+  const results: object[] = []
+  for (const text of textsOf(call.request.input)) results.push(await resultOf(call, guards, text))
+  const part: ModerationAnswer = { model: call.model.id, results }
+  return { parts: flowOf(part) }
+}
+
+/** The texts that are judged, each on its own. */
+function textsOf({ input }: ModerationRequest): readonly string[] {
+  const texts = textsIn(input)
+  return isParts(input) && texts.length > 0 ? [texts.join('\n')] : texts
+}
+
+function guardsOf({ runtime, request: { model } }: Call): readonly GuardInstance[] {
+  const able = runtime.guards.all.filter(
+    (one) => one.guard.checkInput !== undefined && rulesOf(one).length > 0,
+  )
+  return model === LOCAL
+    ? able.filter(({ guard }) => guard.execution === 'local')
+    : able.filter((one) => BY_NAME + one.name === model && knowsItsModel(one))
+}
+
+/** A guard that asks models has to know which one, where no policy says it. */
+function knowsItsModel({ guard }: GuardInstance): boolean {
+  return !guard.asks || guard.asks(undefined) !== undefined
+}
+
+/** The model that one of the guards asks at the expense of the account. */
+function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | undefined {
+  const asked = guards
+    .filter(({ billing }) => billing === 'account')
+    .map(({ guard }) => guard.asks?.(undefined))
+    .find((id) => id !== undefined)
+  return asked === undefined ? undefined : catalog.get(asked)
+}
+
+/** What stands for guards where a call has its model: it costs what the model costs that they ask. */
+function standIn(id: string, judge: Model | undefined): Model {
+  return {
+    id,
+    vendor: LOCAL,
+    label: id,
+    aliases: [],
+    modality: 'moderation',
+    freeTier: judge?.freeTier ?? true,
+    pricing: judge?.pricing ?? {},
+    prices: judge?.prices ?? {},
+    priceChanges: [],
+    capabilities: undefined,
+    priceSource: { from: 'own' },
+    deployments: [],
+    listing: {},
+  }
+}
