@@ -5,7 +5,6 @@
 import * as v from 'valibot'
 import {
   duration,
-  MAX_SECONDS,
   misplacedTiers,
   misplacedChanges,
   missingPrices,
@@ -33,35 +32,9 @@ import {
 import { clashes } from '../models/names.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
+import { sink, telemetry } from './observing.ts'
+import { count, FLAG, name, number, pause, size, text } from './values.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
-
-const UNITS: Readonly<Record<string, number>> = {
-  b: 1,
-  kb: 1000,
-  mb: 1_000_000,
-  gb: 1_000_000_000,
-  kib: 1024,
-  mib: 1_048_576,
-  gib: 1_073_741_824,
-}
-const SIZE = 'a size such as "50mib", or a number of bytes'
-const size = v.pipe(
-  v.union([v.string(), v.number()], SIZE),
-  v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
-    const bytes = toBytes(value)
-    if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
-    addIssue({ message: SIZE })
-    return NEVER
-  }),
-)
-
-const PAUSE = `a number of seconds from 0 to ${MAX_SECONDS}`
-const pause = v.pipe(v.number(PAUSE), v.minValue(0, PAUSE), v.maxValue(MAX_SECONDS, PAUSE))
-
-const COUNT = 'a whole number above 0'
-const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
-
-const FLAG = v.boolean('true or false')
 
 const limits = v.strictObject({
   chat: v.optional(size, '50mib'),
@@ -134,9 +107,6 @@ const state = v.variant('driver', [
     retention: v.optional(number(2, 36_500, RETENTION)),
   }),
 ])
-
-const NAME = 'a name of letters, digits, "-" and "_", at most 64'
-const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
 
 const PLUGIN = 'the name or path of a plugin, or a plugin object'
 const provider = v.strictObject({
@@ -329,6 +299,8 @@ export const configSchema = v.strictObject({
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),
   admin: v.optional(admin, {}),
+  telemetry: v.optional(telemetry, {}),
+  sinks: v.optional(v.array(sink), []),
   seed: v.optional(seed, {}),
 })
 
@@ -377,6 +349,7 @@ export async function crossCheck(
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
     ...checkSearch(config.search),
+    ...checkSinks(config),
     ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
   ]
@@ -387,6 +360,12 @@ function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIs
   const near = didYouMean(chosen, Object.keys(engines))
   const message = `expected the name of a search engine, found ${show(chosen)}; ${near}`
   return [{ path: 'search.default', message }]
+}
+
+/** Calls reach sinks as lines of the request log. */
+function checkSinks({ sinks, log: { requests } }: Pick<Settings, 'sinks' | 'log'>): ConfigIssue[] {
+  if (sinks.length === 0 || requests) return []
+  return [{ path: 'log.requests', message: 'expected true, because sinks get calls from it' }]
 }
 
 /** A name says in the audit log who it was, so each stands for one token. */
@@ -447,25 +426,4 @@ function repeated(
       ? []
       : [{ path: pathOf(index), message: `is the same as ${pathOf(first)}` }]
   })
-}
-
-function text(expected: string) {
-  return v.pipe(v.string(expected), v.minLength(1, expected))
-}
-
-/** A whole number from `min` to `max`. */
-function number(min: number, max: number, expected: string) {
-  return v.pipe(
-    v.number(expected),
-    v.integer(expected),
-    v.minValue(min, expected),
-    v.maxValue(max, expected),
-  )
-}
-
-/** A size in bytes; NaN for a text that is no size. */
-function toBytes(value: string | number): number {
-  if (typeof value === 'number') return value
-  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
-  return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
 }

@@ -21,6 +21,7 @@ import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
+import type { Sinks } from '../observe/sinks/sinks.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
@@ -34,6 +35,8 @@ import { isPrivateUrl } from '../upstream/addresses.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 import { setUpGuards } from './guard-setup.ts'
+import { setUpSinks } from './sinks/set-up.ts'
+import { packageVersion } from './version.ts'
 import {
   checkDeployments,
   loadEach,
@@ -93,7 +96,9 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   const engines: ConfiguredEngine[] = []
   const { escalate } = config.guards
   const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
+  let sinks: Sinks | undefined
   const close = async () => {
+    await sinks?.close()
     await escalations?.close()
     const results = await Promise.allSettled([
       ...opened.map(closePlugin),
@@ -142,16 +147,38 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const guards = await setUpGuards(config, catalog, { ...origin, createHost: createGuardHost })
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
+    sinks = await setUpSinks({
+      loaded,
+      gatewayId: common.gatewayId,
+      telemetry: {
+        ...config.telemetry,
+        providers: Object.fromEntries([...plugins].map(([name, plugin]) => [name, plugin.name])),
+        version: packageVersion(),
+      },
+      log,
+      metrics: common.metrics.sinks,
+      mask: maskOfSinks(common.mask),
+    })
     const access = config.log.access ? common.access : undefined
     const requests = config.log.requests ? common.requests : undefined
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
     const privateProviders = privateOnes(config)
     const plugged = { providers, privateProviders, search, guards, escalations }
-    return { own: { config, catalog, ...plugged, download: fetch, access, requests }, close }
+    return { own: { config, catalog, ...plugged, download: fetch, access, requests, sinks }, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
+  }
+}
+
+/** Each sink replaces its own secrets. */
+function maskOfSinks(mask: Mask) {
+  const owners = new Map<string, object>()
+  return (sink: string, secrets: readonly string[]) => {
+    const owner = owners.get(sink) ?? {}
+    owners.set(sink, owner)
+    mask.use(secrets, owner)
   }
 }
 

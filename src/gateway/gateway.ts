@@ -147,7 +147,11 @@ export async function createGateway(
     holds: new HoldEstimator(),
     internalChat: chat,
     events,
-    alerts: new Alerts({ log, events }),
+    alerts: new Alerts({
+      log,
+      events,
+      tell: (notice) => generation.runtime.sinks?.tell('alert', notice),
+    }),
     gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
   }
   const { assembled, state, token } = await open(loaded, common, options.adminToken)
@@ -164,7 +168,10 @@ export async function createGateway(
     collect: () => requests.flush(),
     log,
   })
-  requests.onBatch = (lines) => generation.runtime.usage?.called(lines)
+  requests.onBatch = (lines) => {
+    generation.runtime.usage?.called(lines)
+    generation.runtime.sinks?.calls(lines)
+  }
   const labels = new Labels(records)
   const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage }
   let generation = generationOf(assembled, shared)

@@ -13,6 +13,7 @@ import { isObject } from '../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import { inTime } from '../lifetime/scope.ts'
+import type { NamedSink } from '../observe/sinks/work.ts'
 import { didYouMean, redact, show, toConfigIssues, type Source } from '../errors/issues.ts'
 import {
   API_VERSION,
@@ -25,11 +26,13 @@ import {
   type ProviderPlugin,
   type SearchEngine,
   type SearchPlugin,
+  type SinkHost,
+  type SinkPlugin,
 } from '../plugin.ts'
 import { providePluginImports } from './plugin-imports.ts'
 
 /** Where a plugin may come from, and the host it gets. */
-export interface PluginSource<H extends Host = Host> {
+export interface PluginSource<H = Host> {
   /** Folder of the configuration file, for relative paths and packages. */
   readonly directory: string
   /** Dotted paths of secret settings. Without it, no text of the options is shown in errors. */
@@ -54,7 +57,7 @@ export interface LoadedProvider {
   readonly plugin: ProviderPlugin
 }
 
-type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin
+type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin | SinkPlugin
 type Kind = AnyPlugin['kind']
 
 /** The differences between kinds of plugins. */
@@ -101,6 +104,11 @@ const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
     folder: new URL('../../plugins/guards/', import.meta.url),
     define: 'defineGuard',
     noun: 'guard',
+  },
+  sink: {
+    folder: new URL('../../plugins/sinks/', import.meta.url),
+    define: 'defineSink',
+    noun: 'sink',
   },
 }
 /** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
@@ -208,6 +216,25 @@ export async function builtInPlugins(): Promise<readonly (readonly [kind: Kind, 
     (await builtInNames(kind)).map((name) => [kind, name] as const),
   )
   return (await Promise.all(lists)).flat()
+}
+
+/**
+ * Loads a sink.
+ * @param index position under `sinks`; an instance without a name has that of its plugin
+ * @throws ConfigError with issues at `sinks.<index>.use` and `.options`
+ */
+export async function loadSink(
+  index: number,
+  settings: Config['sinks'][number],
+  origin: PluginSource<SinkHost>,
+): Promise<NamedSink> {
+  const path = ['sinks', String(index)]
+  const { plugin, made } = await load<SinkPlugin>('sink', path, settings, origin, settings.name)
+  const { takes, send } = made as unknown as Partial<Record<string, unknown>>
+  if (!Array.isArray(takes) || typeof send !== 'function') {
+    fail([...path, 'use'].join('.'), `expected ${show(plugin.name)} to make "takes" and "send"`)
+  }
+  return { name: settings.name ?? plugin.name, sink: made }
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Alerts of one gateway: raised when something has been wrong for a while, ended when it has been well for a while. */
 import { hash } from 'node:crypto'
 import { logEvent, type EventLog } from './events.ts'
+import type { AlertNotice } from '../plugin.ts'
 import type { LiveEvents } from './live-events.ts'
 
 /** Kinds of alerts. */
@@ -65,6 +66,8 @@ interface Watched {
 interface AlertsOptions {
   readonly log: Pick<EventLog, 'warn' | 'info'>
   readonly events: Pick<LiveEvents, 'emit'>
+  /** Takes what is told, for others than the log. */
+  readonly tell?: (notice: AlertNotice) => void
   /** ms since epoch. */
   readonly wallClock?: () => number
 }
@@ -156,9 +159,12 @@ export class Alerts {
   #tell(level: 'warn' | 'info', alert: Alert, message: string): void {
     if ((alert.mutedUntil ?? 0) > this.#wallClock()) return
     const { id, kind, object, endedAt } = alert
-    const members = { id, kind, object, state: endedAt === undefined ? 'raised' : 'ended' }
+    const state: AlertNotice['state'] = endedAt === undefined ? 'raised' : 'ended'
+    const members = { id, kind, object, state }
     logEvent(this.#options.log, level, { event: 'alert', message, members })
-    this.#options.events.emit('alert', () => ({ ...members, message: alert.message }))
+    const notice = { ...members, message: alert.message }
+    this.#options.events.emit('alert', () => notice)
+    this.#options.tell?.(notice)
   }
 }
 

@@ -2,6 +2,7 @@
 import type { AuthFailure } from './auth-failures.ts'
 import { CallMetrics, REQUEST_BOUNDS, type EndedRequest } from './call-metrics.ts'
 import { GuardMetrics } from './guard-metrics.ts'
+import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,
   familiesText,
@@ -21,6 +22,7 @@ const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 export class Metrics {
   readonly guard = new GuardMetrics()
   readonly calls = new CallMetrics()
+  readonly sinks = new SinkMetrics()
   #running = 0
   readonly #unauthenticated = new Counter({
     name: 'sluicegate_auth_failures_total',
@@ -251,6 +253,12 @@ export class Metrics {
       this.#late,
     ].map((metric) => metric.family())
     const calls = [running, ...this.calls.families()]
-    return [...calls, ...own, ...this.guard.families(), ...gauges.map(gaugeFamily)]
+    return [
+      ...calls,
+      ...own,
+      ...this.guard.families(),
+      ...this.sinks.families(),
+      ...gauges.map(gaugeFamily),
+    ]
   }
 }

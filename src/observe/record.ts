@@ -11,6 +11,14 @@ export interface Attempt {
   readonly result: string
 }
 
+/** What links a call to a trace of its client. */
+export interface TraceLink {
+  /** The header that the client sent: version, id of the trace, id of its span, flags. */
+  readonly parent: string
+  /** 16 hexadecimal digits. */
+  readonly span: string
+}
+
 /** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */
 export interface DecidedRule {
   readonly mode: string
@@ -67,6 +75,8 @@ export interface CallRecord {
   /** The `user-agent` of the client. */
   readonly userAgent?: string | undefined
   readonly attempts?: readonly Attempt[] | undefined
+  /** The W3C `traceparent` of the client, and the id of the span that was named to it. */
+  readonly trace?: TraceLink | undefined
   /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */
   readonly retryCount?: string | undefined
   /** The message of the error that the client got. */

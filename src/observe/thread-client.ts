@@ -46,6 +46,8 @@ interface ThreadOptions<Report> {
   /** The thread has ended by itself: what it was sent and has not reported is lost. */
   ended(): void
   readonly log: Pick<ConsolaInstance, 'error'>
+  /** How long its work may take at the end; two seconds by default. */
+  readonly closeMs?: number
 }
 
 const CLOSE_MS = 2000
@@ -84,7 +86,7 @@ export class ThreadClient<Notice, Question, Report> {
     return asked.promise as Promise<Answer>
   }
 
-  /** Waits up to two seconds for what was sent. */
+  /** Waits for what was sent, as long as its work may take at the end. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -92,7 +94,9 @@ export class ThreadClient<Notice, Question, Report> {
     if (!thread) return
     // The process waits for it from now on.
     thread.ref()
-    const ended = once(thread, 'exit', { signal: AbortSignal.timeout(CLOSE_MS) })
+    const ended = once(thread, 'exit', {
+      signal: AbortSignal.timeout(this.#options.closeMs ?? CLOSE_MS),
+    })
     thread.postMessage('close' satisfies ToThread<Notice, Question>)
     await ended.catch(() => undefined)
     if (thread instanceof Worker) await thread.terminate()

@@ -40,6 +40,7 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     gateway: call.runtime.gatewayId,
     session: request?.session,
     userAgent: incoming.header('user-agent'),
+    trace: call.trace,
     attempts: isPlain(call) ? undefined : call.attempts,
     retryCount: incoming.header('x-stainless-retry-count'),
     error: call.error?.message,

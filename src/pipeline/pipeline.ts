@@ -13,8 +13,9 @@ import type { ContentLog } from '../observe/content/content-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
 import type { CallLabels } from '../observe/call-labels.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
+import type { Sinks } from '../observe/sinks/sinks.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
-import type { Attempt, LimitName } from '../observe/record.ts'
+import type { Attempt, LimitName, TraceLink } from '../observe/record.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
@@ -164,6 +165,8 @@ export interface Runtime {
   readonly usage: UsageIndex | undefined
   /** Told of what happens, while a console watches. */
   readonly events: LiveEvents
+  /** Undefined without configured sinks. */
+  readonly sinks: Sinks | undefined
   /** What is wrong, and for how long. */
   readonly alerts: Alerts
   /** Tells this gateway from others on the same ledger. */
@@ -468,6 +471,8 @@ export class Call {
   firstMs: number | undefined = undefined
   /** Requests to deployments, by `route`. */
   readonly attempts: Attempt[] = []
+  /** The trace of the client that the call belongs to. */
+  trace: TraceLink | undefined
   /** The deployment that was asked last; shown to operators only. */
   deployment: string | undefined = undefined
   /** Index in the list of running calls. */

@@ -91,6 +91,7 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
     },
     ...logGauges(runtime),
     ...usageGauges(runtime),
+    ...sinkGauges(runtime),
     {
       name: 'sluicegate_start_time_seconds',
       help: 'When the gateway was started, since epoch.',
@@ -128,6 +129,18 @@ function processGauges({ loop }: Runtime): Gauge[] {
       help: 'TCP connections of clients and to vendors.',
       over: 'sum',
       value: sockets.length,
+    },
+  ]
+}
+
+function sinkGauges({ sinks, metrics }: Runtime): Gauge[] {
+  if (!sinks) return []
+  return [
+    {
+      name: 'sluicegate_sink_queue',
+      help: 'Events that wait for a sink.',
+      over: 'sum',
+      value: { label: 'sink', of: metrics.sinks.queued },
     },
   ]
 }

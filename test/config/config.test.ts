@@ -102,6 +102,8 @@ describe('an absent member', () => {
         mostPerCall: parsePico('1000'),
       },
       search: { engines: {}, onError: 'ignore' },
+      sinks: [],
+      telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30 },
       routing: { attempts: 3, cooldown: 30 },
       admin: { tokens: [], metrics: 'admin', console: true, hosts: [] },
       seed: { accounts: [] },

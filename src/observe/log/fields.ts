@@ -86,6 +86,7 @@ export const FIELDS: readonly Field[] = [
   { name: 'user', type: 'TEXT', of: ({ user }) => user },
   { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
   { name: 'decided', type: 'TEXT', of: ({ decided }) => decided && decidedText(decided) },
+  { name: 'trace', type: 'TEXT', of: ({ trace }) => trace && `${trace.parent} ${trace.span}` },
 ]
 
 /** The row that a record will be. */

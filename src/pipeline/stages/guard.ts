@@ -294,9 +294,9 @@ class CallGuard implements ResultFilter {
   #escalate({ mode, outcome, rules }: ReturnType<Decision['summary']>): void {
     const { runtime, headers, id, account, key, path, model } = this.#call
     if (mode === 'block') headers['x-service-guard-escalate'] = 'true'
-    runtime.escalations?.add({
-      event: 'guard.escalation',
-      at: new Date().toISOString(),
+    const { escalations, sinks } = runtime
+    if (!escalations && !sinks) return
+    const told = {
       request_id: id,
       account_id: account.id,
       key_id: key.id,
@@ -305,7 +305,9 @@ class CallGuard implements ResultFilter {
       mode,
       outcome,
       rules,
-    })
+    }
+    escalations?.add({ event: 'guard.escalation', at: new Date().toISOString(), ...told })
+    sinks?.tell('guard.escalation', told)
   }
 
   /** An answer after whose end nothing is left to decide. */

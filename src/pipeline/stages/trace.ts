@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
 import type { CallRecord } from '../../observe/record.ts'
 import { rowOf } from '../../observe/log/fields.ts'
@@ -9,9 +9,22 @@ import type { Policy } from '../../policy/policy.ts'
 /** Counts the call while it runs, and makes one record of it when it has ended. */
 export const trace: Stage = async function trace(call, next) {
   call.runtime.metrics.requestStarted()
+  if (call.runtime.sinks) linkTrace(call)
   call.scope.defer(() => record(call))
   return next()
 }
+
+/** Joins the trace of a client that has one, and names our span in the answer. */
+function linkTrace(call: Call): void {
+  const parent = call.incoming.header('traceparent')
+  if (parent === undefined || !TRACEPARENT.test(parent)) return
+  const span = randomBytes(8).toString('hex')
+  call.trace = { parent, span }
+  call.headers.traceparent = `${parent.slice(0, 36)}${span}${parent.slice(52)}`
+}
+
+/** Version 00 of https://www.w3.org/TR/trace-context/; neither id may be all zero. */
+const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** Writes the decision of the guards to log and metrics. */
 function recordDecision(call: Call, decision: Decision, at: number): void {

@@ -2,12 +2,11 @@
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import { readAttempts } from '../../observe/log/fields.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
+import { callView } from '../../observe/log/view.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
-import { timeOf } from '../../state/ids.ts'
 import { note } from './audit.ts'
 import { contentOf } from './contents.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
@@ -175,69 +174,5 @@ function readWhole(text: string, name: string): number {
 
 /** A row as JSON. */
 export function requestView(row: LogRow, running: boolean): object {
-  return { ...viewOf(row), running }
-}
-
-const QUANTITIES = [
-  'prompt_tokens',
-  'cached_tokens',
-  'cache_write_tokens',
-  'completion_tokens',
-  'reasoning_tokens',
-  'images',
-  'pages',
-  'seconds',
-  'characters',
-  'searches',
-]
-
-/** A row as JSON: null is "not known", of a quantity "not reported". */
-function viewOf(row: LogRow): object {
-  const number = (name: string) => (row[name] === null ? null : Number(row[name]))
-  const flag = (name: string) => (row[name] === null ? null : Number(row[name]) === 1)
-  const { cost, guard, rate_limit } = row
-  return {
-    id: `req_${String(row.id)}`,
-    at: new Date(timeOf(String(row.id))).toISOString(),
-    method: row.method,
-    endpoint: row.endpoint,
-    account_id: row.account,
-    key_id: row.key,
-    model: row.model,
-    deployment: row.deployment,
-    status: number('status'),
-    code: row.code,
-    limited_by: row.limited_by,
-    outcome: row.outcome,
-    stream: flag('stream'),
-    times: {
-      admit_ms: number('ms_admit'),
-      first_ms: number('ms_first'),
-      total_ms: number('ms_total'),
-    },
-    usage: Object.fromEntries(QUANTITIES.map((name) => [name, number(name)])),
-    estimated: flag('estimated'),
-    cost_usd: cost === null ? null : usdJson(BigInt(cost!)),
-    cost_details: row.cost_details === null ? null : detailsOf(String(row.cost_details)),
-    rate: rate_limit === null ? null : { limit: number('rate_limit'), left: number('rate_left') },
-    guard: guard === null ? null : { outcome: guard, rules: partsOf(row.rules!, ',') },
-    tag: row.tag ?? null,
-    user: row.user ?? null,
-    gateway: row.gateway ?? null,
-    session: row.session,
-    agent: row.agent,
-    attempts: readAttempts(String(row.attempts ?? '')),
-    retry: number('retry'),
-    error: row.error,
-  }
-}
-
-function partsOf(value: LogRow[string], separator: string): string[] {
-  return value === null ? [] : String(value).split(separator)
-}
-
-/** @param text `prompt=120,completion=88`, in 10⁻¹² USD */
-function detailsOf(text: string): object {
-  const parts = text.split(',').map((part) => part.split('='))
-  return Object.fromEntries(parts.map(([member, amount]) => [member, usdJson(BigInt(amount!))]))
+  return { ...callView(row, usdJson), running }
 }

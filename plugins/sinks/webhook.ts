@@ -1,0 +1,74 @@
+/**
+ * Posts each event as JSON to an address of the operator, signed with HMAC-SHA-256. The receiver knows an event that it has had
+ * before by its id.
+ */
+import { createHmac } from 'node:crypto'
+import * as v from 'valibot'
+import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
+
+/** Posts under way at a time. */
+const AT_ONCE = 8
+const ADDRESS = 'an address that begins with https:// or http://'
+const SECRET = 'a text of at least 16 characters'
+const secret = v.pipe(v.string(SECRET), v.minLength(16, SECRET))
+
+const options = v.strictObject({
+  url: v.pipe(v.string(ADDRESS), v.url(ADDRESS), v.regex(/^https?:/i, ADDRESS)),
+  secret,
+  /** Signs as well, while the receiver learns the new secret. */
+  previousSecret: v.optional(secret),
+  headers: v.optional(v.record(v.string(), v.string()), {}),
+  events: v.optional(
+    v.pipe(
+      v.array(v.picklist(['call.ended', 'guard.blocked', 'guard.escalation', 'alert'])),
+      v.minLength(1, 'at least one event'),
+    ),
+    ['alert', 'guard.blocked', 'guard.escalation'],
+  ),
+})
+
+export default defineSink({
+  name: 'webhook',
+  options,
+  setup({ url, secret, previousSecret, headers, events }, host) {
+    const secrets = [secret, ...(previousSecret === undefined ? [] : [previousSecret])]
+    /** Of a batch that is sent again. */
+    const delivered = new WeakSet<GatewayEvent>()
+    const post = async (one: GatewayEvent, signal: AbortSignal) => {
+      if (delivered.has(one)) return
+      const { id, event, at, gateway, data } = one
+      const body = JSON.stringify({ id, event, at, gateway, data })
+      const response = await host.request({
+        url,
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          'x-sluicegate-event': event,
+          'x-sluicegate-id': id,
+          'x-sluicegate-signature': signatureOf(body, secrets),
+        },
+        body,
+        signal,
+      })
+      if (response.status < 200 || response.status > 299) throw await host.failure(response)
+      await response.text()
+      delivered.add(one)
+    }
+    return {
+      takes: events,
+      batch: 64,
+      async send(batch, signal) {
+        for (let at = 0; at < batch.length; at += AT_ONCE) {
+          await Promise.all(batch.slice(at, at + AT_ONCE).map((one) => post(one, signal)))
+        }
+      },
+    }
+  },
+})
+
+/** `t=<seconds since epoch>,v1=<hex>`, and another `v1` for a second secret. */
+function signatureOf(body: string, secrets: readonly string[]): string {
+  const time = Math.floor(Date.now() / 1000)
+  const sign = (key: string) => createHmac('sha256', key).update(`${time}.${body}`).digest('hex')
+  return [`t=${time}`, ...secrets.map((key) => `v1=${sign(key)}`)].join(',')
+}

@@ -1,0 +1,88 @@
+/** The thread of sinks: loads their plugins, and runs them. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { createConsola, type ConsolaReporter } from 'consola'
+import type { Config } from '../../config/config.ts'
+import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
+import type { SinkReport } from '../../observe/sinks/messages.ts'
+import { SinkWork, type NamedSink, type OpenSinks } from '../../observe/sinks/work.ts'
+import { serveClient } from '../../observe/thread-client.ts'
+import type { SinkHost, Telemetry } from '../../plugin.ts'
+import { createHost, type ClosableHost } from '../../upstream/host.ts'
+import { loadEach, loadSink } from '../loader.ts'
+
+/** What the thread is started with. */
+export interface SinksInit {
+  readonly sinks: Config['sinks']
+  /** Folder of the configuration file. */
+  readonly directory: string
+  /** Dotted paths of secret settings. */
+  readonly secrets: readonly string[]
+  readonly gateway: string
+  readonly telemetry: Telemetry
+}
+
+/** Longer than a sink has for a batch: its own signal ends a request. */
+const REQUEST_MS = 30_000
+const CONNECTIONS = 16
+
+const init = workerData as SinksInit
+
+serveClient(parentPort!, (report: (report: SinkReport) => void) => {
+  const open = () => openAll(init, report)
+  return new SinkWork({ gateway: init.gateway, open, report })
+})
+
+async function openAll(
+  { sinks: configured, directory, secrets, telemetry }: SinksInit,
+  report: (report: SinkReport) => void,
+): Promise<OpenSinks> {
+  const hosts: ClosableHost[] = []
+  const sinks: NamedSink[] = []
+  const close = async () => void (await Promise.allSettled(hosts.map((host) => host.close())))
+  const log = logTo(report)
+  const hostOf = (name: string): SinkHost => {
+    const ms = REQUEST_MS
+    const limits = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms }
+    const mask = (secrets: readonly string[]) => report({ sink: name, secrets })
+    const made = createHost(name, { ...limits, connections: CONNECTIONS }, log, undefined, mask)
+    hosts.push(made)
+    return { ...made.host, telemetry }
+  }
+  try {
+    const origin = { directory, secrets: new Set(secrets), createHost: hostOf }
+    await loadEach(configured.entries(), async ([index, settings]) => {
+      const loaded = await loadSink(index, settings, origin)
+      const isTaken = sinks.some(({ name }) => name === loaded.name)
+      sinks.push(loaded)
+      if (isTaken) throw new ConfigError('the configuration', [taken(index, loaded.name)])
+    })
+    return { issues: [], sinks, close }
+  } catch (error) {
+    await Promise.allSettled(sinks.map(({ sink }) => sink.close?.()))
+    await close()
+    const issues = error instanceof ConfigError ? error.issues : [failed(error)]
+    return { issues, sinks: [], close }
+  }
+}
+
+function taken(index: number, name: string): ConfigIssue {
+  const message = `there is a sink ${JSON.stringify(name)} already; give each a name of its own`
+  return { path: `sinks.${index}.name`, message }
+}
+
+function failed(error: unknown): ConfigIssue {
+  return { path: 'sinks', message: `could not be set up: ${(error as Error).message}` }
+}
+
+/** Lines go to the log of the gateway, which takes secrets out. */
+function logTo(report: (report: SinkReport) => void) {
+  const reporter: ConsolaReporter = {
+    log({ level, tag, args }) {
+      const text = args.map((arg) => (arg instanceof Error ? (arg.stack ?? arg.message) : arg))
+      const line = `${tag === '' ? '' : `the sink ${tag}: `}${text.join(' ')}`
+      const name = level <= 0 ? 'error' : level === 1 ? 'warn' : level <= 3 ? 'info' : 'debug'
+      report({ level: name, line })
+    },
+  }
+  return createConsola({ level: 4, reporters: [reporter], throttle: 0 })
+}

@@ -1,0 +1,42 @@
+/** What crosses between the thread of calls and that of sinks. */
+import type { ConfigIssue } from '../../errors/errors.ts'
+import type { EventName, GatewayEvent } from '../../plugin.ts'
+
+/** What has happened: lines of the request log, or an event that is made already. */
+export type SinkNotice =
+  | { readonly calls: string }
+  | { readonly event: GatewayEvent; readonly calls?: undefined }
+
+/** Asks whether all sinks are set up. */
+export type SinkQuestion = 'ready'
+
+/** What is wrong with the configured sinks, or those that are set up. */
+export interface SinksReady {
+  readonly issues: readonly ConfigIssue[]
+  readonly sinks: readonly { readonly name: string; readonly takes: readonly EventName[] }[]
+}
+
+/** What became of events: delivered, refused by the receiver, or to be tried again. */
+export type SinkResult = 'delivered' | 'refused' | 'failed'
+
+/** Why events are lost: too many waited, the receiver was away for too long, or the gateway has ended. */
+export type SinkLoss = 'queue' | 'disabled' | 'closed'
+
+/** Changes of one sink since its last report. */
+export interface SinkCounts {
+  readonly name: string
+  readonly results: Readonly<Partial<Record<SinkResult, number>>>
+  readonly lost: Readonly<Partial<Record<SinkLoss, number>>>
+  /** Events that wait. */
+  readonly queued: number
+  /** It has failed for so long that it is not asked any more. */
+  readonly disabled: boolean
+}
+
+/** What the thread tells by itself. */
+export type SinkReport =
+  /** A notice with so many characters was taken. */
+  | { readonly took: number }
+  | { readonly counts: readonly SinkCounts[] }
+  | { readonly level: 'error' | 'warn' | 'info' | 'debug'; readonly line: string }
+  | { readonly sink: string; readonly secrets: readonly string[] }

@@ -1,0 +1,198 @@
+/** Gives one sink its events: in batches, with a bounded queue, again and again until they are delivered. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inTime } from '../../lifetime/scope.ts'
+import type { GatewayEvent, Sink } from '../../plugin.ts'
+import type { SinkCounts, SinkLoss, SinkResult } from './messages.ts'
+
+/** How a runner learns the time and waits; tests have one of their own. */
+export interface Clock {
+  /** Steady ms. */
+  now(): number
+  /** @throws when the signal is aborted */
+  wait(ms: number, signal: AbortSignal): Promise<void>
+}
+
+/** Settings of a {@link SinkRunner}. */
+export interface RunnerOptions {
+  readonly name: string
+  readonly sink: Sink
+  readonly log: { error(line: string): void; warn(line: string): void }
+  /** Called when its counts have changed. */
+  readonly changed: () => void
+  readonly clock?: Clock
+}
+
+/** Events that wait; the oldest are dropped above it. */
+export const MOST_QUEUED = 10_000
+const BATCH = 512
+/** For a batch to become full. */
+const GATHER_MS = 1000
+const SEND_MS = 10_000
+/** For a sink to end after its signal was aborted. */
+const ABORTED_MS = 1000
+const FIRST_PAUSE_MS = 1000
+const LONGEST_PAUSE_MS = 300_000
+/** A sink that has failed for so long is not asked any more. */
+const PATIENCE_MS = 24 * 3_600_000
+
+const CLOCK: Clock = {
+  now: () => performance.now(),
+  wait: (ms, signal) => sleep(ms, undefined, { signal, ref: false }),
+}
+
+/** The queue of one sink, and the work on it. */
+export class SinkRunner {
+  readonly #options: RunnerOptions
+  readonly #clock: Clock
+  #queue: GatewayEvent[] = []
+  /** The batch that is being sent. */
+  #sending: readonly GatewayEvent[] = []
+  #working: Promise<void> | undefined
+  /** Ends pauses: events are sent at once, each batch once. */
+  readonly #closing = new AbortController()
+  #results: Partial<Record<SinkResult, number>> = {}
+  #lost: Partial<Record<SinkLoss, number>> = {}
+  /** Since when no batch was delivered, steady ms. */
+  #failingSince: number | undefined
+  #disabled = false
+
+  constructor(options: RunnerOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? CLOCK
+  }
+
+  /** Takes the events that the sink wants. */
+  offer(events: readonly GatewayEvent[]): void {
+    const wanted = events.filter(({ event }) => this.#options.sink.takes.includes(event))
+    if (wanted.length === 0) return
+    if (this.#disabled || this.#closing.signal.aborted) return this.#lose('disabled', wanted.length)
+    this.#queue.push(...wanted)
+    const tooMany = this.#queue.length - MOST_QUEUED
+    if (tooMany > 0) {
+      this.#queue.splice(0, tooMany)
+      this.#lose('queue', tooMany)
+    }
+    this.#options.changed()
+    this.#work()
+  }
+
+  /** What has changed since the last call. */
+  takeCounts(): SinkCounts {
+    const { name } = this.#options
+    const [results, lost] = [this.#results, this.#lost]
+    this.#results = {}
+    this.#lost = {}
+    const queued = this.#queue.length + this.#sending.length
+    return { name, results, lost, queued, disabled: this.#disabled }
+  }
+
+  /** Sends what waits, each batch once, and closes the sink. What the sink refuses is lost. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#working
+    await this.#options.sink.close?.()
+  }
+
+  #work(): void {
+    if (this.#working || this.#queue.length === 0) return
+    this.#working = this.#sendAll().finally(() => {
+      this.#working = undefined
+      this.#work()
+    })
+  }
+
+  async #sendAll(): Promise<void> {
+    const size = Math.min(Math.max(this.#options.sink.batch ?? BATCH, 1), 1000)
+    while (this.#queue.length > 0) {
+      if (this.#queue.length < size) await this.#pause(GATHER_MS)
+      this.#sending = this.#queue.splice(0, size)
+      await this.#sendBatch()
+      this.#sending = []
+      this.#options.changed()
+    }
+  }
+
+  /** Sends a batch until it is delivered, refused or given up. */
+  async #sendBatch(): Promise<void> {
+    const { length } = this.#sending
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      try {
+        await this.#send()
+        this.#recovered()
+        return this.#count('delivered', length)
+      } catch (error) {
+        if (isFinal(error)) {
+          this.#options.log.warn(`${length} events are refused, and dropped: ${messageOf(error)}`)
+          return this.#count('refused', length)
+        }
+        this.#count('failed', length)
+        this.#failed(error)
+        if (this.#disabled) return this.#lose('disabled', length)
+        if (this.#closing.signal.aborted) return this.#lose('closed', length)
+        await this.#pause(Math.min(Math.max(retryAfterOf(error), pauseMs), LONGEST_PAUSE_MS))
+      }
+    }
+  }
+
+  async #send(): Promise<void> {
+    const { sink } = this.#options
+    const signal = AbortSignal.timeout(SEND_MS)
+    const late = () => new Error(`it took more than ${SEND_MS / 1000} seconds`)
+    const sending = (async () => sink.send(this.#sending, signal))()
+    await inTime(sending, SEND_MS + ABORTED_MS, late)
+  }
+
+  #failed(error: unknown): void {
+    const { log } = this.#options
+    const now = this.#clock.now()
+    if (this.#failingSince === undefined) {
+      this.#failingSince = now
+      log.warn(`events cannot be sent, and wait: ${messageOf(error)}`)
+    } else if (now - this.#failingSince >= PATIENCE_MS) {
+      this.#disabled = true
+      log.error('sink.disabled: nothing could be sent for 24 hours; a reload tries again')
+      this.#lose('disabled', this.#queue.length)
+      this.#queue = []
+    }
+  }
+
+  #recovered(): void {
+    if (this.#failingSince !== undefined) this.#options.log.warn('events are sent again')
+    this.#failingSince = undefined
+  }
+
+  async #pause(ms: number): Promise<void> {
+    // Closing ends it.
+    await this.#clock.wait(ms, this.#closing.signal).catch(() => undefined)
+  }
+
+  #count(result: SinkResult, events: number): void {
+    this.#results[result] = (this.#results[result] ?? 0) + events
+    this.#options.changed()
+  }
+
+  #lose(why: SinkLoss, events: number): void {
+    if (events === 0) return
+    this.#lost[why] = (this.#lost[why] ?? 0) + events
+    this.#options.changed()
+  }
+}
+
+/** Whether the receiver will never take the events. */
+function isFinal(error: unknown): boolean {
+  const { failure } = error as { failure?: unknown }
+  return failure === 'bad_request' || failure === 'payload_too_large'
+}
+
+function retryAfterOf(error: unknown): number {
+  const { retryAfterMs } = error as { retryAfterMs?: unknown }
+  return typeof retryAfterMs === 'number' ? retryAfterMs : 0
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // The sentence of a failure is for clients of the model.
+  const { cause, failure } = error as { cause?: unknown; failure?: string }
+  if (failure === undefined) return error.message
+  return cause instanceof Error ? `${failure}: ${cause.message}` : failure
+}

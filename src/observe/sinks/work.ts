@@ -1,0 +1,122 @@
+/** What the thread of sinks does: makes events of lines of the request log, and hands them to the runners. */
+import type { GatewayEvent, Sink } from '../../plugin.ts'
+import { randomId } from '../../state/ids.ts'
+import { endedCall, rowsOf } from '../log/view.ts'
+import type { ThreadWork } from '../thread-client.ts'
+import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
+import { SinkRunner } from './runner.ts'
+
+/** A sink that is set up, under its name. */
+export interface NamedSink {
+  readonly name: string
+  readonly sink: Sink
+}
+
+/** Sinks of a configuration, or what is wrong with it. */
+export interface OpenSinks {
+  readonly issues: SinksReady['issues']
+  readonly sinks: readonly NamedSink[]
+  /** Releases what they were set up with. */
+  close(): Promise<void>
+}
+
+/** Settings of the work. */
+interface WorkOptions {
+  readonly gateway: string
+  /** Never rejects. */
+  readonly open: () => Promise<OpenSinks>
+  readonly report: (report: SinkReport) => void
+}
+
+/** Between two reports of counts. */
+const REPORT_MS = 500
+const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
+
+/** Sets the sinks up when it is made. */
+export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
+  readonly #options: WorkOptions
+  readonly #opened: Promise<OpenSinks>
+  #runners: readonly SinkRunner[] = []
+  #wantsCalls = false
+  #refused = false
+  #reporting: NodeJS.Timeout | undefined
+
+  constructor(options: WorkOptions) {
+    this.#options = options
+    this.#opened = this.#open()
+  }
+
+  take(notice: SinkNotice): void {
+    void this.#opened.then(({ issues }) => {
+      const { calls } = notice
+      if (issues.length > 0) this.#refuse(issues)
+      if (calls === undefined) this.#offer([notice.event])
+      else if (this.#wantsCalls) this.#offer(this.#eventsOf(calls))
+      this.#options.report({ took: calls?.length ?? 0 })
+    })
+  }
+
+  async answer(): Promise<SinksReady> {
+    const { issues, sinks } = await this.#opened
+    return { issues, sinks: sinks.map(({ name, sink }) => ({ name, takes: sink.takes })) }
+  }
+
+  async close(): Promise<void> {
+    const opened = await this.#opened
+    await Promise.allSettled(this.#runners.map((runner) => runner.close()))
+    await opened.close()
+    clearTimeout(this.#reporting)
+    this.#tell()
+  }
+
+  async #open(): Promise<OpenSinks> {
+    const opened = await this.#options.open()
+    const { report } = this.#options
+    this.#runners = opened.sinks.map(({ name, sink }) => {
+      const line = (level: 'error' | 'warn') => (text: string) =>
+        report({ level, line: `the sink ${name}: ${text}` })
+      const log = { error: line('error'), warn: line('warn') }
+      return new SinkRunner({ name, sink, log, changed: () => this.#changed() })
+    })
+    this.#wantsCalls = opened.sinks.some(({ sink }) =>
+      CALL_EVENTS.some((name) => sink.takes.includes(name)),
+    )
+    return opened
+  }
+
+  /** The thread was started again, and its sinks cannot be set up. */
+  #refuse(issues: SinksReady['issues']): void {
+    if (this.#refused) return
+    this.#refused = true
+    for (const { path, message } of issues) {
+      this.#options.report({ level: 'error', line: `${path}: ${message}` })
+    }
+  }
+
+  #offer(events: readonly GatewayEvent[]): void {
+    for (const runner of this.#runners) runner.offer(events)
+  }
+
+  #eventsOf(lines: string): GatewayEvent[] {
+    const { gateway } = this.#options
+    return rowsOf(lines).flatMap((row): GatewayEvent[] => {
+      const data = endedCall(row)
+      const at = new Date(Date.parse(data.at) + (data.times.total_ms ?? 0)).toISOString()
+      const common = { at, gateway, data }
+      const ended = { id: randomId('evt_'), event: 'call.ended' as const, ...common }
+      if (data.guard?.outcome !== 'blocked') return [ended]
+      return [ended, { id: randomId('evt_'), event: 'guard.blocked', ...common }]
+    })
+  }
+
+  #changed(): void {
+    this.#reporting ??= setTimeout(() => {
+      this.#reporting = undefined
+      this.#tell()
+    }, REPORT_MS).unref()
+  }
+
+  #tell(): void {
+    this.#options.report({ counts: this.#runners.map((runner) => runner.takeCounts()) })
+  }
+}
