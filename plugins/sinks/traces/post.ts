@@ -1,0 +1,100 @@
+/** Sends spans by OTLP over HTTP, as JSON. https://opentelemetry.io/docs/specs/otlp/ */
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { GatewayEvent, Sink, SinkHost } from '../../../src/plugin.ts'
+import { attributesOf, type Attribute } from './names.ts'
+import { spansOf, type Span, type SpanSettings } from './spans.ts'
+
+/** Where spans go. */
+interface Receiver {
+  /** The whole address. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly more?: SpanSettings['more']
+}
+
+/** Spans of one request. */
+const MOST_SPANS = 512
+const CALLS = 128
+/** The statuses that ask for another try; any other refusal is final. */
+const AGAIN = new Set([429, 502, 503, 504])
+/** Between two lines about spans that a receiver did not take. */
+const QUIET_MS = 60_000
+
+const compress = promisify(gzip)
+
+/** A sink that sends the spans of calls to a receiver. */
+export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sink {
+  const { telemetry } = host
+  const settings: SpanSettings = { telemetry, ...(more && { more }) }
+  /** Of a batch that is sent again: the ids of spans stay the same. */
+  const made = new WeakMap<GatewayEvent, readonly Span[]>()
+  const sent = new WeakSet<Span>()
+  let warnedAt = -Infinity
+  const warn = (message: string) => {
+    if (performance.now() - warnedAt < QUIET_MS) return
+    warnedAt = performance.now()
+    host.log.warn(message)
+  }
+  const post = async (
+    spans: readonly Span[],
+    resource: readonly Attribute[],
+    signal: AbortSignal,
+  ) => {
+    const scope = { name: 'sluicegate', version: telemetry.version }
+    const scopeSpans = [{ scope, spans }]
+    const body = { resourceSpans: [{ resource: { attributes: resource }, scopeSpans }] }
+    const response = await host.request({
+      url,
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      body: await compress(JSON.stringify(body)),
+      signal,
+    })
+    const { status } = response
+    if (status < 200 || status > 299) {
+      throw await host.failure(response, {
+        classify: () => (AGAIN.has(status) ? 'overloaded' : 'bad_request'),
+      })
+    }
+    const answer = partialSuccess(await response.text(64 * 1024))
+    if (answer !== undefined) warn(`the receiver did not take ${answer} spans`)
+    for (const span of spans) sent.add(span)
+  }
+  return {
+    takes: ['call.ended'],
+    batch: CALLS,
+    async send(events, signal) {
+      const spans = events.flatMap((event) => {
+        if (event.event !== 'call.ended') return []
+        const known = made.get(event) ?? spansOf(event.data, settings)
+        made.set(event, known)
+        return known.filter((span) => !sent.has(span))
+      })
+      const resource = attributesOf(telemetry.semconv, {
+        service: telemetry.service,
+        serviceVersion: telemetry.version,
+        instance: events[0]?.gateway,
+      })
+      for (let at = 0; at < spans.length; at += MOST_SPANS) {
+        await post(spans.slice(at, at + MOST_SPANS), resource, signal)
+      }
+    },
+  }
+}
+
+/** The number of spans that were rejected; undefined for none. */
+function partialSuccess(text: string): number | undefined {
+  try {
+    const { partialSuccess: partial } = JSON.parse(text) as {
+      partialSuccess?: { rejectedSpans?: string | number }
+    }
+    return Number(partial?.rejectedSpans ?? 0) || undefined
+  } catch {
+    // A receiver may answer with nothing.
+    return undefined
+  }
+}

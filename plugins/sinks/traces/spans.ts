@@ -1,0 +1,199 @@
+/** Makes spans of calls that have ended: one of the call, and below it one for each request to a vendor. */
+import { randomBytes } from 'node:crypto'
+import type { EndedCall, Telemetry } from '../../../src/plugin.ts'
+import { attributesOf, operationOf, vendorOf, type Attribute, type Facts } from './names.ts'
+
+/** A span in the JSON form of OTLP: ids hexadecimal, 64-bit integers as text, enumerations as numbers. */
+export interface Span {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId?: string
+  readonly name: string
+  readonly kind: 2 | 3
+  readonly startTimeUnixNano: string
+  readonly endTimeUnixNano: string
+  readonly attributes: readonly Attribute[]
+  readonly events?: readonly { readonly timeUnixNano: string; readonly name: string }[]
+  readonly status?: { readonly code: 2; readonly message?: string }
+}
+
+/** What spans are made with. */
+export interface SpanSettings {
+  readonly telemetry: Telemetry
+  /** Further facts about a call. */
+  readonly more?: (call: EndedCall) => Facts
+}
+
+const SERVER = 2
+const CLIENT = 3
+const FAILED = 2
+
+/** The ids that the span of a call belongs to. */
+interface TraceOfCall {
+  readonly traceId: string
+  /** Undefined for a trace that begins here. */
+  readonly parent: string | undefined
+  /** Whether the client records the trace. */
+  readonly sampled: boolean
+}
+
+/** The spans of a call; none for one that is not traced. */
+export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Span[] {
+  const trace = traceOf(call)
+  if (!trace.sampled && !isNotable(call, telemetry) && !isChosen(trace.traceId, telemetry.ratio)) {
+    return []
+  }
+  const spanId = call.trace?.span ?? hexOf(8)
+  const names = (facts: Facts) => attributesOf(telemetry.semconv, facts)
+  const at = timesOf(call)
+  const own: Span = {
+    traceId: trace.traceId,
+    spanId,
+    ...(trace.parent !== undefined && { parentSpanId: trace.parent }),
+    name: `${call.method} ${call.endpoint}`,
+    kind: SERVER,
+    startTimeUnixNano: at(0),
+    endTimeUnixNano: at(call.times.total_ms ?? 0),
+    attributes: names({ ...factsOf(call), ...more?.(call) }),
+    events: [
+      ...eventAt('held', call.times.admit_ms, at),
+      ...eventAt('first_part', call.times.first_ms, at),
+    ],
+    // A refusal is the client's matter, and no failure of the server.
+    ...((call.status >= 500 || call.outcome === 'failed') && {
+      status: { code: FAILED, ...(call.error !== null && { message: call.error }) },
+    }),
+  }
+  const attempts = attemptsOf(call).map(({ from, to, deployment, failure, number, last }): Span => {
+    const { [deployment.split('/', 1)[0]!]: plugin } = telemetry.providers
+    const attributes = names({
+      operation: operationOf(call.endpoint),
+      vendor: plugin === undefined ? undefined : vendorOf(plugin),
+      requestModel: deployment.slice(deployment.indexOf('/') + 1),
+      deployment,
+      attempt: number,
+      error: failure,
+      ...(last && { ...consumedBy(call), ...more?.(call) }),
+    })
+    return {
+      traceId: trace.traceId,
+      spanId: hexOf(8),
+      parentSpanId: spanId,
+      name: `${operationOf(call.endpoint)} ${call.model ?? deployment}`,
+      kind: CLIENT,
+      startTimeUnixNano: at(from),
+      endTimeUnixNano: at(to),
+      attributes,
+      ...(failure !== undefined && { status: { code: FAILED } }),
+    }
+  })
+  return [own, ...attempts]
+}
+
+function factsOf(call: EndedCall): Facts {
+  return {
+    method: call.method,
+    route: call.endpoint,
+    path: call.endpoint,
+    status: call.status === 0 ? undefined : call.status,
+    error: call.code ?? (call.outcome === 'failed' ? 'failed' : undefined),
+    request: call.id,
+    account: call.account_id,
+    key: call.key_id,
+    deployment: call.deployment,
+    outcome: call.outcome,
+    limit: call.limited_by,
+    tag: call.tag,
+    user: call.user,
+    session: call.session,
+    gateway: call.gateway,
+    guardResult: call.guard?.outcome,
+    guardRules: call.guard && call.guard.rules.length > 0 ? call.guard.rules : undefined,
+    costText: call.cost_usd,
+  }
+}
+
+/** Quantities and cost, at the request that was charged: receivers add up what spans have. */
+function consumedBy({ usage, cost_usd, stream, times, session, user }: EndedCall): Facts {
+  return {
+    inputTokens: usage.prompt_tokens,
+    outputTokens: usage.completion_tokens,
+    cachedTokens: usage.cached_tokens,
+    cacheWriteTokens: usage.cache_write_tokens,
+    reasoningTokens: usage.reasoning_tokens,
+    cost: cost_usd === null ? undefined : Number(cost_usd),
+    stream,
+    firstSeconds: times.first_ms === null ? undefined : times.first_ms / 1000,
+    session,
+    user,
+  }
+}
+
+interface AttemptOfCall {
+  /** ms since the arrival of the call. */
+  readonly from: number
+  readonly to: number
+  readonly deployment: string
+  readonly failure: string | undefined
+  /** From 1. */
+  readonly number: number
+  readonly last: boolean
+}
+
+/** Requests to deployments, one after the other. The log names them only where one has failed. */
+function attemptsOf({ attempts, deployment, times }: EndedCall): AttemptOfCall[] {
+  const end = times.total_ms ?? 0
+  let from = times.admit_ms ?? 0
+  if (attempts.length === 0) {
+    if (deployment === null) return []
+    return [{ from, to: end, deployment, failure: undefined, number: 1, last: true }]
+  }
+  return attempts.map(({ deployment, ms, result }, i) => {
+    const failure = result === 'ok' ? undefined : result
+    const last = i === attempts.length - 1
+    // What answers goes on until the call ends.
+    const to = last && failure === undefined ? end : Math.min(from + ms, end)
+    const attempt = { from, to, deployment, failure, number: i + 1, last }
+    from = to
+    return attempt
+  })
+}
+
+/** Calls that an operator looks for. */
+function isNotable(call: EndedCall, { slow }: Telemetry): boolean {
+  return (
+    call.status >= 400 ||
+    call.outcome === 'failed' ||
+    call.limited_by !== null ||
+    call.guard?.outcome === 'blocked' ||
+    call.attempts.length > 0 ||
+    (call.times.total_ms ?? 0) >= slow * 1000
+  )
+}
+
+/** The same for all spans of a trace, wherever they are made. */
+function isChosen(traceId: string, ratio: number): boolean {
+  return Number.parseInt(traceId.slice(-13), 16) < ratio * 2 ** 52
+}
+
+function traceOf({ trace }: EndedCall): TraceOfCall {
+  const [, traceId, parent, flags] = trace?.parent.split('-') ?? []
+  if (traceId === undefined || parent === undefined || flags === undefined) {
+    return { traceId: hexOf(16), parent: undefined, sampled: false }
+  }
+  return { traceId, parent, sampled: (Number.parseInt(flags, 16) & 1) === 1 }
+}
+
+/** The moment so many ms after the arrival, in ns since epoch. */
+function timesOf({ at }: EndedCall): (ms: number) => string {
+  const arrived = Date.parse(at)
+  return (ms) => String(BigInt(Math.trunc(arrived + ms)) * 1_000_000n)
+}
+
+function eventAt(name: string, ms: number | null, at: (ms: number) => string) {
+  return ms === null ? [] : [{ timeUnixNano: at(ms), name }]
+}
+
+function hexOf(bytes: number): string {
+  return randomBytes(bytes).toString('hex')
+}
