@@ -122,6 +122,7 @@ describe('options of plugins', () => {
     ['providers', 'providers/README.md', 'openai-compatible'],
     ['plugins/search', 'plugins/README.md', 'search-engines'],
     ['plugins/guards', 'plugins/README.md', 'guards'],
+    ['plugins/sinks', 'plugins/README.md', 'sinks'],
   ] as const
 
   it.each(kinds)('of %s are all in %s', async (folder, readme, shared) => {
@@ -200,6 +201,7 @@ describe('other tables', () => {
     const missing = [
       ...namesIn('providers').filter((name) => !providers.has(name)),
       ...namesIn('plugins/search').filter((name) => !plugins.includes(`| \`${name}\` |`)),
+      ...namesIn('plugins/sinks').filter((name) => !plugins.includes(`| \`${name}\` |`)),
       ...namesIn('plugins/guards').filter((name) => !plugins.includes(`\n### ${name}\n`)),
     ]
     expect(missing).toEqual([])
