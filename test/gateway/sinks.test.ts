@@ -174,6 +174,7 @@ describe('the sinks of a gateway', () => {
         .split('\n')
         .filter(Boolean)
         .map((line) => JSON.parse(line))
+        .filter(({ event }) => event === 'call.ended')
     await eventually(async () => expect(await lines()).toHaveLength(4))
     expect((await lines()).map(({ data }) => data.id)).toContain(traced.headers['x-request-id'])
 
