@@ -1,28 +1,29 @@
 /** Compiled code is kept on disk, because compiling takes most of the start-up time. */
 import { existsSync, lstatSync, mkdirSync } from 'node:fs'
-import { enableCompileCache } from 'node:module'
 import { join, resolve } from 'node:path'
 
 /** Bits of a mode that let others write. */
 const OTHERS_WRITE = 0o022
 
 /**
- * Keeps compiled code in `cache` of the data folder, as far as it is known before the configuration is read: `--data`,
+ * Where compiled code is kept: `cache` of the data folder, as far as it is known before the configuration is read: `--data`,
  * `SLUICEGATE_DATA`, else `data` with a ledger. A user who can write there can change the program, so a folder that is another
  * user's, or that others can write to, is not used. `NODE_COMPILE_CACHE` is Node's own choice, made before this.
+ * @returns undefined where Node has chosen, or nothing is kept
  */
-export function useCompileCache(args: readonly string[]): void {
-  if (process.env.NODE_COMPILE_CACHE) return
+export function compileCacheOf(args: readonly string[]): string | undefined {
+  if (process.env.NODE_COMPILE_CACHE) return undefined
   const chosen = optionOf(args, '--data') ?? process.env.SLUICEGATE_DATA
   const data = resolve(chosen || 'data')
-  if (!chosen && !existsSync(join(data, 'ledger.db'))) return
+  if (!chosen && !existsSync(join(data, 'ledger.db'))) return undefined
   const cache = join(data, 'cache')
   try {
-    if (!isOwn(data)) return
+    if (!isOwn(data)) return undefined
     mkdirSync(cache, { recursive: true, mode: 0o700 })
-    if (isOwn(cache)) enableCompileCache(cache)
+    return isOwn(cache) ? cache : undefined
   } catch {
     // Without a cache the start takes longer.
+    return undefined
   }
 }
 

@@ -179,13 +179,18 @@ describe('serve', () => {
       expect(words).toEqual([
         '--use-largepages=silent',
         '--disable-sigusr1',
+        '--max-semi-space-size=16',
         '--stack-trace-limit=20',
       ])
+      const variables = await readFile(`/proc/${child.pid}/environ`, 'utf8')
+      expect(variables.split('\0')).toContain('MALLOC_ARENA_MAX=2')
       child.kill('SIGTERM')
       expect(await ended).toMatchObject({ code: 0, signal: null })
     })
 
     it('obeys options that are given', async () => {
+      const young = await optionOf({ NODE_OPTIONS: '--max-semi-space-size=64' })
+      expect(young.words).toEqual(['--use-largepages=silent', '--disable-sigusr1'])
       const { words } = await optionOf({}, '--use-largepages=off')
       expect(words).toEqual(['--use-largepages=off'])
       expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
