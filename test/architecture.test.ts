@@ -57,6 +57,7 @@ const ORDER: readonly string[] = [
   'endpoints',
   'gateway',
   'server',
+  'cluster',
   'console',
   'testing',
   'testing.ts',

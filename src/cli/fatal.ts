@@ -1,14 +1,48 @@
 /** The error that ends a gateway, as its last line: for a person, or as JSON among lines of JSON. */
-import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
+import { RemoteError } from '../cluster/channel.ts'
+import { ConfigError, LostState, type ConfigIssue } from '../errors/errors.ts'
+import { CommandError } from './command.ts'
+
+/** EX_IOERR of sysexits.h. */
+const UNBOOKED = 74
+/** Set to see where an unexpected error comes from. */
+const LEVEL = 'SLUICEGATE__LOG__LEVEL'
 
 /** Whether it is JSON. Before the configuration is read, its variable decides. */
 export const lastLine = { isJson: false }
 
+/** What is wrong with a configuration, by the error of this process or of a worker that says so. */
+export function issuesOf(error: unknown): readonly ConfigIssue[] {
+  if (error instanceof ConfigError) return error.issues
+  return error instanceof RemoteError ? (error.failure.issues ?? []) : []
+}
+
 /** The line of an error. @param words what a person is told */
 export function fatalLine(error: unknown, words: string): string {
   if (!lastLine.isJson) return `${words}\n`
-  const issues: readonly ConfigIssue[] | undefined =
-    error instanceof ConfigError ? error.issues : undefined
+  const issues = issuesOf(error)
   const at = new Date().toISOString()
-  return `${JSON.stringify({ at, level: 'fatal', event: 'fatal', message: words, issues })}\n`
+  const line = { at, level: 'fatal', event: 'fatal', message: words }
+  return `${JSON.stringify(issues.length > 0 ? { ...line, issues } : line)}\n`
+}
+
+/** Prints why the process ends. @returns its exit status */
+export function failed(error: unknown): number {
+  process.stderr.write(fatalLine(error, inWords(error)))
+  return statusOf(error)
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof CommandError) return error.exitCode
+  return error instanceof LostState ? UNBOOKED : 1
+}
+
+/** One message, with a stack only for a reader who looks for a fault. */
+function inWords(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (['debug', 'trace'].includes(process.env[LEVEL] ?? '')) return error.stack ?? error.message
+  const isExpected = [CommandError, ConfigError, LostState].some((kind) => error instanceof kind)
+  return isExpected
+    ? error.message
+    : `${error.message} (${LEVEL}=debug shows where this comes from.)`
 }

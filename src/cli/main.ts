@@ -1,20 +1,15 @@
 /** Finds the command, parses its options, runs it, and prints errors. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
-import { ConfigError, LostState } from '../errors/errors.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
 import { COMMANDS } from './commands.ts'
-import { fatalLine } from './fatal.ts'
+import { failed } from './fatal.ts'
 import { withCommand } from './default-command.ts'
 
 const PROGRAM = 'sluicegate'
-/** EX_IOERR of sysexits.h. */
-const UNBOOKED = 74
 /** An argument, although it begins as an option does: no option is a number. */
 const NEGATIVE = /^-\d+(\.\d+)?$/
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
-/** Set to see where an unexpected error comes from. */
-const LEVEL = 'SLUICEGATE__LOG__LEVEL'
 
 /**
  * Runs the command line.
@@ -36,24 +31,8 @@ export async function main(line: readonly string[]): Promise<number> {
     await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
     return 0
   } catch (error) {
-    process.stderr.write(fatalLine(error, inWords(error)))
-    return statusOf(error)
+    return failed(error)
   }
-}
-
-function statusOf(error: unknown): number {
-  if (error instanceof CommandError) return error.exitCode
-  return error instanceof LostState ? UNBOOKED : 1
-}
-
-/** One message, with a stack only for a reader who looks for a fault. */
-function inWords(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  if (['debug', 'trace'].includes(process.env[LEVEL] ?? '')) return error.stack ?? error.message
-  const isExpected = [CommandError, ConfigError, LostState].some((kind) => error instanceof kind)
-  return isExpected
-    ? error.message
-    : `${error.message} (${LEVEL}=debug shows where this comes from.)`
 }
 
 function commandOf(words: readonly string[]): Command {

@@ -5,16 +5,16 @@ import { watchParent } from './parent.ts'
 /** Why the process ends, and with which status. */
 export interface StopReason {
   readonly why: string
-  readonly status: 0 | 70
+  readonly status: 0 | 70 | 74
 }
 
 interface StopOptions {
-  /** Resolves, with a reason, when the state can only be closed. */
-  readonly lost: Promise<string>
+  /** Resolves when something that the process needs is lost, and the rest can only be closed. */
+  readonly lost: Promise<StopReason>
   /** Decides about an error that no call received. */
   readonly onFault: (error: unknown, kind: FaultKind) => FaultAction
-  /** SIGHUP, unless the output is a terminal that was closed. */
-  readonly onReload: () => void
+  /** SIGHUP, unless the output is a terminal that was closed. Without it, signals are left to the caller. */
+  readonly onReload?: () => void
 }
 
 /** Terminals signal a whole group, and npm signals its child again: signals within this time are one. */
@@ -29,17 +29,14 @@ export class Stop {
   readonly #releases: (() => void)[] = []
   /** Steady ms of the last signal that counted. */
   #signalled = -Infinity
-  #signals = 0
+  #orders = 0
 
   constructor({ lost, onFault, onReload }: StopOptions) {
     const { promise, resolve } = Promise.withResolvers<StopReason>()
     this.requested = promise
     this.#request = resolve
-    // Closing the state says what an operator has to look at, if anything.
-    void lost.then((reason) => resolve({ why: `the end of the ledger: ${reason}`, status: 70 }))
-    const signal = (name: string) => this.#onSignal(name)
-    for (const name of ['SIGINT', 'SIGTERM']) this.#on(name, () => signal(name))
-    this.#on('SIGHUP', () => (process.stdout.isTTY ? signal('SIGHUP') : onReload()))
+    void lost.then(resolve)
+    if (onReload) this.#obeySignals(onReload)
     // Without a listener it would end the process, or open a debugger.
     this.#on('SIGUSR1', () => {})
     for (const kind of ['uncaughtException', 'unhandledRejection'] as const) {
@@ -47,7 +44,6 @@ export class Stop {
         if (onFault(error, kind) === 'stop') resolve({ why: 'a fault of the program', status: 70 })
       })
     }
-    this.#releases.push(watchParent(() => resolve({ why: 'npm has ended', status: 0 })))
   }
 
   /** Aborted by a second signal: running calls are not waited for any more. */
@@ -55,9 +51,24 @@ export class Stop {
     return this.#hurry.signal
   }
 
+  /** Stops for no fault; a second time, running calls are not waited for any more, and a third time the process ends at once. */
+  order(why: string): void {
+    this.#orders++
+    if (this.#orders === 1) this.#request({ why, status: 0 })
+    else if (this.#orders === 2) this.#hurry.abort()
+    else process.exit(1)
+  }
+
   /** Removes all listeners. */
   release(): void {
     for (const release of this.#releases) release()
+  }
+
+  #obeySignals(onReload: () => void): void {
+    const signal = (name: string) => this.#onSignal(name)
+    for (const name of ['SIGINT', 'SIGTERM']) this.#on(name, () => signal(name))
+    this.#on('SIGHUP', () => (process.stdout.isTTY ? signal('SIGHUP') : onReload()))
+    this.#releases.push(watchParent(() => this.#request({ why: 'npm has ended', status: 0 })))
   }
 
   #on(event: string, listener: (...args: any[]) => void): void {
@@ -69,9 +80,6 @@ export class Stop {
     const now = performance.now()
     if (now - this.#signalled < ONE_SIGNAL_MS) return
     this.#signalled = now
-    this.#signals++
-    if (this.#signals === 1) this.#request({ why, status: 0 })
-    else if (this.#signals === 2) this.#hurry.abort()
-    else process.exit(1)
+    this.order(why)
   }
 }

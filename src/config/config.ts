@@ -182,7 +182,7 @@ function variablesOf(
 }
 
 /** Watches the files of a configuration. */
-interface ConfigWatcher {
+export interface ConfigWatcher {
   /** Reads the configuration now, and reports it also when it has the same values. */
   reload(): void
   close(): Promise<void>

@@ -52,9 +52,12 @@ const limits = v.strictObject({
   bodyMemory: v.optional(size),
 })
 
+const WORKERS = 'a whole number from 1 to 256, or "auto"'
+
 const server = v.strictObject({
   host: v.optional(text('a host name or address'), '127.0.0.1'),
   port: v.optional(number(0, 65_535, 'a port from 0 to 65535'), 8787),
+  workers: v.optional(v.union([number(1, 256, WORKERS), v.literal('auto', WORKERS)], WORKERS), 1),
   requestTimeout: v.optional(duration, 590),
   streamTimeout: v.optional(duration, 3600),
   bodyTimeout: v.optional(duration, 60),
@@ -348,11 +351,26 @@ export async function crossCheck(
       const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
+    ...checkWorkers(config),
     ...checkSearch(config.search),
     ...checkSinks(config),
     ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
   ]
+}
+
+/** Workers share limits and money, which only Redis lets several processes do. */
+function checkWorkers({
+  server: { workers },
+  state: { driver },
+}: Pick<Settings, 'server' | 'state'>): ConfigIssue[] {
+  if (driver === 'redis' || workers === 1) return []
+  const why =
+    driver === 'file'
+      ? 'the file of a ledger has one owner, and several processes would wait for each other'
+      : 'each process would have limits and balances of its own'
+  const message = `expected 1 with state.driver ${show(driver)}, found ${show(workers)}: ${why}. Use state.driver "redis" for several workers`
+  return [{ path: 'server.workers', message }]
 }
 
 function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIssue[] {

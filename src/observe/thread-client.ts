@@ -32,10 +32,22 @@ export interface WorkThread extends NodeJS.EventEmitter {
   unref(): void
 }
 
-/** Work in a thread of its own. @param workerData what its script begins with */
-export function startWorker(name: string, script: URL, workerData: unknown): WorkThread {
-  return new Worker(script, { name, workerData, ...threadOptions() })
+/** Starts work in a thread of its own. @param workerData what its script begins with */
+export type StartThread = (name: string, script: URL, workerData: unknown) => WorkThread
+
+/** Starts a thread of this process. */
+export const startHere: StartThread = (name, script, workerData) =>
+  new Worker(script, { name, workerData, ...threadOptions() })
+
+let start = startHere
+
+/** From now on, threads of this process are started by another function. */
+export function startThreadsBy(other: StartThread): void {
+  start = other
 }
+
+/** Starts a thread, as this process starts them. */
+export const startWorker: StartThread = (...of) => start(...of)
 
 /** Settings of a {@link ThreadClient}. */
 interface ThreadOptions<Report> {

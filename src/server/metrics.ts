@@ -3,21 +3,33 @@ import { HTTPResponse, type H3Event } from 'h3'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
-import type { Gauge } from '../observe/prometheus.ts'
+import { familiesText, type Gauge, type MetricFamily } from '../observe/prometheus.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { AdminAuth } from './admin/auth.ts'
+import type { Siblings } from './siblings.ts'
 
 /**
  * Metrics as Prometheus text, for the readers that `admin.metrics` admits.
  * @throws NotFound when metrics are disabled, Unauthenticated without a token of the admin API
  */
-export function metricsOf(gateway: Gateway, auth: AdminAuth, event: H3Event): HTTPResponse {
-  const { config, metrics } = gateway.runtime
+export async function metricsOf(
+  gateway: Gateway,
+  auth: AdminAuth,
+  event: H3Event,
+  siblings?: Siblings,
+): Promise<HTTPResponse> {
+  const { config } = gateway.runtime
   if (config.admin.metrics === false) throw new NotFound('unknown_url', 'There is no such route.')
   if (config.admin.metrics === 'admin') auth.actorOf(event)
-  return new HTTPResponse(metrics.text(gaugesOf(gateway)), {
+  const own = familiesOf(gateway)
+  return new HTTPResponse(familiesText(siblings ? await siblings.metrics(own) : own), {
     headers: { 'content-type': METRICS_TYPE, 'cache-control': 'no-store' },
   })
+}
+
+/** The metrics of this process. */
+export function familiesOf(gateway: Gateway): readonly MetricFamily[] {
+  return gateway.runtime.metrics.families(gaugesOf(gateway))
 }
 
 function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): Gauge[] {

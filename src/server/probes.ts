@@ -2,19 +2,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { commonHeaders } from './node-http.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import type { Reason, Siblings } from './siblings.ts'
 import { requestId } from '../state/ids.ts'
 
-/** Why no new work should be sent. */
-type Reason = 'draining' | 'ledger' | 'outbox' | 'memory' | 'fault'
-
 /** Reasons for a 503, by path. */
-const PROBES: Readonly<Record<string, (gateway: Gateway) => Reason[]>> = {
+const PROBES: Readonly<Record<string, (gateway: Gateway, siblings?: Siblings) => Reason[]>> = {
   // A new start mends no store and no vendor, so this one only shows that the event loop turns.
   '/livez': () => [],
   // A server that listens has its configuration and its state.
   '/startupz': () => [],
-  '/readyz': notReady,
-  '/health': notReady,
+  '/readyz': noneReady,
+  '/health': noneReady,
 }
 
 /** What the address alone is: coding assistants ask for it before their first request. */
@@ -25,6 +23,7 @@ export function answerProbe(
   gateway: Gateway,
   { method, url = '', headers }: IncomingMessage,
   response: ServerResponse,
+  siblings?: Siblings,
 ): boolean {
   const path = url.split('?', 1)[0]!
   if (method !== 'GET' && method !== 'HEAD') return false
@@ -43,7 +42,7 @@ export function answerProbe(
     return true
   }
   if (!Object.hasOwn(PROBES, path)) return false
-  const reasons = PROBES[path]!(gateway)
+  const reasons = PROBES[path]!(gateway, siblings)
   const ok = reasons.length === 0
   write(response, method, ok ? 200 : 503, { status: ok ? 'ok' : 'unavailable', reasons })
   return true
@@ -63,8 +62,17 @@ function write(response: ServerResponse, method: string, status: number, answer:
   response.end(method === 'HEAD' ? undefined : body)
 }
 
-/** Vendors do not count: their outage hits every replica alike, and clients need the answer that names it. */
-function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
+/** A balancer cannot choose among processes of one address: what keeps one of them from work is a reason for all. */
+function noneReady(gateway: Gateway, siblings?: Siblings): Reason[] {
+  const own = notReady(gateway)
+  return siblings ? [...new Set([...own, ...siblings.reasons])] : own
+}
+
+/**
+ * Why this process cannot take new work. Vendors do not count: their outage hits every replica alike, and clients need the
+ * answer that names it.
+ */
+export function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
   const { ok, outbox, outboxFault } = runtime.ledger.health()
   return [
     ...(stopping ? (['draining'] as const) : []),

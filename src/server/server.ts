@@ -1,23 +1,17 @@
 /** The front door: one Node server and one h3 app, which dispatches every request. */
 import { H3, fromNodeHandler, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
-import { listen as listhen } from 'listhen'
-import { readFileSync } from 'node:fs'
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server as NodeServer,
-  type ServerResponse,
-} from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { adminApp } from './admin/api.ts'
 import { AdminAuth } from './admin/auth.ts'
 import { requireKnownHost, sessionReader } from './admin/session.ts'
 import { CONSOLE_PATHS, ConsolePages } from './console.ts'
+import { bind, limitConnections } from './listener.ts'
 import { metricsOf } from './metrics.ts'
 import { answerProbe } from './probes.ts'
+import type { Siblings } from './siblings.ts'
 import {
   checkHead,
   ENCODED_ID,
@@ -40,7 +34,6 @@ import {
 } from '../errors/errors.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { LineLimit } from '../observe/line-limit.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { requestId } from '../state/ids.ts'
 import { Call, ClientDisconnected, type ErrorResponse } from '../pipeline/pipeline.ts'
@@ -69,13 +62,12 @@ interface ListenOptions {
   /** Default `server.port` of the configuration; 0 takes any free port. */
   readonly port?: number
   readonly host?: string
+  /** The other processes of this address. */
+  readonly siblings?: Siblings
 }
 
 /** Longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
 const KEEP_ALIVE_MS = 75_000
-/** Descriptors that are not for clients. */
-const OWN_DESCRIPTORS = 256
-const MIN_CONNECTIONS = 32
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 /** Bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
@@ -92,8 +84,9 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   const port = options.port ?? settings.port
   let refusing = false
   warmUp()
-  const handler = createHandler(gateway, () => refusing)
-  const server = await bind(handler, host, port)
+  const { siblings } = options
+  const handler = createHandler(gateway, () => refusing, siblings)
+  const server = await bind(handler, host, port, siblings !== undefined)
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   limitConnections(server, gateway)
@@ -123,68 +116,15 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   }
 }
 
-/** Leaves descriptors for vendors, the state and files: a process without any can neither answer nor write. */
-function limitConnections(server: NodeServer, { runtime: { log } }: Gateway): void {
-  const lines = new LineLimit(() => {}, 1)
-  const warn = (message: string) => {
-    if (lines.admits(message, performance.now())) log.warn(message)
-  }
-  // It goes on accepting: a connection that could not be accepted is one that was not made.
-  server.on('error', (error) => warn(`a connection could not be accepted: ${error.message}`))
-  const descriptors = openFilesLimit()
-  if (descriptors === undefined) return
-  server.maxConnections = Math.max(descriptors - OWN_DESCRIPTORS, MIN_CONNECTIONS)
-  const { maxConnections } = server
-  server.on('drop', () => {
-    warn(
-      `connections above ${maxConnections} are closed: raise the limit of open files (ulimit -n)`,
-    )
-  })
-}
-
-/** How many files and sockets this process may open; undefined where the system does not say. */
-function openFilesLimit(): number | undefined {
-  try {
-    const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
-    return soft === undefined ? undefined : Number(soft)
-  } catch {
-    return undefined
-  }
-}
-
-/** Opens the port with listhen, or any free one without it, which listhen cannot do. */
-async function bind(handler: RequestListener, hostname: string, port: number): Promise<NodeServer> {
-  if (port === 0) {
-    const server = createServer(handler)
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(0, hostname, resolve)
-    })
-    return server
-  }
-  const open = ['0.0.0.0', '::', ''].includes(hostname)
-  const listener = await listhen(handler, {
-    hostname,
-    port,
-    public: open,
-    // Without these three, listhen ends running streams on SIGTERM and takes another port when this one is busy.
-    autoClose: false,
-    isProd: true,
-    showURL: false,
-  })
-  const server = listener.server as NodeServer
-  // listhen adds a listener that counts requests for its own way of closing, which is not used.
-  const listeners = server.listeners('request') as RequestListener[]
-  if (listeners.includes(handler)) {
-    for (const one of listeners) if (one !== handler) server.off('request', one)
-  }
-  return server
-}
-
 /**
  * The request listener: probes, and one h3 app for the rest. Routes of the API are handlers of Node's objects, so that a call
  * makes no web Request and no web Response. Metrics and the admin API are handlers of h3's events.
  */
-export function createHandler(gateway: Gateway, isRefusing: () => boolean): RequestListener {
+export function createHandler(
+  gateway: Gateway,
+  isRefusing: () => boolean,
+  siblings?: Siblings,
+): RequestListener {
   const app = new H3({
     silent: true,
     allowMalformedURL: true,
@@ -215,7 +155,7 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
   const pages = new ConsolePages(gateway)
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
-    return metricsOf(gateway, auth, event)
+    return metricsOf(gateway, auth, event, siblings)
   })
   app.mount(
     '/admin',
@@ -251,7 +191,7 @@ export function createHandler(gateway: Gateway, isRefusing: () => boolean): Requ
     if (!isPlainPath(request.url) || isEncodedPath(request.url)) {
       return refuseByPath(request, response, unknown.refuse(request.method, request.url))
     }
-    if (answerProbe(gateway, request, response)) return undefined
+    if (answerProbe(gateway, request, response, siblings)) return undefined
     return handle(request, response)
   })
 }

@@ -32,6 +32,7 @@ describe('an absent member', () => {
       server: {
         host: '127.0.0.1',
         port: 8787,
+        workers: 1,
         requestTimeout: 590,
         streamTimeout: 3600,
         bodyTimeout: 60,
@@ -300,6 +301,21 @@ describe('issues', () => {
     [{ server: 5 }, 'server', 'expected an object, found the number 5'],
     [{ server: { port: '80' } }, 'server.port', 'expected a port from 0 to 65535, found "80"'],
     [{ server: { port: 65_536 } }, 'server.port', 'found the number 65536'],
+    [
+      { server: { workers: 0 } },
+      'server.workers',
+      'a whole number from 1 to 256, or "auto", found',
+    ],
+    [
+      { server: { workers: 2 } },
+      'server.workers',
+      'has one owner, and several processes would wait for each other. Use state.driver "redis"',
+    ],
+    [
+      { server: { workers: 'auto' }, state: { driver: 'memory' } },
+      'server.workers',
+      'expected 1 with state.driver "memory", found "auto": each process would have limits',
+    ],
     [{ server: { limits: { chat: '5 furlongs' } } }, 'server.limits.chat', 'such as "50mib", or'],
     [{ server: { limits: { chat: 0.5 } } }, 'server.limits.chat', 'found the number 0.5'],
     [{ server: { requestTimeout: 0 } }, 'server.requestTimeout', 'above 0'],

@@ -189,7 +189,9 @@ describe('other tables', () => {
   it('docs/operations.md has every metric, and no other', () => {
     const names = (text: string) => new Set(text.match(/\bsluicegate_[a-z_]+/g))
     const made = new Set(
-      ['src/observe', 'src/server'].flatMap(sourceTexts).flatMap((text) => [...names(text)]),
+      ['src/observe', 'src/server', 'src/cluster']
+        .flatMap(sourceTexts)
+        .flatMap((text) => [...names(text)]),
     )
     expect(made.size).toBeGreaterThan(20)
     expect([...names(page('docs/operations.md').text)].toSorted()).toEqual([...made].toSorted())

@@ -1,0 +1,55 @@
+/** The address that a gateway listens at, and why it cannot. */
+import { createServer } from 'node:net'
+import type { Gateway } from '../gateway/gateway.ts'
+import { listen, type Server } from '../server/server.ts'
+import type { Siblings } from '../server/siblings.ts'
+import { CommandError, type Arguments } from './command.ts'
+
+/** An address that replaces that of the configuration. */
+export interface Address {
+  readonly port?: number
+  readonly host?: string
+}
+
+/** The address of the command line. @throws CommandError for a port that is none */
+export function addressOf({ text: { port, host } }: Arguments): Address {
+  if (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535)) {
+    throw new CommandError(`--port takes a number from 0 to 65535, not ${JSON.stringify(port)}.`, 2)
+  }
+  return { ...(port !== undefined && { port: Number(port) }), ...(host !== undefined && { host }) }
+}
+
+/** Starts to serve. @throws CommandError that says why the address cannot be used */
+export async function openPort(
+  gateway: Gateway,
+  where: Address,
+  siblings?: Siblings,
+): Promise<Server> {
+  try {
+    return await listen(gateway, { ...where, ...(siblings && { siblings }) })
+  } catch (error) {
+    const { port, host } = { ...gateway.runtime.config.server, ...where }
+    const reason = REASONS[(await refusalOf(host, port)) ?? '']
+    if (!reason) throw error
+    throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)
+  }
+}
+
+/** The system's error code for an address that cannot be used; listhen does not report it. */
+function refusalOf(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
+    server.listen(port, host, () => server.close(() => resolve(undefined)))
+  })
+}
+
+/** Advice for an address that cannot be used, by error code. */
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE:
+    'another process uses this port. Stop it, or choose another port with --port or server.port.',
+  EACCES: 'this user is not allowed to. Choose a port above 1023 with --port or server.port.',
+  EADDRNOTAVAIL:
+    'this machine does not have the address. Choose another one with --host or server.host.',
+  ENOTFOUND: 'the host does not exist. Choose another one with --host or server.host.',
+}

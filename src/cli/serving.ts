@@ -1,0 +1,159 @@
+/** What a process that serves does at its start and at its end, whether it serves alone or as one of several. */
+import type { ConsolaInstance } from 'consola'
+import { executionAsyncResource } from 'node:async_hooks'
+import type { Config } from '../config/config.ts'
+import { starterHints } from '../config/starter.ts'
+import { LostState } from '../errors/errors.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { seed, type SeedReport } from '../gateway/seed.ts'
+import { callableUrl, started, welcome } from '../gateway/welcome.ts'
+import { lint } from '../models/lint.ts'
+import { priceChanges, type PriceChange } from '../models/price-changes.ts'
+import { logEvent } from '../observe/events.ts'
+import { tokensOf } from '../server/admin/auth.ts'
+import { signInLink } from '../server/admin/session.ts'
+import type { Server } from '../server/server.ts'
+import { boundOutput } from './bounded-output.ts'
+import { CommandError } from './command.ts'
+import type { Demo } from './demo/demo.ts'
+import { fatalLine } from './fatal.ts'
+import type { StopReason } from './stop.ts'
+
+/** A gateway that serves. */
+export interface Serving {
+  readonly gateway: Gateway
+  readonly server: Pick<Server, 'url'>
+  /** What its start has created. */
+  readonly report: SeedReport
+}
+
+/**
+ * One object of `process.nextTick`, kept so that V8 keeps their hidden class over a garbage collection in idle time.
+ * Without it each request costs 4 % more.
+ */
+const kept: object[] = []
+
+/** For a reader to take the last lines of the log. */
+const FLUSH_MS = 2_000
+
+const NO_MODELS =
+  'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
+/** Time after the grace within which the process has to be gone. */
+const LIMIT_MS = 12_000
+
+/** Serves with output that is bounded, and written at the end. */
+export async function withBoundOutput(serving: () => Promise<void>): Promise<void> {
+  process.nextTick(() => kept.push(executionAsyncResource()))
+  const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
+  try {
+    await serving()
+  } finally {
+    await Promise.all(outputs.map((output) => output.flush(FLUSH_MS)))
+    for (const output of outputs) output.release()
+  }
+}
+
+/** Logs what an operator should know of a configuration. */
+export function warnOfConfiguration(gateway: Gateway): void {
+  const { log, catalog } = gateway.runtime
+  if (catalog.all().length === 0) log.warn(NO_MODELS)
+  warnOfModels(gateway)
+}
+
+/**
+ * Logs prices that are other ones than at the last start, and creates what the configuration seeds.
+ * @param isSeen whether a person sees a key that is made. @param demo has created everything
+ */
+export async function prepareState(
+  gateway: Gateway,
+  isSeen: boolean,
+  demo?: Demo,
+): Promise<SeedReport> {
+  const { prices, catalog, log } = gateway.runtime
+  logPrices(log, await prices.exchange(catalog.at().all()))
+  if (demo) return demo.report(isSeen)
+  return seed(gateway, {
+    secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
+    generate: isSeen,
+  })
+}
+
+/** Logs what a change of the configuration has changed about models. @param change replaces the configuration */
+export async function withChangesLogged(
+  gateway: Gateway,
+  change: () => Promise<void> | void,
+): Promise<void> {
+  const { prices, log, catalog } = gateway.runtime
+  const before = catalog.at().all()
+  await change()
+  const after = gateway.runtime.catalog.at().all()
+  logPrices(log, priceChanges(before, after))
+  warnOfModels(gateway)
+  await prices.exchange(after)
+}
+
+/** Makes warnings of Node.js lines of the log, in place of text. */
+export function logWarnings(log: ConsolaInstance): void {
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }) => {
+    logEvent(log, 'warn', { event: 'process.warning', message: `${name}: ${message}` })
+  })
+}
+
+/** Prints what a start tells: for a person, or as a line of the log. @param isTerminal whether a person reads it */
+export async function tell(
+  { gateway, report, server: { url } }: Serving,
+  isTerminal: boolean,
+): Promise<void> {
+  const { config } = gateway.runtime
+  if (config.log.format === 'json') {
+    process.stdout.write(`${JSON.stringify(started(report, gateway, url))}\n`)
+    return
+  }
+  const hints = config.extends === 'starter' ? await starterHints(process.env) : []
+  // What stands in a log is no credential: the link is for the person at the terminal.
+  const [token] = isTerminal && config.admin.console ? tokensOf(config) : []
+  const link = token && signInLink(callableUrl(url), token)
+  process.stdout.write(welcome(report, gateway, url, hints, link))
+}
+
+/** Ends the process when something keeps it from ending by itself. */
+export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
+  const giveUp = () => {
+    const late = new Error('The gateway could not be ended in time.')
+    process.stderr.write(fatalLine(late, late.message))
+    process.exit(70)
+  }
+  setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
+}
+
+/** @throws CommandError if something was not written down */
+export async function closeGateway(gateway: Gateway): Promise<void> {
+  try {
+    await gateway.close()
+  } catch (error) {
+    if (error instanceof LostState) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommandError(`The state could not be closed: ${reason}.`, 74)
+  }
+}
+
+/** Logs what is probably not meant in the entries of models. */
+function warnOfModels({ runtime: { catalog, log } }: Gateway): void {
+  for (const { model, code, level, message } of lint(catalog.at().all())) {
+    if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
+  }
+}
+
+/** Logs prices that are other ones than before. */
+function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void {
+  for (const { text, isSuspicious } of changes) {
+    if (isSuspicious) log.warn(`price-moved: ${text}`)
+    else log.info(`price: ${text}`)
+  }
+}
+
+/** Why a process stops that has lost its ledger. Closing the state says what an operator has to look at, if anything. */
+export function ofLedger(reason: string): StopReason {
+  return { why: `the end of the ledger: ${reason}`, status: 70 }
+}

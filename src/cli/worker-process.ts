@@ -1,0 +1,15 @@
+/** The script of a worker process. */
+import { Channel } from '../cluster/channel.ts'
+import type { WorkerOrder } from './worker.ts'
+
+// Terminals and supervisors signal every process of a gateway; a worker does what the one that has started it says.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+
+const channel = new Channel({
+  send: (message, onError) => void process.send?.(message, undefined, undefined, onError),
+  on: (event, listener) => process.on(event, listener),
+})
+channel.on('start', async (order: WorkerOrder) => {
+  const { serveAsWorker } = await import('./worker.ts')
+  return serveAsWorker(order, channel)
+})

@@ -1,0 +1,167 @@
+/** A worker: serves as one of several processes, and does what the process says that has started it. */
+import { hash } from 'node:crypto'
+import { flushCompileCache } from 'node:module'
+import type { Channel } from '../cluster/channel.ts'
+import { Link } from '../cluster/link.ts'
+import { sharedStarter } from '../cluster/threads.ts'
+import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
+import {
+  createGateway,
+  type Gateway,
+  type PreparedConfig,
+  type WorkerPlace,
+} from '../gateway/gateway.ts'
+import { logEvent } from '../observe/events.ts'
+import { startThreadsBy } from '../observe/thread-client.ts'
+import { familiesOf } from '../server/metrics.ts'
+import { notReady } from '../server/probes.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { configurationOf } from './configuration.ts'
+import { failed, lastLine } from './fatal.ts'
+import { addressOf, openPort } from './open-port.ts'
+import {
+  closeGateway,
+  limitStop,
+  logWarnings,
+  ofLedger,
+  prepareState,
+  tell,
+  warnOfConfiguration,
+  withBoundOutput,
+  withChangesLogged,
+} from './serving.ts'
+import { Stop } from './stop.ts'
+
+/** What all workers are started with. */
+export interface WorkerStart {
+  /** The command line. */
+  readonly args: Arguments
+  /** Whether a person reads the output. */
+  readonly isTerminal: boolean
+}
+
+/** What one is started with. */
+export type WorkerOrder = WorkerStart & WorkerPlace
+
+/** Serves, and then ends the process. @returns what identifies the configuration, once it serves. @throws why it cannot */
+export function serveAsWorker(order: WorkerOrder, channel: Channel): Promise<string> {
+  const opened = Promise.withResolvers<string>()
+  let isOpen = false
+  const serving = withBoundOutput(() =>
+    serveUntilTold(order, channel, (digest) => {
+      isOpen = true
+      opened.resolve(digest)
+    }),
+  )
+  serving.then(
+    () => process.exit(),
+    (error: unknown) => {
+      if (isOpen) process.exit(failed(error))
+      opened.reject(error)
+      // After the answer.
+      setImmediate(() => process.disconnect())
+    },
+  )
+  return opened.promise
+}
+
+async function serveUntilTold(
+  { args, isTerminal, number, count }: WorkerOrder,
+  channel: Channel,
+  opened: (digest: string) => void,
+): Promise<void> {
+  const { loaded, options } = await configurationOf(args)
+  lastLine.isJson = loaded.config.log.format === 'json'
+  startThreadsBy(sharedStarter(channel))
+  const gateway = await createGateway(loaded, { adminToken: true, worker: { number, count } })
+  const { log, ledger } = gateway.runtime
+  if (lastLine.isJson) logWarnings(log)
+  const stop = new Stop({
+    lost: ledger.lost.then(ofLedger),
+    onFault: (error, kind) => gateway.reportFault(error, kind),
+  })
+  let isTold = false
+  channel.on('stop', () => {
+    isTold = true
+    stop.order('the end of all workers')
+  })
+  channel.on('hurry', () => stop.order('the end of all workers'))
+  const link = new Link(channel)
+  let reason
+  try {
+    const isFirst = number === 1
+    if (isFirst) warnOfConfiguration(gateway)
+    const isSeen = isTerminal || args.on.has('print-key')
+    const report = isFirst ? await prepareState(gateway, isSeen) : { accounts: [], keys: [] }
+    const server = await openPort(gateway, addressOf(args), link)
+    channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
+    takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
+    const release = link.answerFor({
+      families: () => familiesOf(gateway),
+      reasons: () => notReady(gateway),
+    })
+    opened(digestOf(loaded))
+    // Written now, because a process that is killed cannot write it.
+    flushCompileCache()
+    reason = await stop.requested
+    if (!isTold) leave(gateway, channel, reason.why)
+    limitStop(gateway.runtime.config.server)
+    // Where it leaves alone, its connections go to the others at once.
+    await server.close({ hurry: stop.hurry, ...(!isTold && { delaySeconds: 0 }) })
+    release()
+  } finally {
+    await closeGateway(gateway)
+    stop.release()
+  }
+  if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
+}
+
+/** Ends this worker alone. */
+function leave({ runtime: { log }, running }: Gateway, channel: Channel, why: string): void {
+  channel.tell('leaving')
+  logEvent(log, 'info', {
+    event: 'stopping',
+    message: `${why}: this worker waits for its running calls to end; another one takes its place`,
+    members: { why, running: running.size },
+  })
+}
+
+/** Sets up a configuration when it is asked to, and uses it when it is told that all workers can. */
+function takeConfigurations(
+  gateway: Gateway,
+  {
+    channel,
+    options,
+    isFirst,
+  }: { readonly channel: Channel; readonly options: LoadOptions; readonly isFirst: boolean },
+): void {
+  let prepared: PreparedConfig | undefined
+  const discard = async () => {
+    const old = prepared
+    prepared = undefined
+    await old?.discard()
+  }
+  channel.on('prepare', async () => {
+    await discard()
+    const next = await loadConfig(options)
+    prepared = await gateway.prepare(next)
+    return digestOf(next)
+  })
+  channel.on('discard', discard)
+  channel.on('use', async () => {
+    const use = () => prepared?.use()
+    // What changes is the same for all.
+    if (isFirst) await withChangesLogged(gateway, use)
+    else use()
+    prepared = undefined
+  })
+}
+
+/** The same for the same settings, except for what plugins keep in objects of their own. */
+function digestOf({ config }: LoadedConfig): string {
+  const written = (key: string, value: unknown) => {
+    if (typeof value === 'bigint') return String(value)
+    return key === 'use' && typeof value === 'object' ? undefined : value
+  }
+  return hash('sha256', JSON.stringify(config, written))
+}

@@ -1,0 +1,124 @@
+/** Questions, answers and notices between two processes, over the channel that Node.js opens between them. */
+
+import { ConfigError, LostState, type ConfigIssue } from '../errors/errors.ts'
+
+/** One end of the channel: a child process, or this process for its parent. */
+interface Port {
+  send(message: object, onError: (error: Error | null) => void): void
+  on(event: 'message', listener: (message: unknown) => void): unknown
+}
+
+/** What crosses. `n` numbers a question. */
+type Message =
+  | { readonly name: string; readonly body: unknown; readonly n?: number }
+  | { readonly answered: number; readonly body: unknown }
+  | { readonly answered: number; readonly failure: Failure }
+
+/** What the other process tells of an error: plain data. */
+interface Failure {
+  readonly message: string
+  /** The status with which a command ends because of it. */
+  readonly exitCode: number
+  /** What is wrong with its configuration. */
+  readonly issues?: readonly ConfigIssue[] | undefined
+}
+
+/** The error of the other process. */
+export class RemoteError extends Error {
+  readonly failure: Failure
+
+  constructor(failure: Failure) {
+    super(failure.message)
+    this.name = 'RemoteError'
+    this.failure = failure
+  }
+}
+
+/** The other process has ended. */
+export class Disconnected extends Error {
+  constructor() {
+    super('the process has ended')
+    this.name = 'Disconnected'
+  }
+}
+
+type Handler = (body: any) => unknown
+
+/** Asks and tells the process at the other end, and answers it. */
+export class Channel {
+  readonly #port: Port
+  readonly #handlers = new Map<string, Handler>()
+  readonly #asked = new Map<number, PromiseWithResolvers<any>>()
+  #n = 0
+  #closed = false
+
+  constructor(port: Port) {
+    this.#port = port
+    port.on('message', (message) => void this.#heard(message as Message))
+  }
+
+  /** What is done when the other process asks or tells this; what it returns is the answer. */
+  on(name: string, handler: Handler): void {
+    this.#handlers.set(name, handler)
+  }
+
+  /** Sends a notice. It is lost where the other process has ended. */
+  tell(name: string, body?: unknown): void {
+    this.#send({ name, body })
+  }
+
+  /**
+   * @param withinMs for the answer; without it, as long as the other process lives
+   * @throws RemoteError, Disconnected; Error after the time
+   */
+  async ask<Answer>(name: string, body?: unknown, withinMs?: number): Promise<Answer> {
+    if (this.#closed) throw new Disconnected()
+    const n = this.#n++
+    const asked = Promise.withResolvers<Answer>()
+    this.#asked.set(n, asked)
+    const late = () => asked.reject(new Error(`no answer within ${withinMs! / 1000} s`))
+    const timer = withinMs === undefined ? undefined : setTimeout(late, withinMs)
+    this.#send({ name, body, n })
+    try {
+      return await asked.promise
+    } finally {
+      clearTimeout(timer)
+      this.#asked.delete(n)
+    }
+  }
+
+  /** The other process has ended: questions get no answer any more. */
+  close(): void {
+    this.#closed = true
+    for (const { reject } of this.#asked.values()) reject(new Disconnected())
+  }
+
+  async #heard(message: Message): Promise<void> {
+    if ('answered' in message) {
+      const asked = this.#asked.get(message.answered)
+      if ('failure' in message) asked?.reject(new RemoteError(message.failure))
+      else asked?.resolve(message.body)
+      return
+    }
+    const { name, body, n } = message
+    const handler = this.#handlers.get(name)
+    if (n === undefined) return void handler?.(body)
+    try {
+      this.#send({ answered: n, body: await handler?.(body) })
+    } catch (error) {
+      this.#send({ answered: n, failure: failureOf(error) })
+    }
+  }
+
+  #send(message: Message): void {
+    // The end of a process is told by its exit.
+    if (!this.#closed) this.#port.send(message, () => {})
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof Error)) return { message: String(error), exitCode: 1 }
+  const { message } = error
+  const { exitCode = error instanceof LostState ? 74 : 1 } = error as { readonly exitCode?: number }
+  return { message, exitCode, issues: error instanceof ConfigError ? error.issues : undefined }
+}

@@ -1,0 +1,102 @@
+/** One worker process, as the process that starts it sees it. */
+import cluster from 'node:cluster'
+import { once } from 'node:events'
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import type { Reason } from '../server/siblings.ts'
+import { Channel } from './channel.ts'
+
+/** Bytes of one line that are kept together. */
+const MOST_OF_LINE = 1024 * 1024
+
+/** How a process has ended. */
+export interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** A worker process from its start to its end. */
+export class Member {
+  /** From 1; one that replaces another has its number. */
+  readonly number: number
+  readonly pid: number
+  readonly channel: Channel
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<End>
+  /** Resolves when the last line of its output was passed on, too. */
+  readonly silent: Promise<unknown>
+  readonly #startedAt = performance.now()
+  readonly #kill: () => void
+  /** `refused` says why it could not start; `leaving` takes no connections any more. */
+  state: 'starting' | 'serving' | 'refused' | 'leaving' = 'starting'
+  /** Why it cannot take work. */
+  reasons: readonly Reason[] = []
+  /** What identifies its configuration. */
+  digest = ''
+
+  /** Starts the process. */
+  constructor(number: number) {
+    const worker = cluster.fork(environment())
+    const child = worker.process
+    this.number = number
+    this.pid = child.pid!
+    this.channel = new Channel({
+      send: (message, onError) => void worker.send(message, onError),
+      on: (event, listener) => worker.on(event, listener),
+    })
+    // Of a message that could not be sent; the end of the process says the same.
+    worker.on('error', () => {})
+    this.#kill = () => void child.kill('SIGKILL')
+    passLines(child.stdout!, process.stdout)
+    passLines(child.stderr!, process.stderr)
+    this.silent = once(child, 'close')
+    this.ended = once(child, 'exit').then(([code, signal]) => {
+      this.channel.close()
+      return { code, signal }
+    })
+  }
+
+  /** ms since its start. */
+  get livedMs(): number {
+    return performance.now() - this.#startedAt
+  }
+
+  /** Ends it at once. */
+  kill(): void {
+    this.#kill()
+  }
+}
+
+/** What a worker has in its environment beside what this process has. */
+function environment(): Record<string, string> {
+  const cache = getCompileCacheDir()
+  return {
+    // Its output is a pipe; where that ends at a terminal, colours are wanted.
+    ...(process.stdout.isTTY && { FORCE_COLOR: '1' }),
+    // Node adds a folder of its version to what it is given.
+    ...(cache !== undefined && { NODE_COMPILE_CACHE: dirname(cache) }),
+  }
+}
+
+/** Passes whole lines on: parts of lines of several processes would mix. */
+function passLines(from: Readable, to: Writable): void {
+  let begun: Buffer[] = []
+  let bytes = 0
+  const pass = (last?: Buffer) => {
+    if (last) begun.push(last)
+    if (begun.length > 0) to.write(begun.length === 1 ? begun[0]! : Buffer.concat(begun))
+    begun = []
+    bytes = 0
+  }
+  from.on('data', (chunk: Buffer) => {
+    const end = chunk.lastIndexOf(0x0a) + 1
+    if (end > 0) pass(chunk.subarray(0, end))
+    if (end === chunk.length) return
+    begun.push(chunk.subarray(end))
+    bytes += chunk.length - end
+    if (bytes > MOST_OF_LINE) pass()
+  })
+  from.on('end', () => pass())
+  from.on('error', () => {})
+}
