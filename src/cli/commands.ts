@@ -28,6 +28,12 @@ const REMOTE: OptionSpecs = {
   },
   ...CONFIG,
 }
+/** Options of a range of time. */
+const RANGE: OptionSpecs = {
+  from: { value: 'moment', help: 'from this day or moment on, UTC' },
+  to: { value: 'moment', help: 'before this day or moment, UTC' },
+}
+const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
 /** Options for the settings of a key. */
 const SETTINGS: OptionSpecs = {
   rpm: { value: 'n', help: 'requests per minute; "none" for the default' },
@@ -202,10 +208,29 @@ export const COMMANDS: readonly Command[] = [
     {
       input: { value: 'text', help: 'a text of a user; "@file" reads a file' },
       output: { value: 'text', help: 'a text of a model; "@file" reads a file' },
-      ask: { help: 'use remote guards too; the operator pays for them' },
+      ...ASK,
+      cases: { value: 'file', help: 'lines of JSON with texts and the verdicts to expect' },
     },
   ),
   remote('policy diff', 'Compare two policies.', 'diffPolicies', ['from', 'to']),
+  remote(
+    'policy replay',
+    'Try a policy on calls whose contents were kept.',
+    'replayPolicy',
+    ['policy'],
+    {
+      key: { value: 'id', help: 'only calls of this key' },
+      ...RANGE,
+      limit: { value: 'n', help: 'how many calls, up to 200 (default: 50)' },
+      ...ASK,
+    },
+  ),
+  remote('guard', 'Show what guards decided, and how they work.', 'showGuard', [], {
+    ...RANGE,
+    account: { value: 'id', help: 'only for keys of this account' },
+    key: { value: 'id', help: 'only for this key' },
+  }),
+  remote('gateways', 'List the gateways that share the state.', 'listGateways'),
   remote('config show', 'Show the settings of the running gateway.', 'showConfig', [], {
     all: { help: 'those with their default too' },
   }),
@@ -217,8 +242,7 @@ export const COMMANDS: readonly Command[] = [
     code: { value: 'codes', help: 'only those with these error codes' },
     outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
     guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
-    from: { value: 'moment', help: 'from this day or moment on, UTC' },
-    to: { value: 'moment', help: 'before this day or moment, UTC' },
+    ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
   }),
   remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
@@ -264,8 +288,7 @@ export const COMMANDS: readonly Command[] = [
     actor: { value: 'name', help: 'only changes by this token' },
     action: { value: 'action', help: 'only these, such as key.update' },
     object: { value: 'object', help: 'only those of one object, such as key:key_1' },
-    from: { value: 'moment', help: 'from this day or moment on, UTC' },
-    to: { value: 'moment', help: 'before this day or moment, UTC' },
+    ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
   }),
   remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger', [], {

@@ -1,16 +1,16 @@
 /** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
-import { readFileSync } from 'node:fs'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { card, print, table } from './output.ts'
-import { capOf, filterOf, keyCard, keySettingsOf, readPolicyFile, segment } from './settings.ts'
+import { capOf, filterOf, keyCard, keySettingsOf, segment } from './settings.ts'
 
 export { connect } from './admin.ts'
 export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
 export { listAlerts, muteAlert } from './alerts.ts'
 export { listChanges } from './audit.ts'
 export { archiveKey, rotateKey, showLimits } from './keys.ts'
-export { diffPolicies, showConfig } from './show.ts'
+export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
+export { listGateways, showConfig, showGuard } from './show.ts'
 export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
@@ -172,28 +172,6 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
   print(args, data, () => table(headings, rows))
 }
 
-/** `policy test`: the verdict of every rule of a policy on the given texts. */
-export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
-  const [file = ''] = args.positionals
-  const { data } = await admin.ask('POST', '/policies/evaluate', {
-    policy: readPolicyFile(file),
-    input: args.text.input === undefined ? undefined : readText(args.text.input),
-    output: args.text.output === undefined ? undefined : readText(args.text.output),
-    ask: args.on.has('ask'),
-  })
-  const rows = data.verdicts.map((one: any) => [
-    one.side,
-    one.rule,
-    one.guard,
-    one.error ? `${one.verdict} (${one.error})` : one.verdict,
-    one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
-  ])
-  print(args, data, () => {
-    const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
-    return `${table(['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND'], rows)}${warnings}`
-  })
-}
-
 /** `ledger verify` @throws CommandError if the stored sums differ from the rows */
 export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
   if (args.on.has('prices')) return verifyPrices(admin, args)
@@ -250,16 +228,6 @@ export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
 async function changeKey(admin: Admin, args: Arguments, change: object): Promise<void> {
   const { data } = await admin.ask('PATCH', `/keys/${segment(args)}`, change)
   print(args, data, () => keyCard(data))
-}
-
-/** The given text, or the content of the file after an "@". */
-function readText(given: string): string {
-  if (!given.startsWith('@')) return given
-  try {
-    return readFileSync(given.slice(1), 'utf8')
-  } catch (error) {
-    throw new CommandError(`The text cannot be read: ${(error as Error).message}.`, 2)
-  }
 }
 
 function stateOf({ disabled, expires_at }: any): string {

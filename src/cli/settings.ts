@@ -64,6 +64,12 @@ export function readPolicyFile(path: string): unknown {
   }
 }
 
+/** A value of the API in a table. */
+export function shown(value: unknown): unknown {
+  if (JSON.isRawJSON(value)) return value
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
+
 /** The query that limits a list to the account of `--account`. */
 export function filterOf({ text: { account } }: Arguments): string {
   return account === undefined ? '' : `?account=${encodeURIComponent(account)}`

@@ -1,22 +1,8 @@
-/** Commands that show what a gateway does with policies and settings. */
+/** Commands that show gateways, their guards and their settings. */
 import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
-import { print, table } from './output.ts'
-import { readPolicyFile } from './settings.ts'
-
-/** `policy diff`: a row for each member that differs. */
-export async function diffPolicies(admin: Admin, args: Arguments): Promise<void> {
-  const [from = '', to = ''] = args.positionals
-  const policies = { from: readPolicyFile(from), to: readPolicyFile(to) }
-  const { data } = await admin.ask('POST', '/policies/diff', policies)
-  print(args, data, () => {
-    const rows = data.members
-      .filter(({ order }: any) => order !== 'equal')
-      .map((one: any) => [one.member, one.order, shown(one.from), shown(one.to)])
-    if (rows.length === 0) return 'They forbid the same.\n'
-    return table(['MEMBER', 'ORDER', 'FROM', 'TO'], rows)
-  })
-}
+import { cell, print, table } from './output.ts'
+import { shown } from './settings.ts'
 
 /** `config show`: the settings of the running gateway; those that are not written anywhere with `--all` only. */
 export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
@@ -33,7 +19,58 @@ export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-function shown(value: unknown): unknown {
-  if (JSON.isRawJSON(value)) return value
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+/** `gateways`: those that share the state, the one that answers first. */
+export async function listGateways(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/gateways')
+  print(args, data, () => {
+    const rows = data.map((one: any) => [
+      one.id,
+      one.version,
+      one.started_at,
+      one.running,
+      one.ledger.ok ? 'books' : 'cannot book',
+      one.usage_lag_rows,
+      one.log?.rows,
+      sumOf(Object.values(one.log?.dropped ?? {})),
+    ])
+    const headings = ['ID', 'VERSION', 'SINCE', 'RUNNING', 'LEDGER', 'LAG', 'LOGGED', 'DROPPED']
+    return table(headings, rows)
+  })
+}
+
+/** `guard`: what guards decided, by rule, and how they work. */
+export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
+  const { from, to, account, key } = args.text
+  const given = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as [string, string]],
+  )
+  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(given)}`)
+  print(args, data, () => {
+    const sums = Map.groupBy(data.decisions, (one: any) =>
+      [one.rule || '-', one.side, one.mode, one.outcome].join('\t'),
+    )
+    const decisions = [...sums].map(([of, days]) => [
+      ...of.split('\t'),
+      sumOf(days.map(({ calls }: any) => calls)),
+    ])
+    const guards = data.guards.map((one: any) => [
+      one.guard,
+      one.execution,
+      one.mode,
+      one.circuits.find(({ state }: any) => state !== 'closed')?.state ?? 'closed',
+      sumOf(one.errors.map(({ count }: any) => count)),
+      one.latency
+        .map(({ side, p50_ms, p95_ms }: any) => `${side} ${cell(p50_ms)}/${cell(p95_ms)}`)
+        .join(', '),
+    ])
+    return (
+      table(['RULE', 'SIDE', 'MODE', 'OUTCOME', 'CALLS'], decisions) +
+      `\n${table(['GUARD', 'RUNS', 'MODE', 'CIRCUIT', 'ERRORS', 'P50/P95 MS'], guards)}`
+    )
+  })
+}
+
+/** Numbers of the API are the text that it sent. */
+function sumOf(counts: readonly unknown[]): number {
+  return counts.reduce((sum: number, one) => sum + Number(cell(one)), 0)
 }

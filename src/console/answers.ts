@@ -52,6 +52,24 @@ export interface RequestDetails extends RequestRow {
   readonly limits?: readonly Limit[] | null
 }
 
+/** What a call asked and what its client got, where that is kept. */
+export interface RequestContent {
+  readonly id: string
+  readonly decided: readonly {
+    readonly mode: string
+    readonly side: string
+    readonly rule: string
+    readonly outcome: string
+  }[]
+  readonly input: { readonly messages?: readonly { readonly content?: unknown }[] }
+  readonly output: readonly {
+    readonly choice: number
+    readonly channel: string
+    readonly text: string
+  }[]
+  readonly cut: boolean
+}
+
 /** A limit of a key or an account. */
 export interface Limit {
   /** Such as `key.rpm`, `account.cap.month`. */

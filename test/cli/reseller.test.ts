@@ -41,6 +41,9 @@ it('sells a month of access by commands alone', async () => {
   expect(rotated.data.previous_secret.until).toMatch(/^\d{4}-/)
   expect([await chat(made.key), await chat(rotated.key)]).toEqual([200, 200])
 
+  expect(await command('gateways')).toMatch(/gw_\w+ +\S+ +\S+ +0 +books/)
+  expect(await command('guard --from 2026-01-01')).toMatch(/GUARD +RUNS +MODE +CIRCUIT/)
+
   await command('accounts disable shop')
   expect(await chat(rotated.key)).toBe(401)
   await command('accounts enable shop')

@@ -88,7 +88,7 @@ export class Stage implements AsyncDisposable {
       ...MOCK_CONFIG,
       models: { ...MOCK_CONFIG.models, ...OTHER_MODELS },
       state: { driver: 'file', path: folder },
-      log: { path: join(folder, 'log') },
+      log: { path: join(folder, 'log'), content: { enabled: true } },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
     })
     const browser = await chromium.launch({

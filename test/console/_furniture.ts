@@ -19,6 +19,7 @@ export async function furnish(stage: Stage): Promise<Readonly<Record<string, str
   const desk = await gateway.newKey({
     account: 'kiosk',
     policy,
+    logContent: true,
     spendCap: { usd: '5.00', scope: 'month' },
   })
   const slow = await gateway.newKey({ account: 'kiosk', rpm: 2 })
@@ -30,8 +31,14 @@ export async function furnish(stage: Stage): Promise<Readonly<Record<string, str
   await say(desk.secret, 'What do you sell?', { user: 'u_1882' })
   await say(gateway.key.secret, 'Hello', { model: 'mock/none' })
   await work(gateway)
+  const kept = await stage.admin('GET', `/requests?key=${desk.id}&guard=blocked`)
   const list = await stage.admin('GET', `/requests?key=${gateway.key.id}&status=200`)
-  return { REQUEST: list.json.data[0].id, KEY: desk.id, ACCOUNT: 'kiosk' }
+  return {
+    REQUEST: list.json.data[0].id,
+    KEPT: kept.json.data[0].id,
+    KEY: desk.id,
+    ACCOUNT: 'kiosk',
+  }
 }
 
 const DAY_MS = 86_400_000

@@ -1,13 +1,23 @@
 /** Usage, overview, models, guard and settings: the figures of the page are those of the API, to the last decimal, in every state. */
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hasBrowser, settled, Stage, VIEWER, type Watched } from './_browser.ts'
+import {
+  hasBrowser,
+  settled,
+  shoot,
+  Stage,
+  VIEWER,
+  violationsOf,
+  type Watched,
+} from './_browser.ts'
 import { furnish } from './_furniture.ts'
 
 let stage: Stage
+let places: Readonly<Record<string, string>>
 beforeAll(async () => {
   if (!hasBrowser) return
   stage = await Stage.open()
-  await furnish(stage)
+  places = await furnish(stage)
 })
 afterAll(async () => {
   if (hasBrowser) await stage[Symbol.asyncDispose]()
@@ -123,6 +133,39 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     expect(await link.getAttribute('href')).toMatch(
       /^\/console\/requests\?key=key_\w+&guard=blocked&from=-7d$/,
     )
+    await page.context().close()
+  })
+
+  it('show contents that are kept, and export what an operator says of decisions', async () => {
+    const { page, faults } = await stage.page()
+    await page.goto(`/console/guard?key=${places.KEY!}`)
+    await settled(page)
+    await page.getByRole('button', { name: 'Review' }).click()
+    await page.getByLabel('wrong').check()
+    await settled(page)
+    await shoot(page, 'review')
+    expect(await violationsOf(page)).toEqual([])
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export 1' }).click(),
+    ])
+    const lines = readFileSync(await file.path(), 'utf8')
+    expect(JSON.parse(lines)).toEqual({
+      side: 'input',
+      text: 'Tell me about project heron',
+      rule: 'bannedPatterns',
+      expected: 'pass',
+    })
+    await page.goto(`/console/requests?open=${places.KEPT!}`)
+    await page.getByRole('button', { name: 'Show content' }).click()
+    await page.waitForSelector('text=Tell me about project heron')
+    await page.goto(`/console/keys/${places.KEY!}/policy`)
+    await settled(page)
+    await page.getByRole('button', { name: 'Remove pattern 1' }).click()
+    await page.getByRole('button', { name: 'Run' }).click()
+    await page.waitForSelector('text=2 calls with content, 1 with another verdict')
+    await shoot(page, 'replay')
+    expect(faults).toEqual([])
     await page.context().close()
   })
 

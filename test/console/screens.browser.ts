@@ -20,6 +20,7 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['requests', '/console/requests'],
   ['requests-filtered', '/console/requests?status=4xx&key=key-of-none'],
   ['request', '/console/requests?open=REQUEST'],
+  ['request-kept', '/console/requests?open=KEPT'],
   ['request-missing', '/console/requests?open=req_01ARZ3NDEKTSV4RRFFQ69G5FAV'],
   ['keys', '/console/keys'],
   ['keys-filtered', '/console/keys?account=kiosk&state=active'],

@@ -1,5 +1,5 @@
 /** Guard: what policies blocked or would have blocked, by key and day, and the decisions themselves. */
-import { useMemo } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, usePages, withQuery } from '../api.ts'
 import type { RequestRow } from '../answers.ts'
 import { count, duration, shortId } from '../format.ts'
@@ -13,6 +13,7 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
+import { Review } from './review.ts'
 
 /** Calls of which one decision was made. */
 interface Decision {
@@ -98,6 +99,7 @@ export function Guard() {
   const paths = useMemo(() => pathsOf(query, Date.now()), [query.toString()])
   const sums = useAnswer<{ data: GuardAnswer }>(paths.sums)
   const list = usePages<RequestRow>(paths.requests)
+  const [reviewing, setReviewing] = useState(false)
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
     <header class="screen-head">
@@ -109,7 +111,11 @@ export function Guard() {
       ${({ data }: { data: GuardAnswer }) => html`<${Decisions} data=${data} />`}
     <//>
     <section class="stack">
-      <h2>Decisions</h2>
+      <header class="screen-head">
+        <h2>Decisions</h2>
+        ${list.rows.length > 0 && html`<${Button} role="admin" onClick=${() => setReviewing(true)}>Review…<//>`}
+      </header>
+      ${reviewing && html`<${Review} rows=${list.rows} onClose=${() => setReviewing(false)} />`}
       ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
       ${
         isEmpty

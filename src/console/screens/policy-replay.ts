@@ -10,12 +10,17 @@ const CALLS = 50
 
 /** The answer of `POST /admin/policies/replay`. */
 interface Replayed {
-  readonly calls?: number
-  readonly changed?: readonly {
+  readonly contents: number
+  readonly calls: number
+  readonly unreadable: number
+  readonly cut: number
+  readonly blocked: { readonly before: number; readonly after: number }
+  readonly changed: readonly {
     readonly id: string
-    readonly side?: string
-    readonly rule?: string
-    readonly verdict?: string
+    readonly side: string
+    readonly from: string
+    readonly to: string
+    readonly rules: readonly string[]
   }[]
 }
 
@@ -43,15 +48,24 @@ export function Replay({
     }
     setBusy(false)
   }
-  const changed = found?.changed ?? []
   return html`<p class="help">Compares the verdicts on the last ${CALLS} calls of this key whose contents were kept.</p>
-    ${error && (error.status === 404 ? html`<p class="muted">No contents are kept on this gateway, so there is nothing to replay.</p>` : html`<${Failure} error=${error} />`)}
-    ${found && html`<p>${found.calls ?? 0} calls with content, ${changed.length} with another verdict.</p>`}
-    ${
-      changed.length > 0 &&
-      html`<ul>
-      ${changed.map(({ id, side, rule, verdict }) => html`<li key=${id}><a class="mono" href=${withQuery('/console/requests', { open: id })}>${id}</a> ${[side, rule, verdict].filter(Boolean).join(' ')}</li>`)}
-    </ul>`
-    }
+    ${error && html`<${Failure} error=${error} />`}
+    ${found && html`<${Changes} found=${found} />`}
     <div><${Button} role="admin" busy=${busy} onClick=${() => policy && run()}>Run<//></div>`
+}
+
+function Changes({ found }: { readonly found: Replayed }) {
+  const { contents, calls, unreadable, cut, blocked, changed } = found
+  if (contents === 0)
+    return html`<p class="muted">No contents of this key are kept, so there is nothing to replay.</p>`
+  return html`<p>
+      ${calls} calls with content, ${changed.length} with another verdict; ${blocked.before} were blocked, ${blocked.after} would be.
+    </p>
+    ${unreadable + cut > 0 && html`<p class="muted">${unreadable} are too long to be read, of ${cut} the refused answer was not kept.</p>`}
+    <ul>
+      ${changed.map(
+        ({ id, side, from, to, rules }) =>
+          html`<li key=${id}><a class="mono" href=${withQuery('/console/requests', { open: id })}>${id}</a> ${side}: ${from} → ${to}, ${rules.join(', ')}</li>`,
+      )}
+    </ul>`
 }

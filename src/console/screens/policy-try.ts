@@ -221,16 +221,9 @@ async function evaluate(
 ): Promise<Trial> {
   // A text is required; without any, an empty one still has the policy checked.
   const texts = { ...((input || !output) && { input }), ...(output && { output }) }
-  const send = (more: object) =>
-    call<{ data: Trial }>('POST', '/admin/policies/evaluate', {
-      body: { policy, ...texts, ...(ask && { ask }), ...more },
-      signal,
-    })
-  try {
-    return (await send(output && chunk > 0 ? { chunk } : {})).data
-  } catch (error) {
-    // An older gateway knows no parts.
-    if (toApiError(error).param !== 'chunk') throw error
-    return (await send({})).data
-  }
+  const { data } = await call<{ data: Trial }>('POST', '/admin/policies/evaluate', {
+    body: { policy, ...texts, ...(ask && { ask }), ...(output && chunk > 0 && { chunk }) },
+    signal,
+  })
+  return data
 }

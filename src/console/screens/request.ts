@@ -11,6 +11,7 @@ import { Sheet } from '../parts/sheet.ts'
 import { Answered, Notice } from '../parts/states.ts'
 import { hrefWith } from '../state.ts'
 import { ESTIMATED } from '../text.ts'
+import { KeptContent } from './content.ts'
 import { EndCall, Status } from './outcome.ts'
 
 /** The sheet of a call. */
@@ -47,6 +48,7 @@ function Details({ call }: { readonly call: RequestDetails }) {
     <${Waterfall} call=${call} />
     <${Facts} facts=${factsOf(call)} />
     <${Cost} call=${call} />
+    ${call.content === 'kept' && html`<${KeptContent} id=${call.id} />`}
     <section>
       <h3>As curl</h3>
       <${Code} label="curl" text=${curlOf(call)} />
@@ -96,7 +98,12 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
           <a class="quiet" href=${hrefWith({ session: call.session, open: undefined })}>same session</a>`,
     ],
     ['Client', call.agent],
-    ['Content', call.content],
+    [
+      'Content',
+      call.content === 'not kept'
+        ? html`not kept <span class="muted">(the key and the configuration have to allow it)</span>`
+        : call.content,
+    ],
   ].filter(([, value]) => value) as (readonly [string, Content])[]
 }
 

@@ -22,7 +22,7 @@ export async function showContent(asked: Asked): Promise<Answer> {
       `There is no content of ${JSON.stringify(id.slice(0, 100))}. ${how}`,
     )
   }
-  const { account, key, user, endpoint, model, input, output, cut } = content
+  const { account, key, user, endpoint, model, decided, input, output, cut } = content
   await note(asked, { action: 'request.content', object: `request:${id}`, after: { read: true } })
   return {
     body: {
@@ -33,6 +33,7 @@ export async function showContent(asked: Asked): Promise<Answer> {
         user: user ?? null,
         endpoint,
         model: model ?? null,
+        decided,
         input: JSON.parse(input) as unknown,
         output: JSON.parse(output) as unknown,
         cut,

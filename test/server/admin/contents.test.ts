@@ -4,22 +4,24 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { call } from '../../_cli.ts'
+import { folder } from '../../_folder.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'admin-token-of-the-test'
 const MARKER = 'heliotrope-4711'
-const path = mkdtempSync(join(tmpdir(), 'contents-'))
+const logs = mkdtempSync(join(tmpdir(), 'contents-'))
 let gateway: TestGateway
 beforeAll(async () => {
   gateway = await createTestGateway({
     ...MOCK_CONFIG,
-    log: { path, content: { enabled: true } },
+    log: { path: logs, content: { enabled: true } },
     admin: { token: TOKEN },
   })
 })
 afterAll(async () => {
   await gateway.close()
-  rmSync(path, { recursive: true, force: true })
+  rmSync(logs, { recursive: true, force: true })
 })
 
 const ask = (method: string, path: string) => gateway.ask(method, `/admin${path}`, { key: TOKEN })
@@ -105,10 +107,10 @@ it('keeps nothing of other keys, and nothing anywhere else', async () => {
     expect.stringContaining('of keys with log_content'),
   ])
   expect((await ask('GET', `/requests/${id}`)).json.data.content).toBe('not kept')
-  const others = readdirSync(path).filter((name) => !name.includes('.content.db'))
+  const others = readdirSync(logs).filter((name) => !name.includes('.content.db'))
   expect(others.length).toBeGreaterThan(0)
   for (const name of others)
-    expect(readFileSync(join(path, name)).includes(MARKER), name).toBe(false)
+    expect(readFileSync(join(logs, name)).includes(MARKER), name).toBe(false)
   expect(gateway.logged.join('\n')).not.toContain(MARKER)
 })
 
@@ -141,6 +143,19 @@ it('says what another policy would have done to calls that were kept', async () 
     calls: 1,
     changed: [{ id: other, side: 'output', from: 'pass', to: 'monitor' }],
   })
+  const path = await folder({ 'policy.json': '{"version":1,"bannedPatterns":["heron"]}' })
+  const command = async (...args: string[]) => {
+    const { out, err } = await call([...args, '--url', gateway.url, '--token', TOKEN])
+    expect(err).toBe('')
+    return out
+  }
+  await expect
+    .poll(() => command('guard', '--key', key), { timeout: 60_000 })
+    .toMatch(/bannedPatterns +input +block +blocked +1\n/)
+  const args = ['policy', 'replay', join(path, 'policy.json'), '--key', key]
+  expect(await command(...args)).toContain(
+    '3 calls with content, 2 with another verdict; 1 were blocked, 1 would be.',
+  )
   const wrong = await replay({ policy, limit: 201 })
   expect([wrong.status, wrong.json.error.param]).toEqual([400, 'limit'])
   expect((await replay({ policy: { version: 2 } })).json.error.param).toBe('policy.version')
@@ -161,8 +176,8 @@ it('removes contents for good, by key, by end user and by age', async () => {
   expect((await contentOf(second)).user).toBe('u_2')
   expect((await ask('DELETE', `/requests/content?key=${key}`)).json.data).toEqual({ removed: 1 })
   await contentOf(kept)
-  const files = readdirSync(path).filter((name) => name.includes('.content.db'))
-  const left = files.map((name) => readFileSync(join(path, name)).toString('latin1')).join()
+  const files = readdirSync(logs).filter((name) => name.includes('.content.db'))
+  const left = files.map((name) => readFileSync(join(logs, name)).toString('latin1')).join()
   expect(left).toContain(kept.slice(4))
   for (const id of [first, second]) expect(left).not.toContain(id.slice(4))
   const { removed } = (await ask('DELETE', '/requests/content?before=2100-01-01')).json.data

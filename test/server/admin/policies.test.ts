@@ -3,6 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { call } from '../../_cli.ts'
+import { folder } from '../../_folder.ts'
 import { guardPlugin, wordGuard } from '../../guard/_doubles.ts'
 import { guarded, type Guarded } from '../../guard/_setup.ts'
 
@@ -147,6 +149,29 @@ describe('POST /admin/policies/evaluate', () => {
 })
 
 describe('policy test', () => {
+  it('says which cases have another verdict than expected', async () => {
+    const path = await folder({
+      'policy.json': '{"version":1,"bannedPatterns":["heron"]}',
+      'cases.jsonl': ['heron', 'wren']
+        .map((text) =>
+          JSON.stringify({ side: 'input', text, rule: 'bannedPatterns', expected: 'block' }),
+        )
+        .join('\n'),
+      'wrong.jsonl': '{"side":"input"}',
+    })
+    const [policy, cases, wrong] = ['policy.json', 'cases.jsonl', 'wrong.jsonl'].map((name) =>
+      join(path, name),
+    )
+    const test = (file: string) =>
+      call(['policy', 'test', policy!, '--cases', file, '--url', g.t.url, '--token', TOKEN])
+    const { code, out, err } = await test(cases!)
+    expect([code, err]).toEqual([1, expect.stringContaining('does not say what is expected')])
+    expect(out).toMatch(/input +bannedPatterns +block +pass +"wren"/)
+    expect(out).toContain('2 cases, 1 of them')
+    const bad = await test(wrong!)
+    expect([bad.code, bad.err]).toEqual([2, expect.stringContaining('line 1')])
+  })
+
   it('prints a table', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'policy-'))
     try {

@@ -1,0 +1,151 @@
+/** Commands over policies: try one, compare two, replay kept calls. */
+import { readFileSync } from 'node:fs'
+import type { Admin } from './admin.ts'
+import { CommandError, type Arguments } from './command.ts'
+import { cell, print, table } from './output.ts'
+import { readPolicyFile, shown } from './settings.ts'
+
+/**
+ * `policy test`: the verdict of every rule of a policy on the given texts, or whether it says of each case what is expected.
+ * @throws CommandError with status 1 when it does not
+ */
+export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
+  const [file = ''] = args.positionals
+  const policy = readPolicyFile(file)
+  const ask = args.on.has('ask')
+  if (args.text.cases !== undefined) return testCases(admin, args, { policy, ask })
+  const { data } = await admin.ask('POST', '/policies/evaluate', {
+    policy,
+    input: args.text.input === undefined ? undefined : readText(args.text.input),
+    output: args.text.output === undefined ? undefined : readText(args.text.output),
+    ask,
+  })
+  const rows = data.verdicts.map((one: any) => [
+    one.side,
+    one.rule,
+    one.guard,
+    one.error ? `${one.verdict} (${one.error})` : one.verdict,
+    one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
+  ])
+  print(args, data, () => {
+    const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
+    return `${table(['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND'], rows)}${warnings}`
+  })
+}
+
+/** A text, and what is expected of a rule. */
+interface Case {
+  readonly side: 'input' | 'output'
+  readonly text: string
+  readonly rule: string
+  readonly expected: 'block' | 'pass'
+}
+
+async function testCases(
+  admin: Admin,
+  args: Arguments,
+  { policy, ask }: { readonly policy: unknown; readonly ask: boolean },
+): Promise<void> {
+  const cases = readCases(args.text.cases!)
+  const results: (Case & { readonly verdict: string })[] = []
+  for (const one of cases) {
+    const body = { policy, ask, [one.side]: one.text }
+    const { data } = await admin.ask('POST', '/policies/evaluate', body)
+    const ofRule = data.verdicts.filter(
+      ({ rule, side }: any) => side === one.side && rule.replace(/\[\d+\]$/, '') === one.rule,
+    )
+    const blocks = ofRule.some(({ verdict }: any) => verdict === 'block')
+    results.push({ ...one, verdict: blocks ? 'block' : 'pass' })
+  }
+  const wrong = results.filter(({ expected, verdict }) => expected !== verdict)
+  print(args, results, () => {
+    const rows = wrong.map(({ side, rule, expected, verdict, text }) => {
+      return [side, rule, expected, verdict, JSON.stringify(text.slice(0, 60))]
+    })
+    const told = `${results.length} cases, ${wrong.length} of them with another verdict.\n`
+    if (rows.length === 0) return told
+    return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + told
+  })
+  if (wrong.length > 0) throw new CommandError('The policy does not say what is expected.')
+}
+
+function readCases(path: string): Case[] {
+  const lines = readFile(path).split('\n')
+  return lines.flatMap((line, index) => {
+    if (line.trim() === '') return []
+    try {
+      const one = JSON.parse(line) as Case
+      const isCase =
+        ['input', 'output'].includes(one.side) &&
+        ['block', 'pass'].includes(one.expected) &&
+        [one.text, one.rule].every((value) => typeof value === 'string')
+      if (isCase) return [one]
+    } catch {
+      // It is told below.
+    }
+    const expected = '{"side": "input", "text": …, "rule": …, "expected": "block"}'
+    throw new CommandError(`--cases: expected line ${index + 1} of ${path} to be ${expected}.`, 2)
+  })
+}
+
+/** `policy diff`: a row for each member that differs. */
+export async function diffPolicies(admin: Admin, args: Arguments): Promise<void> {
+  const [from = '', to = ''] = args.positionals
+  const policies = { from: readPolicyFile(from), to: readPolicyFile(to) }
+  const { data } = await admin.ask('POST', '/policies/diff', policies)
+  print(args, data, () => {
+    const rows = data.members
+      .filter(({ order }: any) => order !== 'equal')
+      .map((one: any) => [one.member, one.order, shown(one.from), shown(one.to)])
+    if (rows.length === 0) return 'They forbid the same.\n'
+    return table(['MEMBER', 'ORDER', 'FROM', 'TO'], rows)
+  })
+}
+
+/** `policy replay`: what a policy would have done to calls whose contents were kept. */
+export async function replayPolicy(admin: Admin, args: Arguments): Promise<void> {
+  const [file = ''] = args.positionals
+  const { key, from, to, limit } = args.text
+  const { data } = await admin.ask('POST', '/policies/replay', {
+    policy: readPolicyFile(file),
+    key,
+    from,
+    to,
+    limit: limit === undefined ? undefined : Number(limit),
+    ask: args.on.has('ask'),
+  })
+  print(args, data, () => {
+    const { changed } = data
+    const [contents, calls, before, after] = [
+      data.contents,
+      data.calls,
+      data.blocked.before,
+      data.blocked.after,
+    ].map(cell)
+    if (contents === '0') return 'No contents are kept.\n'
+    const rows = changed.map((one: any) => [
+      one.id,
+      one.side,
+      one.from,
+      one.to,
+      one.rules.join(','),
+    ])
+    const told =
+      `${calls} calls with content, ${changed.length} with another verdict; ` +
+      `${before} were blocked, ${after} would be.\n`
+    return rows.length === 0 ? told : table(['REQUEST', 'SIDE', 'FROM', 'TO', 'RULES'], rows) + told
+  })
+}
+
+/** A text as it is, or with `@` the content of a file. */
+function readText(value: string): string {
+  return value.startsWith('@') ? readFile(value.slice(1)) : value
+}
+
+function readFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new CommandError(`${path} cannot be read: ${(error as Error).message}`, 2)
+  }
+}

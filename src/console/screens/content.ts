@@ -1,0 +1,45 @@
+/** What a call asked and what its client got: read on demand, because each reading is in the audit log. */
+import { useState } from 'preact/hooks'
+import { useAnswer } from '../api.ts'
+import type { RequestContent } from '../answers.ts'
+import { html } from '../html.ts'
+import { Button } from '../parts/button.ts'
+import { Code, Json } from '../parts/json.ts'
+import { Answered, Notice } from '../parts/states.ts'
+
+/** Where the contents of a call are. */
+export function contentPath(id: string): string {
+  return `/admin/requests/${encodeURIComponent(id)}/content`
+}
+
+/** A button, and behind it the contents of a call. */
+export function KeptContent({ id }: { readonly id: string }) {
+  const [open, setOpen] = useState(false)
+  const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(id) : null)
+  return html`<section>
+    <h3>Content</h3>
+    ${
+      open
+        ? html`<${Answered} of=${answer}>
+            ${({ data }: { data: RequestContent }) => html`<${ContentOf} content=${data} />`}
+          <//>`
+        : html`<${Button} role="admin" title="The audit log notes who reads it" onClick=${() => setOpen(true)}
+            >Show content<//
+          >`
+    }
+  </section>`
+}
+
+/** Request and answer. */
+export function ContentOf({ content }: { readonly content: RequestContent }) {
+  const { input, output, cut } = content
+  return html`<div class="stack">
+    ${cut && html`<${Notice} tone="warn">There was more than is kept.<//>`}
+    <${Json} value=${input} label="Request, in the gateway's own form" />
+    ${output.length === 0 && html`<p class="muted">The answer had no text.</p>`}
+    ${output.map(
+      ({ choice, channel, text }, index) =>
+        html`<${Code} key=${index} label=${choice > 0 ? `${channel}, choice ${choice}` : channel} text=${text} wrap />`,
+    )}
+  </div>`
+}
