@@ -15,7 +15,7 @@ import {
   type Finding,
   type Floor,
 } from './measure.ts'
-import { HALVES, LANGUAGES, readSet, recordedSet, type Half, type Line } from './sets.ts'
+import { LANGUAGES, heldBackSets, readSet, recordedSet, type Half, type Line } from './sets.ts'
 
 /** A row of a table; a figure is absent where there is nothing to measure. */
 interface Row {
@@ -46,7 +46,10 @@ interface Report {
 
 const isJson = process.argv.includes('--json')
 const reports: Record<string, Report> = {}
-for (const half of HALVES) reports[half] = reportOf(await measure(readSet(half)), half)
+reports.open = reportOf(await measure(readSet('open')), 'open')
+for (const [name, lines] of heldBackSets()) {
+  reports[`held-back, ${name} set`] = reportOf(await measure(lines), 'held-back')
+}
 const recorded = recordedSet()
 // They have no floors of their own here: they are not part of the repository.
 if (recorded.length > 0) {

@@ -71,6 +71,20 @@ export function readSet(half: Half, file?: string): Line[] {
   return lines
 }
 
+/**
+ * Sets of the half that is held back, by name: files named `second-….jsonl` and `third-….jsonl` are sets of their own, which
+ * were written later. Each has its own floors, because a guard may have been changed with the figures of earlier ones in view.
+ */
+export function heldBackSets(): ReadonlyMap<string, readonly Line[]> {
+  const sets = new Map<string, Line[]>()
+  for (const file of readdirSync(join(import.meta.dirname, 'held-back')).sort()) {
+    if (!file.endsWith('.jsonl')) continue
+    const name = /^(second|third)-/.exec(file)?.[1] ?? 'first'
+    sets.set(name, [...(sets.get(name) ?? []), ...readSet('held-back', file)])
+  }
+  return sets
+}
+
 /** The recorded texts; empty when they are missing. */
 export function recordedSet(): Line[] {
   return (recordedCases('guard/prompts.jsonl') ?? []).map(
