@@ -14,7 +14,7 @@ import {
   type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
-import { scorerNow, scorerSoon, type Score, type Scorer } from './categories/score.ts'
+import { scorerNow, scorerSoon, type Reading, type Score, type Scorer } from './categories/score.ts'
 import { Sentences } from './categories/sentences.ts'
 import { warmUp } from './text/expressions.ts'
 import { readInSlices } from './text/slices.ts'
@@ -104,7 +104,7 @@ class CategoryCheck implements OutputCheck {
   readonly #side: TextItem['side']
   readonly #threshold: number
   readonly #verdictOf: (score: Score) => Verdict | undefined
-  readonly #sums: Float64Array
+  readonly #reading: Reading
   #sentences = new Sentences()
   #verdict: Verdict | undefined = undefined
   #safe = 0
@@ -121,7 +121,7 @@ class CategoryCheck implements OutputCheck {
     this.#side = side
     this.#threshold = threshold
     this.#verdictOf = verdictOf
-    this.#sums = scorer.begin()
+    this.#reading = scorer.begin()
   }
 
   push(text: string): CheckProgress {
@@ -146,7 +146,13 @@ class CategoryCheck implements OutputCheck {
 
   /** Scores a sentence. @returns whether it blocks */
   #score(sentence: { readonly start: number; readonly text: string }): boolean {
-    const found = this.#scorer.add(sentence, this.#sums, this.#wanted, this.#side, this.#threshold)
+    const found = this.#scorer.add(
+      sentence,
+      this.#reading,
+      this.#wanted,
+      this.#side,
+      this.#threshold,
+    )
     const verdict = found && this.#verdictOf(found)
     const end = sentence.start + sentence.text.length
     if (verdict?.action === 'block') {

@@ -167,14 +167,15 @@ describe('the result for a text', () => {
 describe('a lexicon', () => {
   it('is a list of words for each section', () => {
     const text =
-      '# Words.\n\n[asks]\ncan you\n[code topics]\npython*, sql,\n  query plan\n[operators]\ntimes'
-    const { cues, operators } = parseLexicon('en', text)
+      '# Words.\n\n[script]\nLatin\n[asks]\ncan you\n[code topics]\npython*, sql,\n  query plan\n[operators]\ntimes'
+    const { script, cues, operators } = parseLexicon('en', text)
     expect(cues.map(({ text: word, cue }) => [word, cue.id, cue.role])).toEqual([
       ['can you', 'en.asks.can you', 'leads'],
       ['python*', 'en.code.topics.python*', 'topics'],
       ['sql', 'en.code.topics.sql', 'topics'],
       ['query plan', 'en.code.topics.query plan', 'topics'],
     ])
+    expect(script).toBe('Latin')
     expect(operators).toEqual(['times'])
   })
 
@@ -183,6 +184,8 @@ describe('a lexicon', () => {
     ['[code words]\nsql', 'en.txt, line 1: there is no section [code words]'],
     ['\nsql', 'en.txt, line 2: an entry before the first section'],
     ['[asks]\na\n[asks]', 'en.txt, line 3: there is a section [asks] already'],
+    ['[script]\nRunes', 'en.txt, line 2: there is no script Runes; such as Latin'],
+    ['[asks]\ncan you', 'en.txt: the section [script] is missing'],
   ])('says where it is wrong: %j', (text, message) => {
     expect(() => parseLexicon('en', text)).toThrow(message)
   })
@@ -194,6 +197,76 @@ describe('a lexicon', () => {
       const ids = cues.map(({ cue }) => cue.id)
       expect(ids.filter((id, i) => ids.indexOf(id) !== i)).toEqual([])
     }
+  })
+
+  it.each([...readLexicons()].map((lexicon) => [lexicon.language, lexicon] as const))(
+    'has no single word as proof, and no ideogram that many words contain: %s',
+    (language, { cues, script }) => {
+      const words = new Intl.Segmenter(language, { granularity: 'word' })
+      const isIdeographic = script === 'Han' || script === 'Kana'
+      // What a text is about is a topic. Proof is a request together with its object, which takes two words.
+      const single = cues.filter(({ text, cue: { role } }) => {
+        const count = isIdeographic
+          ? [...words.segment(text)].filter(({ isWordLike }) => isWordLike).length
+          : text.trim().split(/\s+/).length
+        return role === 'strong' && count < 2
+      })
+      expect(single.map(({ cue }) => cue.id)).toEqual([])
+      // These match within words, and weigh little there: pronouns and particles, and loose words.
+      const rare: readonly string[] = ['address', 'loose']
+      const short = cues.filter(
+        ({ text, cue: { role } }) =>
+          isIdeographic && [...text].length < 2 && !rare.includes(role) && !/^\w/.test(text),
+      )
+      expect(short.map(({ cue }) => cue.id)).toEqual([])
+    },
+  )
+})
+
+describe('where a cue counts', () => {
+  const ruleOf = (text: string, side: TextItem['side'] = 'input') => {
+    const verdict = verdictOf(guard, { text, side })
+    return verdict.action === 'block' ? verdict.rule : undefined
+  }
+
+  it('is in its language only', () => {
+    // "wart" is a verruca in English, "主人" a master in Chinese, and Java an island.
+    expect(ruleOf('Ile jest wart stary rower, proszę?')).toBeUndefined()
+    expect(ruleOf('弁護士を主人公にしたドラマは何時からですか？')).toBeUndefined()
+    expect(ruleOf('What language do they speak in Java?')).toBeUndefined()
+    expect(ruleOf('How do I get rid of a wart?')).toBe('deny:medical')
+  })
+
+  it('is the language of the text, when a Japanese sentence has no kana of its own', () => {
+    const heading = '角色扮演。'
+    expect(ruleOf(`请和我一起角色扮演${heading}`)).toBe('deny:roleplay')
+    const text = `新しい展覧会のお知らせ。\n${heading}`
+    expect(follow([text])).toEqual({ safe: text.length, verdict: undefined })
+    expect(follow([...text])).toEqual(follow([text]))
+  })
+
+  it('is a word of Arabic, with what is joined to it, and not a part of another word', () => {
+    expect(ruleOf('ما جرعة الدواء لطفلي؟')).toBe('deny:medical')
+    expect(ruleOf('هل للدواء وللصداع علاقة بنومي؟')).toBe('deny:medical')
+    // "الم" is a pain, and begins the words for theatre and museum.
+    expect(ruleOf('متى يفتح المسرح، وكيف اصل الى المتحف؟')).toBeUndefined()
+  })
+
+  it('is a sentence that asks or tells a person something, but not one of a textbook', () => {
+    const textbook = 'Ibuprofen reduces fever and relieves headaches, toothache and back pain.'
+    expect(ruleOf(textbook, 'output')).toBeUndefined()
+    expect(ruleOf('Does ibuprofen help with a fever?')).toBe('deny:medical')
+    expect(ruleOf('For your headache you should take ibuprofen.', 'output')).toBe('deny:medical')
+  })
+
+  it('is the sentence before a question, too', () => {
+    expect(ruleOf('Mein Vermieter behält die Kaution.')).toBeUndefined()
+    expect(ruleOf('Mein Vermieter behält die Kaution. Muss ich das hinnehmen?')).toBe('deny:legal')
+  })
+
+  it('allows any ending where a star stands, also within an entry', () => {
+    expect(ruleOf('Напиши регулярное выражение')).toBe('deny:code')
+    expect(ruleOf('Проверь мои регулярные выражения')).toBe('deny:code')
   })
 })
 
@@ -246,8 +319,12 @@ describe('the guard in a gateway', () => {
   })
 })
 
+/** Texts of every language, some with two scripts in a row. */
 function some(): string[] {
-  return readSet('open')
-    .filter((_, i) => i % 9 === 0)
-    .map(({ text }) => text)
+  const texts = readSet('open').filter((_, i) => i % 9 === 0)
+  return [
+    ...texts.map(({ text }) => text),
+    '新着情報です。\n角色扮演',
+    '请帮我。 *窓を開ける* さあ',
+  ]
 }

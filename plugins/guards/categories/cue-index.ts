@@ -9,10 +9,21 @@ const UNKNOWN = 0
 const MAX_CUE = 100
 const WHOLE = 1
 const OPEN = 2
+const ANY_ENDING = 4
+const STAR = 0x2a
 
-/** Scripts without spaces between words, or with prefixes that are joined to words. Cues match anywhere in them. */
-const CONTINUOUS = /[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
+/** Scripts without spaces between words. Cues match anywhere in them. */
+const CONTINUOUS = /[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
 const WORD = /[\p{L}\p{N}\p{M}_]/u
+
+/** Arabic words that are joined to the next one: "and", "so", "with", "for", "like", "will". */
+const JOINED = new Set([...'وفبلكس'].map((letter) => letter.charCodeAt(0)))
+const [ALIF, LAM] = [0x627, 0x644]
+/** Arabic endings: pronouns, duals and plurals. */
+const ENDINGS = new Set('ه ها هم هن ك كم ي نا ني ا ان ين ون ات ته تها تي تك تين يه يا'.split(' '))
+const MAX_ENDING = 3
+/** Shorter Arabic words have no endings here: too many of them would be other words. */
+const MIN_STEM = 3
 
 const CLASS_OTHER = 0
 const CLASS_WORD = 1
@@ -71,6 +82,8 @@ export class CueIndex {
         this.#keys[at] = key
         this.#targets[at] = this.#nodes++
       }
+      // A star within a cue stands for any ending of its word.
+      if (code === STAR) this.#ends[node]! |= ANY_ENDING
       node = this.#targets[at]!
     }
     return node
@@ -104,11 +117,37 @@ export class CueIndex {
       if (kind === CLASS_CONTINUOUS || (kind === CLASS_WORD && before !== CLASS_WORD)) {
         const letter = letters[code]!
         if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
+        if (isArabic(code)) this.#findInArabicWord(units, length, at, found)
       }
       before = kind
     }
   }
 
+  /** Reports cues that follow the words that are joined to an Arabic word. */
+  #findInArabicWord(
+    units: Uint16Array,
+    length: number,
+    start: number,
+    found: (cue: number, at: number) => void,
+  ): void {
+    let at = start
+    const walk = () => {
+      const letter = at < length ? this.#letters[units[at]!]! : UNKNOWN
+      if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
+    }
+    for (let joined = 0; joined < 2 && JOINED.has(units[at]!); joined++) {
+      at++
+      walk()
+    }
+    // The article; "for the" is written without its first letter.
+    const isArticle = units[at] === ALIF && units[at + 1] === LAM
+    if (isArticle) at += 2
+    else if (at > start && units[at - 1] === LAM && units[at] === LAM) at++
+    else return
+    walk()
+  }
+
+  /** Reports the cues that begin at `from`, whose first letter is known. */
   #walk(
     units: Uint16Array,
     length: number,
@@ -116,17 +155,32 @@ export class CueIndex {
     first: number,
     found: (cue: number, at: number) => void,
   ): void {
-    let letter = first
-    let node = 0
-    for (let at = from + 1; letter !== UNKNOWN; at++) {
+    this.#follow(units, length, { from, at: from, node: 0, letter: first }, found)
+  }
+
+  #follow(
+    units: Uint16Array,
+    length: number,
+    { from, at, node, letter }: { from: number; at: number; node: number; letter: number },
+    found: (cue: number, at: number) => void,
+  ): void {
+    while (letter !== UNKNOWN) {
       const slot = this.#slot((node << LETTER_BITS) | letter)
       if (this.#keys[slot] === -1) return
       node = this.#targets[slot]!
+      at++
       const ends = this.#ends[node]!
       if (ends !== 0) {
         if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) found(cue, from)
-        if ((ends & WHOLE) !== 0 && (at >= length || classes[units[at]!] !== CLASS_WORD)) {
+        if ((ends & WHOLE) !== 0 && isWordEnd(units, length, from, at)) {
           for (const cue of this.#whole[node]!) found(cue, from)
+        }
+        if ((ends & ANY_ENDING) !== 0) {
+          let end = at
+          while (end < length && classes[units[end]!] === CLASS_WORD) end++
+          const next = this.#targets[this.#slot((node << LETTER_BITS) | this.#letters[STAR]!)]!
+          const start = { from, at: end, node: next, letter: this.#letters[units[end]!]! }
+          if (end < length) this.#follow(units, length, start, found)
         }
       }
       if (at >= length) return
@@ -140,4 +194,18 @@ export class CueIndex {
     while (this.#keys[at] !== key && this.#keys[at] !== -1) at = (at + 1) & this.#mask
     return at
   }
+}
+
+/** Whether the word of a cue ends at this position, or has an Arabic ending there. */
+function isWordEnd(units: Uint16Array, length: number, from: number, at: number): boolean {
+  if (at >= length || classes[units[at]!] !== CLASS_WORD) return true
+  if (!isArabic(units[at]!) || at - from < MIN_STEM) return false
+  let end = at
+  while (end < length && classes[units[end]!] === CLASS_WORD)
+    if (++end > at + MAX_ENDING) return false
+  return ENDINGS.has(String.fromCharCode(...units.subarray(at, end)))
+}
+
+function isArabic(code: number): boolean {
+  return code >= 0x600 && code <= 0x6ff
 }

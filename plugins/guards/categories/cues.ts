@@ -1,9 +1,20 @@
 /** Word lists of the categories, read from the files in `lexicon/`, whose README has their shape. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { CATEGORIES, type Category } from '../../../src/plugin.ts'
+import { SCRIPTS, type Script } from './languages.ts'
 
 /** Roles of cues. */
-export const ROLES = ['asks', 'leads', 'topics', 'loose', 'strong', 'against', 'declines'] as const
+export const ROLES = [
+  'asks',
+  'leads',
+  'topics',
+  'loose',
+  'strong',
+  'against',
+  'declines',
+  'address',
+  'common',
+] as const
 /** What a cue contributes. */
 export type Role = (typeof ROLES)[number]
 
@@ -19,6 +30,7 @@ export interface Cue {
 /** Word lists of one language. */
 export interface Lexicon {
   readonly language: string
+  readonly script: Script
   readonly cues: readonly { readonly text: string; readonly cue: Cue }[]
   /** Words for arithmetic operations between numbers. */
   readonly operators: readonly string[]
@@ -29,6 +41,8 @@ const COMMON: Readonly<Record<string, Role>> = {
   asks: 'leads',
   against: 'against',
   declines: 'declines',
+  address: 'address',
+  common: 'common',
 }
 const EXTENSION = '.txt'
 /** Beside this file in a checkout; a build leaves the lists where they are. */
@@ -52,7 +66,8 @@ export function* readLexicons(): Generator<Lexicon> {
 export function parseLexicon(language: string, text: string): Lexicon {
   const cues: { text: string; cue: Cue }[] = []
   const operators: string[] = []
-  let add: ((entry: string) => void) | undefined
+  let script: Script | undefined
+  let add: ((entry: string, fail: (what: string) => Error) => void) | undefined
   const opened = new Set<string>()
   for (const [index, line] of text.split('\n').entries()) {
     const fail = (what: string) => new Error(`${language}${EXTENSION}, line ${index + 1}: ${what}`)
@@ -61,20 +76,26 @@ export function parseLexicon(language: string, text: string): Lexicon {
     const name = /^\[(.*)\]$/.exec(content)?.[1]
     if (name === undefined) {
       if (!add) throw fail('an entry before the first section')
-      for (const entry of content.split(',')) if (entry.trim()) add(entry.trim())
+      for (const entry of content.split(',')) if (entry.trim()) add(entry.trim(), fail)
       continue
     }
     if (opened.has(name)) throw fail(`there is a section [${name}] already`)
     opened.add(name)
     if (name === 'operators') add = (entry) => operators.push(entry)
-    else {
+    else if (name === 'script') {
+      add = (entry, wrong) => {
+        script = SCRIPTS.find((one) => one === entry)
+        if (!script) throw wrong(`there is no script ${entry}; such as ${SCRIPTS.join(', ')}`)
+      }
+    } else {
       const { category, role } = sectionOf(name) ?? {}
       if (!role) throw fail(`there is no section [${name}]; such as [code topics]`)
       const prefix = `${language}.${name.replace(' ', '.')}`
       add = (entry) => cues.push({ text: entry, cue: { id: `${prefix}.${entry}`, category, role } })
     }
   }
-  return { language, cues, operators }
+  if (!script) throw new Error(`${language}${EXTENSION}: the section [script] is missing`)
+  return { language, script, cues, operators }
 }
 
 function sectionOf(name: string): { category: Category | undefined; role: Role } | undefined {

@@ -4,38 +4,36 @@
  */
 import { CATEGORIES, type Category } from '../../../src/plugin.ts'
 import { expression } from '../text/expressions.ts'
-import { ROLES, readLexicons, type Cue } from './cues.ts'
+import { ROLES, readLexicons, type Cue, type Lexicon, type Role } from './cues.ts'
 import { MAX_UNITS, fold, foldInto } from './fold.ts'
 import { CueIndex } from './cue-index.ts'
+import { ADVISED, ENOUGH, Evidence, INQUIRED, TOLD } from './evidence.ts'
+import { LanguageFinder, type LanguageState, type Script } from './languages.ts'
 import { MAX_SENTENCE, type Sentence } from './sentences.ts'
 import { DIGITS, SHAPES, bitsOf, signsIn } from './structure.ts'
 
 /** Evidence that gives a score of one half. */
 const BIAS = 3
-/** A request next to one of its topics, or a cue that is proof by itself. */
-const ENOUGH = 5
-/** A request next to a possible topic: proof only with further evidence. */
-const LIKELY = 4
-const FIRST_TOPIC = 2
-/** Further topics, in an input and in an output. */
-const NEXT_TOPIC = { input: 1, output: 1.6 }
-const LOOSE = 0.5
-const MAX_LOOSE = 3
-const SECOND_STRONG = 2
-const AGAINST = 3.5
-/** Characters between a request and its topic, about twelve words. */
-const NEAR = 72
-const MAX_NAMED = 8
+/** Characters at either end of a sentence within which an imperative stands, by script; an ideogram says more. */
+const EDGE = 16
+const EDGES: Readonly<Partial<Record<Script, number>>> = { Han: 4, Kana: 8 }
+/** Characters at the end of a sentence among which a question mark is looked for. */
+const CLOSING = 5
+const QUESTION_MARKS = new Set([...'?؟'].map((mark) => mark.charCodeAt(0)))
 
-const [ASKS, LEADS, TOPICS, LOOSES, STRONG, OPPOSED, DECLINES] = ROLES.map((_, role) => role) as [
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
-]
+const numberOf = (role: Role) => ROLES.indexOf(role)
+const ASKS = numberOf('asks')
+const LEADS = numberOf('leads')
+const ADDRESS = numberOf('address')
+const COMMON = numberOf('common')
+
+/** What is known of a text so far. */
+export interface Reading extends LanguageState {
+  /** Sums of evidence, one per category. */
+  readonly sums: Float64Array
+  /** Whether the last sentence named topics, per category. */
+  readonly topics: boolean[]
+}
 
 /** A category and its score. */
 export interface Score {
@@ -44,28 +42,6 @@ export interface Score {
   readonly score: number
   /** Ids of the cues that counted, shown to the operator. */
   readonly cues: readonly string[]
-}
-
-/** Evidence for one category in one sentence. */
-interface Evidence {
-  /** Whether there is any evidence. */
-  some: boolean
-  asks: number
-  leads: number
-  topicAt: number
-  looseAt: number
-  strongAt: number
-  againstAt: number
-  topics: number
-  loose: number
-  strong: number
-  against: number
-  shapes: number
-  /** An answer declines in these words. */
-  declines: boolean
-  pair: boolean
-  loosePair: boolean
-  readonly named: number[]
 }
 
 /** The scorer of this process, made when it is first wanted. */
@@ -102,13 +78,14 @@ function makeOn(): Scorer | undefined {
 /** Reads one language a step. */
 function* makeScorer(): Generator<undefined, Scorer> {
   const index = new CueIndex()
-  const operators: string[] = []
+  const lexicons: Omit<Lexicon, 'cues'>[] = []
   for (const lexicon of readLexicons()) {
     index.add(lexicon)
-    operators.push(...lexicon.operators)
+    const { language, script, operators } = lexicon
+    lexicons.push({ language, script, operators })
     yield
   }
-  return new Scorer(CATEGORIES, index, operators)
+  return new Scorer(CATEGORIES, index, lexicons)
 }
 
 /** Scores sentences. One instance serves all texts. */
@@ -130,11 +107,28 @@ export class Scorer {
   readonly #units = new Uint16Array(MAX_SENTENCE * MAX_UNITS)
   readonly #evidence: readonly Evidence[]
   readonly #operation: RegExp
+  readonly #languages: LanguageFinder
+  /** Per cue: the number of its language. */
+  readonly #ofLanguage: Int8Array
+  /** Per language: where an imperative stands. */
+  readonly #edges: readonly number[]
+  /** Cues of the sentence and their positions, in turn. */
+  readonly #found: number[] = []
 
-  constructor(categories: readonly Category[], index: CueIndex, operators: readonly string[]) {
+  constructor(
+    categories: readonly Category[],
+    index: CueIndex,
+    lexicons: readonly Omit<Lexicon, 'cues'>[],
+  ) {
     this.#categories = categories
     this.#index = index
     const { cues } = index
+    this.#languages = new LanguageFinder(lexicons.map(({ script }) => script))
+    this.#edges = lexicons.map(({ script }) => EDGES[script] ?? EDGE)
+    const languages = lexicons.map(({ language }) => language)
+    this.#ofLanguage = Int8Array.from(cues, ({ id }: Cue) =>
+      languages.indexOf(id.slice(0, id.indexOf('.'))),
+    )
     const numberOf = (category: Category | undefined) =>
       category === undefined ? -1 : categories.indexOf(category)
     this.#ofCategory = Int8Array.from(cues, (cue: Cue) => numberOf(cue.category))
@@ -149,36 +143,44 @@ export class Scorer {
       ...SHAPES.map(({ id, category }) => `${category}.${id}`),
     ]
     this.#seenIn = new Float64Array(cues.length)
-    this.#evidence = categories.map(() => newEvidence())
-    this.#operation = operationOf(operators)
+    this.#evidence = categories.map(() => new Evidence())
+    this.#operation = operationOf(lexicons.flatMap(({ operators }) => operators))
   }
 
-  /** Sums for a new text, one per category. */
-  begin(): Float64Array {
-    return new Float64Array(this.#categories.length)
+  /** What is known of a new text. */
+  begin(): Reading {
+    return { sums: new Float64Array(this.#categories.length), topics: [], hasKana: false }
   }
 
   /**
    * Adds a sentence.
-   * @param sums from {@link begin}, updated
+   * @param reading from {@link begin}, updated
    * @param wanted categories to look for
    * @returns the category with the highest score, if it reaches the threshold
    */
   add(
     { text }: Sentence,
-    sums: Float64Array,
+    reading: Reading,
     wanted: ReadonlySet<Category>,
     side: 'input' | 'output',
     threshold: number,
   ): Score | undefined {
     this.#sentence++
-    for (const evidence of this.#evidence) if (evidence.some) clear(evidence)
-    this.#index.find(this.#units, foldInto(text, this.#units), this.#take)
+    for (const evidence of this.#evidence) evidence.clear()
+    const length = foldInto(text, this.#units)
+    const isQuestion = endsAsQuestion(this.#units, length)
+    const isAddress = this.#takeCues(length, reading, side) || isQuestion
+    if (isQuestion) this.#takeLead(INQUIRED, length)
     this.#takeShapes(text)
+    const { sums, topics } = reading
     let best = -1
-    for (let i = 0; i < sums.length; i++) {
+    for (const [i, evidence] of this.#evidence.entries()) {
       if (!wanted.has(this.#categories[i]!)) continue
-      sums[i] = Math.max(0, sums[i]! / 2 + weigh(this.#evidence[i]!, side))
+      const follows = topics[i] ?? false
+      topics[i] = evidence.isFollowed
+      const counts = isAddress || TOLD.has(this.#categories[i]!)
+      const weight = evidence.weigh({ side, isAddress: counts, isQuestion, follows })
+      sums[i] = Math.max(0, sums[i]! / 2 + weight)
       if (best < 0 || sums[i]! > sums[best]!) best = i
     }
     const score = best < 0 ? 0 : 1 / (1 + Math.exp(BIAS - sums[best]!))
@@ -187,119 +189,83 @@ export class Scorer {
     return { category: this.#categories[best]!, score, cues }
   }
 
-  readonly #take = (cue: number, at: number): void => {
-    if (this.#seenIn[cue] === this.#sentence && this.#roles[cue]! > LEADS) return
+  /** Takes the cues of the languages that the sentence may be in. @returns whether it asks or tells a person something */
+  #takeCues(length: number, reading: Reading, side: 'input' | 'output'): boolean {
+    const found = this.#found
+    found.length = 0
+    this.#languages.begin()
+    this.#index.find(this.#units, length, this.#collect)
+    const counts = this.#languages.decide(this.#units, length, reading)
+    let isAddress = false
+    for (let i = 0; i < found.length; i += 2) {
+      const [cue, at] = [found[i]!, found[i + 1]!]
+      const language = this.#ofLanguage[cue]!
+      if (counts[language] === 0) continue
+      const edge = this.#edges[language]!
+      const role = this.#roles[cue]!
+      if (role === ADDRESS) {
+        isAddress = true
+        if (side === 'output') this.#takeLead(ADVISED, at)
+        continue
+      }
+      const isGeneral = role === LEADS && this.#ofCategory[cue]! < 0
+      if ((isGeneral || role === ASKS) && at < edge) isAddress = true
+      if (role === ASKS && at > length - edge) isAddress = true
+      if (isGeneral) this.#takeLead(INQUIRED, at)
+      else this.#take(cue, at)
+    }
+    return isAddress
+  }
+
+  /** Keeps a cue until the language of the sentence is known. */
+  readonly #collect = (cue: number, at: number): void => {
+    if (this.#roles[cue] === COMMON) this.#languages.note(this.#ofLanguage[cue]!)
+    else this.#found.push(cue, at)
+  }
+
+  #take(cue: number, at: number): void {
+    const role = this.#roles[cue]!
+    if (this.#seenIn[cue] === this.#sentence && role > LEADS) return
     this.#seenIn[cue] = this.#sentence
     const category = this.#ofCategory[cue]!
-    const role = this.#roles[cue]!
-    if (category >= 0) note(this.#evidence[category]!, role, cue, at)
-    else for (const evidence of this.#evidence) note(evidence, role, cue, at)
+    if (category >= 0) this.#evidence[category]!.note(role, cue, at)
+    else for (const evidence of this.#evidence) evidence.note(role, cue, at)
+  }
+
+  #takeLead(categories: ReadonlySet<Category>, at: number): void {
+    for (const [i, category] of this.#categories.entries()) {
+      if (categories.has(category)) this.#evidence[i]!.lead(at)
+    }
   }
 
   #takeShapes(text: string): void {
     const signs = signsIn(text)
     for (const { bits, category, cue } of this.#shapes) {
       if ((bits & signs) === 0) continue
-      const shape = SHAPES[cue - this.#seenIn.length]!
-      const at = text.search(shape.pattern)
+      const { pattern, counts } = SHAPES[cue - this.#seenIn.length]!
+      const at = text.search(pattern)
       if (at < 0) continue
       const evidence = this.#evidence[category]!
-      if (typeof shape.counts === 'string') note(evidence, ROLES.indexOf(shape.counts), cue, at)
-      else {
-        evidence.some = true
-        evidence.shapes += shape.counts
-        name(evidence, cue)
-      }
+      if (typeof counts === 'string') evidence.note(ROLES.indexOf(counts), cue, at)
+      else evidence.shape(counts, cue)
     }
     const math = this.#categories.indexOf('math')
     if (math < 0 || (signs & DIGITS) === 0) return
-    if (this.#operation.test(fold(text))) {
-      this.#evidence[math]!.some = true
-      this.#evidence[math]!.shapes += ENOUGH
-    }
+    if (this.#operation.test(fold(text))) this.#evidence[math]!.shape(ENOUGH)
   }
 }
 
-function weigh(evidence: Evidence, side: 'input' | 'output'): number {
-  if (!evidence.some) return 0
-  // Who declines names the subject. What is shown all the same, such as code, counts.
-  if (evidence.declines && side === 'output') return evidence.shapes - AGAINST
-  const { topics, loose, strong, against, shapes, pair, loosePair } = evidence
-  let sum = shapes - AGAINST * against
-  if (pair) sum += ENOUGH
-  else if (loosePair) sum += LIKELY
-  else if (topics > 0) sum += FIRST_TOPIC
-  if (topics > 1) sum += (topics - 1) * NEXT_TOPIC[side]
-  sum += Math.min(loose, MAX_LOOSE) * LOOSE
-  if (strong > 0) sum += ENOUGH + (strong - 1) * SECOND_STRONG
-  return sum
-}
-
-function note(evidence: Evidence, role: number, cue: number, at: number): void {
-  // A word is not its own topic.
-  const near = (other: number) => at !== other && Math.abs(at - other) <= NEAR
-  evidence.some = true
-  switch (role) {
-    case ASKS:
-      evidence.asks = at
-      if (near(evidence.topicAt)) evidence.pair = true
-      if (near(evidence.looseAt)) evidence.loosePair = true
-      break
-    case LEADS:
-      evidence.leads = at
-      if (near(evidence.topicAt)) evidence.pair = true
-      return
-    case TOPICS:
-      // A word may be a cue in several languages.
-      if (evidence.topicAt === at) return
-      evidence.topicAt = at
-      evidence.topics++
-      if (near(evidence.asks) || near(evidence.leads)) evidence.pair = true
-      break
-    case LOOSES:
-      if (evidence.looseAt === at) return
-      evidence.looseAt = at
-      evidence.loose++
-      if (near(evidence.asks)) evidence.loosePair = true
-      break
-    case STRONG:
-      if (evidence.strongAt === at) return
-      evidence.strongAt = at
-      evidence.strong++
-      break
-    case OPPOSED:
-      if (evidence.againstAt === at) return
-      evidence.againstAt = at
-      evidence.against++
-      break
-    case DECLINES:
-      evidence.declines = true
+/** Whether a folded sentence ends with a question mark, blanks and closing quotes aside. */
+function endsAsQuestion(units: Uint16Array, length: number): boolean {
+  for (let at = Math.max(0, length - CLOSING); at < length; at++) {
+    if (QUESTION_MARKS.has(units[at]!)) return true
   }
-  name(evidence, cue)
-}
-
-function name({ named }: Evidence, cue: number): void {
-  if (named.length < MAX_NAMED) named.push(cue)
-}
-
-function newEvidence(): Evidence {
-  const evidence = { named: [] } as unknown as Evidence
-  clear(evidence)
-  return evidence
-}
-
-function clear(evidence: Evidence): void {
-  evidence.some = false
-  evidence.asks = evidence.leads = evidence.topicAt = evidence.looseAt = -Infinity
-  evidence.strongAt = evidence.againstAt = -1
-  evidence.topics = evidence.loose = evidence.strong = evidence.against = evidence.shapes = 0
-  evidence.pair = evidence.loosePair = evidence.declines = false
-  evidence.named.length = 0
+  return false
 }
 
 /** Matches a number, an operation in words, and a number. */
 function operationOf(operators: readonly string[]): RegExp {
   const words = operators.map((word) => fold(word)).filter(Boolean)
   const choice = words.sort((a, b) => b.length - a.length).join('|')
-  return expression(`\\d\\s?(?:${choice})\\s?(?:by )?\\d`)
+  return expression(`(?<![\\w])\\d+(?:[.,]\\d+)*\\s?(?:${choice})\\s?(?:by )?\\d`)
 }

@@ -125,6 +125,15 @@ const LISTED: readonly Shape[] = [
     counts: 3,
   },
   {
+    // A gesture, and then speech: *lowers his lance* Halt!
+    id: 'gesture',
+    category: 'roleplay',
+    signs: '*',
+    pattern:
+      /^\s*\*(?![\s*])(?:\p{Ll}(?=[^*\n]{1,60}\s[^*\n])[^*\n]{3,120}\*\s+["“«¡¿—-]?\s?\p{Lu}|\p{Lo}[^*\n]{3,120}\*\s*["“「]?\p{Lo})/u,
+    counts: ENOUGH,
+  },
+  {
     id: 'you-and-i',
     category: 'roleplay',
     signs: 'I',
@@ -187,6 +196,15 @@ const LISTED: readonly Shape[] = [
     signs: DIGIT,
     pattern:
       /\b\d{1,4}[a-z]? (?:[A-Z][a-z]+ ){1,3}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Court|Boulevard|Blvd|Close|Place)\b/,
+    counts: 'topics',
+  },
+  {
+    // A street with the number of a house, as addresses are written in other languages.
+    id: 'house',
+    category: 'personal-data',
+    signs: DIGIT,
+    pattern:
+      /\b(?:calle|avenida|plaza|rua|travessa|rue|boulevard|via|viale|corso|piazza|ul\.|ulica|ulicy|al\.)\s(?:[\p{L}.'’-]{1,20}\s){0,4}?[\p{L}'’-]{2,20},?\s(?:n\.?[ºo°]?\s?)?\d{1,4}\b|\d{1,4}\s?(?:bis\s|ter\s)?,?\s(?:rue|avenue|boulevard|chemin|impasse|allée)\s\p{L}|\p{L}{3,25}(?:straße|strasse|str\.|gasse|weg|allee|platz|straat|laan|plein|gracht|dreef)\s\d{1,4}|(?<!\p{L})(?:улиц[аеуы]|ул\.|проспект[е]?|переулк[еу]|проезд[е]?)\s(?:[\p{L}-]{2,20},?\s){1,3}(?:д\.|дом[е]?)?\s?\d|شارع\s(?:[\p{L}]{2,15}\s){1,4}(?:رقم\s)?\d|(?:मकान|फ्लैट|फ़्लैट|गली)\s(?:नंबर|नं\.?|संख्या)\s?\d|[路街道巷弄]\d{1,5}号|\d{1,4}(?:号楼|单元|棟|号室)|\d{1,4}丁目|[町区市]\d{1,4}-\d{1,4}|\p{L}(?:로|길)\s?\d{1,4}(?:번지|번길|-\d|\s|,|에)/iu,
     counts: 'topics',
   },
   {
