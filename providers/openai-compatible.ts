@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot'
 import { defineProvider } from '../src/plugin.ts'
+import { nativeMessages } from './anthropic/native.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
@@ -12,6 +13,7 @@ import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createRerank, RERANK_APIS } from './openai-compatible/rerank.ts'
 import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
+import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
@@ -30,9 +32,13 @@ const deploymentOptions = v.strictObject({
   api: apiOption,
   /** The vendor goes on with texts. */
   completions: completionsOption,
+  /** Forms besides chat completions in which the vendor takes requests as clients wrote them. */
+  native: v.optional(v.array(v.picklist(['messages', 'responses'])), []),
   /** The API in which the vendor orders documents. */
   rerank: v.optional(v.picklist(RERANK_APIS), 'jina'),
 })
+
+type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
 export default defineProvider({
   name: 'openai-compatible',
@@ -45,6 +51,8 @@ export default defineProvider({
     const chat = target('chat/completions')
     const format = row === 'xai' ? 'xai-responses-v1' : 'openai-responses-v1'
     const responses = { ...target('responses'), format } as const
+    const messages = { headers: sent, urlOf: () => joinUrl(base, 'messages') }
+    const texts = createCompletions(host, { base, headers: sent, quirks })
     return {
       chat: createEitherChat(
         host,
@@ -54,7 +62,13 @@ export default defineProvider({
       ),
       ...createImages(host, (path) => target(quirks.images?.paths?.[path] ?? `images/${path}`)),
       ...createAudio(host, (path) => target(quirks.audio?.paths?.[path] ?? `audio/${path}`)),
-      ...createCompletions(host, { base, headers: sent, quirks }),
+      complete: texts.complete,
+      messages: nativeMessages(messages, host),
+      responses: nativeResponses(host, () => responses).responses,
+      takes: (form, deployment) =>
+        form === 'complete'
+          ? texts.takes(form, deployment)
+          : (deployment.options as DeploymentOptions).native.includes(form),
       ...createEmbeddings(host, () => target('embeddings')),
       ...createModerations(host, target('moderations')),
       ...createRerank(host, (api) => ({

@@ -130,7 +130,7 @@ const KIN: Readonly<Record<string, readonly string[]>> = {
   'providers/bedrock': ['providers/openai-compatible/', 'providers/anthropic/'],
   'providers/mistral': ['providers/openai-compatible/'],
   'providers/openai': ['providers/openai-compatible/', 'providers/openai-responses/'],
-  'providers/openai-compatible': ['providers/openai-responses/'],
+  'providers/openai-compatible': ['providers/openai-responses/', 'providers/anthropic/'],
   'providers/openai-responses': ['providers/openai-compatible/'],
 }
 

@@ -10,7 +10,10 @@ import type { Service } from './service.ts'
 const BETA = 'anthropic-beta'
 
 /** The method `messages` of a provider. */
-export function nativeMessages(service: Service, host: Host): NonNullable<Provider['messages']> {
+export function nativeMessages(
+  service: Pick<Service, 'headers' | 'urlOf'>,
+  host: Host,
+): NonNullable<Provider['messages']> {
   const reading = { answersByTool: false, fail: host.fail }
   return async ({ input: { body, headers: given, stream }, model, signal }) => {
     const headers = headersOf(service.headers, given)
