@@ -98,7 +98,7 @@ class AnswerState {
 
   /** Undefined for an event without content. */
   push(name: string, event: any): ChatChunk | undefined {
-    const { contentBlockIndex: block = 0, start, delta, stopReason, usage } = Object(event)
+    const { contentBlockIndex: block = 0, start, delta, usage } = Object(event)
     switch (name) {
       case 'contentBlockStart':
         return toChunk(this.#open(block, start?.toolUse))
@@ -107,7 +107,7 @@ class AnswerState {
       case 'contentBlockStop':
         return toChunk(this.#close(block))
       case 'messageStop':
-        return this.#stop(stopReason)
+        return this.#stop(Object(event))
       case 'metadata': {
         const counted = toUsage(usage)
         return counted && { choices: [], usage: counted }
@@ -201,7 +201,7 @@ class AnswerState {
     return { tool_calls: [{ index: call.index, function: { arguments: '{}' } }] }
   }
 
-  #stop(reason: unknown): ChatChunk | undefined {
+  #stop({ stopReason: reason, additionalModelResponseFields: own }: any): ChatChunk | undefined {
     if (typeof reason === 'string' && reason.startsWith('malformed_')) {
       // The model itself produced an invalid answer, so another attempt may succeed.
       this.#failure = this.#context.fail(
@@ -212,7 +212,9 @@ class AnswerState {
     }
     const mapped = (typeof reason === 'string' && REASONS[reason]) || 'stop'
     const finish_reason = mapped === 'tool_calls' && this.#called === 0 ? 'stop' : mapped
-    return { choices: [{ index: 0, delta: {}, finish_reason }] }
+    const stop_sequence = textOf(own?.stop_sequence)
+    const choice = { index: 0, delta: {}, finish_reason, ...(stop_sequence && { stop_sequence }) }
+    return { choices: [choice] }
   }
 }
 

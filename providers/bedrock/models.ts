@@ -30,6 +30,8 @@ export interface Traits {
   readonly forcedTools: boolean
   /** Stop sequences need a visible character; otherwise any character. */
   readonly visibleStops: boolean
+  /** Where the model's own answer has the stop sequence that ended it, as a JSON pointer. */
+  readonly stopPath?: string
   /** The `top_k` parameter in the model's own form. */
   readonly topK: ((value: unknown) => object) | undefined
   /** The reasoning parameters in the model's own form. @param limit most tokens of the answer */
@@ -99,6 +101,7 @@ function claude(name: string): Traits {
     signsReasoning: true,
     forcedTools: known.forcedTools,
     visibleStops: true,
+    stopPath: '/stop_sequence',
     topK: (top_k) => ({ top_k }),
     toReasoning(reasoning, limit) {
       const most = Math.min(limit ?? Infinity, known.maxTokens)

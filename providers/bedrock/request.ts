@@ -78,6 +78,8 @@ export function toConverse(
       ...(toolConfig && { toolConfig }),
       ...(schema.outputConfig && { outputConfig: schema.outputConfig }),
       ...(Object.keys(fields).length > 0 && { additionalModelRequestFields: fields }),
+      ...('stopSequences' in config &&
+        traits.stopPath && { additionalModelResponseFieldPaths: [traits.stopPath] }),
     },
     answerTool: schema.toolConfig && ANSWER_TOOL,
   }

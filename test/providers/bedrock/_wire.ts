@@ -165,6 +165,10 @@ const body = v.strictObject({
     }),
   ),
   additionalModelRequestFields: v.optional(v.record(v.string(), v.unknown())),
+  /** JSON pointers. */
+  additionalModelResponseFieldPaths: v.optional(
+    v.pipe(v.array(v.pipe(v.string(), v.regex(/^\/.{0,255}$/))), v.maxLength(10)),
+  ),
 })
 
 /** A body that Converse accepts, whatever the model. */

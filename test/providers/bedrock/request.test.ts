@@ -139,10 +139,12 @@ describe('the parameters of a request', () => {
       messages,
       inferenceConfig: withoutTopP,
       additionalModelRequestFields: { top_k: 5 },
+      additionalModelResponseFieldPaths: ['/stop_sequence'],
     })
     expect(await body(input, NEW_CLAUDE)).toEqual({
       messages,
       inferenceConfig: { maxTokens: 50, stopSequences: ['a', 'b'] },
+      additionalModelResponseFieldPaths: ['/stop_sequence'],
     })
     expect((await body({ top_p: 0.9 }, CLAUDE)).inferenceConfig).toEqual({ topP: 0.9 })
     expect((await body({ stop: 'x' }, LLAMA)).inferenceConfig).toEqual({ stopSequences: ['x'] })

@@ -1,4 +1,5 @@
 /** The stop sequence that ended an answer, where the vendor names it. */
+import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
 import { events, json, sse, startUpstream, type FakeUpstream } from '../../../../upstream.ts'
@@ -11,17 +12,22 @@ let gateway: TestGateway
 beforeAll(async () => {
   upstream = await startUpstream()
   const options = { apiKey: 'k', baseURL: upstream.url }
-  const at = (provider: string) => ({
+  const at = (provider: string, model = 'm') => ({
     pricing,
     capabilities: ['STREAMING' as const],
-    deployments: [{ provider, model: 'm' }],
+    deployments: [{ provider, model }],
   })
   gateway = await createTestGateway({
     providers: {
       claude: { use: 'anthropic', options },
       vllm: { use: 'openai-compatible', options },
+      amazon: { use: 'bedrock', options: { ...options, region: 'us-east-1' } },
     },
-    models: { 'acme/claude': at('claude'), 'acme/vllm': at('vllm') },
+    models: {
+      'acme/claude': at('claude'),
+      'acme/vllm': at('vllm'),
+      'acme/amazon': at('amazon', 'anthropic.claude-sonnet-4-5-20250929-v1:0'),
+    },
   })
 })
 afterAll(async () => {
@@ -66,12 +72,54 @@ const VLLM = (stop_reason: unknown) => ({
     ),
 })
 
+const frames = new EventStreamCodec(
+  (bytes) => Buffer.from(bytes).toString(),
+  (text) => Buffer.from(text),
+)
+const frame = (name: string, payload: object) =>
+  Buffer.from(
+    frames.encode({
+      headers: {
+        ':message-type': { type: 'string', value: 'event' },
+        ':event-type': { type: 'string', value: name },
+      },
+      body: Buffer.from(JSON.stringify(payload)),
+    }),
+  )
+const told = {
+  stopReason: 'stop_sequence',
+  additionalModelResponseFields: { stop_sequence: 'END' },
+}
+const counted = { usage: { inputTokens: 5, outputTokens: 2 } }
+const BEDROCK = {
+  whole: () =>
+    json({
+      output: { message: { role: 'assistant', content: [{ text: 'Hi' }] } },
+      ...told,
+      ...counted,
+    }),
+  stream: () => ({
+    status: 200,
+    headers: { 'content-type': 'application/vnd.amazon.eventstream' },
+    pieces: [
+      Buffer.concat([
+        frame('messageStart', { role: 'assistant' }),
+        frame('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Hi' } }),
+        frame('contentBlockStop', { contentBlockIndex: 0 }),
+        frame('messageStop', told),
+        frame('metadata', counted),
+      ]),
+    ],
+  }),
+}
+
 /** Answers are read under this policy, so requests are translated. */
 const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
 
 it.each([
   ['by Anthropic', 'acme/claude', CLAUDE, ['STOP', 'END'], NAMED],
   ['by vLLM', 'acme/vllm', VLLM('END'), ['END'], NAMED],
+  ['by Amazon', 'acme/amazon', BEDROCK, ['END'], NAMED],
   ['as a token', 'acme/vllm', VLLM(128009), ['END'], UNNAMED],
   ['and not asked for', 'acme/vllm', VLLM('<|im_end|>'), ['END'], UNNAMED],
   ['where none was asked for', 'acme/vllm', VLLM('END'), undefined, UNNAMED],
