@@ -33,7 +33,7 @@ describe('the search engine of docs/plugins/search.md', () => {
     service.answer(json({}, 500))
     const other = await t.chat({ model: 'mock/echo:online', messages: [user('And b?')] })
     expect(other.json.choices[0].message.annotations).toEqual([])
-    expect(t.logged.at(-1)).toContain('The model provider failed to answer.')
+    expect(t.logged.at(-1)).toContain('(The search engine failed to answer.)')
   })
 
   it('is shown as it is', async () => {

@@ -338,6 +338,11 @@ export class UpstreamFailure extends GatewayError {
     return same ? this : new UpstreamFailure(this.failure, message, options)
   }
 
+  /** The message where something else than a model was asked. @param subject such as `The search engine` */
+  messageOf(subject: string): string {
+    return this.message.replace(/^The model provider\b/, subject)
+  }
+
   /** The message before {@link withOwnWords}, for the operator. */
   get said(): string {
     return this.#options.said ?? this.message

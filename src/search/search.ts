@@ -228,7 +228,7 @@ function checked(response: SearchResponse): SearchResponse {
 
 /** For the log. Messages of an UpstreamFailure are safe to show; of other errors only the name is. */
 function reasonOf(error: unknown): string {
-  if (UpstreamFailure.is(error)) return error.message
+  if (UpstreamFailure.is(error)) return error.messageOf('The search engine')
   return error instanceof Error ? error.name : typeof error
 }
 
