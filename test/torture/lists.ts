@@ -18,7 +18,7 @@ const [accounts = 20_000, keysOfEach = 5] = process.argv.slice(2).map(Number)
 const FEW_ACCOUNTS = 20
 const QUIET = createConsola({ level: 0 })
 const TOKEN = 'admin-token-of-the-test'
-const BATCH = 200
+const BATCH = 40
 
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
 const { REDIS_URL: url } = process.env
