@@ -84,6 +84,7 @@ const WALL_CLOCK: readonly string[] = [
   'src/observe/content/content-log.ts',
   'src/observe/content/thread.ts',
   'src/observe/log/day-files.ts',
+  'src/observe/log/redis-log.ts',
   'src/observe/sinks/sinks.ts',
   'src/observe/usage/thread.ts',
   'src/observe/usage/usage.ts',

@@ -6,6 +6,7 @@ import { AuthFailures } from '../observe/auth-failures.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { ContentLog } from '../observe/content/content-log.ts'
+import type { LogPlace } from '../observe/log/messages.ts'
 import { RequestLog } from '../observe/log/request-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
@@ -122,7 +123,7 @@ export async function createGateway(
   const { format, path: folder, keep, size, content } = loaded.config.log
   const events = new LiveEvents()
   const access = new AccessLog({ format })
-  const requests = new RequestLog({ folder, keep, size, log })
+  const requests = new RequestLog({ place: placeOfLog(loaded), keep, size, log })
   const contents = new ContentLog({ folder, keep: content.keep, size, log })
   const routing = new Routing()
   const chat = internalChat((call) => {
@@ -303,6 +304,12 @@ function blame({ catalog, routing, config }: Runtime, providers: readonly string
     health.failed(began, failure, config.routing.cooldown * 1000)
     health.end(began)
   }
+}
+
+/** Gateways that share a ledger share a log. */
+function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
+  if (state.driver === 'redis') return { redis: state.url }
+  return log.path === undefined ? undefined : { folder: log.path }
 }
 
 /** Opens state and plugins; closes the one when the other fails. */

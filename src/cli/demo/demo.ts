@@ -147,7 +147,8 @@ async function writeLog(
   for (let day = 0; day <= DAYS; day++) {
     createFile(join(folder, `${new Date(now - day * DAY_MS).toISOString().slice(0, 10)}.db`))
   }
-  const requests = new RequestLog({ folder, keep: Math.max(keep, DAYS + 1), size, log })
+  const place = { folder }
+  const requests = new RequestLog({ place, keep: Math.max(keep, DAYS + 1), size, log })
   for (let at = 0; at < calls.length; at += BATCH) {
     for (const { record } of calls.slice(at, at + BATCH)) requests.add(record)
     // An answer comes after everything before it is stored.

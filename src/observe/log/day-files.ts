@@ -9,27 +9,7 @@ import { createFile, transact } from '../../state/sqlite/file.ts'
 import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
 import { FIELDS } from './fields.ts'
 import { BAD, conditionsOf, type LogPage, type LogQuery, type LogRow } from './query.ts'
-
-/** What a log keeps. */
-export interface LogBounds {
-  /** Days. */
-  readonly keep: number
-  /** Bytes of all files. */
-  readonly size: number
-}
-
-/** Why rows were not stored: the disk, or an id of a day whose file is gone. */
-export type Dropped = 'disk' | 'late'
-
-/** What became of a batch. */
-export interface Stored {
-  readonly rows: number
-  readonly dropped: Readonly<Partial<Record<Dropped, number>>>
-  /** Bytes of all files, when they were last added up. */
-  readonly bytes: number
-  /** Why nothing can be stored. */
-  readonly fault?: string
-}
+import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 const HOUR_MS = 3_600_000
 /** Files of days before that stay open for calls that end after midnight. */
@@ -64,7 +44,7 @@ interface OpenDay {
 }
 
 /** The request log in one folder, or in memory. */
-export class DayFiles {
+export class DayFiles implements LogStore {
   readonly #folder: DayFolder | undefined
   readonly #path: string | undefined
   readonly #bounds: LogBounds

@@ -19,7 +19,7 @@ const quantity = (name: string, member: keyof Usage): Field => ({
   of: ({ usage }) => usage?.[member],
 })
 
-/** In the order of the line. */
+/** In the order of the line. Others are added at the end: gateways of two versions may share a log. */
 export const FIELDS: readonly Field[] = [
   // Without its prefix, a ULID: rows are in the order of arrival.
   { name: 'id', type: 'TEXT', of: ({ requestId }) => requestId.slice(4) },
@@ -96,6 +96,18 @@ export function rowOf(record: CallRecord): LogRow {
     return [name, typeof value === 'boolean' ? Number(value) : (value ?? null)]
   })
   return Object.fromEntries(entries) as LogRow
+}
+
+/** The row of a line. */
+export function rowIn(line: string): LogRow {
+  const texts = line.split('\t')
+  const entries = FIELDS.map(({ name, type }, i) => [name, valueOf(type, texts[i] ?? '')])
+  return Object.fromEntries(entries) as LogRow
+}
+
+function valueOf(type: Field['type'], text: string): LogRow[string] {
+  if (text === '') return null
+  return type === 'TEXT' ? text : type === 'REAL' ? Number(text) : BigInt(text)
 }
 
 const MAX_TEXT = 300

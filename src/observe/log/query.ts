@@ -55,6 +55,22 @@ export interface LogPage {
 /** The predicate of the index of calls that did not go well. */
 export const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
 
+/** Whether a row is one of those that are asked for. */
+export function matches(
+  row: LogRow,
+  { filters, status, stream, minCost, minMs }: LogQuery,
+): boolean {
+  const isOf = Object.entries(filters).every(([name, values]) => values.includes(String(row[name])))
+  const has = Number(row.status)
+  return (
+    isOf &&
+    (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
+    (stream === undefined || Number(row.stream) === Number(stream)) &&
+    (minCost === undefined || BigInt(row.cost ?? -1) >= minCost) &&
+    (minMs === undefined || Number(row.ms_total) >= minMs)
+  )
+}
+
 /** SQL of a query: what an index can find, and what has to be looked at row by row. */
 export interface Conditions {
   readonly indexed: string

@@ -6,15 +6,16 @@ import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
 import type { CallRecord } from '../record.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
-import { DayFiles, type Dropped, type LogBounds, type Stored } from './day-files.ts'
+import { DayFiles } from './day-files.ts'
 import { lineOf } from './fields.ts'
-import { logWork, type LogQuestion, type ThreadInit } from './messages.ts'
+import { logWork, type LogPlace, type LogQuestion, type ThreadInit } from './messages.ts'
 import type { LogPage, LogQuery, LogRow } from './query.ts'
+import type { Dropped, LogBounds, Stored } from './store.ts'
 
 /** Settings of the request log. */
 export interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
-  readonly folder: string | undefined
+  readonly place: LogPlace | undefined
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
@@ -136,10 +137,10 @@ export class RequestLog {
   }
 }
 
-function startThread({ folder, keep, size }: RequestLogOptions): WorkThread {
+function startThread({ place, keep, size }: RequestLogOptions): WorkThread {
   const bounds = { keep, size }
-  if (folder === undefined) return new LocalThread(logWork(new DayFiles(undefined, bounds)))
+  if (place === undefined) return new LocalThread(logWork(new DayFiles(undefined, bounds)))
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const workerData: ThreadInit = { folder, bounds }
+  const workerData: ThreadInit = { place, bounds }
   return startWorker('log', script, workerData)
 }

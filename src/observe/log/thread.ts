@@ -1,8 +1,20 @@
-/** The thread of the request log: it owns the files, stores batches and answers questions, one after the other. */
+/** The thread of the request log: it owns files or a connection, stores batches and answers questions, one after the other. */
 import { parentPort, workerData } from 'node:worker_threads'
+import type { Log } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../thread-client.ts'
 import { DayFiles } from './day-files.ts'
 import { logWork, type ThreadInit } from './messages.ts'
+import type { LogStore } from './store.ts'
 
-const { folder, bounds } = workerData as ThreadInit
-serveClient(parentPort!, logWork(new DayFiles(folder, bounds)))
+/** The gateway's own connection says the same of Redis. */
+const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
+
+const init = workerData as ThreadInit
+serveClient(parentPort!, logWork(await storeOf(init)))
+
+async function storeOf({ place, bounds }: ThreadInit): Promise<LogStore> {
+  if ('folder' in place) return new DayFiles(place.folder, bounds)
+  // Imported on demand: its client is an optional package.
+  const { RedisLog } = await import('./redis-log.ts')
+  return new RedisLog({ url: place.redis, bounds, log: SILENT })
+}

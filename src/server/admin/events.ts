@@ -1,7 +1,7 @@
 /** `GET /admin/events`: what happens, as server-sent events. */
 import type { LiveEvent, Watcher } from '../../observe/live-events.ts'
-import type { LogQuery, LogRow } from '../../observe/log/query.ts'
-import { matches, readQuery, requestView } from './requests.ts'
+import { matches, type LogQuery, type LogRow } from '../../observe/log/query.ts'
+import { readQuery, requestView } from './requests.ts'
 import type { Asked } from './route.ts'
 
 /** Events that wait for a slow client. */

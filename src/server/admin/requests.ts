@@ -3,7 +3,13 @@ import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
-import { FILTERS, type FilterName, type LogQuery, type LogRow } from '../../observe/log/query.ts'
+import {
+  FILTERS,
+  matches,
+  type FilterName,
+  type LogQuery,
+  type LogRow,
+} from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
 import { callView } from '../../observe/log/view.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
@@ -81,22 +87,6 @@ function runningRows(gateway: Gateway, asked: LogQuery, query: URLSearchParams):
 /** Calls under way, the newest first. */
 export function runningViews(gateway: Gateway): readonly object[] {
   return [...gateway.running].toReversed().map((call) => requestView(runningRow(call), true))
-}
-
-/** Whether a row is one of those that are asked for. */
-export function matches(
-  row: LogRow,
-  { filters, status, stream, minCost, minMs }: LogQuery,
-): boolean {
-  const isOf = Object.entries(filters).every(([name, values]) => values.includes(String(row[name])))
-  const has = Number(row.status)
-  return (
-    isOf &&
-    (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
-    (stream === undefined || Number(row.stream) === Number(stream)) &&
-    (minCost === undefined || BigInt(row.cost ?? -1) >= minCost) &&
-    (minMs === undefined || Number(row.ms_total) >= minMs)
-  )
 }
 
 /** `POST /admin/requests/:id/end`: ends a running call. @throws NotFound when it does not run */

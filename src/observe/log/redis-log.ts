@@ -1,0 +1,211 @@
+/**
+ * The request log that gateways share in Redis: one sorted set per UTC day, whose members are lines, in the order in which
+ * their calls arrived. It is smaller than one on a disk, because it shares the memory of the ledger. Used by the thread of
+ * the log.
+ */
+import type { Cluster, Redis } from 'ioredis'
+import { timeOf, ulidAt } from '../../state/ids.ts'
+import type { Log } from '../../state/ledger/ledger.ts'
+import { connect, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
+import { serversOf } from '../../state/redis/server-checks.ts'
+import { DAY_MS, dayOf } from '../day-folder.ts'
+import { rowIn } from './fields.ts'
+import { matches, type LogPage, type LogQuery, type LogRow } from './query.ts'
+import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
+
+/** At most, whatever the bounds allow: a ledger that needs memory comes first. */
+const MOST_DAYS = 7
+const MOST_BYTES = 256 * 1024 * 1024
+/** What a row takes in Redis, about. */
+const ROW_BYTES = 512
+/** Part of the memory that Redis may use, above which nothing is stored. */
+const MOST_USED = 0.8
+/** Between two looks at the bounds and at the memory. */
+const TRIM_MS = 2000
+/** Rows that are removed at once: more would keep calls waiting. */
+const REMOVED = 5000
+const PAUSE_MS = 10_000
+/** Rows that are read at once, and that one page looks at. */
+const PAGE_ROWS = 1000
+const MOST_ROWS = 20_000
+
+/** Settings of a {@link RedisLog}. */
+interface RedisLogOptions {
+  readonly url: string | readonly string[]
+  readonly bounds: LogBounds
+  readonly log: Log
+  /** ms since epoch */
+  readonly now?: () => number
+}
+
+/** Connects with the first use. */
+export class RedisLog implements LogStore {
+  readonly #options: RedisLogOptions
+  readonly #days: number
+  readonly #mostRows: number
+  readonly #now: () => number
+  #connection: Promise<RedisConnection> | undefined
+  #rows = 0
+  #trimmedAt = -Infinity
+  #paused: { readonly until: number; readonly fault: string } | undefined
+
+  constructor(options: RedisLogOptions) {
+    this.#options = options
+    this.#days = Math.min(options.bounds.keep, MOST_DAYS)
+    this.#mostRows = Math.min(options.bounds.size, MOST_BYTES) / ROW_BYTES
+    this.#now = options.now ?? (() => Date.now())
+  }
+
+  /** Stores rows; those that Redis does not take are dropped. Never rejects. */
+  async store(lines: string): Promise<Stored> {
+    const dropped: Partial<Record<Dropped, number>> = {}
+    const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
+    const first = this.#firstDay()
+    let rows = 0
+    for (const [day, some] of Map.groupBy(lines.split('\n'), (line) => dayOf(timeOf(line)))) {
+      if (day < first) drop('late', some.length)
+      else if (await this.#add(day, some)) rows += some.length
+      else drop('disk', some.length)
+    }
+    const fault = this.#paused?.fault
+    return { rows, dropped, bytes: this.#rows * ROW_BYTES, ...(fault !== undefined && { fault }) }
+  }
+
+  /** One page of calls. @throws Unavailable while Redis cannot be reached */
+  async list(query: LogQuery): Promise<LogPage> {
+    const { from = 0, to, after, limit } = query
+    const rows: LogRow[] = []
+    let before = after ?? ulidAt(to ?? this.#now() + DAY_MS)
+    if (to !== undefined && timeOf(before) > to) before = ulidAt(to)
+    const lowest = ulidAt(from)
+    const last = dayOf(Math.max(from, Date.parse(this.#firstDay())))
+    let looked = 0
+    for (let day = dayOf(timeOf(before)); day >= last; day = dayBefore(day)) {
+      for (;;) {
+        const range = [`(${before}`, `[${lowest}`, 'LIMIT', 0, PAGE_ROWS] as const
+        const lines = await this.#ask((client) => client.zrevrangebylex(keyOf(day), ...range))
+        for (const line of lines) {
+          const row = rowIn(line)
+          if (matches(row, query)) rows.push(row)
+          // One row more than the page tells that there is another page.
+          if (rows.length > limit) return pageOf(rows, rows[limit - 1]!.id as string, limit)
+        }
+        looked += lines.length
+        if (lines.length < PAGE_ROWS) break
+        before = idOf(lines.at(-1)!)
+        if (looked >= MOST_ROWS) return pageOf(rows, before, limit)
+      }
+    }
+    return { rows, unreadable: [] }
+  }
+
+  /** The row of a call. @throws Unavailable while Redis cannot be reached */
+  async find(id: string): Promise<LogRow | undefined> {
+    const key = keyOf(dayOf(timeOf(id)))
+    const [line] = await this.#ask((client) =>
+      client.zrangebylex(key, `[${id}`, `(${id}~`, 'LIMIT', 0, 1),
+    )
+    return line === undefined ? undefined : rowIn(line)
+  }
+
+  async close(): Promise<void> {
+    const connection = await this.#connection?.catch(() => undefined)
+    connection?.close()
+  }
+
+  /** @returns whether the rows are stored */
+  async #add(day: string, lines: readonly string[]): Promise<boolean> {
+    if (this.#paused && this.#now() < this.#paused.until) return false
+    this.#paused = undefined
+    const key = keyOf(day)
+    try {
+      await this.#trim()
+      if (this.#paused) return false
+      const end = Math.ceil((Date.parse(day) + (this.#days + 1) * DAY_MS) / 1000)
+      // In one transaction: no day is kept for ever.
+      await this.#ask((client) =>
+        client
+          .multi()
+          .zadd(key, ...lines.flatMap((line) => ['0', line]))
+          .expireat(key, end)
+          .exec(),
+      )
+      this.#rows += lines.length
+      return true
+    } catch (error) {
+      const { message, cause = error } = error as Error
+      this.#pause(`${(cause as Error).message || message}`)
+      return false
+    }
+  }
+
+  /** Removes the oldest rows above the bound, of all gateways, and looks at the memory of Redis. */
+  async #trim(): Promise<void> {
+    const now = this.#now()
+    if (now - this.#trimmedAt < TRIM_MS) return
+    this.#trimmedAt = now
+    const days: string[] = []
+    for (let day = dayOf(now); day >= this.#firstDay(); day = dayBefore(day)) days.unshift(day)
+    const counts = await this.#ask((client) =>
+      Promise.all(days.map((day) => client.zcard(keyOf(day)))),
+    )
+    this.#rows = counts.reduce((sum, count) => sum + Number(count), 0)
+    let excess = Math.min(Math.ceil(this.#rows - this.#mostRows), REMOVED)
+    // A busy log is at its bound all the time.
+    if (excess > 0) this.#trimmedAt = -Infinity
+    for (const [i, day] of days.entries()) {
+      const removed = Math.min(excess, Number(counts[i]))
+      if (removed <= 0) continue
+      await this.#ask((client) => client.zremrangebyrank(keyOf(day), 0, removed - 1))
+      this.#rows -= removed
+      excess -= removed
+    }
+    if (await this.#isFull()) this.#pause('Redis has used most of its memory')
+  }
+
+  async #isFull(): Promise<boolean> {
+    const infos = await this.#ask((client) =>
+      Promise.all(serversOf(client).map((server) => server.info('memory'))),
+    )
+    return infos.some((info) => {
+      const [used, most] = ['used_memory', 'maxmemory'].map((name) =>
+        Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0),
+      )
+      return most! > 0 && used! > most! * MOST_USED
+    })
+  }
+
+  #pause(why: string): void {
+    const fault = `the request log cannot be written: ${why}`
+    this.#paused = { until: this.#now() + PAUSE_MS, fault }
+  }
+
+  #firstDay(): string {
+    return dayOf(this.#now() - (this.#days - 1) * DAY_MS)
+  }
+
+  async #ask<T>(send: (client: Redis | Cluster) => Promise<T>): Promise<T> {
+    const { url, log } = this.#options
+    this.#connection ??= connect(url, log).then(({ connection }) => connection)
+    // The next use connects again.
+    this.#connection.catch(() => (this.#connection = undefined))
+    const connection = await this.#connection
+    return connection.ask(() => send(connection.client))
+  }
+}
+
+function pageOf(rows: readonly LogRow[], next: string, limit: number): LogPage {
+  return { rows: rows.slice(0, limit), next, searchedTo: timeOf(next), unreadable: [] }
+}
+
+function idOf(line: string): string {
+  return line.slice(0, line.indexOf('\t'))
+}
+
+function dayBefore(day: string): string {
+  return dayOf(Date.parse(day) - DAY_MS)
+}
+
+function keyOf(day: string): string {
+  return `${PREFIX}:log:${day}`
+}
