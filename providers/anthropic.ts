@@ -52,6 +52,7 @@ export default defineProvider({
   name: 'anthropic',
   options,
   deploymentOptions,
+  ignores: ['seed', 'presence_penalty', 'frequency_penalty'],
   setup({ apiKey = '', vertex, baseURL: base, headers }, plain) {
     const login = vertex && googleLogin(plain, vertex)
     const host = login ? withLogin(plain, login) : plain

@@ -92,6 +92,7 @@ export default defineProvider({
   name: 'bedrock',
   options,
   deploymentOptions,
+  ignores: ['seed', 'presence_penalty', 'frequency_penalty'],
   setup(given, host) {
     const { region, guardrail, serviceTier, latency } = given
     const base = given.baseURL ?? `https://bedrock-runtime.${region}.amazonaws.com`

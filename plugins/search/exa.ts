@@ -14,6 +14,7 @@ const options = v.strictObject({
 
 export default defineSearch({
   name: 'exa',
+  narrows: { include: 'paths', exclude: 'paths' },
   options,
   setup({ apiKey, baseURL, type }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/search`

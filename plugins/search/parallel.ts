@@ -17,6 +17,7 @@ const options = v.strictObject({
 
 export default defineSearch({
   name: 'parallel',
+  narrows: { include: 'hosts', exclude: 'hosts' },
   options,
   setup({ apiKey, baseURL, mode }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/v1/search`

@@ -14,6 +14,7 @@ const options = v.strictObject({
 
 export default defineSearch({
   name: 'perplexity',
+  narrows: { include: 'hosts', exclude: 'hosts' },
   options,
   setup({ apiKey, baseURL }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/search`

@@ -20,6 +20,7 @@ const options = v.strictObject({
 
 export default defineSearch({
   name: 'searxng',
+  narrows: { include: 'hosts', exclude: 'hosts' },
   options,
   setup({ baseURL, language, categories }, host) {
     const address = `${baseURL.replace(/\/+$/, '')}/search`

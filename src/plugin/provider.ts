@@ -1,6 +1,6 @@
 /** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
-import { API_VERSION, type Closable, type Plugin, type Schema } from './base.ts'
+import { API_VERSION, type Closable, type Output, type Plugin, type Schema } from './base.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, NativeInput } from './chat.ts'
 import type {
   ImageEditInput,
@@ -25,14 +25,17 @@ import type {
   RerankResult,
 } from './texts.ts'
 
-/** One request to a provider. */
-export interface ProviderRequest<In> {
+/**
+ * One request to a provider.
+ * @typeParam Options what `deploymentOptions` of the plugin makes of the options of a deployment
+ */
+export interface ProviderRequest<In, Options = Readonly<Record<string, unknown>>> {
   /** What the client asked for, with the policy and search results applied. Must not be changed in place. */
   readonly input: In
   /** The model's name at the vendor, from the deployment. */
   readonly model: string
   /** The `options` of the deployment, as the schema `deploymentOptions` returned them; empty without that schema. */
-  readonly options: Readonly<Record<string, unknown>>
+  readonly options: Options
   /** The gateway's id of the call, `req_` and a ULID. */
   readonly requestId: string
   /** Pass it to every request. Aborted when the client leaves or the time of the attempt is up. */
@@ -53,7 +56,7 @@ export interface LoginReport {
  * {@link Host.fail} makes; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means
  * that the answer is streamed.
  */
-export interface Provider extends Closable {
+export interface Provider<Options = Readonly<Record<string, unknown>>> extends Closable {
   /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
   readonly deploymentOptions?: Schema<any>
   /**
@@ -61,18 +64,20 @@ export interface Provider extends Closable {
    * @throws what {@link Host.fail} makes, with a `cause` whose message tells the operator why
    */
   logIn?(signal: AbortSignal): Promise<LoginReport>
-  chat?(request: ProviderRequest<ChatInput>): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
+  chat?(
+    request: ProviderRequest<ChatInput, Options>,
+  ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   /** Chat in the form of Anthropic's Messages API. Used where nothing on the way needs another form; `chat` answers the rest. */
   messages?(
-    request: ProviderRequest<NativeInput>,
+    request: ProviderRequest<NativeInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   /** The same in the form of OpenAI's Responses API. */
   responses?(
-    request: ProviderRequest<NativeInput>,
+    request: ProviderRequest<NativeInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   /** Goes on with a text, without roles and instructions; for models with the capability `COMPLETIONS`. */
   complete?(
-    request: ProviderRequest<CompletionInput>,
+    request: ProviderRequest<CompletionInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
   /** Whether a deployment takes requests in a form for which there is a method of this name; by default it does. */
   takes?(
@@ -80,34 +85,42 @@ export interface Provider extends Closable {
     deployment: { readonly model: string; readonly options: unknown },
   ): boolean
   /** Has the vendor count the tokens of a prompt; leave it out where that costs anything. */
-  countTokens?(request: ProviderRequest<ChatInput>): Promise<number>
+  countTokens?(request: ProviderRequest<ChatInput, Options>): Promise<number>
   generateImage?(
-    request: ProviderRequest<ImageInput>,
+    request: ProviderRequest<ImageInput, Options>,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>>
   editImage?(
-    request: ProviderRequest<ImageEditInput>,
+    request: ProviderRequest<ImageEditInput, Options>,
   ): Promise<ImageResult | AsyncIterable<ImageEvent>>
-  ocr?(request: ProviderRequest<OcrInput>): Promise<OcrResult>
-  speech?(request: ProviderRequest<SpeechInput>): Promise<Speech>
+  ocr?(request: ProviderRequest<OcrInput, Options>): Promise<OcrResult>
+  speech?(request: ProviderRequest<SpeechInput, Options>): Promise<Speech>
   transcribe?(
-    request: ProviderRequest<TranscriptionInput>,
+    request: ProviderRequest<TranscriptionInput, Options>,
   ): Promise<Transcription | AsyncIterable<TranscriptionEvent>>
-  embed?(request: ProviderRequest<EmbeddingInput>): Promise<EmbeddingResult>
-  rerank?(request: ProviderRequest<RerankInput>): Promise<RerankResult>
-  moderate?(request: ProviderRequest<ModerationInput>): Promise<ModerationResult>
+  embed?(request: ProviderRequest<EmbeddingInput, Options>): Promise<EmbeddingResult>
+  rerank?(request: ProviderRequest<RerankInput, Options>): Promise<RerankResult>
+  moderate?(request: ProviderRequest<ModerationInput, Options>): Promise<ModerationResult>
 }
 
 /** A provider plugin. */
 export interface ProviderPlugin<
   S extends Schema = Schema<any>,
   D extends Schema = Schema<any>,
-> extends Plugin<'provider', S, Provider> {
+> extends Plugin<'provider', S, Provider<Output<D>>> {
   /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
+  /** Members of a chat request that the vendor has no word for, such as `seed`. The kit checks that others are forwarded. */
+  readonly ignores?: readonly string[]
 }
 
-/** Marks a plain object as a provider plugin. Example: `providers/openai-compatible.ts`. */
-export function defineProvider<S extends Schema, D extends Schema = Schema<any>>(
+/** Of a deployment without options. */
+type NoOptions = Schema<Readonly<Record<string, never>>>
+
+/**
+ * Marks a plain object as a provider plugin. With `deploymentOptions` the options of requests have their types; without them
+ * there are none. Example: `providers/openai-compatible.ts`.
+ */
+export function defineProvider<S extends Schema, D extends Schema = NoOptions>(
   plugin: Omit<ProviderPlugin<S, D>, 'kind' | 'api'>,
 ): ProviderPlugin<S, D> {
   return { kind: 'provider', api: API_VERSION, ...plugin }

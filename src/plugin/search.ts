@@ -58,8 +58,24 @@ export interface SearchEngine extends Closable {
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchResponse>
 }
 
+/**
+ * How exactly an engine narrows a search: `paths`, by hosts and paths on them; `hosts`, by hosts alone. An excluded path does
+ * not leave its whole host out.
+ */
+export interface Narrowing {
+  readonly include?: 'hosts' | 'paths'
+  readonly exclude?: 'hosts' | 'paths'
+}
+
 /** A search plugin. */
-export type SearchPlugin<S extends Schema = Schema<any>> = Plugin<'search', S, SearchEngine>
+export interface SearchPlugin<S extends Schema = Schema<any>> extends Plugin<
+  'search',
+  S,
+  SearchEngine
+> {
+  /** The domain filters that the engine applies; the kit holds it to them. */
+  readonly narrows?: Narrowing
+}
 
 /** Marks a plain object as a search plugin. Example: `plugins/search/searxng.ts`. */
 export function defineSearch<S extends Schema>(
