@@ -5,11 +5,13 @@ import { defineProvider, type ChatChunk, type Step } from 'sluicegate'
 export default defineProvider({
   name: 'my-provider',
   options: v.strictObject({ url: v.pipe(v.string(), v.url()), apiKey: v.string() }),
+  ignores: ['presence_penalty', 'frequency_penalty'],
   setup({ url, apiKey }, host) {
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
     return {
       async chat({ input, model, signal }) {
-        const body = host.json({ model, turns: input.messages, seed: input.seed })
+        const { messages, temperature, top_p, stop, seed, max_completion_tokens: limit } = input
+        const body = host.json({ model, turns: messages, temperature, top_p, stop, seed, limit })
         const response = await host.request({ url, headers, body, signal, stream: true })
         if (response.status !== 200) throw await host.failure(response)
         return host.sse(response.body).through(chunks)

@@ -57,6 +57,8 @@ export interface GuardFixture {
 /** The result for a streamed text: how many characters may be released, and the block if there is one. */
 export interface Outcome {
   readonly safe: number
+  /** The most that may have been released, the answer that blocks included. */
+  readonly released: number
   readonly block?: BlockVerdict
 }
 
@@ -82,15 +84,14 @@ export async function checkTexts(
 export async function checkWholeText(
   fixture: GuardFixture,
   one: GuardCase,
+  text = one.text,
 ): Promise<BlockVerdict | undefined> {
   const { guard } = fixture
-  if (!guard.checkOutput) return (await streamText(fixture, one, [one.text])).block
+  if (!guard.checkOutput) return (await streamText(fixture, one, [text])).block
   prepare(fixture, one)
-  const answer = guard.checkOutput(textItem(one, one.text, 'output', 0), contextOf(fixture, one))
-  if (guard.execution === 'local' && answer instanceof Promise) {
-    throw new Error('a local guard must not return a promise: "checkOutput" did')
-  }
-  return checkVerdict(await answered(fixture, answer), one.text.length, ruleFilterFor(fixture, one))
+  const answer = guard.checkOutput(textItem(one, text, 'output', 0), contextOf(fixture, one))
+  refusePromise(guard, answer, '"checkOutput"')
+  return checkVerdict(await answered(fixture, answer), text.length, ruleFilterFor(fixture, one))
 }
 
 /** The result for an output text in pieces. @throws Error that describes a mistake of the guard */
@@ -98,31 +99,59 @@ export async function streamText(
   fixture: GuardFixture,
   one: GuardCase,
   pieces: readonly string[],
+  onProgress?: (safe: number, length: number) => void,
 ): Promise<Outcome> {
-  const { guard } = fixture
-  prepare(fixture, one)
-  const info = { channel: one.channel ?? 'content', choice: 0, index: 0 } as const
-  const check = guard.streamOutput!(Object.freeze(info), contextOf(fixture, one))
-  let safe = 0
+  const progress = progressOf(fixture, one)
   let length = 0
   for (const piece of [...pieces, undefined]) {
-    const answer = piece === undefined ? check.end() : check.push(piece)
-    if (guard.execution === 'local' && answer instanceof Promise) {
-      throw new Error('a local guard must not return a promise: its output check did')
-    }
     length += piece?.length ?? 0
-    const { safeOffset: next, verdict } = checkProgress(
-      await answered(fixture, answer),
-      safe,
-      length,
-    )
-    safe = next
-    const block = verdict && checkVerdict(verdict, length, ruleFilterFor(fixture, one))
-    if (block) return { safe, block }
+    const outcome = await progress.push(piece)
+    if (outcome.block) return outcome
+    if (piece === undefined) return outcome
+    onProgress?.(outcome.safe, length)
   }
-  if (safe < length)
-    throw new Error(`at the end of the text it agreed to ${safe} of ${length} characters only`)
-  return { safe }
+  throw new Error('a text has an end')
+}
+
+/** The check of one text that grows. */
+interface Progress {
+  /** Takes the next piece, or the end of the text. @throws Error that describes a mistake of the guard */
+  push(piece: string | undefined): Promise<Outcome>
+}
+
+/** Begins the check of an output text. @param choice its index */
+export function progressOf(fixture: GuardFixture, one: GuardCase, choice = 0): Progress {
+  const { guard } = fixture
+  prepare(fixture, one)
+  const info = { channel: one.channel ?? 'content', choice, index: 0 } as const
+  const check = guard.streamOutput!(Object.freeze(info), contextOf(fixture, one))
+  let safe = 0
+  let released = 0
+  let length = 0
+  return {
+    async push(piece) {
+      const answer = piece === undefined ? check.end() : check.push(piece)
+      refusePromise(guard, answer, 'its output check')
+      length += piece?.length ?? 0
+      const given = await answered(fixture, answer)
+      const { safeOffset: next, verdict } = checkProgress(given, safe, length)
+      safe = next
+      const block = verdict && checkVerdict(verdict, length, ruleFilterFor(fixture, one))
+      if (!block) released = safe
+      if (!block && piece === undefined && safe < length) {
+        const short = `${safe} of ${length} characters only`
+        throw new Error(`at the end of the text it agreed to ${short}`)
+      }
+      return { safe, released: Math.max(released, safe), ...(block && { block }) }
+    },
+  }
+}
+
+function refusePromise({ execution }: Guard, answer: unknown, what: string): void {
+  const later = (answer as { then?: unknown } | undefined)?.then
+  if (execution === 'local' && typeof later === 'function') {
+    throw new Error(`a local guard must not return a promise: ${what} did`)
+  }
 }
 
 /** Waits for an answer of the guard. @throws StalledError */
@@ -131,14 +160,20 @@ export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promi
 }
 
 /** Lets models and the service answer as the case says. */
-function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
+export function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
   host.model = model
   if (!answer) return
   const { status, headers, body } = answer
   service.answer({ status, headers, pieces: [body] })
 }
 
-function textItem(one: GuardCase, text: string, side: TextItem['side'], index: number): TextItem {
+/** A text with its place. */
+export function textItem(
+  one: GuardCase,
+  text: string,
+  side: TextItem['side'],
+  index: number,
+): TextItem {
   const context = { before: '', userTurn: 'What was asked.' }
   return Object.freeze({
     id: side === 'input' ? `messages[${index}]` : 'choices[0].content[0]#0',
@@ -156,7 +191,8 @@ function rulesOf({ guard }: GuardFixture, { rules }: GuardCase): ActiveRules {
   return Object.freeze({ scopes: [], bannedPatterns: [], deny, ...rules })
 }
 
-function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
+/** The call that texts of a case belong to. */
+export function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
   return Object.freeze({
     requestId: 'req_test',
     accountId: 'acme',

@@ -15,6 +15,19 @@ import {
 } from './report.ts'
 import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
+import {
+  checkGuardMemory,
+  checkGuardTime,
+  checkInForce,
+  checkInterleaved,
+  checkLocal,
+  checkPads,
+  checkRelease,
+  checkReleased,
+  checkRepeated,
+  passesFiller,
+} from './checks/guard-streams.ts'
+import { checkService } from './checks/guard-services.ts'
 import { startUpstream } from './fake-upstream.ts'
 import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type FakeModel } from './hosts.ts'
@@ -42,6 +55,8 @@ export interface GuardTestOptions extends KitOptions {
 
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const RANDOM_SPLITS = 20
+/** Of checks that take the text apart. */
+const MAX_CASES = 4
 const MAX_NAME_CHARACTERS = 40
 
 /**
@@ -64,7 +79,13 @@ export async function checkGuard(
     const guard = withDerivedMethods(await plugin.setup(value, host.hostOf(plugin.name)))
     await run.run('set up', null, () => checkShape(plugin, guard))
     const fixture: GuardFixture = { plugin, guard, host, service, cases, seed, timeoutMs }
+    if (cases.length === 0) {
+      const missing = 'there is no case; write a text that passes and one that is blocked'
+      await run.run('input', null, () => toCheck('input', null, [missing]))
+    }
     for (const one of cases) await checkCase(fixture, one, run)
+    await checkWhole(fixture, run, options.thorough ?? false)
+    if (guard.execution === 'remote') await checkService(fixture, run)
     await run.run('close', null, async () => {
       await answered(fixture, guard.close?.())
       return toCheck('close', null, [])
@@ -117,6 +138,35 @@ async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): 
       skipped('verdict', on, `the guard does not check ${one.side}`),
     )
   }
+}
+
+/** Checks of the guard with a case that is found in the text alone. */
+async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolean): Promise<void> {
+  const { guard, cases } = fixture
+  const blocked = cases.filter(({ expect }) => expect !== 'pass')
+  // Where the place is known, the guard looks for something in the text and does not weigh all of it.
+  const placed = blocked.find(({ spans, side }) => spans && side !== 'input') ?? blocked[0]
+  for (const one of blocked.slice(0, MAX_CASES)) {
+    await run.run('repeat', nameOf(one), () => checkRepeated(fixture, one, nameOf(one)))
+    if (!one.rules && !one.expect.startsWith('x:') && !one.answer && guard.execution === 'local') {
+      await run.run('in force', nameOf(one), () => checkInForce(fixture, one, nameOf(one)))
+    }
+  }
+  if (!placed || guard.execution !== 'local' || !(await passesFiller(fixture, placed))) return
+  for (const one of blocked.filter(({ spans }) => spans).slice(0, MAX_CASES)) {
+    await run.run('pads', nameOf(one), () => checkPads(fixture, one, nameOf(one)))
+  }
+  const streams = guard.streamOutput && placed.side !== 'input'
+  if (streams) {
+    const on = nameOf(placed)
+    if (placed.spans) await run.run('hold-back', on, () => checkRelease(fixture, placed, on))
+    await run.run('interleaved', on, () => checkInterleaved(fixture, placed, on))
+    if (!guard.needsFullText) await run.run('release', null, () => checkReleased(fixture, placed))
+  }
+  await run.run('local', nameOf(placed), () => checkLocal(fixture, placed, nameOf(placed)))
+  if (!thorough) return
+  await run.run('time', null, () => checkGuardTime(fixture, placed))
+  await run.run('memory', null, () => checkGuardMemory(fixture, placed))
 }
 
 /** Checks the text alone and between others: one verdict per text, in their order. */

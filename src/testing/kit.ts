@@ -16,6 +16,8 @@ import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answer
 import { checkConversations, type RequestForm } from './checks/conversations.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
+import { checkForwarded } from './checks/forwarded.ts'
+import { checkMemory, checkRepeat, checkTime } from './checks/repeat.ts'
 import { choicesIn } from './compare.ts'
 import { randomFrom } from './splits.ts'
 import { SAMPLES } from './samples.ts'
@@ -69,7 +71,7 @@ export async function testProvider(options: TestOptions): Promise<KitReport> {
 
 async function runChecks(
   fixture: Fixture,
-  { transcripts = [], requests }: TestOptions,
+  { transcripts = [], requests, thorough = false }: TestOptions,
   run: CheckRun,
 ): Promise<void> {
   const { provider } = fixture
@@ -86,8 +88,8 @@ async function runChecks(
   const setUpCheck = checkSetUp(fixture, outcome)
   await run.run('set up', null, () => setUpCheck)
   if (setUpCheck.result === 'failed') return
-  if (given.length > 0) await checkCases(fixture, given, run)
-  else await checkSamples(fixture, samples, outcome, run)
+  if (given.length > 0) await checkCases(fixture, given, run, thorough)
+  else await checkSamples(fixture, samples, outcome, run, thorough)
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
   await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
   await checkFailures(fixture, { streamed, whole }, run)
@@ -131,6 +133,7 @@ async function checkSamples(
   samples: readonly Case[],
   outcome: Outcome,
   run: CheckRun,
+  thorough: boolean,
 ): Promise<void> {
   const skip = async (names: readonly string[], why: string) => {
     for (const name of names) await run.run(name, null, () => skipped(name, null, why))
@@ -144,11 +147,16 @@ async function checkSamples(
   }
   // A provider that reads any text of the sample, or hands over malformed parts of it, reads this format.
   const reads = choicesIn(outcome.completion)[0]?.text || schemaViolations(outcome.raw).length > 0
-  if (reads) return checkCases(fixture, samples, run)
+  if (reads) return checkCases(fixture, samples, run, thorough)
   await skip(NEEDS_TRANSCRIPTS, "it does not read a vendor in OpenAI's form; write cases (--cases)")
 }
 
-async function checkCases(fixture: Fixture, cases: readonly Case[], run: CheckRun): Promise<void> {
+async function checkCases(
+  fixture: Fixture,
+  cases: readonly Case[],
+  run: CheckRun,
+  thorough: boolean,
+): Promise<void> {
   for (const one of cases) {
     const { name, expect } = one.transcript
     const answers = await run.run('answer', name, () => checkAnswer(fixture, one))
@@ -160,6 +168,18 @@ async function checkCases(fixture: Fixture, cases: readonly Case[], run: CheckRu
   const stream = cases.find(({ transcript: { request, answer, expect } }) =>
     Boolean(answer && request.stream && !expect.failure && !expect.tool_calls),
   )
+  const complete = cases.filter(({ transcript: { answer, expect } }) => answer && !expect.failure)
+  const repeated = stream ?? complete[0]
+  if (repeated) {
+    const transcripts = complete.map(({ transcript }) => transcript)
+    await run.run('forwarded', null, () => checkForwarded(fixture, transcripts))
+    await run.run('repeat', repeated.transcript.name, () => checkRepeat(fixture, repeated))
+  }
+  if (thorough && stream) {
+    const on = stream.transcript.name
+    await run.run('time', on, () => checkTime(fixture, stream))
+    await run.run('memory', on, () => checkMemory(fixture, stream))
+  }
   const asks = cases.some(({ transcript }) => transcript.answer)
   const why = asks ? 'no transcript has a stream of text' : NO_UPSTREAM
   for (const [name, check] of [

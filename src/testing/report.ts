@@ -11,6 +11,8 @@ export interface KitOptions {
   readonly timeoutMs?: number
   /** Runs the checks of this name only. */
   readonly only?: string
+  /** Also measures time and memory, which takes seconds; `testPlugin` does. */
+  readonly thorough?: boolean
   /** Called when checks begin, and with their results when they have ended. */
   readonly onProgress?: (progress: KitProgress) => void
 }

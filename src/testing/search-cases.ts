@@ -4,6 +4,7 @@ import type {
   DomainFilter,
   FailureClass,
   SearchEngine,
+  SearchPlugin,
   SearchQuery,
   SearchResponse,
   SearchResult,
@@ -47,6 +48,7 @@ export interface ExpectedSearch {
 
 /** An engine, and the service that it is set up with. */
 export interface SearchFixture {
+  readonly plugin: SearchPlugin
   readonly engine: SearchEngine
   readonly host: IsolatedHost
   readonly service: FakeUpstream

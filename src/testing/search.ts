@@ -1,5 +1,7 @@
 /** The conformance kit for search engines: asks an engine as the gateway would, against a fake service on a local socket. */
 import type { FailureClass, SearchPlugin } from '../plugin.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
+import { checkDomains, checkFields, checkQuery, checkRepeat } from './checks/searches.ts'
 import { json, startUpstream, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
 import { IsolatedHost } from './hosts.ts'
 import { within } from './provider-under-test.ts'
@@ -18,11 +20,7 @@ import {
   answerText,
   checkResults,
   queryOf,
-  responseOf,
   search,
-  textOf,
-  textsOf,
-  WORDS,
   type SearchCase,
   type SearchFixture,
 } from './search-cases.ts'
@@ -42,7 +40,8 @@ export interface SearchTestOptions extends KitOptions {
 }
 
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
-const HOSTS = ['first.example', 'second.example'] as const
+/** The wait of a 429. */
+const WAIT_MS = 7000
 
 /** A fault of the service, and the classes of failures that describe it. */
 type Fault = readonly [name: string, answer: FakeResponse, classes: readonly FailureClass[]]
@@ -68,7 +67,7 @@ export async function testSearch(
   try {
     const { value: valid } = await optionsWithAddress(plugin, options, service.url, KEY)
     const engine = await plugin.setup(valid, host.hostOf(plugin.name))
-    const fixture: SearchFixture = { engine, host, service, timeoutMs, thrown: [] }
+    const fixture: SearchFixture = { plugin, engine, host, service, timeoutMs, thrown: [] }
     const secrets = [KEY, ...secretsIn(valid)]
     const usable = typeof engine?.search === 'function'
     const problems = usable ? [] : ['"setup" has to return an object with "search"']
@@ -96,68 +95,40 @@ async function runChecks(
     return
   }
   for (const one of cases) await run.run('results', one.name, () => checkResults(fixture, one))
-  const good = responseOf(first)
-  await run.run('query', null, () => checkQuery(fixture, good))
-  await run.run('domains', null, () => checkDomains(fixture, good))
+  await run.run('fields', null, () => checkFields(fixture, cases))
+  await run.run('query', null, () => checkQuery(fixture, first))
+  await run.run('domains', null, () => checkDomains(fixture, first))
+  await run.run('repeat', null, () => checkRepeat(fixture, cases))
   for (const fault of faultsOf(first)) {
     await run.run('errors', fault[0], () => checkFault(fixture, fault))
   }
   await run.run('cancel', null, () => checkCancel(fixture))
 }
 
-async function checkQuery(fixture: SearchFixture, answer: FakeResponse): Promise<Check> {
-  const problems: string[] = []
-  const one = await search(fixture, answer)
-  const more = await search(fixture, answer, { maxResults: 3 })
-  const [request] = one.asked
-  if (!request || !textsOf(request).some((text) => text.includes(WORDS)))
-    problems.push(`the request does not have the words of the query as they are: ${WORDS}`)
-  // Some services take no number; the gateway leaves out what is too much.
-  const same = request && more.asked[0] && textOf(request) === textOf(more.asked[0])
-  return toCheck('query', null, problems, same ? ['it does not ask for "maxResults" results'] : [])
-}
-
-async function checkDomains(fixture: SearchFixture, answer: FakeResponse): Promise<Check> {
-  const problems: string[] = []
-  const [first, second] = HOSTS
-  const both = HOSTS.map((host) => ({ host }))
-  const included = await search(fixture, answer, { includeDomains: both })
-  const text = included.asked.map(textOf).join('\n')
-  if (text.includes(first) !== text.includes(second))
-    problems.push('of two hosts to include it names one: it searches less than was asked for')
-  const domains = [{ host: first, path: '/deep' }]
-  const excluded = await search(fixture, answer, { excludeDomains: domains })
-  const said = excluded.asked.map(textOf).join('\n')
-  if (said.includes(first) && !said.includes('/deep'))
-    problems.push('it leaves out a whole host where one path was to be left out')
-  for (const { error } of [included, excluded])
-    if (error !== undefined) problems.push(describeError(error))
-  return toCheck('domains', null, problems)
-}
-
 function faultsOf(first: SearchCase): readonly Fault[] {
   const body = Buffer.from(answerText(first))
   const refused = (status: number, headers = {}) => json({ error: { key: KEY } }, status, headers)
   const busy: readonly FailureClass[] = ['upstream_error', 'overloaded']
+  const half = [body.subarray(0, body.length >> 1)]
   return [
     ['400', refused(400), ['bad_request']],
     ['401', refused(401), ['upstream_auth']],
     ['402', refused(402), ['upstream_balance']],
     ['403', refused(403), ['upstream_auth']],
     ['404', refused(404), ['not_found', 'upstream_error']],
+    ['408', refused(408), ['timeout']],
+    ['413', refused(413), ['payload_too_large', 'bad_request']],
+    ['422', refused(422), ['bad_request']],
     ['429', refused(429, { 'retry-after': '7' }), ['upstream_rate', 'overloaded']],
     ['500', { status: 500, pieces: [body] }, busy],
     ['503', refused(503), ['overloaded']],
+    ['529', refused(529), ['overloaded']],
     ['redirect', refused(302, { location: '/elsewhere' }), ['upstream_error']],
     ['HTML', page(200), ['upstream_error']],
     ['HTML, 502', page(502), busy],
     ['empty', { pieces: [] }, ['upstream_error']],
-    ['cut JSON', { pieces: [body.subarray(0, body.length >> 1)] }, ['upstream_error']],
-    [
-      'cut off',
-      { pieces: [body.subarray(0, body.length >> 1)], ending: 'cut' },
-      ['upstream_error'],
-    ],
+    ['cut JSON', { pieces: half }, ['upstream_error']],
+    ['cut off', { pieces: half, ending: 'cut' }, ['upstream_error']],
     ['reset', { pieces: [], ending: 'refuse' }, ['upstream_error']],
   ]
 }
@@ -166,6 +137,9 @@ async function checkFault(fixture: SearchFixture, [name, answer, classes]: Fault
   const { error, asked } = await search(fixture, answer)
   const problem = notFailure(error, classes)
   const problems = problem === undefined ? [] : [problem]
+  const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
+  if (!problem && name === '429' && wait !== WAIT_MS)
+    problems.push(`retryAfterMs is ${wait ?? 'none'}, expected ${WAIT_MS}`)
   if (asked.length > 1) problems.push(`it asked ${asked.length} times; the gateway tries again`)
   return toCheck('errors', name, problems)
 }

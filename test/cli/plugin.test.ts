@@ -59,13 +59,13 @@ describe('plugin new', () => {
     await using gateway = await createTestGateway({
       providers: { acme: { use, options: { url: upstream.url, apiKey: 'key' } } },
       models: {
-        small: {
+        'acme/small': {
           pricing: { prompt: '0', completion: '0' },
           deployments: [{ provider: 'acme', model: 's' }],
         },
       },
     })
-    const { json: answer } = await gateway.chat({ ...hello, model: 'small' })
+    const { json: answer } = await gateway.chat({ ...hello, model: 'acme/small' })
     expect(answer.choices[0].message.content).toBe('Hello')
   })
 

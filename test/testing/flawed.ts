@@ -74,19 +74,16 @@ export function flawed(flaws: Flaws = {}): ProviderPlugin {
   }) as ProviderPlugin
 }
 
-function toBody({ messages, stream }: ChatInput, model: string): object {
-  return { model, messages, stream }
+function toBody(input: ChatInput, model: string): object {
+  return { ...input, model }
 }
 
 async function* each(payloads: AsyncIterable<any>, change: (chunk: any) => readonly ChatChunk[]) {
   for await (const payload of payloads) yield* change(payload)
 }
 
-async function refusal({ status, headers }: UpstreamResponse, host: Host): Promise<unknown> {
-  const retryAfterMs = Number(headers['retry-after']) * 1000 || undefined
-  const failure =
-    status === 401 ? 'upstream_auth' : status === 429 ? 'upstream_rate' : 'upstream_error'
-  return host.fail(failure, 'The model provider said no.', { retryAfterMs })
+async function refusal(response: UpstreamResponse, host: Host): Promise<unknown> {
+  return host.failure(response, { message: 'The model provider said no.' })
 }
 
 function parsed(text: string, host: Host): any {

@@ -38,6 +38,8 @@ describe('a provider without a flaw', () => {
         'usage',
         'cuts',
         'cut off',
+        'forwarded',
+        'repeat',
         'cancel',
         'back-pressure',
         'hang',

@@ -65,15 +65,4 @@ describe('a plugin in a process of its own', () => {
     const exit = await failedBy({ check: 'process.exit(0)' })
     expect(exit).toEqual(['input: it ended the process with status 0'])
   })
-
-  it('is refused with the reason where it cannot be tested', async () => {
-    const at = await folder({ 'one.mjs': 'export default { kind: "guard", api: 7 }' })
-    await expect(testPlugin(join(at, 'one.mjs'))).rejects.toThrow(/interface version 7/)
-    const options = { apiKey: 7 }
-    const file = join(
-      await folder({ 'one.mjs': guardWith({}), 'one.cases/words.json': CASES }),
-      'one.mjs',
-    )
-    await expect(testPlugin(file, { options })).rejects.toThrow(/options\.apiKey/)
-  })
 })

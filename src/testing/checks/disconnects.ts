@@ -157,10 +157,12 @@ async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: 
 interface Loop {
   readonly before: Uint8Array
   readonly again: Uint8Array
+  /** The rest of the response. */
+  readonly after: Uint8Array
 }
 
 /** Finds an event that adds content each time it is sent. */
-async function repeatableEvent(
+export async function repeatableEvent(
   fixture: Fixture,
   { request }: Case,
   answer: RecordedResponse,
@@ -177,7 +179,7 @@ async function repeatableEvent(
     if (next === undefined || length < 0) break
     const again = body.subarray(end, next)
     const twice = await contentLength(body.subarray(0, next), again, body.subarray(next))
-    if (twice > length) return { before: body.subarray(0, next), again }
+    if (twice > length) return { before: body.subarray(0, next), again, after: body.subarray(next) }
   }
   return undefined
 }

@@ -28,18 +28,33 @@ const WAIT_SECONDS = 7
 const ACCOUNT = 'org-Kx7Qm2Vt9Lp4Zw8R'
 const PAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
+const BUSY: readonly FailureClass[] = ['upstream_error', 'overloaded']
+
 const FAULTS: readonly Fault[] = [
+  {
+    name: '400',
+    answer: refusal(400),
+    classes: ['bad_request', 'context_length', 'content_blocked'],
+  },
   { name: '401', answer: refusal(401), classes: ['upstream_auth'] },
+  { name: '402', answer: refusal(402), classes: ['upstream_balance'] },
+  { name: '403', answer: refusal(403), classes: ['upstream_auth', 'upstream_balance'] },
+  { name: '404', answer: refusal(404), classes: ['not_found'] },
+  { name: '413', answer: refusal(413), classes: ['payload_too_large', 'context_length'] },
   {
     name: '429',
     answer: refusal(429, { 'retry-after': String(WAIT_SECONDS) }),
     classes: ['upstream_rate', 'overloaded'],
     retryAfterMs: WAIT_SECONDS * 1000,
   },
-  { name: '500', answer: refusal(500), classes: ['upstream_error', 'overloaded'] },
+  { name: '500', answer: refusal(500), classes: BUSY },
+  { name: '503', answer: refusal(503), classes: ['overloaded'] },
+  { name: 'redirect', answer: refusal(302, { location: '/elsewhere' }), classes: BUSY },
   { name: 'garbage', answer: garbage, classes: ['upstream_error'] },
+  { name: 'empty', answer: () => ({ pieces: [] }), classes: ['upstream_error'] },
+  { name: 'no answer in it', answer: nothingSaid, classes: ['upstream_error'] },
   { name: 'HTML', answer: () => page(200), classes: ['upstream_error'] },
-  { name: 'HTML, 502', answer: () => page(502), classes: ['upstream_error', 'overloaded'] },
+  { name: 'HTML, 502', answer: () => page(502), classes: BUSY },
   {
     name: 'reset',
     answer: () => ({ pieces: [], ending: 'refuse' }),
@@ -145,6 +160,11 @@ function garbage(_request: ReceivedRequest, { seed }: Fixture): FakeResponse {
     headers: { 'content-type': 'text/event-stream' },
     pieces: [noise, '\n\ndata: {"choices": [{"del\n\n', noise],
   }
+}
+
+/** A success without an answer. */
+function nothingSaid(): FakeResponse {
+  return { headers: { 'content-type': 'application/json' }, pieces: ['{"id":"none"}'] }
 }
 
 function page(status: number): FakeResponse {

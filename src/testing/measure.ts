@@ -1,0 +1,62 @@
+/** Measures how time and memory grow. */
+
+/** Work below this time says nothing. */
+const BASE_MS = 20
+const MAX_RATIO = 25
+const ROUNDS = 3
+const MAX_SIZE = 400_000
+
+/**
+ * Whether ten times the size costs more than 25 times the processor time.
+ * @param what the size counts. @param start the size to begin with, which grows until it can be measured
+ * @returns the problem, or nothing
+ */
+export async function growth(
+  what: string,
+  run: (size: number) => unknown,
+  start: number,
+): Promise<string[]> {
+  let size = start
+  let base = await best(run, size)
+  while (base < BASE_MS && size < MAX_SIZE) {
+    size *= base < BASE_MS / 4 ? 4 : 2
+    base = await best(run, size)
+  }
+  // Work that is too fast to be measured is fast enough.
+  if (base < BASE_MS) return []
+  const ten = await best(run, size * 10, base * MAX_RATIO)
+  const ratio = ten / base
+  if (ratio <= MAX_RATIO) return []
+  const cost = `${Math.round(base)} ms for ${size} ${what}, ${Math.round(ten)} ms for ${size * 10}`
+  return [`time grows faster than the size: ${cost}`]
+}
+
+/** Bytes by which the heap has grown over so many calls; undefined where collection cannot be forced. */
+export async function heapGrowth(
+  calls: number,
+  call: () => Promise<unknown>,
+): Promise<number | undefined> {
+  const { gc } = globalThis
+  if (!gc) return undefined
+  const used = async () => {
+    await gc({ execution: 'async' })
+    return process.memoryUsage().heapUsed
+  }
+  // Code that is compiled and caches that are filled are no growth.
+  for (let i = 0; i < calls / 4; i++) await call()
+  const before = await used()
+  for (let i = 0; i < calls; i++) await call()
+  return (await used()) - before
+}
+
+/** The least time of some rounds, in ms of the processor; of one round if it is short enough. */
+async function best(run: (size: number) => unknown, size: number, enough = 0): Promise<number> {
+  let least = Infinity
+  for (let round = 0; round < ROUNDS && least > enough; round++) {
+    const before = process.threadCpuUsage()
+    await run(size)
+    const { user, system } = process.threadCpuUsage(before)
+    least = Math.min(least, (user + system) / 1000)
+  }
+  return least
+}
