@@ -5,12 +5,12 @@
 import { EventEmitter, once } from 'node:events'
 import type { ConsolaInstance } from 'consola'
 import {
-  startHere,
   type FromThread,
   type StartThread,
   type ToThread,
   type WorkThread,
 } from '../observe/thread-client.ts'
+import { startShared } from '../observe/shared-thread.ts'
 import type { Channel } from './channel.ts'
 
 /** Threads by name, and which worker hears what they report: the one whose notice it is about, or any one. */
@@ -43,7 +43,7 @@ export function sharedStarter(channel: Channel): StartThread {
     else thread?.emit('exit')
   })
   return (name, script, workerData) => {
-    if (!Object.hasOwn(SHARED, name)) return startHere(name, script, workerData)
+    if (!Object.hasOwn(SHARED, name)) return startShared(script, workerData)
     const init = { script: script.href, workerData }
     const send = (message: ToShared['message']) => channel.tell('thread', { name, init, message })
     const thread = new RemoteThread(send)
@@ -114,7 +114,7 @@ class SharedThread {
 
   constructor(name: string, { script, workerData }: Init, onEnd: (error?: Error) => void) {
     this.#name = name
-    this.#thread = startHere(name, new URL(script), workerData)
+    this.#thread = startShared(new URL(script), workerData)
     this.#thread.on('message', (message: FromThread<unknown>) => this.#heard(message))
     this.#thread.on('error', onEnd)
     this.#thread.on('exit', () => {

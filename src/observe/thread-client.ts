@@ -4,6 +4,7 @@ import { Worker, type MessagePort } from 'node:worker_threads'
 import type { ConsolaInstance } from 'consola'
 import { Unavailable } from '../errors/errors.ts'
 import { threadOptions } from '../lifetime/thread-options.ts'
+import { startShared } from './shared-thread.ts'
 
 /** What a thread is sent. */
 export type ToThread<Notice, Question> =
@@ -25,28 +26,30 @@ export interface ThreadWork<Notice, Question> {
   close(): void | Promise<void>
 }
 
-/** Runs work; the same in a thread of its own and in that of its client. */
+/** Runs work; the same in another thread and in that of its client. */
 export interface WorkThread extends NodeJS.EventEmitter {
   postMessage(message: unknown): void
+  /** Ends it, whatever it is doing. */
+  terminate?(): unknown
   ref(): void
   unref(): void
 }
 
-/** Starts work in a thread of its own. @param workerData what its script begins with */
+/** Starts the work of a script in another thread. @param workerData what it begins with */
 export type StartThread = (name: string, script: URL, workerData: unknown) => WorkThread
 
-/** Starts a thread of this process. */
-export const startHere: StartThread = (name, script, workerData) =>
+/** Starts a thread of this process for one script, which runs foreign code. */
+export const startAlone: StartThread = (name, script, workerData) =>
   new Worker(script, { name, workerData, ...threadOptions() })
 
-let start = startHere
+let start: StartThread = (_name, script, workerData) => startShared(script, workerData)
 
 /** From now on, threads of this process are started by another function. */
 export function startThreadsBy(other: StartThread): void {
   start = other
 }
 
-/** Starts a thread, as this process starts them. */
+/** Starts the work of a {@link WorkScript}, as this process starts it. */
 export const startWorker: StartThread = (...of) => start(...of)
 
 /** Settings of a {@link ThreadClient}. */
@@ -111,7 +114,7 @@ export class ThreadClient<Notice, Question, Report> {
     })
     thread.postMessage('close' satisfies ToThread<Notice, Question>)
     await ended.catch(() => undefined)
-    if (thread instanceof Worker) await thread.terminate()
+    await thread.terminate?.()
     this.#giveUp('it is closed')
   }
 

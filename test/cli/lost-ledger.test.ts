@@ -79,9 +79,9 @@ const killer = (once: boolean) => [
     }
     return on.apply(this, args)
   }
-  Worker.prototype.postMessage = function (message) {
+  Worker.prototype.postMessage = function (message, ...more) {
     if (this.threadName === 'ledger') ledger = this
-    postMessage.call(this, message)
+    postMessage.call(this, message, ...more)
   }
   process.on('SIGUSR2', () => {
     ended = true

@@ -157,8 +157,8 @@ describe('the end of a gateway', () => {
     // The ledger is never told to end; only a timer of exactly this limit is made shorter.
     const text = `import { Worker } from 'node:worker_threads'
       const { postMessage } = Worker.prototype
-      Worker.prototype.postMessage = function (message) {
-        if (message !== 'close') postMessage.call(this, message)
+      Worker.prototype.postMessage = function (message, ...more) {
+        if (message !== 'close') postMessage.call(this, message, ...more)
       }
       const { setTimeout } = globalThis
       globalThis.setTimeout = (then, ms, ...more) => setTimeout(then, ms === 13000 ? 300 : ms, ...more)`

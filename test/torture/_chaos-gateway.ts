@@ -18,9 +18,9 @@ const END_THREAD = `data:text/javascript,${encodeURIComponent(`
   const { postMessage } = Worker.prototype
   let ledger
   if (isMainThread) {
-    Worker.prototype.postMessage = function (message) {
+    Worker.prototype.postMessage = function (message, ...more) {
       if (this.threadName === 'ledger') ledger = this
-      postMessage.call(this, message)
+      postMessage.call(this, message, ...more)
     }
     process.on('SIGUSR2', () => ledger?.terminate())
   }`)}`

@@ -5,7 +5,7 @@ import type { LoadedConfig } from '../../config/config.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
 import { Sinks } from '../../observe/sinks/sinks.ts'
 import type { SinkMetrics } from '../../observe/sinks/metrics.ts'
-import { startWorker } from '../../observe/thread-client.ts'
+import { startAlone } from '../../observe/thread-client.ts'
 import type { Telemetry } from '../../plugin.ts'
 import type { SinksInit } from './thread.ts'
 
@@ -34,7 +34,7 @@ export async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     telemetry,
   }
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const start = () => startWorker('sinks', script, workerData)
+  const start = () => startAlone('sinks', script, workerData)
   const sinks = new Sinks({ gateway: gatewayId, start, log, metrics, mask })
   try {
     const found = await sinks.open()

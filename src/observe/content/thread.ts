@@ -1,8 +1,10 @@
-/** The thread of contents: it owns their files. */
-import { parentPort, workerData } from 'node:worker_threads'
+/** The work on contents in another thread: it owns their files. */
+import type { MessagePort } from 'node:worker_threads'
 import { serveClient } from '../thread-client.ts'
 import { ContentFiles } from './content-files.ts'
 import { contentWork, type ContentInit } from './messages.ts'
 
-const { folder, bounds } = workerData as ContentInit
-serveClient(parentPort!, contentWork(new ContentFiles(folder, bounds, () => Date.now())))
+/** Serves one log of contents. */
+export function serve(port: MessagePort, { folder, bounds }: ContentInit): void {
+  serveClient(port, contentWork(new ContentFiles(folder, bounds, () => Date.now())))
+}

@@ -1,5 +1,5 @@
-/** The thread of the request log: it owns files or a connection, stores batches and answers questions, one after the other. */
-import { parentPort, workerData } from 'node:worker_threads'
+/** The work of the request log in another thread: it owns files or a connection, stores batches and answers questions, one after the other. */
+import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../thread-client.ts'
 import { DayFiles } from './day-files.ts'
@@ -9,8 +9,10 @@ import type { LogStore } from './store.ts'
 /** The gateway's own connection says the same of Redis. */
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 
-const init = workerData as ThreadInit
-serveClient(parentPort!, logWork(await storeOf(init)))
+/** Serves one request log. */
+export async function serve(port: MessagePort, init: ThreadInit): Promise<void> {
+  serveClient(port, logWork(await storeOf(init)))
+}
 
 async function storeOf({ place, bounds }: ThreadInit): Promise<LogStore> {
   if ('folder' in place) return new DayFiles(place.folder, bounds)

@@ -1,0 +1,11 @@
+/** The thread of all work that is the gateway's own: begins what it is told to. */
+import { parentPort } from 'node:worker_threads'
+import type { ToHost, WorkScript } from './shared-thread.ts'
+
+const owner = parentPort!
+owner.on('message', async (message: ToHost) => {
+  if (message === 'end') return owner.close()
+  const { script, workerData, port } = message
+  const { serve }: WorkScript = await import(script)
+  await serve(port, workerData)
+})
