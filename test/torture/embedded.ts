@@ -46,7 +46,9 @@ if (values.state === 'redis' && !hasRedis()) {
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
-const redis = values.state === 'redis' ? await RedisServer.start() : undefined
+// Killed together with the gateway, Redis has only what it has written: with `everysec` that may be two seconds old.
+const redis =
+  values.state === 'redis' ? await RedisServer.start({ appendfsync: 'always' }) : undefined
 const ledgerFile = join(folder, 'data', 'ledger.db')
 const state = redis
   ? `{ driver: redis, url: '${redis.url}', outbox: '${join(folder, 'outbox')}' }`
