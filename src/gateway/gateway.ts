@@ -35,6 +35,7 @@ import { instanceOf, Instances } from './instances.ts'
 import { createLog } from './log.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
 import { warnOfRestart } from './restart-settings.ts'
+import { Peers } from './peers.ts'
 import { TakenOut } from './taken-out.ts'
 import { packageVersion } from './version.ts'
 
@@ -73,6 +74,8 @@ export interface Gateway {
   readonly instances: Instances
   /** Deployments that operators have taken out. */
   readonly takenOut: TakenOut
+  /** What the gateways that share its state tell each other. */
+  readonly peers: Peers
   /** Adds a call to the running ones until it ends. */
   track(call: Call): void
   /**
@@ -196,7 +199,10 @@ export async function createGateway(
     ...(worker && { worker: worker.number }),
   })
   const instances = new Instances({ records, log, own }, isShared)
-  const watched = { running, bodies, health, takenOut, instances }
+  const { announcements } = state
+  const { gatewayId } = common
+  const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })
+  const watched = { running, bodies, health, takenOut, instances, peers }
   const timer = startTimer({ ...watched, ...shared })
 
   let [stopping, faulty] = [false, false]
@@ -224,6 +230,7 @@ export async function createGateway(
     bodies,
     instances,
     takenOut,
+    peers,
     get loaded() {
       return settings
     },
@@ -250,6 +257,7 @@ export async function createGateway(
       clearInterval(timer)
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
+      await peers.close()
       await instances.leave()
       await Promise.all([requests.close(), contents.close()])
       // It reads the ledger, which could not be closed tidily meanwhile.
@@ -362,7 +370,8 @@ function startTimer({
   loop,
   takenOut,
   instances,
-}: Pick<Gateway, 'running' | 'bodies' | 'takenOut' | 'instances'> & {
+  peers,
+}: Pick<Gateway, 'running' | 'bodies' | 'takenOut' | 'instances' | 'peers'> & {
   readonly health: HealthEvents
 } & Pick<
     Shared,
@@ -393,6 +402,7 @@ function startTimer({
     loop.tick(now)
     takenOut.tick(now)
     instances.tick(now)
+    peers.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
     void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))

@@ -4,6 +4,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
+import type { Announcements } from '../state/announcements.ts'
 import type { Audit } from '../state/audit.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from '../state/ledger/reader.ts'
@@ -17,6 +18,8 @@ export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
   readonly audit: Audit
+  /** Absent for a state of one gateway. */
+  readonly announcements?: Announcements
   /** For reading its rows beside the engine. */
   readonly source: LedgerSource | LedgerReader
 }

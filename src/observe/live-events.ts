@@ -54,16 +54,45 @@ export class LiveEvents {
   #number = 0
   #ring: LiveEvent[] = []
   #until = -Infinity
+  #untilElsewhere = -Infinity
+  /** Told of each event that this gateway makes. */
+  onEmit: (event: LiveEvent) => void = () => {}
 
   /** Whether events are made. */
   get wanted(): boolean {
+    return this.isWatched || this.isWatchedElsewhere
+  }
+
+  /** Whether a console watches this gateway, or did a moment ago. */
+  get isWatched(): boolean {
     return this.#watching.size > 0 || performance.now() < this.#until
+  }
+
+  /** Whether a console watches another gateway, which is told of events. */
+  get isWatchedElsewhere(): boolean {
+    return performance.now() < this.#untilElsewhere
+  }
+
+  /** A console may watch another gateway. @param ms for how long this is known */
+  watchedElsewhere(ms: number): void {
+    this.#untilElsewhere = performance.now() + ms
+  }
+
+  /** Sends events of another gateway. @param left how many of them were left out */
+  relay(events: readonly LiveEvent[], left: number): void {
+    for (const event of events) this.#send(event)
+    for (const watching of this.#watching) watching.left += left
   }
 
   /** @param make called only while the gateway is watched */
   emit(type: LiveEventType, make: () => LiveEvent['data']): void {
     if (!this.wanted) return
     const event = { id: `${this.#series}-${++this.#number}`, type, data: make() }
+    this.#send(event)
+    this.onEmit(event)
+  }
+
+  #send(event: LiveEvent): void {
     this.#ring.push(event)
     if (this.#ring.length > RING) this.#ring.shift()
     const now = performance.now()

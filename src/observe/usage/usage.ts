@@ -39,6 +39,9 @@ export class UsageIndex {
   readonly #options: UsageOptions
   readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
   readonly #accounts = new Set<string>()
+  readonly #elsewhere = new Set<string>()
+  /** Told of accounts that have new rows by this gateway. */
+  onSettled: (accounts: readonly string[]) => void = () => {}
   #called: string[] = []
   #calledLength = 0
   readonly #lines = new LineLimit(() => {}, 1)
@@ -63,6 +66,11 @@ export class UsageIndex {
     this.#accounts.add(account)
   }
 
+  /** Accounts have new rows by other gateways. */
+  settledElsewhere(accounts: Iterable<string>): void {
+    for (const account of accounts) this.#elsewhere.add(account)
+  }
+
   /** Calls have ended. @param lines of the request log */
   called(lines: string): void {
     if (this.#calledLength > MOST_CALLED) return
@@ -72,10 +80,14 @@ export class UsageIndex {
 
   /** Hands over what was noted. */
   flush(): void {
-    if (this.#accounts.size === 0 && this.#called.length === 0) return
+    const own = [...this.#accounts]
+    const accounts = [...own, ...this.#elsewhere]
+    if (accounts.length === 0 && this.#called.length === 0) return
+    if (own.length > 0) this.onSettled(own)
     const called = this.#called.join('\n')
-    this.#thread.post({ accounts: [...this.#accounts], ...(called !== '' && { called }) })
+    this.#thread.post({ accounts, ...(called !== '' && { called }) })
     this.#accounts.clear()
+    this.#elsewhere.clear()
     this.#called = []
     this.#calledLength = 0
   }

@@ -1,5 +1,5 @@
 /** The request log in the admin API: questions, and rows as JSON. */
-import { NotFound, Unavailable } from '../../errors/errors.ts'
+import { NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
@@ -41,7 +41,7 @@ export async function listRequests({
   query,
 }: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {
   const asked = readQuery(query)
-  const running = query.has('after') ? [] : runningRows(gateway, asked, query)
+  const running = query.has('after') ? [] : await runningRows(gateway, asked, query)
   if (query.get('running') === 'true') {
     return { data: running.map((row) => requestView(row, true)), next: null, searched_to: null }
   }
@@ -62,6 +62,8 @@ export async function showRequest(asked: Asked): Promise<{ readonly data: object
   const { gateway, id } = asked
   for (const call of gateway.running)
     if (call.id === id) return { data: requestView(runningRow(call), true) }
+  const elsewhere = (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
+  if (elsewhere) return { data: requestView(elsewhere, true) }
   const row = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id) ? await logOf(gateway).find(id) : undefined
   if (!row)
     throw new NotFound(
@@ -77,11 +79,20 @@ function logOf({ runtime }: Gateway): RequestLog {
   throw new NotFound('not_found', 'There is no request log: log.requests is false.')
 }
 
-function runningRows(gateway: Gateway, asked: LogQuery, query: URLSearchParams): LogRow[] {
+async function runningRows(
+  gateway: Gateway,
+  asked: LogQuery,
+  query: URLSearchParams,
+): Promise<LogRow[]> {
   if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
-  const rows = [...gateway.running].map(runningRow).filter((row) => matches(row, asked))
-  return rows.toReversed()
+  const rows = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
+  return newestFirst(rows.filter((row) => matches(row, asked)))
+}
+
+/** Ids are in the order of arrival. */
+function newestFirst(rows: readonly LogRow[]): LogRow[] {
+  return rows.toSorted((a, b) => (String(a.id) < String(b.id) ? 1 : -1))
 }
 
 /** Calls under way, the newest first. */
@@ -92,11 +103,9 @@ export function runningViews(gateway: Gateway): readonly object[] {
 /** `POST /admin/requests/:id/end`: ends a running call. @throws NotFound when it does not run */
 export async function endRequest(asked: Asked): Promise<Answer> {
   const { gateway, id } = asked
-  const call = [...gateway.running].find((one) => one.id === id)
-  if (!call) {
+  if (!gateway.peers.endOwn(id) && !(await gateway.peers.end(id))) {
     throw new NotFound('not_found', `No request ${JSON.stringify(id.slice(0, 100))} is running.`)
   }
-  call.abort(new Unavailable('service_unavailable', 'An operator has ended this call.'))
   await note(asked, { action: 'request.end', object: `request:${id}`, after: { ended: true } })
   return { status: 202, body: { data: { id, ended: true } } }
 }

@@ -5,7 +5,9 @@
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
+import type { Announcements } from '../announcements.ts'
 import type { Records } from '../records.ts'
+import { RedisAnnouncements } from './announcements.ts'
 import { RedisAudit } from './audit-log.ts'
 import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledger/checks.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
@@ -94,6 +96,7 @@ export async function openRedis({
   readonly ledger: RedisLedger
   readonly records: Records
   readonly audit: Audit
+  readonly announcements: Announcements
 }> {
   const { connection, driver } = await connect(url, log)
   const { client } = connection
@@ -104,7 +107,8 @@ export async function openRedis({
     const file = openOutbox(outbox, outboxLimit)
     const ledger = new RedisLedger(connection, file, { retentionDays, log })
     const records = new RedisRecords(connection, driver)
-    return { ledger, records, audit: new RedisAudit(connection) }
+    const announcements = new RedisAnnouncements(connection)
+    return { ledger, records, audit: new RedisAudit(connection), announcements }
   } catch (error) {
     connection.close()
     throw error

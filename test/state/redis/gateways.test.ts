@@ -3,18 +3,77 @@ import { createConsola } from 'consola'
 import { expect, it, onTestFinished } from 'vitest'
 import { createGateway } from '../../../src/gateway/gateway.ts'
 import { listen } from '../../../src/server/server.ts'
-import { createTestGateway, hello, loaded, MOCK_CONFIG, send } from '../../_setup.ts'
+import {
+  createTestGateway,
+  hello,
+  loaded,
+  MOCK_CONFIG,
+  send,
+  type TestGateway,
+} from '../../_setup.ts'
 import { folder } from '../../_folder.ts'
 import { needRedis, sharedServer } from './_engine.ts'
 
 const TOKEN = 'token-of-all-gateways'
+/** `mock/slow` answers only when the test has ended. */
+const MODELS = {
+  ...MOCK_CONFIG.models,
+  'mock/slow': {
+    ...MOCK_CONFIG.models['mock/echo'],
+    deployments: [{ provider: 'mock', model: 'slow', options: { paceMs: 600_000 } }],
+  },
+}
 needRedis()
+
+/** Calls, events and the log of `one`, as the gateway at another address shows them. */
+async function showCallsOfOthers(one: TestGateway, other: string): Promise<void> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const shown = async (query: string) => {
+    const { json } = await send(`${other}/admin/requests?${query}`, 'GET', undefined, headers)
+    return json.data as { id: string; gateway: string; running: boolean; status: number }[]
+  }
+  const leaving = new AbortController()
+  onTestFinished(() => leaving.abort())
+  const watching = await fetch(`${other}/admin/events`, { headers, signal: leaving.signal })
+  const ended = heard(watching, 'event: call.ended')
+  const key = one.key.secret
+  const slow = one.ask('POST', '/v1/chat/completions', {
+    key,
+    body: { ...hello, model: 'mock/slow' },
+  })
+  await expect.poll(() => shown('running=true'), { timeout: 60_000 }).toHaveLength(1)
+  const [call] = await shown('running=true')
+  expect(call).toMatchObject({ running: true, gateway: one.gateway.runtime.gatewayId })
+  const end = await send(`${other}/admin/requests/${call!.id}/end`, 'POST', '{}', headers)
+  expect(end.status).toBe(202)
+  expect((await slow).status).toBe(503)
+  // Events are made from the moment on when the gateway knows of the console.
+  const asking = setInterval(
+    () => void one.ask('POST', '/v1/chat/completions', { key, body: hello }),
+    250,
+  )
+  onTestFinished(() => clearInterval(asking))
+  await ended
+  clearInterval(asking)
+  await expect.poll(() => shown('running=true'), { timeout: 60_000 }).toEqual([])
+  const inLog = async () => (await shown('status=503')).map(({ id }) => id)
+  await expect.poll(inLog, { timeout: 60_000 }).toContain(call!.id)
+}
+
+/** Resolves when an answer has said a text. */
+async function heard(answer: Response, wanted: string): Promise<void> {
+  let text = ''
+  for await (const chunk of answer.body!.pipeThrough(new TextDecoderStream())) {
+    if ((text += chunk).includes(wanted)) return
+  }
+  throw new Error(`ended without ${wanted}: ${text}`)
+}
 
 it('know each other, and which deployments an operator has taken out', async () => {
   const { url } = await sharedServer()
   const configOf = async () => {
     const state = { driver: 'redis' as const, url, outbox: await folder({}) }
-    return { ...MOCK_CONFIG, state, admin: { token: TOKEN } }
+    return { ...MOCK_CONFIG, models: MODELS, state, admin: { token: TOKEN } }
   }
   const log = createConsola({ level: 0 })
   const other = await createGateway(loaded(await configOf()), { log })
@@ -44,6 +103,7 @@ it('know each other, and which deployments an operator has taken out', async () 
     await expect.poll(status, { timeout: 60_000 }).toBe(503)
     expect((await one.ask('POST', `${path}/resume`, { key: TOKEN, body: {} })).status).toBe(200)
     await expect.poll(status, { timeout: 60_000 }).toBe(200)
+    await showCallsOfOthers(one, server.url)
   } finally {
     await one.close()
   }

@@ -1,0 +1,183 @@
+/**
+ * What the gateways of one state tell each other, so that each shows the calls and events of all: accounts with new rows,
+ * calls under way, what happens while a console watches, calls that an operator ends. All of it may be lost.
+ */
+import { Unavailable } from '../errors/errors.ts'
+import type { LiveEvent, LiveEvents } from '../observe/live-events.ts'
+import type { LogRow } from '../observe/log/query.ts'
+import type { UsageIndex } from '../observe/usage/usage.ts'
+import { runningRow } from '../pipeline/call-record.ts'
+import type { RunningCalls } from '../pipeline/running-calls.ts'
+import type { Announcements, Topic } from '../state/announcements.ts'
+import type { Records } from '../state/records.ts'
+import type { Instances } from './instances.ts'
+
+/** What {@link Peers} works with. */
+interface PeersOptions {
+  /** Absent for a state of one gateway. */
+  readonly announcements: Announcements | undefined
+  readonly records: Records
+  readonly instances: Instances
+  readonly gatewayId: string
+  readonly running: RunningCalls
+  readonly events: LiveEvents
+  readonly usage: UsageIndex
+}
+
+/** A message with its gateway. */
+interface Message<Body> {
+  readonly gateway: string
+  readonly body: Body
+}
+
+/** Events of about a second, and how many more there were. */
+interface EventBatch {
+  readonly events: readonly LiveEvent[]
+  readonly left: number
+}
+
+const TELL_MS = 1000
+const HEAR_MS = 2000
+/** Calls under way of one gateway that the others show. */
+const MOST_CALLS = 1000
+/** Events of a second that the others get; a console takes twenty. */
+const MOST_EVENTS = 40
+const CALLS_SECONDS = 6
+/** For other gateways to go on telling events after a console was last seen. */
+const WATCHED_SECONDS = 10
+const WATCHED = 'watched'
+
+/** The owner calls `tick` from time to time. */
+export class Peers {
+  readonly #options: PeersOptions
+  readonly #settled = new Set<string>()
+  #events: LiveEvent[] = []
+  #eventsLeft = 0
+  readonly #cursors = new Map<Topic, string>()
+  #toldAt = -Infinity
+  #heardAt = -Infinity
+  #turn: Promise<void> | undefined
+  /** Whether other gateways have calls of this one in mind. */
+  #hasToldCalls = false
+
+  constructor(options: PeersOptions) {
+    this.#options = options
+    if (!options.announcements) return
+    options.usage.onSettled = (accounts) => accounts.forEach((id) => this.#settled.add(id))
+    options.events.onEmit = (event) => this.#keep(event)
+  }
+
+  /** @param now steady ms */
+  tick(now: number): void {
+    const { announcements } = this.#options
+    if (!announcements || this.#turn || now - this.#toldAt < TELL_MS) return
+    this.#toldAt = now
+    const hears = now - this.#heardAt >= HEAR_MS
+    if (hears) this.#heardAt = now
+    this.#turn = this.#tell(announcements)
+      .then(() => this.#hear(announcements, hears))
+      // The connection tells that it is lost; what was to be said is old by the time it is back.
+      .catch(() => undefined)
+      .finally(() => (this.#turn = undefined))
+  }
+
+  /** Calls under way at the other gateways. @throws Unavailable while the state is away */
+  async calls(): Promise<readonly LogRow[]> {
+    const { announcements, records, instances, gatewayId } = this.#options
+    if (!announcements) return []
+    const ids = (await instances.list()).map(({ id }) => id).filter((id) => id !== gatewayId)
+    const found = await records.getMany<{ rows: readonly LogRow[] }>(ids.map(callsKey))
+    return found.flatMap((one) => one?.rows ?? [])
+  }
+
+  /** Ends a call that runs at another gateway. @returns false where none is known to */
+  async end(id: string): Promise<boolean> {
+    const rows = await this.calls()
+    if (!rows.some((row) => `req_${row.id}` === id)) return false
+    await this.#say('end', id)
+    return true
+  }
+
+  /** What this gateway has begun to tell is told. */
+  async close(): Promise<void> {
+    await this.#turn
+  }
+
+  /** Ends a call of this gateway. @returns false where none runs */
+  endOwn(id: string): boolean {
+    for (const call of this.#options.running) {
+      if (call.id !== id) continue
+      call.abort(new Unavailable('service_unavailable', 'An operator has ended this call.'))
+      return true
+    }
+    return false
+  }
+
+  #keep(event: LiveEvent): void {
+    if (this.#events.length < MOST_EVENTS) this.#events.push(event)
+    else this.#eventsLeft++
+  }
+
+  async #tell(announcements: Announcements): Promise<void> {
+    const { events: live } = this.#options
+    const settled = [...this.#settled]
+    const batch: EventBatch = { events: this.#events, left: this.#eventsLeft }
+    this.#settled.clear()
+    this.#events = []
+    this.#eventsLeft = 0
+    if (settled.length > 0) await this.#say('settled', settled, announcements)
+    if (batch.events.length > 0 && live.isWatchedElsewhere) {
+      await this.#say('events', batch, announcements)
+    }
+  }
+
+  async #hear(announcements: Announcements, all: boolean): Promise<void> {
+    const { events, usage, records } = this.#options
+    if (events.isWatched) {
+      for (const batch of await this.#heard<EventBatch>('events', announcements)) {
+        events.relay(batch.events, batch.left)
+      }
+    } else this.#cursors.delete('events')
+    if (!all) return
+    await this.#tellCalls()
+    const accounts = await this.#heard<readonly string[]>('settled', announcements)
+    usage.settledElsewhere(accounts.flat())
+    for (const id of await this.#heard<string>('end', announcements)) this.endOwn(id)
+    if (events.isWatched) await records.put(WATCHED, {}, { ttlSeconds: WATCHED_SECONDS })
+    if (events.isWatched || (await records.get(WATCHED))) events.watchedElsewhere(2 * HEAR_MS)
+  }
+
+  async #tellCalls(): Promise<void> {
+    const { records, running, gatewayId } = this.#options
+    if (running.size === 0 && !this.#hasToldCalls) return
+    this.#hasToldCalls = running.size > 0
+    const rows = [...running].slice(-MOST_CALLS).map(runningRow)
+    const value = JSON.parse(textOf({ rows })) as object
+    await records.put(callsKey(gatewayId), value, { ttlSeconds: CALLS_SECONDS })
+  }
+
+  async #say(topic: Topic, body: unknown, to = this.#options.announcements): Promise<void> {
+    await to?.tell(topic, textOf({ gateway: this.#options.gatewayId, body }))
+  }
+
+  /** What the others have said since the last time. */
+  async #heard<Body>(topic: Topic, announcements: Announcements): Promise<Body[]> {
+    const { messages, cursor } = await announcements.hear(topic, this.#cursors.get(topic))
+    this.#cursors.set(topic, cursor)
+    return messages
+      .map((message) => JSON.parse(message) as Message<Body>)
+      .filter(({ gateway }) => gateway !== this.#options.gatewayId)
+      .map(({ body }) => body)
+  }
+}
+
+function callsKey(gateway: string): string {
+  return `running:${gateway}`
+}
+
+/** Amounts are decimal text, as in records. */
+function textOf(value: object): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'bigint' ? String(part) : part,
+  )
+}

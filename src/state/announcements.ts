@@ -1,0 +1,22 @@
+/** What gateways of one state tell each other. */
+
+/** `settled`: accounts with new rows; `events`: what happens, while a console watches; `end`: calls to end. */
+export type Topic = 'settled' | 'events' | 'end'
+
+/** Messages of a topic. */
+export interface Heard {
+  /** Oldest first. */
+  readonly messages: readonly string[]
+  /** For the next time. */
+  readonly cursor: string
+}
+
+/**
+ * Messages between gateways, those to oneself included. They may be lost, and only the newest of a topic are kept: nothing
+ * that counts may depend on one. Every method throws Unavailable while the state cannot be reached.
+ */
+export interface Announcements {
+  tell(topic: Topic, message: string): Promise<void>
+  /** Messages after a cursor; without one none, and the cursor of now. */
+  hear(topic: Topic, cursor: string | undefined): Promise<Heard>
+}

@@ -1,0 +1,40 @@
+/** Messages between gateways: one stream per topic, of which Redis keeps the newest messages. */
+import type { Announcements, Heard, Topic } from '../announcements.ts'
+import { PREFIX, type RedisConnection } from './connection.ts'
+
+const DEADLINE_MS = 500
+/** Messages that are read at once. */
+const PAGE = 500
+const KEPT: Readonly<Record<Topic, number>> = { settled: 10_000, events: 5000, end: 1000 }
+
+/** On the connection of the ledger. */
+export class RedisAnnouncements implements Announcements {
+  readonly #connection: RedisConnection
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+  }
+
+  async tell(topic: Topic, message: string): Promise<void> {
+    const { client } = this.#connection
+    const add = () => client.xadd(keyOf(topic), 'MAXLEN', '~', KEPT[topic], '*', 'm', message)
+    await this.#connection.ask(add, DEADLINE_MS)
+  }
+
+  async hear(topic: Topic, cursor: string | undefined): Promise<Heard> {
+    const { client } = this.#connection
+    const key = keyOf(topic)
+    const read = (): Promise<readonly [id: string, fields: string[]][]> =>
+      cursor === undefined
+        ? client.xrevrange(key, '+', '-', 'COUNT', 1)
+        : client.xrange(key, `(${cursor}`, '+', 'COUNT', PAGE)
+    const found = await this.#connection.ask(read, DEADLINE_MS)
+    const newest = found.at(-1)?.[0] ?? cursor ?? '0-0'
+    if (cursor === undefined) return { messages: [], cursor: newest }
+    return { messages: found.map(([, [, message = '']]) => message), cursor: newest }
+  }
+}
+
+function keyOf(topic: Topic): string {
+  return `${PREFIX}:${topic}`
+}
