@@ -109,6 +109,7 @@ const LISTED: readonly Shape[] = [
     /(?:^|\D)\d{1,3}(?:[.,]\d+)?(?!\d)\D{1,80}(?<!\d)\d{1,3}(?:[.,]\d+)?(?!\d)/,
     'loose',
   ),
+  math('more-numbers', DIGIT, /(?<=\d\D{2,60})\d{1,9}(?:[.,]\d{1,9})?\D{2,60}\d/, 'loose'),
 
   {
     id: 'action',
@@ -139,6 +140,16 @@ const LISTED: readonly Shape[] = [
     signs: 'I',
     pattern:
       /\bI(?:['’]m| am) (?:an?|the) [\w ]{2,30},? (?:and|while) you(?:['’]re| are)\b|\b[Yy]ou(?:['’]re| are) (?:an?|the|my) [\w ]{2,30},? (?:and )?I(?:['’]m| am)\b/,
+    counts: ENOUGH,
+  },
+
+  {
+    // "You are an old captain, and I ...", in the other languages.
+    id: 'you-and-me',
+    category: 'roleplay',
+    signs: ' ,，、',
+    pattern:
+      /\b(?:du (?:bist|wärst)(?: ab jetzt| jetzt| nun)? (?:ein|eine|der|die|mein|meine) [^.?!\n]{3,80}\bich (?:bin|spiele|wäre)|tu es (?:un|une|le|la|mon|ma) [^.?!\n]{3,80}\b(?:et moi|et je suis|je suis)|(?:eres|serás) (?:un|una|el|la|mi) [^.?!\n]{3,80}\by yo\b|sei (?:un|una|il|la|lo|mio|mia) [^.?!\n]{3,80}\b(?:e io|io sono)|(?:você é|és|você será) (?:um|uma|o|a|meu|minha) [^.?!\n]{3,80}\be eu\b|(?:je|jij) bent (?:een|de|het|mijn) [^.?!\n]{3,80}\b(?:en ik ben|ik ben|en ik)\b|jesteś \p{L}+(?:em|ą|ym|im) [^.?!\n]{0,80}\ba ja\b)|(?<!\p{L})ты\s[^.?!\n]{3,80}, а я(?!\p{L})|你(?:现在)?是[^。？！\n]{2,40}[,，]\s?我是|(?:あなた|君|お前)は[^。？！\n]{2,40}[、,]\s?(?:私|僕|俺)は|(?:너는|넌|당신은|네가|니가)\s[^.?!\n]{2,40}\s(?:나는|난|내가|저는)\s|(?:^|\s)[أا]نت\s[^.؟!\n]{3,60}\sو[أا]نا\s|(?:तुम|आप) [^।?!\n]{3,60}(?:हो|हैं)[^।?!\n]{0,10} मैं /iu,
     counts: ENOUGH,
   },
 
