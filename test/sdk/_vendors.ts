@@ -132,30 +132,33 @@ export const SCHEMA = {
   additionalProperties: false,
 } as const
 
-const TEXT = 'Grüße aus Oslo: 12°, und aus Rom 👩🏽‍🚀: 24°.'
+/** What models say. */
+export const TEXT = 'Grüße aus Oslo: 12°, und aus Rom 👩🏽‍🚀: 24°.'
 const THOUGHTS = 'Two cities, so two questions — 𝛑 is not one of them.'
-const SIGNATURE = 'c2lnbmVkIGJ5IHRoZSB2ZW5kb3I='
-const CALLS = ['Oslo', 'Rome'].map((city) => ({ name: 'get_weather', input: { city } }))
+export const SIGNATURE = 'c2lnbmVkIGJ5IHRoZSB2ZW5kb3I='
+export const CALLS = ['Oslo', 'Rome'].map((city) => ({ name: 'get_weather', input: { city } }))
 const OBJECT = { city: 'Reykjavík', degrees: -3.5 }
 
-interface Stage extends AsyncDisposable {
+/** A gateway in front of vendors that say what a test has them say. */
+export interface Stage extends AsyncDisposable {
   readonly t: TestGateway
   readonly upstream: FakeUpstream
   /** What the model will say, turn by turn. */
   plays(vendor: Vendor, ...lines: readonly Line[]): void
 }
 
-async function setUp(): Promise<Stage> {
+/** All vendors behind one gateway. @param vendors by default those of every form */
+export async function setUp(vendors: readonly Vendor[] = VENDORS): Promise<Stage> {
   const upstream = await startUpstream()
   const t = await createTestGateway({
     providers: Object.fromEntries(
-      VENDORS.map(({ name, use, options }) => [
+      vendors.map(({ name, use, options }) => [
         name,
         { use, options: { baseURL: `${upstream.url}/${name}`, apiKey: 'vendor-key', ...options } },
       ]),
     ),
     models: Object.fromEntries(
-      VENDORS.map(({ name, model, deployment = {} }) => [
+      vendors.map(({ name, model, deployment = {} }) => [
         `vendor/${name}`,
         {
           pricing: { prompt: '0.000001', completion: '0.000002' },
@@ -184,54 +187,6 @@ async function setUp(): Promise<Stage> {
       await upstream.close()
     },
   }
-}
-
-/** A library in front of another form of chat. */
-export interface TurnLibrary extends Pick<Library, 'name' | 'returnsThoughts'> {
-  work(how: How, weather: (city: string) => string): Promise<string>
-}
-
-/** Describes a loop of tools of libraries with four kinds of vendors. @param connect makes them, given the gateway's address and a key */
-export function describeTurns(
-  connect: (address: string, apiKey: string) => readonly TurnLibrary[],
-): void {
-  let stage: Stage
-  let libraries: readonly TurnLibrary[]
-  beforeAll(async () => {
-    stage = await setUp()
-    libraries = connect(stage.t.url, stage.t.key.secret)
-  })
-  afterAll(() => stage[Symbol.asyncDispose]())
-
-  const names = connect('http://127.0.0.1:9', 'none').map(({ name }, index) => ({ name, index }))
-  const four = VENDORS.filter(({ name }) =>
-    ['anthropic', 'bedrock', 'google', 'mistral'].includes(name),
-  )
-  describe.each(names)('$name', ({ index }) => {
-    describe.each(four)('and $name', (vendor) => {
-      it.each([false, true])(
-        'runs tools until there is an answer, streamed: %s',
-        async (stream) => {
-          stage.plays(vendor, thinking(vendor, { calls: CALLS }), { text: TEXT })
-          const before = stage.upstream.requests.length
-          const balance = await stage.t.balance()
-          const asked: string[] = []
-          const how = { model: `vendor/${vendor.name}`, stream }
-          const answer = await libraries[index]!.work(how, (city) => {
-            asked.push(city)
-            return `${city}: nice and warm`
-          })
-          expect(asked).toEqual(['Oslo', 'Rome'])
-          expect(answer).toBe(TEXT)
-          expect(resultsIn(stage.upstream.requests.slice(before))).toEqual([0, 2])
-          expect(await stage.t.balance()).toBeLessThan(balance)
-          if (vendor.signs && libraries[index]!.returnsThoughts(stream)) {
-            expect(stage.upstream.requests.at(-1)!.body.toString()).toContain(SIGNATURE)
-          }
-        },
-      )
-    })
-  })
 }
 
 /** Describes what a library has to hear of every vendor. @param connect makes it, given the gateway's address and a key */
@@ -303,7 +258,8 @@ export function describeVendors(connect: (baseURL: string, apiKey: string) => Li
 }
 
 /** Whether the recorded answer has the vendor's own counts. */
-const countsTokens = ({ body }: Recording): boolean => /"usage(Metadata)?":\s*\{/.test(String(body))
+export const countsTokens = ({ body }: Recording): boolean =>
+  /"usage(Metadata)?":\s*\{/.test(String(body))
 
 /**
  * Describes that a library tells the same of every recorded answer as the gateway's answer says. What that has to say is
@@ -353,14 +309,14 @@ export function describeRecordings(connect: (baseURL: string, apiKey: string) =>
 }
 
 const USAGE = { include_usage: true }
-const CHATS = /chat\/completions|\/messages$|[gG]enerateContent|\/converse/
+export const CHATS = /chat\/completions|\/messages$|[gG]enerateContent|\/converse/
 
-function isAnswer({ name, status }: Recording): boolean {
+export function isAnswer({ name, status }: Recording): boolean {
   const isNone = /error|-cut|exception|malformed|prompt-block|speech|think-tags/
   return status === 200 && !isNone.test(name) && !NO_CHAT.test(name)
 }
 
-function thinking({ signs }: Vendor, line: Line): Line {
+export function thinking({ signs }: Vendor, line: Line): Line {
   return { thoughts: THOUGHTS, ...(signs && { signature: SIGNATURE }), ...line }
 }
 
@@ -385,6 +341,6 @@ function heard(
 }
 
 /** How many results of tools each request holds. */
-function resultsIn(requests: readonly ReceivedRequest[]): number[] {
+export function resultsIn(requests: readonly ReceivedRequest[]): number[] {
   return requests.map(({ body }) => body.toString().split('nice and warm').length - 1)
 }

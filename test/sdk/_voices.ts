@@ -1,5 +1,6 @@
 /** How vendors speak: what a model says, in the format of each of them, whole or streamed as the request wants it. */
 import { EventStreamCodec } from '@smithy/eventstream-codec'
+import { eventsOf, response } from '../providers/openai-responses/_responses.ts'
 import { events, json, sse, type FakeResponse, type ReceivedRequest } from '../upstream.ts'
 
 /** What a model says in one turn. */
@@ -99,6 +100,55 @@ export function openAI(accent: Accent = {}): Voice {
       '[DONE]',
     )
   }
+}
+
+/** OpenAI's newer API. */
+export const openAIResponses: Voice = ({ thoughts, signature, text, calls = [] }, request) => {
+  const status = 'completed'
+  const output = [
+    ...(thoughts === undefined
+      ? []
+      : [
+          {
+            id: 'rs_1',
+            type: 'reasoning',
+            summary: [{ type: 'summary_text', text: thoughts }],
+            encrypted_content: signature,
+          },
+        ]),
+    ...(text === undefined
+      ? []
+      : [
+          {
+            id: 'msg_1',
+            type: 'message',
+            role: 'assistant',
+            status,
+            content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
+          },
+        ]),
+    ...calls.map(({ name, input }, index) => ({
+      id: `fc_${index}`,
+      type: 'function_call',
+      status,
+      call_id: `call_${index}`,
+      name,
+      arguments: JSON.stringify(input),
+    })),
+  ]
+  const usage = {
+    input_tokens: prompt,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: 0 },
+    output_tokens: completion,
+    output_tokens_details: { reasoning_tokens: thoughts === undefined ? 0 : reasoning },
+    total_tokens: prompt + completion,
+  }
+  const model = { model: 'theirs', created_at: 1_790_000_000 }
+  if (!request.json.stream) return json(response(output, usage, model))
+  const all = eventsOf(output, usage).map((event: any) =>
+    event.response ? { ...event, response: { ...event.response, ...model } } : event,
+  )
+  return sse(all.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
 }
 
 function thinking({ thoughts, signature }: Line, accent: Accent, text: string): object {

@@ -1,106 +1,169 @@
-/** Libraries that speak Anthropic's Messages API and OpenAI's Responses API, in front of vendors of several kinds. */
-import { createOpenResponses } from '@ai-sdk/open-responses'
-import { ChatAnthropic } from '@langchain/anthropic'
+/**
+ * Libraries that speak Anthropic's Messages API and OpenAI's Responses API, in front of vendors of several kinds: what these
+ * have said, recorded and generated, in both lanes where there are two.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Call } from '../../src/pipeline/pipeline.ts'
+import { describeRecorded, whole } from '../fixtures.ts'
+import { readBack } from '../providers/_openai.ts'
+import { formLibraries, type Form, type FormLibrary } from './_dialects.ts'
 import {
-  HumanMessage,
-  ToolMessage,
-  type AIMessageChunk,
-  type BaseMessage,
-} from '@langchain/core/messages'
-import { concat } from '@langchain/core/utils/stream'
-import { ChatOpenAI } from '@langchain/openai'
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
-import { describeTurns, QUESTION, type TurnLibrary } from './_vendors.ts'
+  CALLS,
+  CHATS,
+  countsTokens,
+  isAnswer,
+  QUESTION,
+  resultsIn,
+  setUp,
+  SIGNATURE,
+  TEXT,
+  thinking,
+  VENDORS,
+  type Stage,
+  type Vendor,
+} from './_vendors.ts'
+import { openAIResponses } from './_voices.ts'
 
-const ANTHROPIC = '@langchain/anthropic'
-const NAME = 'get_weather'
-const PARAMETERS = {
-  type: 'object',
-  properties: { city: { type: 'string' } },
-  required: ['city'],
-} as const
-
-/** LangChain with one of its models. */
-function langchain(
-  name: string,
-  modelOf: (model: string) => ChatAnthropic | ChatOpenAI,
-): TurnLibrary {
-  return {
-    name,
-    // The other API gives them to clients that ask for encrypted ones.
-    returnsThoughts: () => name === ANTHROPIC,
-    async work({ model, stream }, weather) {
-      const definition = { name: NAME, description: 'Tells the weather.', schema: PARAMETERS }
-      const bound = modelOf(model).bindTools([definition as any])
-      const messages: BaseMessage[] = [new HumanMessage(QUESTION)]
-      for (;;) {
-        let answer: AIMessageChunk | undefined
-        if (stream) {
-          for await (const chunk of await bound.stream(messages)) {
-            answer = answer ? concat(answer, chunk) : chunk
-          }
-        } else answer = await bound.invoke(messages)
-        const calls = answer!.tool_calls ?? []
-        if (calls.length === 0) return answer!.text
-        messages.push(answer!)
-        for (const { id, args } of calls) {
-          messages.push(new ToolMessage({ tool_call_id: id!, content: weather(args.city) }))
-        }
-      }
-    },
-  }
+const named = (name: string) => VENDORS.find((vendor) => vendor.name === name)!
+/** OpenAI with either API. */
+const CHAT: Vendor = { ...named('openai'), deployment: { api: 'chat' } }
+const RESPONSES: Vendor = {
+  ...named('openai'),
+  name: 'openai-responses',
+  voice: openAIResponses,
+  deployment: { api: 'responses' },
+  signs: true,
+}
+const KINDS = [...['anthropic', 'bedrock', 'google', 'mistral'].map(named), RESPONSES]
+/** The vendor that speaks a form itself. */
+const NATIVE: Readonly<Record<Form, Vendor>> = {
+  messages: named('anthropic'),
+  responses: RESPONSES,
 }
 
-describeTurns((address, apiKey) => [
-  langchain(
-    ANTHROPIC,
-    (model) =>
-      new ChatAnthropic({
-        model,
-        apiKey,
-        anthropicApiUrl: address,
-        maxRetries: 0,
-        maxTokens: 4000,
-        thinking: { type: 'enabled', budget_tokens: 2000 },
-      }),
-  ),
-  langchain(
-    '@langchain/openai with the Responses API',
-    (model) =>
-      new ChatOpenAI({
-        model,
-        apiKey,
-        maxRetries: 0,
-        useResponsesApi: true,
-        zdrEnabled: true,
-        reasoning: { effort: 'high' },
-        configuration: { baseURL: `${address}/v1` },
-      }),
-  ),
-  {
-    name: '@ai-sdk/open-responses',
-    returnsThoughts: () => false,
-    async work({ model, stream }, weather) {
-      const provider = createOpenResponses({
-        name: 'gateway',
-        url: `${address}/v1/responses`,
-        apiKey,
-      })
-      const request = {
-        model: provider(model),
-        prompt: QUESTION,
-        maxRetries: 0,
-        stopWhen: stepCountIs(5),
-        tools: {
-          [NAME]: tool({
-            description: 'Tells the weather.',
-            inputSchema: jsonSchema<{ city: string }>(PARAMETERS as any),
-            execute: ({ city }) => weather(city),
-          }),
+interface Lane {
+  readonly vendor: Vendor
+  /** The vendor gets what the client has sent. */
+  readonly verbatim: boolean
+}
+
+const lanesOf = (form: Form, vendor: Vendor): Lane[] =>
+  vendor === NATIVE[form]
+    ? [
+        { vendor, verbatim: true },
+        { vendor, verbatim: false },
+      ]
+    : [{ vendor, verbatim: false }]
+
+let stage: Stage
+/** By whether vendors may get what they have sent. */
+const libraries = new Map<boolean, readonly FormLibrary[]>()
+/** The last call. */
+let last: Call
+beforeAll(async () => {
+  stage = await setUp([...VENDORS.filter(({ name }) => name !== 'openai'), CHAT, RESPONSES])
+  const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+  const guarded = await stage.t.newKey({ policy })
+  libraries.set(true, formLibraries(stage.t.url, stage.t.key.secret))
+  libraries.set(false, formLibraries(stage.t.url, guarded.secret))
+  const { track } = stage.t.gateway
+  stage.t.gateway.track = (call) => {
+    last = call
+    track(call)
+  }
+})
+afterAll(() => stage[Symbol.asyncDispose]())
+
+const LIBRARIES = formLibraries('http://127.0.0.1:9', 'none')
+
+describe.each(LIBRARIES.map(({ name, form }, index) => ({ name, form, index })))(
+  '$name',
+  ({ form, index }) => {
+    const lanes = KINDS.flatMap((vendor) => lanesOf(form, vendor))
+    describe.each(lanes)('and $vendor.name, verbatim: $verbatim', ({ vendor, verbatim }) => {
+      it.each([false, true])(
+        'runs tools until there is an answer, streamed: %s',
+        async (stream) => {
+          const library = libraries.get(verbatim)![index]!
+          stage.plays(vendor, thinking(vendor, { calls: CALLS }), { text: TEXT })
+          const before = stage.upstream.requests.length
+          const balance = await stage.t.balance()
+          const asked: string[] = []
+          const how = { model: `vendor/${vendor.name}`, stream }
+          const answer = await library.work(how, (city) => {
+            asked.push(city)
+            return `${city}: nice and warm`
+          })
+          expect(asked).toEqual(['Oslo', 'Rome'])
+          expect(answer).toBe(TEXT)
+          const requests = stage.upstream.requests.slice(before)
+          expect(resultsIn(requests)).toEqual([0, 2])
+          expect(await stage.t.balance()).toBeLessThan(balance)
+          if (vendor.signs && library.returnsThoughts) {
+            expect(requests.at(-1)!.body.toString()).toContain(SIGNATURE)
+          }
         },
-      }
-      const answer = stream ? streamText(request) : await generateText(request)
-      return answer.text
-    },
+      )
+    })
   },
+)
+
+/** What is replayed: texts, thoughts, calls and stops of each vendor. */
+const REPLAYED = new Set([
+  ...['text', 'text-stream', 'thinking-stream', 'tool-stream', 'tools-parallel'].map(
+    (name) => `anthropic/${name}`,
+  ),
+  ...['thinking-tool-roundtrip-1', 'stop-sequence-stream'].map((name) => `anthropic/${name}`),
+  ...['text-stream', 'thought-stream-gemini3', 'tool-call-plain', 'json-schema'].map(
+    (name) => `google/${name}`,
+  ),
+  ...['chat-reasoning', 'chat-stream-thinking', 'chat-stream-tool-call'].map(
+    (name) => `mistral/${name}`,
+  ),
+  ...['converse-tool', 'stream-text', 'stream-thinking', 'stream-tool'].map(
+    (name) => `bedrock/${name}`,
+  ),
+  ...['chat-plain', 'chat-stream-tools-parallel-usage', 'chat-reasoning-gpt5'].map(
+    (name) => `openai/${name}`,
+  ),
+  ...['chat-reasoning', 'chat-stream-tool-call'].map((name) => `deepseek/${name}`),
 ])
+
+describeRecorded(
+  'libraries of other forms, and recorded answers',
+  ['anthropic', 'google', 'mistral', 'bedrock', 'openai', 'deepseek'],
+  CHATS,
+  (recordings) => {
+    const replayed = recordings.filter((one) => REPLAYED.has(one.name) && isAnswer(one))
+
+    it.each(replayed)('$name', async (recording) => {
+      const { vendor, stream } = recording
+      stage.upstream.answer(whole(recording))
+      const model = `vendor/${vendor}`
+      const messages = [{ role: 'user', content: QUESTION }]
+      const usage = stream ? { stream_options: { include_usage: true } } : {}
+      const plain = await stage.t.chat({ model, messages, stream, ...usage })
+      expect(plain.status).toBe(200)
+      const said = readBack({ ...recording, body: Buffer.from(plain.text) })
+      const tools = [...new Set(said.calls.map((call) => call.name))]
+
+      for (const [index, { name, form }] of LIBRARIES.entries()) {
+        for (const { verbatim } of lanesOf(form, named(vendor))) {
+          const where = `${name}, verbatim: ${verbatim}`
+          const answer = await libraries.get(verbatim)![index]!.ask({ model, stream, tools })
+          expect(last.native).toBe(verbatim)
+          expect(answer.text, where).toBe(said.content)
+          expect(answer.calls, where).toEqual(
+            said.calls.map((call) => ({ name: call.name, input: JSON.parse(call.arguments) })),
+          )
+          const total = answer.promptTokens! + answer.completionTokens!
+          // It adds up what a stream says of its tokens at its begin and at its end.
+          if (stream && name === '@langchain/anthropic') continue
+          if (tools.length === 0 || countsTokens(recording)) {
+            expect(total, where).toBe(said.totalTokens)
+          }
+        }
+      }
+    })
+  },
+)

@@ -51,11 +51,19 @@ function partEvents(item: any): object[] {
         { type: 'response.reasoning_summary_part.done', summary_index, part },
       ])
     case 'message':
-      return item.content.flatMap((part: any, content_index: number) =>
-        part.type === 'refusal'
-          ? halves(part.refusal, 'response.refusal', { content_index }, 'refusal')
-          : halves(part.text, 'response.output_text', { content_index, logprobs: [] }, 'text'),
-      )
+      return item.content.flatMap((part: any, content_index: number) => {
+        const name = part.type === 'refusal' ? 'refusal' : 'text'
+        const deltas =
+          name === 'refusal'
+            ? halves(part.refusal, 'response.refusal', { content_index }, name)
+            : halves(part.text, 'response.output_text', { content_index, logprobs: [] }, name)
+        const empty = { ...part, [name]: '' }
+        return [
+          { type: 'response.content_part.added', content_index, part: empty },
+          ...deltas,
+          { type: 'response.content_part.done', content_index, part },
+        ]
+      })
     case 'function_call':
       return halves(item.arguments, 'response.function_call_arguments', {}, 'arguments')
     default:
