@@ -82,7 +82,7 @@ export const MOCK_CONFIG = {
 } satisfies UserConfig
 
 /** Validates a configuration as a file's would be. */
-export function loaded(config: UserConfig): LoadedConfig {
+export function loaded(config: UserConfig, directory = import.meta.dirname): LoadedConfig {
   const valid = v.parse(configSchema, {
     state: { driver: 'memory' },
     ...config,
@@ -93,21 +93,24 @@ export function loaded(config: UserConfig): LoadedConfig {
     config: valid,
     origins: new Origins({ layers, set: new Map(), models: {}, listed: new WeakMap() }),
     file: 'test.config.ts',
-    directory: import.meta.dirname,
+    directory,
     secrets: new Set(),
     folders: [],
     otherDataFolders: [],
   }
 }
 
-/** Starts a gateway on a free port. Whoever calls this closes it. */
-export async function createTestGateway(config: UserConfig = MOCK_CONFIG): Promise<TestGateway> {
+/** Starts a gateway on a free port. Whoever calls this closes it. @param directory where its configuration would be */
+export async function createTestGateway(
+  config: UserConfig = MOCK_CONFIG,
+  directory?: string,
+): Promise<TestGateway> {
   const logged: string[] = []
   const reporters = [
     { log: (entry: { args: unknown[] }) => void logged.push(entry.args.map(textOf).join(' ')) },
   ]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
-  const gateway = await createGateway(loaded(config), { log })
+  const gateway = await createGateway(loaded(config, directory), { log })
   const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
   const { url } = server
 

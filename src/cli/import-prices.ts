@@ -1,22 +1,19 @@
 /** `models import`: compares the operator's price list with public ones, and takes their prices over. It works on files alone. */
-import { hash } from 'node:crypto'
 import { resolve } from 'node:path'
-import { PACKAGED_PRICES, readPriceFile } from '../config/price-files.ts'
-import { ConfigError } from '../errors/errors.ts'
-import type { Origin } from '../config/origins.ts'
-import { compare, ownDifferences, type Comparison, type PriceMove } from '../import/compare.ts'
-import { replaceFile } from '../import/write.ts'
 import {
-  formatPriceList,
-  mergePriceLists,
-  NO_PRICES,
-  readPriceList,
-  type PriceList,
-} from '../models/price-list.ts'
+  changesAsJson,
+  comparePrices,
+  ownPricesThatDiffer,
+  wantedIn,
+  writePrices,
+} from '../catalog/price-import.ts'
+import { ImportRefused, priceSources, readList, type ReadList } from '../catalog/price-sources.ts'
+import { ConfigError } from '../errors/errors.ts'
+import type { Comparison, PriceMove } from '../import/compare.ts'
+import { PRICE_LIST_FILE, type PriceList } from '../models/price-list.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
-import { DEFAULT_OUTPUT, priceSources, readList, type ReadList } from './price-sources.ts'
 
 /** Models that a line names before it says how many more there are. */
 const SHOWN = 3
@@ -26,6 +23,15 @@ const SHOWN = 3
  * @throws CommandError with status 1 if a source cannot be read, with status 3 if something was held back
  */
 export async function importPrices(args: Arguments): Promise<void> {
+  try {
+    await run(args)
+  } catch (error) {
+    if (!(error instanceof ImportRefused)) throw error
+    throw new CommandError(error.message, error.what === 'name' ? 2 : 1)
+  }
+}
+
+async function run(args: Arguments): Promise<void> {
   const { text, all, on } = args
   const names = all.from ?? []
   const sources = await priceSources()
@@ -33,53 +39,31 @@ export async function importPrices(args: Arguments): Promise<void> {
     const known = [...sources.keys()].join(', ')
     throw new CommandError(`Name a list with --from: ${known}, a file, or an https address.`, 2)
   }
-  const output = text.output ?? DEFAULT_OUTPUT
-  const path = resolve(output)
-  const own = await readPriceFile(path, output)
-  const packaged =
-    PACKAGED_PRICES === undefined
-      ? NO_PRICES
-      : await readPriceFile(PACKAGED_PRICES, PACKAGED_PRICES)
+  const label = text.output ?? PRICE_LIST_FILE
   const lists: ReadList[] = []
   for (const name of names) lists.push(await readList(name, text.format, sources))
-  const now = new Date().toISOString()
-  const present = { own: own.models, all: mergePriceLists(own, packaged) }
-  const patterns = all.only ?? []
-  const isWanted = (id: string) =>
-    patterns.length === 0 || patterns.some((pattern) => matches(id, pattern))
-  const accepted = new Set(all.accept)
-  const result = compare(present, lists, { accepted, now, isWanted })
-  const after = mergePriceLists({ ...own, models: result.models }, packaged)
-  const differing = await ownPricesThatDiffer(args, after, isWanted)
+  const wanted = {
+    path: resolve(label),
+    label,
+    lists,
+    only: all.only ?? [],
+    accept: all.accept ?? [],
+    now: new Date().toISOString(),
+  }
+  const { comparison, list, listed } = await comparePrices(wanted)
+  const differing = await ownDifferences(args, listed, wantedIn(wanted))
   const written = on.has('write')
-  if (written) await write(path, output, listOf(own, lists, result, now))
+  if (written) await writePrices(wanted, list)
   process.stdout.write(
     on.has('json')
-      ? toJson({ ...asJson(lists, result), ...differing, written })
-      : report(lists, result) + ownReport(differing) + ending(written, output),
+      ? toJson({ ...changesAsJson(lists, comparison), ...differing, written })
+      : report(lists, comparison) + ownReport(differing) + ending(written, label),
   )
-  const { length } = result.held
+  const { length } = comparison.held
   if (length > 0) {
     const changes = length === 1 ? '1 change is' : `${length} changes are`
     throw new CommandError(`${changes} held back; --accept takes one over.`, 3)
   }
-}
-
-function listOf(
-  own: PriceList,
-  lists: readonly ReadList[],
-  { models }: Comparison,
-  now: string,
-): PriceList {
-  const read = lists.map(({ name, url, licence, text }) => ({
-    name,
-    ...(url !== undefined && { url }),
-    fetched_at: now,
-    sha256: hash('sha256', text),
-    ...(licence !== undefined && { licence }),
-  }))
-  const others = own.sources.filter(({ name }) => !lists.some((list) => list.name === name))
-  return { format: 1, generated_at: now, sources: [...others, ...read], models }
 }
 
 /** Prices of the configuration that no import changes. */
@@ -89,41 +73,18 @@ interface OwnDifferences {
   readonly own_prices_unread?: string
 }
 
-/** Compares the prices that the configuration has itself with the list as it is after the import. */
-async function ownPricesThatDiffer(
+async function ownDifferences(
   args: Arguments,
   listed: PriceList['models'],
   isWanted: (id: string) => boolean,
 ): Promise<OwnDifferences> {
   try {
-    const { config, origins } = (await configurationOf(args)).loaded
-    const entries = Object.entries(config.models).flatMap(([id, { pricing, price_of }]) =>
-      LISTS.has(origins.of(['models', id, 'pricing']).from) || !isWanted(id)
-        ? []
-        : [{ id, pricing, price_of }],
-    )
-    return { own_prices: ownDifferences(entries, listed) }
+    const { loaded } = await configurationOf(args)
+    return { own_prices: ownPricesThatDiffer(loaded, listed, isWanted) }
   } catch (error) {
     // An import may be what the configuration lacks to be valid.
     if (!(error instanceof ConfigError)) throw error
     return { own_prices: [], own_prices_unread: error.message.split('\n', 1)[0]! }
-  }
-}
-
-const LISTS: ReadonlySet<string> = new Set<Origin['from']>(['prices', 'built-in'])
-
-/** Writes what a start can read, or nothing. @throws CommandError */
-async function write(path: string, output: string, list: PriceList): Promise<void> {
-  const text = formatPriceList(list)
-  try {
-    readPriceList(text, output)
-    await replaceFile(path, text)
-  } catch (error) {
-    if (error instanceof ConfigError)
-      throw new CommandError(`Nothing was written: ${error.message}`)
-    const { syscall, message } = error as NodeJS.ErrnoException
-    if (syscall === undefined) throw error
-    throw new CommandError(`${output} could not be written: ${message}.`)
   }
 }
 
@@ -192,18 +153,6 @@ function ending(written: boolean, output: string): string {
   return written ? `\nWrote ${output}.\n` : '\nNothing was written. Repeat with --write.\n'
 }
 
-function asJson(lists: readonly ReadList[], result: Comparison) {
-  const { added, changed, removed, held, same, disagreements } = result
-  const sources = lists.map(({ name, read }) => ({
-    name,
-    rows: read.rows,
-    models: read.models.size,
-    left_out: Object.fromEntries(read.skipped),
-    not_mapped: Object.fromEntries(read.unmapped),
-  }))
-  return { sources, added, changed, removed, held, same, disagreements }
-}
-
 function some(ids: readonly string[]): string {
   const more = ids.length - SHOWN
   return ids.slice(0, SHOWN).join(', ') + (more > 0 ? ` and ${more} more` : '')
@@ -213,20 +162,4 @@ function counted(title: string, counts: ReadonlyMap<string, number>): string {
   if (counts.size === 0) return ''
   const parts = [...counts].map(([name, count]) => `${name} (${count})`)
   return `${title}: ${parts.join(', ')}\n`
-}
-
-/** Whether an id has the parts of a pattern, between which anything may stand. */
-function matches(id: string, pattern: string): boolean {
-  const parts = pattern.split('*')
-  if (parts.length === 1) return id === pattern
-  const [first, last] = [parts[0]!, parts.at(-1)!]
-  if (!id.startsWith(first) || !id.endsWith(last) || id.length < first.length + last.length)
-    return false
-  let at = first.length
-  for (const part of parts.slice(1, -1)) {
-    const found = id.indexOf(part, at)
-    if (found < 0 || found + part.length > id.length - last.length) return false
-    at = found + part.length
-  }
-  return true
 }

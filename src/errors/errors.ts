@@ -146,6 +146,13 @@ export class NotFound extends GatewayError {
   }
 }
 
+/** 409: a file that the admin API would have to change cannot be written. */
+export class ReadOnly extends GatewayError {
+  constructor(message: string) {
+    super(409, 'invalid_request_error', 'read_only', message)
+  }
+}
+
 /** 412: an object of the admin API was changed since the client read it. */
 export class RevisionChanged extends GatewayError {
   /** The object as it is now. */

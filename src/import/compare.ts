@@ -26,7 +26,7 @@ export interface HeldMove extends PriceMove {
 }
 
 /** Two sources that do not agree. */
-interface Disagreement extends PriceMove {
+export interface Disagreement extends PriceMove {
   readonly source: string
   readonly other: string
 }

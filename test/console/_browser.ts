@@ -84,13 +84,14 @@ export class Stage implements AsyncDisposable {
 
   static async open(): Promise<Stage> {
     const folder = mkdtempSync(join(tmpdir(), 'console-'))
-    const gateway = await createTestGateway({
+    const config: UserConfig = {
       ...MOCK_CONFIG,
       models: { ...MOCK_CONFIG.models, ...OTHER_MODELS },
       state: { driver: 'file', path: folder },
       log: { path: join(folder, 'log'), content: { enabled: true } },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
-    })
+    }
+    const gateway = await createTestGateway(config, folder)
     const browser = await chromium.launch({
       executablePath: CHROMIUM,
       args: ['--no-sandbox', '--disable-dev-shm-usage'],

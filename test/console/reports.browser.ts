@@ -1,4 +1,5 @@
 /** Usage, overview, models, guard and settings: the figures of the page are those of the API, to the last decimal, in every state. */
+import { litellmList } from '../import/_lists.ts'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -165,6 +166,28 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.getByRole('button', { name: 'Run' }).click()
     await page.waitForSelector('text=2 calls with content, 1 with another verdict')
     await shoot(page, 'replay')
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it('take prices of a list over, what is ticked and no more', async () => {
+    const { page, faults } = await stage.page()
+    await page.goto('/console/models')
+    await settled(page)
+    await page.getByRole('button', { name: 'Import prices' }).click()
+    await page.getByLabel('From', { exact: true }).selectOption('file')
+    const buffer = Buffer.from(litellmList(3))
+    const chosen = { name: 'costs.json', mimeType: 'application/json', buffer }
+    await page.locator('input[type=file]').setInputFiles(chosen)
+    await page.getByRole('button', { name: 'Compare' }).click()
+    await page.waitForSelector('text=3 new')
+    await shoot(page, 'price-import')
+    await page.locator('dialog input[type=checkbox]').first().uncheck()
+    await page.getByRole('button', { name: 'Write 2' }).click()
+    await page.waitForSelector('dialog', { state: 'detached' })
+    const again = { from: 'costs.json', text: litellmList(3) }
+    const { data } = (await stage.admin('POST', '/models/import', again)).json
+    expect([data.added.length, data.same]).toEqual([1, 2])
     expect(faults).toEqual([])
     await page.context().close()
   })

@@ -30,6 +30,8 @@ interface Comparison {
   readonly removed: readonly string[]
   readonly held: readonly HeldMove[]
   readonly same: number
+  /** Whether the gateway may write its price list. */
+  readonly writable: boolean
 }
 
 const FILE = 'file'
@@ -116,7 +118,7 @@ function Review({
   readonly onBack: () => void
   readonly onWritten: () => void
 }) {
-  const { added, changed, removed, held, same } = result
+  const { added, changed, removed, held, same, writable } = result
   const models = [...new Set([...added, ...changed.map(({ model }) => model)])]
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set())
   const [accepted, setAccepted] = useState<ReadonlySet<string>>(new Set())
@@ -134,6 +136,7 @@ function Review({
       ${count(added.length)} new, ${count(changed.length)} changed, ${count(held.length)} held back,
       ${' '}${count(same)} the same${removed.length > 0 ? `, ${count(removed.length)} gone from the list` : ''}.
     </p>
+    ${!writable && html`<${Notice} tone="warn">The gateway may not write prices.json: nothing can be taken over here.<//>`}
     ${models.length + held.length === 0 && html`<${Notice} tone="ok">All prices are up to date.<//>`}
     ${
       changed.length > 0 &&
@@ -174,6 +177,7 @@ function Review({
     <div class="actions">
       ${
         many > 0 &&
+        writable &&
         html`<${Button} kind="primary" busy=${write.busy} onClick=${write.submit}
           >Write ${count(many)}<//
         >`

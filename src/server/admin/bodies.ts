@@ -144,6 +144,15 @@ const trial = v.strictObject({
   ask: v.optional(FLAG),
 })
 
+const MODEL_IDS = v.optional(v.array(v.string('a text'), 'a list of models'), [])
+const modelImport = v.strictObject({
+  from: text(1000),
+  text: v.optional(v.string('the text of a price list')),
+  only: MODEL_IDS,
+  accept: MODEL_IDS,
+  write: v.optional(FLAG, false),
+})
+
 /** A policy and the texts to test it on. */
 export interface PolicyTrial {
   readonly policy: Policy
@@ -209,6 +218,9 @@ export function readReplay(body: object) {
   const { policy, ...which } = withoutNulls(read(replay, body))
   return { policy: readPolicy(policy), ...which }
 }
+
+/** Which prices are taken over. @throws InvalidRequest */
+export const readImport = (body: object) => read(modelImport, body)
 
 /** `?before=` of the ledger: a sequence number. @throws InvalidRequest */
 export function readCursor(value: string | null): number | undefined {

@@ -21,6 +21,7 @@ import { listOrphans, listRows, verify } from './ledger.ts'
 import { listAccounts, listKeys } from './lists.ts'
 import { coolDown, listGateways, resume } from './gateways.ts'
 import { showGuard } from './guard.ts'
+import { importModels } from './model-import.ts'
 import { listModels } from './models.ts'
 import { removeContents, showContent } from './contents.ts'
 import { showConfig } from './config.ts'
@@ -66,6 +67,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/ledger/orphans': { GET: viewer(listOrphans) },
   '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
   '/models': { GET: viewer(listModels) },
+  '/models/import': { POST: admin(importModels) },
   '/overview': { GET: viewer(showOverview) },
   '/policies/diff': { POST: viewer(diffPolicy) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },

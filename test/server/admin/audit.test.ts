@@ -1,12 +1,17 @@
 /** Every route that changes something leaves an entry of the audit log, without a secret. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ADMIN_ROUTES } from '../../../src/server/admin/routes.ts'
+import { litellmList } from '../../import/_lists.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'token-of-the-admin-of-this-test'
 /** They are asked with a body, and change nothing. */
 const CHANGES_NOTHING = ['POST /policies/diff', 'POST /policies/evaluate', 'POST /policies/replay']
 
+const files = mkdtempSync(join(tmpdir(), 'audit-'))
 let gateway: TestGateway
 beforeAll(async () => {
   const slow = {
@@ -14,9 +19,12 @@ beforeAll(async () => {
     deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 60_000 } }],
   }
   const models = { ...MOCK_CONFIG.models, 'mock/slow': slow }
-  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } })
+  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } }, files)
 })
-afterAll(() => gateway.close())
+afterAll(async () => {
+  await gateway.close()
+  rmSync(files, { recursive: true, force: true })
+})
 
 const ask = (method: string, path: string, body?: object) =>
   gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
@@ -48,6 +56,8 @@ it('every change is in the audit log, and no secret', async () => {
   await change('DELETE', '/keys/:id', id)
   await change('DELETE', '/accounts/:id', 'grace')
   await change('POST', '/usage/rebuild', '', {})
+  const list = { from: 'list.json', text: litellmList(3), write: true }
+  await change('POST', '/models/import', '', list)
   await change('DELETE', '/requests/content?before=2100-01-01', '')
 
   const call = new AbortController()

@@ -1,8 +1,7 @@
 /** The lists that `models import` reads: those that are built in, files, and https addresses. */
 import { readdir } from 'node:fs/promises'
 import { basename, extname, resolve } from 'node:path'
-import { PRICE_LIST_FILE, readPriceList } from '../models/price-list.ts'
-import { MAX_LIST_BYTES } from '../models/price-list.ts'
+import { MAX_LIST_BYTES, readPriceList } from '../models/price-list.ts'
 import { readPriceText } from '../config/price-files.ts'
 import { isObject } from '../errors/checks.ts'
 import { ConfigError } from '../errors/errors.ts'
@@ -11,7 +10,17 @@ import { modelsOf, OWN_FORM, type SourcedModels } from '../import/rows.ts'
 import { readJson } from '../import/source.ts'
 import type { PriceSource } from '../plugin.ts'
 import { createDownloader, type Downloader } from '../upstream/download.ts'
-import { CommandError } from './command.ts'
+
+/** Why prices cannot be taken over: a sentence for the operator. */
+export class ImportRefused extends Error {
+  /** What has to be changed: the name of the list or its form, the list itself, or a file that cannot be written. */
+  readonly what: 'name' | 'list' | 'file'
+
+  constructor(message: string, what: ImportRefused['what'] = 'list') {
+    super(message)
+    this.what = what
+  }
+}
 
 /** A list that was read. */
 export interface ReadList {
@@ -45,7 +54,7 @@ export async function priceSources(): Promise<ReadonlyMap<string, PriceSource>> 
  * Reads one list.
  * @param from the name of a built-in list, a file, or an https address
  * @param format the name of its form; by default that which it looks like
- * @throws CommandError if it cannot be read or has no known form
+ * @throws ImportRefused if it cannot be read or has no known form
  */
 export async function readList(
   from: string,
@@ -54,14 +63,36 @@ export async function readList(
   fetch: Downloader = download,
 ): Promise<ReadList> {
   const known = sources.get(from)
+  checkForm(format, sources)
+  const text = known ? await fetched(known.url, fetch) : await textOf(from, sources, fetch)
+  return parseList(from, text, known, format, sources)
+}
+
+/** @throws ImportRefused for the name of a form that there is not */
+function checkForm(format: string | undefined, sources: ReadonlyMap<string, PriceSource>): void {
   const forms = new Map([...sources, [OWN_FORM.name, OWN_FORM] as const])
   if (format !== undefined && !forms.has(format)) {
-    throw new CommandError(
+    throw new ImportRefused(
       `There is no format ${JSON.stringify(format)}; ${didYouMean(format, [...forms.keys()])}.`,
-      2,
+      'name',
     )
   }
-  const text = known ? await fetched(known.url, fetch) : await textOf(from, sources, fetch)
+}
+
+/**
+ * Reads the text of a list.
+ * @param from what it is called
+ * @param known the source that it is from, where that is known
+ * @throws ImportRefused if it has no known form
+ */
+export function parseList(
+  from: string,
+  text: string,
+  known: PriceSource | undefined,
+  format: string | undefined,
+  sources: ReadonlyMap<string, PriceSource>,
+): ReadList {
+  const forms = new Map([...sources, [OWN_FORM.name, OWN_FORM] as const])
   const file = parsed(text, from)
   const chosen =
     known ??
@@ -70,12 +101,12 @@ export async function readList(
       : forms.get(format))
   if (!chosen) {
     const names = [...forms.keys()].join(', ')
-    throw new CommandError(`${from} has none of the forms ${names}: name one with --format.`)
+    throw new ImportRefused(`${from} has none of the forms ${names}: name one with --format.`)
   }
   const { name } = chosen
   const value = chosen === OWN_FORM ? validated(text, from) : file
   const read = modelsOf(chosen, value)
-  if (read.rows === 0) throw new CommandError(`${from} has no models in the form ${name}.`)
+  if (read.rows === 0) throw new ImportRefused(`${from} has no models in the form ${name}.`)
   const { url, licence } = known ?? {}
   return {
     name,
@@ -96,11 +127,12 @@ async function textOf(
     const text = await readPriceText(resolve(from), from)
     if (text !== undefined) return text
   } catch (error) {
-    if (error instanceof ConfigError) throw new CommandError(`${from} ${error.issues[0]!.message}.`)
+    if (error instanceof ConfigError)
+      throw new ImportRefused(`${from} ${error.issues[0]!.message}.`)
     throw error
   }
   const names = [...sources.keys()]
-  throw new CommandError(
+  throw new ImportRefused(
     `There is no file ${from}, and no list of that name: ${didYouMean(basename(from), names)}.`,
   )
 }
@@ -110,7 +142,7 @@ async function fetched(url: string, fetch: Downloader): Promise<string> {
     const { bytes } = await fetch(url, new AbortController().signal)
     return new TextDecoder().decode(bytes)
   } catch {
-    throw new CommandError(
+    throw new ImportRefused(
       `${url} could not be read: expected an https address on the public internet that answers ` +
         `within ${SECONDS} seconds with at most ${MAX_LIST_BYTES / (1024 * 1024)} MiB. ` +
         'A list that was fetched in another way can be named as a file.',
@@ -123,7 +155,7 @@ function parsed(text: string, from: string): unknown {
     return readJson(text)
   } catch {
     const cut = /[}\]]\s*$/.test(text) ? '' : ': it ends in the middle, so it was cut off'
-    throw new CommandError(`${from} is not valid JSON${cut}. Nothing was changed.`)
+    throw new ImportRefused(`${from} is not valid JSON${cut}. Nothing was changed.`)
   }
 }
 
@@ -132,13 +164,10 @@ function validated(text: string, from: string): unknown {
   try {
     return readPriceList(text, from)
   } catch (error) {
-    throw error instanceof ConfigError ? new CommandError(error.message) : error
+    throw error instanceof ConfigError ? new ImportRefused(error.message) : error
   }
 }
 
 function isSource(value: unknown): value is PriceSource {
   return isObject(value) && 'read' in value && 'matches' in value && 'licence' in value
 }
-
-/** The file that is changed where no other one is named. */
-export const DEFAULT_OUTPUT = PRICE_LIST_FILE

@@ -1,0 +1,111 @@
+/** `POST /models/import`: takes prices of a public list over into the gateway's own. */
+import { access, constants } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import {
+  changesAsJson,
+  comparePrices,
+  ownPricesThatDiffer,
+  wantedIn,
+  writePrices,
+  type PriceImport,
+} from '../../catalog/price-import.ts'
+import {
+  ImportRefused,
+  parseList,
+  priceSources,
+  readList,
+  type ReadList,
+} from '../../catalog/price-sources.ts'
+import { readJson } from '../../endpoints/shared/body.ts'
+import { ConfigError, InvalidRequest, ReadOnly } from '../../errors/errors.ts'
+import { didYouMean } from '../../errors/issues.ts'
+import { MAX_LIST_BYTES, PRICE_LIST_FILE } from '../../models/price-list.ts'
+import { note } from './audit.ts'
+import { readImport } from './bodies.ts'
+import { incomingOf, type Answer, type Asked } from './route.ts'
+
+/** A list with its quotation marks escaped. */
+const BODY_LIMIT = 1.5 * MAX_LIST_BYTES
+
+/** An import that writes begins when the one before has written. */
+let writing: Promise<unknown> = Promise.resolve()
+
+/**
+ * Compares the operator's list with a public one, and writes it only where that is wanted.
+ * @throws InvalidRequest for a list that cannot be read, ReadOnly where the file cannot be written
+ */
+export async function importModels(asked: Asked): Promise<Answer> {
+  const body = readImport(await readJson(incomingOf(asked), BODY_LIMIT))
+  try {
+    const lists = [await listOf(body)]
+    if (!body.write) return await importing(asked, lists, body)
+    const turn = writing.then(() => importing(asked, lists, body))
+    writing = turn.catch(() => {})
+    return await turn
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      throw new InvalidRequest('invalid_value', error.message, { param: 'from' })
+    }
+    if (!(error instanceof ImportRefused)) throw error
+    if (error.what === 'file') throw new ReadOnly(error.message)
+    const param = body.text === undefined ? 'from' : 'text'
+    throw new InvalidRequest('invalid_value', error.message, { param })
+  }
+}
+
+type ImportBody = ReturnType<typeof readImport>
+
+/** Nothing but a list that is built in is fetched: its address is not the client's. */
+async function listOf({ from, text }: ImportBody): Promise<ReadList> {
+  const sources = await priceSources()
+  if (text !== undefined) return parseList(from, text, sources.get(from), undefined, sources)
+  if (sources.has(from)) return readList(from, undefined, sources)
+  throw new ImportRefused(
+    `There is no list ${JSON.stringify(from.slice(0, 100))}; ${didYouMean(from, [...sources.keys()])}. ` +
+      "The text of another one is sent as 'text'.",
+  )
+}
+
+async function importing(
+  asked: Asked,
+  lists: readonly ReadList[],
+  { from, only, accept, write }: ImportBody,
+): Promise<Answer> {
+  const { loaded } = asked.gateway
+  const path = join(loaded.directory, PRICE_LIST_FILE)
+  const now = new Date().toISOString()
+  const wanted: PriceImport = { path, label: PRICE_LIST_FILE, lists, only, accept, now }
+  const { comparison, list, listed } = await comparePrices(wanted)
+  if (write) {
+    await writePrices(wanted, list)
+    const { added, changed, held } = comparison
+    const after = {
+      from,
+      added: added.length,
+      changed: changed.length,
+      held: held.length,
+      ...(accept.length > 0 && { accepted: accept.join(',').slice(0, 1000) }),
+    }
+    await note(asked, { action: 'models.import', object: `file:${PRICE_LIST_FILE}`, after })
+  }
+  return {
+    body: {
+      data: {
+        ...changesAsJson(lists, comparison),
+        own_prices: ownPricesThatDiffer(loaded, listed, wantedIn(wanted)),
+        writable: await isWritable(path),
+        written: write,
+      },
+    },
+  }
+}
+
+/** The file is replaced by a new one: its folder has to be writable. */
+async function isWritable(path: string): Promise<boolean> {
+  try {
+    await access(dirname(path), constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
