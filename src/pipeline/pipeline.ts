@@ -1,95 +1,51 @@
 /**
  * The pipeline: a request becomes a Call; stages, in layers, take the Call in and hand a Reply back. A Reply is a pulled
  * sequence of parts, so that streamed and whole answers of every endpoint take the same way.
- *
- * Above 450 lines: these types name each other, and a file for the Call alone would be a circle with this one.
  */
-import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
-import type { Accounts } from '../accounts/accounts.ts'
-import type { Labels } from '../accounts/labels.ts'
-import type { AccessLog } from '../observe/access-log.ts'
-import type { ContentLog } from '../observe/content/content-log.ts'
-import type { RequestLog } from '../observe/log/request-log.ts'
 import type { CallLabels } from '../observe/call-labels.ts'
-import type { LiveEvents } from '../observe/live-events.ts'
-import type { Sinks } from '../observe/sinks/sinks.ts'
-import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { Attempt, LimitName, TraceLink } from '../observe/record.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
-import type { BodyLimits, Config } from '../config/config.ts'
+import type { BodyLimits } from '../config/config.ts'
 import type { Check } from '../errors/checks.ts'
 import {
   InternalError,
-  type InvalidRequest,
   UpstreamFailure,
   toGatewayError,
   type GatewayError,
 } from '../errors/errors.ts'
-import type { GuardModelRequest } from '../guard/host.ts'
-import type { Decision, GuardReport } from '../guard/decision.ts'
-import type { Escalations } from '../guard/escalations.ts'
-import type { GuardRegistry } from '../guard/plan.ts'
+import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
-import type { Estimate, HoldEstimator } from '../money/holds.ts'
-import type { UsageReport } from '../money/plausible.ts'
-import type { UsageFindings } from '../observe/usage-findings.ts'
+import type { Estimate } from '../money/holds.ts'
 import type { Incoming, Outgoing } from './http.ts'
 import type {
   Admitted,
   HoldGranted,
-  Ledger,
   Outcome,
   RequestId,
-  Settled,
   UsageFlag,
 } from '../state/ledger/ledger.ts'
-import type { Audit } from '../state/audit.ts'
-import type { PriceRecords } from '../state/prices.ts'
-import type { Records } from '../state/records.ts'
-import type { Alerts } from '../observe/alerts.ts'
-import type { AuthFailures } from '../observe/auth-failures.ts'
-import type { Faults } from '../observe/faults.ts'
-import type { LoopWatch } from '../observe/loop-watch.ts'
-import type { Mask } from '../observe/mask.ts'
-import type { Metrics } from '../observe/metrics.ts'
+import type { Download, Step, Usage } from '../plugin.ts'
+import type { EffectivePolicy, Instructions } from '../policy/policy.ts'
+import type { Grounding } from '../search/search.ts'
 import type {
-  ChatCompletion,
-  Download,
-  Flow,
-  NativeInput,
-  Provider,
-  SearchResult,
-  Step,
-  Usage,
-} from '../plugin.ts'
-import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
-import type { Routing } from '../models/routing.ts'
-import type { RawJson } from '../stream/raw-json.ts'
-import type { Grounding, Search } from '../search/search.ts'
-import type { Downloader } from '../upstream/download.ts'
+  Charge,
+  ErrorResponse,
+  ProviderAnswer,
+  Receipt,
+  Reply,
+  ResultFilter,
+} from './answer.ts'
+import type { ClientAddress, NativeFormat, Operation, ParsedRequest } from './request.ts'
+import type { Runtime } from './runtime.ts'
 
-/** A kind of work; also the name of the provider's method. */
-export type Operation =
-  | 'chat'
-  | 'complete'
-  | 'countTokens'
-  | 'generateImage'
-  | 'editImage'
-  | 'ocr'
-  | 'speech'
-  | 'transcribe'
-  | 'embed'
-  | 'rerank'
-  | 'moderate'
-
-/** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
-export interface Reply<Part = any> {
-  readonly parts: Flow<Part>
-}
+// One door: an importer of the pipeline need not know in which file a type of it is.
+export type * from './answer.ts'
+export type * from './request.ts'
+export type * from './runtime.ts'
 
 /** Runs the rest of the pipeline. */
 export type Next = () => Promise<Reply>
@@ -117,88 +73,6 @@ export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply
     },
     deepest,
   )
-}
-
-/** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
-export interface Runtime {
-  readonly config: Config
-  readonly catalog: Catalog
-  readonly providers: ReadonlyMap<string, Provider>
-  /** Providers that are inside the operator's network by their addresses. */
-  readonly privateProviders: ReadonlySet<string>
-  readonly download: Downloader
-  /** Undefined without a configured search engine. */
-  readonly search: Search | undefined
-  readonly guards: GuardRegistry
-  /** Undefined unless the operator configured a receiver of escalations. */
-  readonly escalations: Escalations | undefined
-  /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
-  readonly internalChat: (
-    caller: CallerContext,
-    request: GuardModelRequest,
-  ) => Promise<ChatCompletion>
-  readonly accounts: Accounts
-  readonly labels: Labels
-  readonly ledger: Ledger
-  /** Takes the changes of the admin API. */
-  readonly audit: Audit
-  /** Small objects that all gateways of one state share. */
-  readonly records: Records
-  /** Keeps the prices of charges. */
-  readonly prices: PriceRecords
-  readonly routing: Routing
-  readonly holds: HoldEstimator
-  readonly metrics: Metrics
-  readonly faults: Pick<Faults, 'caught' | 'warn'>
-  readonly authFailures: AuthFailures
-  readonly loop: LoopWatch
-  /** Takes the secrets of the configuration out of texts of vendors and plugins. */
-  readonly mask: Mask
-  readonly usageFindings: UsageFindings
-  /** Undefined when the operator switched the access log off. */
-  readonly access: AccessLog | undefined
-  /** Undefined when the operator switched the request log off. */
-  readonly requests: RequestLog | undefined
-  /** Takes the contents of calls whose key wants that, where the operator allows it. */
-  readonly contents: ContentLog
-  /** Undefined when the operator switched the index of usage off. */
-  readonly usage: UsageIndex | undefined
-  /** Told of what happens, while a console watches. */
-  readonly events: LiveEvents
-  /** Undefined without configured sinks. */
-  readonly sinks: Sinks | undefined
-  /** What is wrong, and for how long. */
-  readonly alerts: Alerts
-  /** Tells this gateway from others on the same ledger. */
-  readonly gatewayId: string
-  readonly log: ConsolaInstance
-}
-
-/** The call for which a guard asks a model. */
-export type CallerContext = Pick<
-  Call,
-  'id' | 'path' | 'incoming' | 'runtime' | 'catalog' | 'account'
-> &
-  Partial<Pick<Call, 'flags' | 'reported'>>
-
-/** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
-export interface ProviderAnswer<Part = any> {
-  /** A list when the answer is complete. */
-  readonly parts: Flow<Part> | readonly Part[]
-  /** Consumed so far: what the vendor has reported, and what is known without it. */
-  usage(): UsageReport
-  /**
-   * Characters and bytes of content so far. An answer without new content has stalled, whatever else arrives. Absent where an
-   * answer comes whole.
-   */
-  received?(): number
-  /** The whole answer is consumed when its first part arrives, and is charged then. */
-  readonly chargeAtFirstPart?: boolean
-  /**
-   * Provider-specific token, such as a reasoning signature, that pins the conversation to its deployment. Known when all
-   * parts were read.
-   */
-  affinityToken?: (() => string | undefined) | undefined
 }
 
 /** One kind of work in its one normal form. Stages know nothing else of it, and never ask which endpoint they serve. */
@@ -248,13 +122,6 @@ export interface Endpoint<In = any, Part = any> {
   }
 }
 
-/** An address in a request. */
-export interface ClientAddress {
-  readonly url: string
-  /** Path of its member. */
-  readonly param: string
-}
-
 /** What a kind of work costs, and when it is charged. */
 export interface Billing<In = any, Part = any> {
   /** What the call will consume, as far as the request tells. */
@@ -264,15 +131,6 @@ export interface Billing<In = any, Part = any> {
    * error that is charged, on the error.
    */
   attach(call: Call, charge: Charge): Step<Part, Part>
-}
-
-/** The result of a charge, as data: each wire form writes it in its own way. */
-export interface Receipt {
-  readonly bill: Bill
-  /** Quantities of the call, by source. */
-  readonly meter: readonly UsageLine[]
-  /** Decisions of the guards, if any were at work. */
-  readonly guard?: GuardReport
 }
 
 /** How one path of the API reads requests and writes answers. */
@@ -297,89 +155,6 @@ export interface WireFormat<In = any, Part = any> {
   readonly files?: readonly string[]
   /** Absent where no vendor speaks this form. */
   readonly native?: NativeFormat | undefined
-}
-
-/** How a request goes to a vendor that speaks the client's own form. */
-export interface NativeFormat {
-  /** The provider's method. */
-  readonly method: 'messages' | 'responses'
-  /** @returns undefined for a request that has to be translated */
-  prepare(request: ParsedRequest, to: NativeTarget): NativeRequest | undefined
-}
-
-/** What a request is prepared for. */
-export interface NativeTarget extends Instructions {
-  readonly model: Model
-  /** The name of the model at the vendor. */
-  readonly upstreamModel: string
-  /** Guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
-  readonly guarded: boolean
-  /** An opaque name for an end user of the client's. */
-  label(value: string): string
-}
-
-/** A request in the vendor's form, and the paths of what was left out. */
-export interface NativeRequest {
-  readonly input: NativeInput
-  readonly ignored: readonly string[]
-}
-
-/** An error in the form of the wire. */
-export interface ErrorResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  /** To be serialised as JSON. */
-  readonly body: unknown
-}
-
-/** A validated request. */
-export interface ParsedRequest<In = any> {
-  /** In the endpoint's normal form; never changed. */
-  readonly input: In
-  /** As the client wrote it. */
-  readonly model: string
-  /** Whether the answer is sent as it comes. */
-  readonly stream: boolean
-  readonly policy: Policy | undefined
-  /** Ties calls of one conversation together. */
-  readonly session: string | undefined
-  /** Has a meaning only for the deployment that gave it. */
-  readonly affinityToken: string | undefined
-  /** Paths of what has no counterpart in the normal form; the client is told in a header. */
-  readonly ignored?: readonly string[]
-  /** Headers of the client for a vendor that speaks its form. */
-  readonly nativeHeaders?: Readonly<Record<string, string>>
-  /** The error where the request means nothing in the normal form. */
-  readonly untranslatable?: InvalidRequest | undefined
-  /** What the writer of the format has to know of the request. */
-  readonly answerOptions?: unknown
-  /** Size of the decoded body in bytes, where the prompt is estimated by it. */
-  readonly bodyBytes?: number
-  /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
-  readonly rawJson?: RawJson
-}
-
-/**
- * Books the meter in the ledger, once; later calls get the same answer. Never rejects.
- * @param pays whether the client owes it; by default not for a failed call
- */
-export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
-
-/** What became of a charge. */
-export interface Charged {
-  readonly bill: Bill
-  /** `deferred`: it is durable nowhere yet, so the client must not be told a cost. */
-  readonly state: Settled['state']
-  /** Makes a deferred charge cost nothing, because its answer was not sent. */
-  waive(): void
-}
-
-/** Checks search results before the model or the client sees them. */
-export interface ResultFilter {
-  /** @returns the results that may be shown to the model and cited */
-  filterResults(
-    results: readonly SearchResult[],
-  ): readonly SearchResult[] | Promise<readonly SearchResult[]>
 }
 
 /** The fixed fields of a call. */
