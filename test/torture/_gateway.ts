@@ -8,6 +8,11 @@ const PATIENCE_MS = 120_000
 
 export interface GatewayProcess {
   readonly url: string
+  readonly pid: number
+  /** The end of what it has printed. */
+  said(): string
+  /** Ends it with a signal, or finds that it has ended. @returns its exit status */
+  end(signal?: NodeJS.Signals): Promise<number | null>
   /** From the start of the process to its first answer. */
   readonly startMs: number
   /** Ends it at once, with nothing tidied up. @throws when it has ended by itself */
@@ -55,7 +60,9 @@ export async function startGateway(
       if (!address) return
       clearTimeout(timer)
       child.removeAllListeners('exit')
-      child.stdout.off('data', read).resume()
+      child.stdout.off('data', read).on('data', (more: Buffer) => {
+        out = (out + more).slice(-10_000)
+      })
       found(address)
     }
     child.stdout.on('data', read)
@@ -64,6 +71,15 @@ export async function startGateway(
   if (!health.ok) throw new Error(`the gateway is not well: ${await health.text()}`)
   return {
     url,
+    pid: child.pid!,
+    said: () => out + err,
+    async end(signal) {
+      const exit = once(child, 'exit')
+      if (signal) child.kill(signal)
+      if (child.exitCode === null && child.signalCode === null) await exit
+      running.delete(killNow)
+      return child.exitCode
+    },
     startMs: performance.now() - started,
     async kill() {
       running.delete(killNow)

@@ -10,11 +10,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { Pool } from 'undici'
-import type { Log } from '../../src/state/ledger/ledger.ts'
-import { openRedis } from '../../src/state/redis/engine.ts'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 import { hasRedis, NOT_INSTALLED, RedisServer } from '../state/redis/_redis.ts'
+import { booked, Clients, metric, report, until, type Heard } from './_clients.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
 
 const { values } = parseArgs({
@@ -34,9 +32,6 @@ const TOKEN = 'torture-token-0123456789'
 const KEYS = { streams: 'torture-streams-0123456789', short: 'torture-short-0123456789' }
 const LAST_CREDITS = '0.05'
 const WORDS_PER_SECOND = 5
-const COST = /"cost":(\d+(?:\.\d+)?)[,}]/g
-/** Progress is for people. */
-const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
@@ -97,115 +92,6 @@ seed:
   return Promise.all(starting)
 }
 
-interface Heard {
-  readonly id: string
-  readonly status: number
-  readonly code: string | undefined
-  readonly retryAfter: string | undefined
-  /** As it was written, of the last place that says it. */
-  readonly cost: string | undefined
-  /** Whether an answer came to its end. */
-  readonly whole: boolean
-}
-
-/** What clients were told. */
-class Clients {
-  readonly costs = new Map<string, string>()
-  readonly refusals = new Map<string, number>()
-  readonly #pools = new Map<string, Pool>()
-
-  async ask(
-    { url }: GatewayProcess,
-    secret: string,
-    model: string,
-    content: string,
-    onHead: (status: number) => void = () => {},
-  ): Promise<Heard> {
-    let pool = this.#pools.get(url)
-    if (!pool) this.#pools.set(url, (pool = new Pool(url, { connections: 2000, bodyTimeout: 0 })))
-    const stream = model === 'mock/slow'
-    const body = JSON.stringify({ model, stream, messages: [{ role: 'user', content }] })
-    const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
-    const request = { method: 'POST', path: '/v1/chat/completions', headers, body } as const
-    let [text, id, status, whole] = ['', '', 0, false]
-    let retryAfter: string | undefined
-    try {
-      const answer = await pool.request(request)
-      status = answer.statusCode
-      onHead(status)
-      id = String(answer.headers['x-service-request-id'])
-      retryAfter = answer.headers['retry-after'] as string | undefined
-      for await (const chunk of answer.body) text += chunk
-      whole = !stream || text.endsWith('data: [DONE]\n\n')
-    } catch {
-      // The gateway was killed: what was read until then counts.
-    }
-    const cost = status === 200 ? [...text.matchAll(COST)].at(-1)?.[1] : undefined
-    if (cost !== undefined) this.costs.set(id, cost)
-    const code = status === 200 ? undefined : (/"code":"(\w+)"/.exec(text)?.[1] ?? 'none')
-    if (code) {
-      const name = `${status} ${code}`
-      this.refusals.set(name, (this.refusals.get(name) ?? 0) + 1)
-    }
-    return { id, status, code, retryAfter, cost, whole }
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()))
-  }
-}
-
-/** Rows against what clients were told. @returns how often what was wrong, and how many calls were charged to nobody */
-async function booked({ costs }: Clients, redis: RedisServer) {
-  const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0 }
-  let orphans = 0
-  const { ledger, records } = await openRedis({
-    url: redis.url,
-    outbox: join(folder, 'reader'),
-    log: SILENT,
-  })
-  const rows = new Map<string, bigint>()
-  for await (const { kind, request, cost } of ledger.usage('torture')) {
-    if (kind === 'orphan') orphans++
-    if (kind !== 'usage') continue
-    if (rows.has(request)) wrong.doubled++
-    rows.set(request, cost)
-  }
-  for (const [request, cost] of costs) {
-    if (!rows.has(request)) wrong.missing++
-    else if (rows.get(request) !== parsePico(cost)) wrong.amount++
-  }
-  wrong.sums += (await ledger.verify()).length
-  await ledger.close()
-  await records.close()
-  return { wrong, orphans }
-}
-
-/** A number out of the metrics of a gateway. */
-async function metric({ url }: GatewayProcess, name: string): Promise<number> {
-  const headers = { authorization: `Bearer ${TOKEN}` }
-  const text = await (await fetch(`${url}/metrics`, { headers })).text()
-  const found = new RegExp(`^${name} (\\d+)`, 'm').exec(text)
-  if (!found) throw new Error(`${name} is not among the metrics`)
-  return Number(found[1])
-}
-
-async function until(holds: () => Promise<boolean>, withinMs: number): Promise<number> {
-  const started = performance.now()
-  while (!(await holds())) {
-    if (performance.now() - started > withinMs) return Infinity
-    await sleep(50)
-  }
-  return performance.now() - started
-}
-
-function report(good: boolean, what: string, wrong: Record<string, number>): void {
-  const all = good && Object.values(wrong).every((count) => count === 0)
-  if (!all) process.exitCode = 1
-  const counts = Object.entries(wrong).map(([name, count]) => `${name} ${count}`)
-  process.stdout.write(`${all ? 'ok' : 'FAILED'}: ${what}; wrong: ${counts.join(', ')}\n`)
-}
-
 /** The slots of a gateway that is killed come back; nobody else notices. */
 async function killOneOfThree(): Promise<void> {
   await using redis = await RedisServer.start()
@@ -223,7 +109,7 @@ async function killOneOfThree(): Promise<void> {
     Array.from({ length: count }, () => clients.ask(gateway, KEYS.streams, 'mock/slow', 'go'))
   const doomed = open(first, streams)
   const spared = [...open(second, others), ...open(third, others)]
-  const running = (gateway: GatewayProcess) => metric(gateway, 'sluicegate_requests_running')
+  const running = (gateway: GatewayProcess) => metric(gateway, 'sluicegate_requests_running', TOKEN)
   const opened = await until(
     async () => (await running(first)) === streams && (await running(second)) === others,
     20_000,
@@ -258,7 +144,7 @@ async function killOneOfThree(): Promise<void> {
   await Promise.all(doomed)
   over.abort()
   const answered = (await Promise.all(short)).reduce((sum, count) => sum + count, 0)
-  const { wrong, orphans } = await booked(clients, redis)
+  const { wrong, orphans } = await booked(clients, redis, folder)
   report(
     opened < Infinity && lastMs <= SLOTS_WITHIN_MS && orphans === streams,
     `one of three gateways killed with ${streams} streams open: slots back after ${(lastMs / 1000).toFixed(1)} s, ` +
@@ -299,13 +185,13 @@ async function outage(): Promise<void> {
   await redis.start()
   const settled = await until(async () => {
     const depths = await Promise.all(
-      gateways.map((one) => metric(one, 'sluicegate_outbox_entries')),
+      gateways.map((one) => metric(one, 'sluicegate_outbox_entries', TOKEN)),
     )
     return depths.every((depth) => depth === 0)
   }, SETTLED_WITHIN_MS + 20_000)
   const after = await clients.ask(gateways[0]!, KEYS.short, 'mock/echo', 'and now')
   const wrong = {
-    ...(await booked(clients, redis)).wrong,
+    ...(await booked(clients, redis, folder)).wrong,
     'answers cut': answers.filter((one) => !one.whole || one.cost === undefined).length,
     'admitted blindly': refused.filter(({ status }) => status === 200).length,
     'refused otherwise': refused.filter(
@@ -353,7 +239,7 @@ async function overrun(hold: HoldPolicy): Promise<void> {
     over <= bound,
     `${workers} workers on three gateways, hold ${hold}: ${clients.costs.size} calls, ` +
       `${formatPico(over > 0n ? over : 0n)} USD over, at most ${formatPico(bound)}; ${refusals.join(', ')}`,
-    (await booked(clients, redis)).wrong,
+    (await booked(clients, redis, folder)).wrong,
   )
   await clients.close()
   await Promise.all(gateways.map((one) => one.kill()))

@@ -1,0 +1,394 @@
+/**
+ * `node test/torture/workers.ts`: one gateway with two workers on one Redis, under load. Limits hold over both, a worker
+ * that is killed takes its own calls with it, a reload and an end disturb no call, a worker that cannot be kept ends the
+ * gateway; and what a call costs of processor time, against one worker. `--short` does little of it.
+ * Fails when clients hear what they must not, and when rows and sums are not what clients were told.
+ */
+import { spawn } from 'node:child_process'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { Pool } from 'undici'
+import { formatPico, parsePico } from '../../src/money/money.ts'
+import { hasRedis, NOT_INSTALLED, RedisServer } from '../state/redis/_redis.ts'
+import { booked, Clients, metric, report, until, type Heard } from './_clients.ts'
+import { startGateway, type GatewayProcess } from './_gateway.ts'
+
+const { short } = parseArgs({
+  allowPositionals: true,
+  options: { short: { type: 'boolean', default: false } },
+}).values
+const loadSeconds = short ? 4 : 30
+const kills = short ? 1 : 10
+const rounds = short ? 3 : 7
+const requests = short ? 1500 : 8000
+/** A few short rounds say less. */
+const mostCpu = short ? 1.25 : 1.1
+const TOKEN = 'torture-token-0123456789'
+const SECRETS = {
+  open: 'torture-open-0123456789',
+  fifty: 'torture-fifty-0123456789',
+  rate: 'torture-rate-0123456789',
+  capped: 'torture-capped-0123456789',
+}
+const CAP = '0.002'
+const VENDOR_PORT = 18_000 + (process.pid % 10_000)
+const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
+const ending: (() => void)[] = [() => rmSync(folder, { recursive: true, force: true })]
+process.on('exit', () => ending.forEach((end) => end()))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+
+let files = 0
+
+/** Starts a gateway. @param change of the configuration's text */
+async function start(
+  redis: RedisServer,
+  workers: number,
+  change = (config: string) => config,
+): Promise<{ readonly gateway: GatewayProcess; readonly file: string; readonly config: string }> {
+  const own = `${++files}`
+  const file = join(folder, `${own}.yaml`)
+  const outbox = join(folder, 'outbox')
+  const key = (id: keyof typeof SECRETS, limits: string) =>
+    `{ id: ${id}, name: ${id}, secret: '${SECRETS[id]}', ${limits} }`
+  const many = 'rpm_limit: 100000000'
+  const config = change(`
+server: { host: 127.0.0.1, workers: ${workers} }
+state: { driver: redis, url: '${redis.url}', outbox: '${outbox}' }
+admin: { token: '${TOKEN}' }
+log: { level: info, format: json, access: false, path: '${join(folder, `log-${own}`)}' }
+billing: { hold: ceiling }
+providers:
+  mock: { use: mock }
+  vendor:
+    use: openai-compatible
+    options: { baseURL: 'http://127.0.0.1:${VENDOR_PORT}/v1', apiKey: none }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    max_output_tokens: 500
+    deployments: [{ provider: mock, model: echo }]
+  mock/slow:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    max_output_tokens: 500
+    deployments:
+      - { provider: mock, model: slow, options: { paceMs: 100, reply: '${'word '.repeat(30)}' } }
+  mock/slower:
+    pricing: { prompt: '0.000001', completion: '0.000002000001' }
+    capabilities: [STREAMING]
+    max_output_tokens: 500
+    deployments:
+      - { provider: mock, model: slow, options: { paceMs: 1000, reply: '${'word '.repeat(60)}' } }
+  bench/model:
+    pricing: { prompt: '0.000001', completion: '0.000004' }
+    deployments: [{ provider: vendor, model: model }]
+seed:
+  accounts:
+    - id: torture
+      name: Torture
+      credits: '100000'
+      keys:
+        - ${key('open', `${many}, concurrency_limit: 100000, spend_cap: { usd: '90000', scope: month }`)}
+        - ${key('fifty', `${many}, concurrency_limit: 50`)}
+        - ${key('rate', 'rpm_limit: 100, concurrency_limit: 1000')}
+        - ${key('capped', `${many}, concurrency_limit: 1000, spend_cap: { usd: '${CAP}', scope: lifetime }`)}
+`)
+  writeFileSync(file, config)
+  return { gateway: await startGateway(file, folder), file, config }
+}
+
+/** Processes of the workers, the first one first. */
+function workersOf({ pid }: GatewayProcess): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return text === '' ? [] : text.split(' ').map(Number)
+}
+
+/** User and system time of processes with all their threads, µs. */
+function cpuMicros(pids: readonly number[]): number {
+  const nanos = pids.flatMap((pid) =>
+    readdirSync(`/proc/${pid}/task`).map((thread) =>
+      Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]),
+    ),
+  )
+  return nanos.reduce((sum, one) => sum + one, 0) / 1000
+}
+
+/** Established connections of clients, by process. */
+function connectionsOf({ url }: GatewayProcess, pids: readonly number[]): number[] {
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0')
+  const lines = readFileSync('/proc/net/tcp', 'latin1').split('\n').slice(1)
+  const fields = lines.map((line) => line.trim().split(/\s+/))
+  const own = fields.filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === '01')
+  const inodes = new Set(own.map((line) => `socket:[${line[9]}]`))
+  return pids.map((pid) => {
+    const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+      try {
+        return readlinkSync(`/proc/${pid}/fd/${fd}`)
+      } catch {
+        return ''
+      }
+    })
+    return links.filter((link) => inodes.has(link)).length
+  })
+}
+
+function count(heard: readonly Heard[], wanted: (one: Heard) => boolean): number {
+  return heard.filter(wanted).length
+}
+
+/** Slots, rates and caps are those of one gateway. */
+async function limits(redis: RedisServer): Promise<void> {
+  const { gateway } = await start(redis, 2)
+  const clients = new Clients()
+  const fifty = Promise.all(
+    Array.from({ length: 200 }, () => clients.ask(gateway, SECRETS.fifty, 'mock/slower', 'go')),
+  )
+  const refused = await until(
+    async () => (clients.refusals.get('429 too_many_concurrent') ?? 0) === 150,
+    60_000,
+  )
+  const running = await metric(gateway, 'sluicegate_requests_running', TOKEN)
+  const rated = await Promise.all(
+    Array.from({ length: 300 }, () => clients.ask(gateway, SECRETS.rate, 'mock/echo', 'now')),
+  )
+  let [spent, worst] = [0n, 0n]
+  await Promise.all(
+    Array.from({ length: 40 }, async (_, lane) => {
+      for (let i = 0; ; i++) {
+        const words = 'so it goes '.repeat(1 + ((lane * 7 + i) % 20))
+        const heard = await clients.ask(gateway, SECRETS.capped, 'mock/echo', words)
+        const cost = parsePico(heard.cost ?? '0')
+        spent += cost
+        if (cost > worst) worst = cost
+        if (heard.status === 402 || heard.status === 403) return
+        if (heard.status !== 200) await sleep(5)
+      }
+    }),
+  )
+  const streams = await fifty
+  const { wrong } = await booked(clients, redis, folder)
+  report(
+    refused < Infinity && spent <= parsePico(CAP) + worst && spent > 0n,
+    `200 calls at once against 50 slots: ${count(streams, ({ status }) => status === 200)} admitted, ${running} running; ` +
+      `300 against a rate of 100: ${count(rated, ({ status }) => status === 200)}; ${formatPico(spent)} USD of a cap of ${CAP}`,
+    {
+      ...wrong,
+      slots: Math.abs(count(streams, ({ status }) => status === 200) - 50) + Math.abs(running - 50),
+      rate: Math.abs(count(rated, ({ status }) => status === 200) - 100),
+    },
+  )
+  await clients.close()
+  await gateway.kill()
+}
+
+/** Mixed calls until they are told to stop. */
+function load(gateway: GatewayProcess, clients: Clients, lanes: number) {
+  const over = new AbortController()
+  const heard: Heard[] = []
+  const running = Array.from({ length: lanes }, async (_, lane) => {
+    while (!over.signal.aborted) {
+      const model = lane % 2 === 0 ? 'mock/slow' : 'mock/echo'
+      heard.push(await clients.ask(gateway, SECRETS.open, model, 'as always'))
+    }
+  })
+  return {
+    heard,
+    async end() {
+      over.abort()
+      await Promise.all(running)
+      return heard
+    },
+  }
+}
+
+/** Workers are killed one after the other, and each takes its own calls with it. */
+async function killed(redis: RedisServer): Promise<void> {
+  const { gateway } = await start(redis, 2)
+  const clients = new Clients()
+  const lanes = 60
+  const calls = load(gateway, clients, lanes)
+  for (let i = 0; i < kills; i++) {
+    await sleep(1500)
+    // Not too often for one and the same: that would end the gateway.
+    process.kill(workersOf(gateway)[0]!, 'SIGKILL')
+    const back = await until(async () => {
+      const asked = metric(gateway, 'sluicegate_worker_restarts_total', TOKEN)
+      // The one that was asked may be the one that is killed.
+      return (await asked.catch(() => 0)) === i + 1
+    }, 60_000)
+    if (back === Infinity) break
+    if (kills > 3) await sleep(10_500)
+  }
+  await sleep(2000)
+  const heard = await calls.end()
+  const lost = count(heard, ({ whole, status }) => status === 0 || !whole)
+  const refused = count(heard, ({ status }) => status !== 0 && status !== 200)
+  const { wrong, orphans } = await booked(clients, redis, folder)
+  const restarts = await metric(gateway, 'sluicegate_worker_restarts_total', TOKEN)
+  report(
+    restarts === kills && lost > 0 && lost <= kills * lanes * 0.8,
+    `${kills} workers killed under ${lanes} callers: ${heard.length} calls, ${lost} lost, ${orphans} orphans so far`,
+    { ...wrong, refused, 'workers missing': Math.abs(2 - workersOf(gateway).length) },
+  )
+  await clients.close()
+  await gateway.kill()
+}
+
+/** Reloads, some of which are refused, and the end disturb no call. */
+async function reloads(redis: RedisServer): Promise<void> {
+  const { gateway, file, config } = await start(redis, 2)
+  const clients = new Clients()
+  const calls = load(gateway, clients, 40)
+  const end = performance.now() + loadSeconds * 1000
+  let [done, refused] = [0, 0]
+  const times = (event: string) => gateway.said().split(`"event":"${event}"`).length - 1
+  for (let i = 1; performance.now() < end || i < 4; i++) {
+    const isWrong = i % 3 === 0
+    const [event, before] = isWrong
+      ? (['config.refused', times('config.refused')] as const)
+      : (['config.reloaded', times('config.reloaded')] as const)
+    const next = config.replace('max_output_tokens: 500', `max_output_tokens: ${500 + i}`)
+    writeFileSync(file, isWrong ? next.replace('use: mock', 'use: ./none.ts') : next)
+    const took = await until(async () => times(event) !== before, 60_000)
+    if (took === Infinity) break
+    if (isWrong) refused++
+    else done++
+  }
+  const heardBefore = (await calls.end()).length
+  const last = Array.from({ length: 40 }, () =>
+    clients.ask(gateway, SECRETS.open, 'mock/slow', 'to the end'),
+  )
+  await until(
+    async () => (await metric(gateway, 'sluicegate_requests_running', TOKEN)) === 40,
+    30_000,
+  )
+  const status = await gateway.end('SIGTERM')
+  const heard = [...calls.heard, ...(await Promise.all(last))]
+  const { wrong } = await booked(clients, redis, folder)
+  report(
+    done >= 2 && refused >= 1 && status === 0,
+    `${done} reloads and ${refused} refused ones under 40 callers, ${heardBefore} calls, then SIGTERM with 40 streams open: status ${status}`,
+    { ...wrong, disturbed: count(heard, (one) => one.status !== 200 || !one.whole) },
+  )
+  await clients.close()
+}
+
+/** A worker that dies again and again soon after its start ends the gateway, and says so. */
+async function hopeless(redis: RedisServer): Promise<void> {
+  const flag = join(folder, 'deadly')
+  const plugin = join(folder, 'deadly.ts')
+  writeFileSync(
+    plugin,
+    `
+import { existsSync } from 'node:fs'
+import { defineProvider } from '${join(import.meta.dirname, '../../src/plugin.ts')}'
+
+export default defineProvider({
+  name: 'deadly',
+  options: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  setup() {
+    if (existsSync('${flag}')) process.kill(process.pid, 'SIGKILL')
+    return {}
+  },
+})
+`,
+  )
+  const { gateway } = await start(redis, 2, (config) =>
+    config.replace(
+      '  mock: { use: mock }',
+      `  mock: { use: mock }\n  deadly: { use: '${plugin}' }`,
+    ),
+  )
+  writeFileSync(flag, '')
+  process.kill(workersOf(gateway)[0]!, 'SIGKILL')
+  const status = await gateway.end()
+  const said = gateway.said().includes('which ends again and again soon after its start')
+  report(
+    status === 70 && said,
+    `a worker that cannot be kept: the gateway ends with status ${status}`,
+    {},
+  )
+  rmSync(flag)
+}
+
+/** What a call costs of processor time with two workers, against one. */
+async function cost(redis: RedisServer): Promise<void> {
+  const vendor = spawn(process.execPath, [
+    join(import.meta.dirname, '../bench/upstream.ts'),
+    `${VENDOR_PORT}`,
+  ])
+  ending.push(() => void vendor.kill('SIGKILL'))
+  const [one, two] = [await start(redis, 1), await start(redis, 2)]
+  const measured = [one, two].map(({ gateway }) => ({
+    gateway,
+    pids: () => [gateway.pid, ...workersOf(gateway)],
+    pool: new Pool(gateway.url, { connections: 32 }),
+  }))
+  const messages = [{ role: 'user', content: `answer=json-4k; ${'word '.repeat(380)}` }]
+  const body = JSON.stringify({ model: 'bench/model', messages })
+  const headers = { authorization: `Bearer ${SECRETS.open}`, 'content-type': 'application/json' }
+  const request = { method: 'POST', path: '/v1/chat/completions', headers, body } as const
+  let wrong = 0
+  const play = async ({ pool, pids }: (typeof measured)[number]) => {
+    let left = requests
+    const before = cpuMicros(pids())
+    await Promise.all(
+      Array.from({ length: 32 }, async () => {
+        while (left-- > 0) {
+          const answer = await pool.request(request)
+          if (!(await answer.body.text()).includes('"cost":')) wrong++
+        }
+      }),
+    )
+    return (cpuMicros(pids()) - before) / requests
+  }
+  // Compilers need some thousands of calls.
+  for (const each of measured) for (let i = 0; i < 3; i++) await play(each)
+  const ratios: number[] = []
+  const micros: number[][] = [[], []]
+  for (let round = 0; round < rounds; round++) {
+    const order = round % 2 === 0 ? [0, 1] : [1, 0]
+    const costs = [0, 0]
+    for (const i of order) costs[i] = await play(measured[i]!)
+    costs.forEach((cost, i) => micros[i]!.push(cost))
+    ratios.push(costs[1]! / costs[0]!)
+  }
+  const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!
+  const shares = connectionsOf(two.gateway, workersOf(two.gateway))
+  const part = shares[0]! / (shares[0]! + shares[1]!)
+  report(
+    median(ratios) <= mostCpu && part >= 0.4 && part <= 0.6,
+    `processor time per call: ${median(micros[0]!).toFixed(0)} us with one worker, ${median(micros[1]!).toFixed(0)} with two, ` +
+      `ratio ${median(ratios).toFixed(3)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}), at most ${mostCpu}; ` +
+      `connections ${shares.join(' and ')}`,
+    { 'answers without cost': wrong },
+  )
+  for (const { gateway, pool } of measured) {
+    await pool.destroy()
+    await gateway.kill()
+  }
+  vendor.kill()
+}
+
+if (!hasRedis()) {
+  process.stdout.write(`skipped: ${NOT_INSTALLED}\n`)
+  process.exit()
+}
+const only = process.argv.at(-1)
+for (const part of [limits, killed, reloads, hopeless, cost]) {
+  if (only === 'cost' && part !== cost) continue
+  await using redis = await RedisServer.start()
+  await part(redis)
+}
+process.exit()
