@@ -17,9 +17,10 @@ export function answerWith(
 
 /** The events of an answer. Texts come in two halves. */
 export function eventsOf(output: readonly any[], usage: object): object[] {
+  const begun = { ...response([], usage), status: 'in_progress', usage: null }
   return [
-    { type: 'response.created', response: response([], usage, { status: 'in_progress' }) },
-    { type: 'response.in_progress', response: response([], usage, { status: 'in_progress' }) },
+    { type: 'response.created', response: begun },
+    { type: 'response.in_progress', response: begun },
     ...output.flatMap((item, output_index) => itemEvents(item, output_index)),
     { type: 'response.completed', response: response(output, usage) },
   ].map((event, sequence_number) => ({ ...event, sequence_number }))
