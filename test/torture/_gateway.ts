@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const PATIENCE_MS = 120_000
@@ -67,8 +68,13 @@ export async function startGateway(
     }
     child.stdout.on('data', read)
   })
-  const health = await fetch(`${url}/health`)
-  if (!health.ok) throw new Error(`the gateway is not well: ${await health.text()}`)
+  for (;;) {
+    const health = await fetch(`${url}/health`)
+    const said = await health.text()
+    if (health.ok) break
+    if (performance.now() - started > PATIENCE_MS) throw new Error(`not well: ${said}`)
+    await sleep(20)
+  }
   return {
     url,
     pid: child.pid!,

@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createConsola } from 'consola'
 import { hashSecret } from '../../src/accounts/secrets.ts'
 import type { UserConfig } from '../../src/config/config.ts'
@@ -90,10 +91,10 @@ async function fill(from: number, to: number): Promise<void> {
   const opened = await openState(loaded(config), QUIET)
   const { records, ledger } = opened
   const ids = Array.from({ length: to - from }, (_, i) => id(from + i))
-  await records.add('accounts', ...ids)
+  await again(() => records.add('accounts', ...ids))
   const rest = { disabled: false, createdAt: 1_750_000_000_000 }
   for (let at = 0; at < ids.length; at += BATCH) {
-    const some = ids.slice(at, at + BATCH).flatMap((account) => {
+    const write = (account: string) => {
       const keys = Array.from({ length: keysOfEach }, (_, k) => `key-${account}-${k}`)
       const record = { ...rest, id: account, name: `The ${account}`, revision: 0 }
       return [
@@ -110,10 +111,22 @@ async function fill(from: number, to: number): Promise<void> {
           ]
         }),
       ]
-    })
-    await Promise.all(some)
+    }
+    await again(() => Promise.all(ids.slice(at, at + BATCH).flatMap(write)))
   }
   await closeState(opened)
+}
+
+/** A store that is kept busy may refuse a few times. */
+async function again(write: () => Promise<unknown>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return void (await write())
+    } catch (error) {
+      if (attempt === 20 || (error as { status?: number }).status !== 503) throw error
+      await sleep(500)
+    }
+  }
 }
 
 /** The median of some new keys, ms. */
