@@ -240,8 +240,10 @@ export class Accounts {
         revision: createdAt,
       }
       // The key's own record is written last: the key does not exist before everything else is in place.
-      await this.#records.add(`keys:${account}`, id)
-      await this.#records.put(`hash:${sha256}`, { account, key: id })
+      await Promise.all([
+        this.#records.add(`keys:${account}`, id),
+        this.#records.put(`hash:${sha256}`, { account, key: id }),
+      ])
       const created = await this.#records.create(`key:${id}`, key)
       need(created, 'id', `new; key ${id} exists already`)
       this.#cache.delete(sha256)
