@@ -12,8 +12,11 @@ const ACCOUNT_PARAMETERS = new Set(COMMON)
 const KEY_PARAMETERS = new Set([...COMMON, 'account', 'policy'])
 const ACCOUNT_STATES = ['active', 'disabled', 'archived']
 const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
-/** How long sums of the ledger may be old in the order of a list; those that are shown are not. */
-const SORTED_MS = 5000
+/**
+ * How long sums of the ledger may be old in the order of a list; those that are shown are not. From the first age on the
+ * order is made again beside the answer, from the second on before it.
+ */
+const [RENEWED_MS, SORTED_MS] = [5000, 60_000]
 const CSV_BATCH = 200
 
 /** `GET /accounts` @throws InvalidRequest for a parameter that is not known or not readable */
@@ -186,7 +189,8 @@ interface Order<Item> {
 interface Sorted {
   readonly items: readonly unknown[]
   readonly version: number
-  readonly at: number
+  /** Steady ms. */
+  at: number
 }
 
 /** Orders that were asked for, by directory and name: sorting is what takes long. */
@@ -207,16 +211,23 @@ async function orderOf<Item>(
   const known = orders.get(all) ?? new Map<string, Sorted>()
   orders.set(all, known)
   const found = known.get(name)
-  const now = performance.now()
-  const isRecent = sums[name] === undefined || (found && now - found.at < SORTED_MS)
-  let items = found?.items as readonly Item[]
-  if (!found || found.version !== version || !isRecent) {
+  const sum = Object.hasOwn(sums, name) ? sums[name] : undefined
+  const ageMs = sum && found ? performance.now() - found.at : 0
+  const make = async () => {
     const list = [...all.values()]
-    const sum = sums[name]
     const values = sum ? await sum(list) : list.map(members[name]!)
-    items = sortedBy(list, values)
-    known.set(name, { items, version, at: now })
+    const sorted = { items: sortedBy(list, values), version, at: performance.now() }
+    known.set(name, sorted)
+    return sorted
   }
+  const isUsable = found?.version === version && ageMs < SORTED_MS
+  if (isUsable && ageMs > RENEWED_MS) {
+    // Not once more for those who ask meanwhile.
+    found.at = performance.now()
+    // The next question has the error.
+    void make().catch(() => known.delete(name))
+  }
+  const { items } = (isUsable ? found : await make()) as { readonly items: readonly Item[] }
   return sort.startsWith('-') ? items.toReversed() : items
 }
 

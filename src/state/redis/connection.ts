@@ -16,6 +16,15 @@ interface Connected {
   readonly driver: Driver
 }
 
+/** What is asked for at once: a large pipeline would delay admissions. */
+const AT_ONCE = 500
+
+/** Items in the portions in which Redis is asked for them. */
+export function batchesOf<Item>(items: readonly Item[]): (readonly Item[])[] {
+  const count = Math.ceil(items.length / AT_ONCE)
+  return Array.from({ length: count }, (_, i) => items.slice(i * AT_ONCE, (i + 1) * AT_ONCE))
+}
+
 /** Prefix of every key. */
 export const PREFIX = 'gw'
 
@@ -169,6 +178,18 @@ export class RedisConnection {
       const message = 'The gateway cannot reach its ledger right now.'
       throw new Unavailable('service_unavailable', message, { cause })
     }
+  }
+
+  /** Sends a request for each of many items, some at a time, each time as {@link ask} does. @returns answers in their order */
+  async askMany<Item, Answer>(
+    items: readonly Item[],
+    send: (item: Item) => Promise<Answer>,
+  ): Promise<Answer[]> {
+    const answers: Answer[] = []
+    for (const some of batchesOf(items)) {
+      answers.push(...(await this.ask(() => Promise.all(some.map(send)))))
+    }
+    return answers
   }
 
   close(): void {

@@ -43,7 +43,7 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile } from './outbox-file.ts'
 import { Outbox } from './outbox.ts'
-import { connect, keysOf, type RedisConnection } from './connection.ts'
+import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory } from './history.ts'
 import { RedisImport } from './import.ts'
 import { RedisRecords } from './records.ts'
@@ -78,8 +78,6 @@ const CLOCK_ACCOUNT = '@clock'
 /** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
-/** Accounts that are asked for together: a large pipeline would delay admissions. */
-const BALANCES_AT_ONCE = 500
 
 /**
  * Opens the ledger and the records in Redis, on one connection. Closing the records closes the connection.
@@ -274,24 +272,25 @@ export class RedisLedger implements Ledger {
 
   /** @throws Unavailable while Redis cannot be reached */
   async balances(ids: readonly string[]): Promise<AccountTotals[]> {
-    const totals: AccountTotals[] = []
-    for (let at = 0; at < ids.length; at += BALANCES_AT_ONCE) {
-      const some = ids.slice(at, at + BALANCES_AT_ONCE)
-      totals.push(...(await Promise.all(some.map((id) => this.#totals(id)))))
-    }
-    return totals
+    const states = await this.#connection.askMany(ids, (id) => this.#look(id, ACCOUNT))
+    return states.map((state) => ({ ...toBalance(state), spend: toSpend(state) }))
   }
 
   /** @throws Unavailable while Redis cannot be reached */
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
-    const byAccount = [...Map.groupBy(keys, ({ account }) => account)]
-    const found = new Map<string, Pico>()
-    for (let at = 0; at < byAccount.length; at += BALANCES_AT_ONCE) {
-      const some = byAccount.slice(at, at + BALANCES_AT_ONCE)
-      const spends = await Promise.all(some.map((one) => this.#spendsOf(...one)))
-      for (const [key, spend] of spends.flat()) found.set(key, spend)
+    const { client } = this.#connection
+    const found = new Map<KeyOfAccount, Pico>()
+    const byAccount = [...Map.groupBy(keys, ({ account }) => account)].flatMap(([account, some]) =>
+      batchesOf(some).map((batch) => [account, batch] as const),
+    )
+    const sums = await this.#connection.askMany(byAccount, ([account, some]) => {
+      const [book = ''] = keysOf(account, 'book')
+      return client.hmget(book, ...some.map(({ key }) => `s:L:${key}`))
+    })
+    for (const [i, [, some]] of byAccount.entries()) {
+      for (const [j, key] of some.entries()) found.set(key, toPico(sums[i]![j]))
     }
-    return keys.map(({ key }) => found.get(key)!)
+    return keys.map((key) => found.get(key)!)
   }
 
   /** @throws Unavailable while Redis cannot be reached */
@@ -406,25 +405,12 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  async #spendsOf(
-    account: string,
-    keys: readonly KeyOfAccount[],
-  ): Promise<(readonly [key: string, spend: Pico])[]> {
-    const [book = ''] = keysOf(account, 'book')
-    const fields = keys.map(({ key }) => `s:L:${key}`)
-    const { client } = this.#connection
-    const sums = await this.#connection.ask(() => client.hmget(book, ...fields))
-    return keys.map(({ key }, i) => [key, toPico(sums[i])])
+  #state(account: string, key: string): Promise<ScriptReply> {
+    return this.#connection.ask(() => this.#look(account, key))
   }
 
-  async #totals(id: string): Promise<AccountTotals> {
-    const state = await this.#state(id, ACCOUNT)
-    return { ...toBalance(state), spend: toSpend(state) }
-  }
-
-  async #state(account: string, key: string): Promise<ScriptReply> {
-    const keys = keysOf(account, 'book', 'ls', 'h', 'u')
-    return this.#connection.ask(() => this.#store.look(...keys, key))
+  #look(account: string, key: string): Promise<ScriptReply> {
+    return this.#store.look(...keysOf(account, 'book', 'ls', 'h', 'u'), key)
   }
 }
 
