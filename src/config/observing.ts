@@ -1,7 +1,10 @@
-/** Settings of what others are told: sinks, and traces. */
+/** Settings of what others are told: sinks, traces, alerts, and metrics of money. */
 import * as v from 'valibot'
 import { duration } from '../models/entry.ts'
-import { name, text } from './values.ts'
+import { usdOrNothing } from '../accounts/key-settings.ts'
+import { parsePico } from '../money/money.ts'
+import { ALERT_KINDS } from '../observe/alerts.ts'
+import { name, number, text } from './values.ts'
 
 const SINK = 'the name or path of a plugin'
 /** One sink. */
@@ -18,4 +21,25 @@ export const telemetry = v.strictObject({
   service: v.optional(text('a name'), 'sluicegate'),
   ratio: v.optional(v.pipe(v.number(RATIO), v.minValue(0, RATIO), v.maxValue(1, RATIO)), 1),
   slow: v.optional(duration, 30),
+})
+
+/** Which alerts are raised, and the balance that is low where an account has no bound of its own. */
+export const alerts = v.strictObject({
+  balance: v.optional(v.pipe(usdOrNothing, v.transform(parsePico)), '1'),
+  off: v.optional(v.array(v.picklist(ALERT_KINDS)), []),
+})
+
+const MONEY = 'false, or an object with "top"'
+/** Gauges of money, which are off because their labels are accounts and keys. */
+export const metrics = v.strictObject({
+  money: v.optional(
+    v.union(
+      [
+        v.literal(false),
+        v.strictObject({ top: v.optional(number(1, 1000, 'a whole number from 1 to 1000'), 50) }),
+      ],
+      MONEY,
+    ),
+    false,
+  ),
 })

@@ -32,7 +32,7 @@ import {
 import { clashes } from '../models/names.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
-import { sink, telemetry } from './observing.ts'
+import { alerts, metrics, sink, telemetry } from './observing.ts'
 import { count, FLAG, name, number, pause, size, text } from './values.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
 
@@ -302,6 +302,8 @@ export const configSchema = v.strictObject({
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),
   admin: v.optional(admin, {}),
+  metrics: v.optional(metrics, {}),
+  alerts: v.optional(alerts, {}),
   telemetry: v.optional(telemetry, {}),
   sinks: v.optional(v.array(sink), []),
   seed: v.optional(seed, {}),

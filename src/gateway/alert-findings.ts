@@ -1,5 +1,7 @@
 /** How everything is that alerts are raised about. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Finding } from '../observe/alerts.ts'
+import { RecentErrors } from '../observe/recent-errors.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 
 const OLD_MS = 60_000
@@ -9,10 +11,18 @@ const YOUNG_MS = 10_000
 export class AlertFindings {
   /** Rows that the request log had dropped when it was last looked. */
   #dropped = 0
+  readonly #errors = new RecentErrors()
 
   /** One finding for each thing that is watched. */
   of(runtime: Runtime): Finding[] {
-    return [...deployments(runtime), ...ledger(runtime), ...guards(runtime), this.#log(runtime)]
+    return [
+      ...deployments(runtime),
+      ...ledger(runtime),
+      ...guards(runtime),
+      ...sinks(runtime),
+      ...this.#errors.findings(runtime.metrics.calls.outcomes(), performance.now()),
+      this.#log(runtime),
+    ]
   }
 
   #log({ requests }: Runtime): Finding {
@@ -22,6 +32,18 @@ export class AlertFindings {
     this.#dropped = dropped
     const message = 'calls are missing in the request log'
     return { kind: 'log.dropped', object: '', state: wrongIf(grows), message }
+  }
+}
+
+/** Raises an alert for each model with calls since the start whose prices are others now. */
+export function tellOfPrices(before: Runtime, after: Runtime): void {
+  const kind = 'price.changed'
+  if (after.config.alerts.off.includes(kind)) return
+  const called = before.metrics.calls.outcomes()
+  for (const { id: object, pricing } of after.catalog.all()) {
+    const old = called.has(object) ? before.catalog.get(object) : undefined
+    if (!old || isDeepStrictEqual(old.pricing, pricing)) continue
+    after.alerts.once({ kind, object, message: `the prices of ${object} have changed` })
   }
 }
 
@@ -63,6 +85,13 @@ function* guards({ metrics }: Runtime): Generator<Finding> {
     const now = state === 'half-open' ? 'between' : wrongIf(state === 'open')
     const message = `the guard ${object.split(' ', 1)[0]} is not asked, because it failed`
     yield { kind: 'guard.open', object, state: now, message }
+  }
+}
+
+function* sinks({ sinks: running }: Runtime): Generator<Finding> {
+  for (const object of running?.disabled ?? []) {
+    const message = `the sink ${object} could send nothing for 24 hours, and is not asked any more`
+    yield { kind: 'sink.disabled', object, state: 'wrong', message }
   }
 }
 

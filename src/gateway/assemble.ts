@@ -22,6 +22,7 @@ import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
 import type { Sinks } from '../observe/sinks/sinks.ts'
+import type { Spending } from '../observe/spending.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
@@ -60,6 +61,7 @@ export interface Shared extends Common {
   readonly accounts: Accounts
   readonly labels: Labels
   readonly usage: UsageIndex
+  readonly spending: Spending
 }
 
 /** What plugins are set up with. */

@@ -22,8 +22,8 @@ import { assemble, type Assembled, type Common, type Shared } from './assemble.t
 import { internalChat } from './guard-setup.ts'
 import { HealthEvents } from './health-events.ts'
 import { HoldEstimator } from '../money/holds.ts'
-import type { Ledger } from '../state/ledger/ledger.ts'
 import { Metrics } from '../observe/metrics.ts'
+import { Spending } from '../observe/spending.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
@@ -32,11 +32,15 @@ import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import { Routing } from '../models/routing.ts'
 import { instanceOf, Instances } from './instances.ts'
+import { DiskSpace, foldersOf } from './disk-space.ts'
+import { tellOfPrices } from './alert-findings.ts'
 import { createLog } from './log.ts'
+import { moneySettings, topSpenders } from './money-settings.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
 import { warnOfRestart } from './restart-settings.ts'
 import { Peers } from './peers.ts'
 import { TakenOut } from './taken-out.ts'
+import { startTimer, TICK_MS } from './timer.ts'
 import { packageVersion } from './version.ts'
 
 /** A configuration whose plugins are set up. Its owner calls one of these. */
@@ -100,10 +104,8 @@ export interface Gateway {
   close(): Promise<void>
 }
 
-const TICK_MS = 250
 /** `gw_` and eight hexadecimal digits. */
 const GATEWAY_ID_LENGTH = 11
-const RENEW_MS = 10_000
 /**
  * Opens a gateway.
  * @param options with `adminToken` it makes a token of its own where the configuration has none
@@ -126,7 +128,13 @@ export async function createGateway(
   const { format, path: folder, keep, size, content } = loaded.config.log
   const events = new LiveEvents()
   const access = new AccessLog({ format })
-  const requests = new RequestLog({ place: placeOfLog(loaded), keep, size, log })
+  const requests = new RequestLog({
+    place: placeOfLog(loaded),
+    keep,
+    size,
+    log,
+    queried: (seconds) => metrics.logQueried(seconds),
+  })
   const contents = new ContentLog({ folder, keep: content.keep, size, log })
   const routing = new Routing()
   const chat = internalChat((call) => {
@@ -177,7 +185,15 @@ export async function createGateway(
     generation.runtime.sinks?.calls(lines)
   }
   const labels = new Labels(records)
-  const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage }
+  const spending = new Spending({
+    accounts,
+    ledger,
+    settings: () => moneySettings(generation.runtime.config),
+    top: (most) => topSpenders(generation.runtime.usage, most),
+    metrics: metrics.money,
+    warn: (message) => log.warn(message),
+  })
+  const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
   let generation = generationOf(assembled, shared)
   metrics.guard.circuits = generation.runtime.guards.circuits
   const retired = new Set<Generation>()
@@ -189,7 +205,9 @@ export async function createGateway(
     () => (generation.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
     (why) => metrics.bodyRefused(why),
   )
-  const health = new HealthEvents(events, () => generation.runtime)
+  const disk = new DiskSpace(foldersOf(loaded.config))
+  const more = () => [...spending.findings(), ...disk.findings()]
+  const health = new HealthEvents(events, () => generation.runtime, more)
   const isShared = loaded.config.state.driver === 'redis'
   const takenOut = new TakenOut({ records, routing, log }, isShared)
   await takenOut.load()
@@ -202,7 +220,7 @@ export async function createGateway(
   const { announcements } = state
   const { gatewayId } = common
   const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })
-  const watched = { running, bodies, health, takenOut, instances, peers }
+  const watched = { running, bodies, health, takenOut, instances, peers, disk }
   const timer = startTimer({ ...watched, ...shared })
 
   let [stopping, faulty] = [false, false]
@@ -255,13 +273,16 @@ export async function createGateway(
     prepare,
     async close() {
       clearInterval(timer)
+      // Sinks still get the last calls.
+      requests.flush()
       await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
       access.flush()
       await peers.close()
+      common.loop.close()
       await instances.leave()
       await Promise.all([requests.close(), contents.close()])
-      // It reads the ledger, which could not be closed tidily meanwhile.
-      await usage.close()
+      // They read the ledger, which could not be closed tidily meanwhile.
+      await Promise.all([usage.close(), spending.close()])
       await closeState(state)
     },
   }
@@ -278,6 +299,7 @@ export async function createGateway(
     const old = generation
     generation = fresh
     metrics.guard.circuits = fresh.runtime.guards.circuits
+    tellOfPrices(old.runtime, fresh.runtime)
     settings = next
     retired.add(old)
     defaults = next.config.defaults
@@ -354,63 +376,6 @@ async function open(
   }
 }
 
-/** The one timer of a gateway: deadlines and timeouts of calls, the access log, the heap, leases. */
-function startTimer({
-  running,
-  access,
-  requests,
-  usage,
-  events,
-  health,
-  faults,
-  authFailures,
-  ledger,
-  log,
-  bodies,
-  loop,
-  takenOut,
-  instances,
-  peers,
-}: Pick<Gateway, 'running' | 'bodies' | 'takenOut' | 'instances' | 'peers'> & {
-  readonly health: HealthEvents
-} & Pick<
-    Shared,
-    | 'access'
-    | 'requests'
-    | 'usage'
-    | 'events'
-    | 'faults'
-    | 'authFailures'
-    | 'ledger'
-    | 'log'
-    | 'loop'
-  >): NodeJS.Timeout {
-  // By the monotonic clock: leases expire by another clock than the wall clock.
-  let renewAt = performance.now() + RENEW_MS
-  loop.tick(performance.now())
-  const timer = setInterval(() => {
-    const now = performance.now()
-    for (const call of running) call.tick(now)
-    access.flush()
-    requests.flush()
-    usage.flush()
-    faults.tick()
-    authFailures.tick()
-    events.tick(now)
-    health.tick()
-    bodies.tick()
-    loop.tick(now)
-    takenOut.tick(now)
-    instances.tick(now)
-    peers.tick(now)
-    if (performance.now() < renewAt) return
-    renewAt = performance.now() + RENEW_MS
-    void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))
-  }, TICK_MS)
-  timer.unref()
-  return timer
-}
-
 /** The snapshot of one configuration, with the number of calls that use it. */
 interface Generation {
   readonly runtime: Runtime
@@ -421,14 +386,4 @@ interface Generation {
 function generationOf({ own, close }: Assembled, shared: Shared): Generation {
   const usage = own.config.log.usage ? shared.usage : undefined
   return { runtime: { ...shared, ...own, usage }, calls: 0, close }
-}
-
-async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
-  const leases = []
-  for (const call of running) {
-    const { account, key, entered }: Partial<Call> = call
-    if (!account || !key || !entered || call.bill) continue
-    leases.push({ account: account.id, key: key.id, request: call.id })
-  }
-  if (leases.length > 0) await ledger.renew(leases)
 }

@@ -1,4 +1,5 @@
 /** Notices when deployments or the ledger fail and recover: for alerts, and for those who watch the events of the gateway. */
+import type { Finding } from '../observe/alerts.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import { AlertFindings } from './alert-findings.ts'
@@ -10,12 +11,15 @@ const LOOK_MS = 1000
 export class HealthEvents {
   readonly #events: LiveEvents
   readonly #runtime: () => Runtime
+  readonly #more: () => readonly Finding[]
   /** By deployment, and of the ledger under the name ''. */
   #states = new Map<string, string>()
   readonly #findings = new AlertFindings()
   #lookedAt = -Infinity
 
-  constructor(events: LiveEvents, runtime: () => Runtime) {
+  /** @param more how the rest is that alerts are raised about */
+  constructor(events: LiveEvents, runtime: () => Runtime, more: () => readonly Finding[]) {
+    this.#more = more
     this.#events = events
     this.#runtime = runtime
   }
@@ -25,7 +29,10 @@ export class HealthEvents {
     if (now - this.#lookedAt >= LOOK_MS) {
       this.#lookedAt = now
       const runtime = this.#runtime()
-      runtime.alerts.observe(this.#findings.of(runtime), now)
+      const { off } = runtime.config.alerts
+      const all = [...this.#findings.of(runtime), ...this.#more()]
+      const told = all.filter(({ kind }) => !off.includes(kind))
+      runtime.alerts.observe(told, now)
     }
     if (!this.#events.wanted) {
       this.#states.clear()

@@ -5,14 +5,26 @@ import type { AlertNotice } from '../plugin.ts'
 import type { LiveEvents } from './live-events.ts'
 
 /** Kinds of alerts. */
-export type AlertKind =
-  | 'deployment.down'
-  | 'model.down'
-  | 'ledger.down'
-  | 'ledger.differs'
-  | 'outbox.old'
-  | 'log.dropped'
-  | 'guard.open'
+export const ALERT_KINDS = [
+  'deployment.down',
+  'model.down',
+  'ledger.down',
+  'ledger.differs',
+  'outbox.old',
+  'log.dropped',
+  'disk.low',
+  'errors.high',
+  'guard.open',
+  'sink.disabled',
+  'balance.low',
+  'balance.empty',
+  'cap.80',
+  'cap.100',
+  'key.expiring',
+  'price.changed',
+] as const
+/** One of {@link ALERT_KINDS}. */
+export type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** How something is now; `between` neither raises nor ends an alert. */
 export interface Finding {
@@ -45,7 +57,16 @@ const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]
   'ledger.differs': [0, 0],
   'outbox.old': [0, 0],
   'log.dropped': [0, 600_000],
+  'disk.low': [0, 0],
+  'errors.high': [0, 0],
   'guard.open': [60_000, 60_000],
+  'sink.disabled': [0, 0],
+  'balance.low': [0, 0],
+  'balance.empty': [0, 0],
+  'cap.80': [0, 0],
+  'cap.100': [0, 0],
+  'key.expiring': [0, 0],
+  'price.changed': [0, 0],
 }
 /** Between two changes of one alert. */
 const PAUSE_MS = 60_000
@@ -97,7 +118,7 @@ export class Alerts {
 
   /** How many are active, by kind; all kinds. */
   get counts(): ReadonlyMap<AlertKind, number> {
-    const counts = new Map(Object.keys(PATIENCE).map((kind) => [kind as AlertKind, 0]))
+    const counts = new Map<AlertKind, number>(ALERT_KINDS.map((kind) => [kind, 0]))
     for (const { kind } of this.active) counts.set(kind, counts.get(kind)! + 1)
     return counts
   }
@@ -115,6 +136,14 @@ export class Alerts {
       if (!alert) this.#watched.delete(id)
       else this.#take(id, { kind, object: alert.object, state: 'well', message: 'gone' }, now)
     }
+  }
+
+  /** Tells something that is not wrong for a while but has happened: an alert that has ended at once. */
+  once({ kind, object, message }: Omit<Finding, 'state'>): void {
+    const at = this.#wallClock()
+    const alert = { id: idOf({ kind, object }), kind, object, message, raisedAt: at }
+    this.#remember({ ...alert, endedAt: at })
+    this.#tell('warn', alert, `alert ${kind}: ${message}`)
   }
 
   /** Tells nothing of an active alert until then. @returns undefined without such an alert */
@@ -152,8 +181,12 @@ export class Alerts {
     watched.changedAt = now
     const ended = { ...watched.alert!, endedAt: this.#wallClock() }
     watched.alert = undefined
-    this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
+    this.#remember(ended)
     this.#tell('info', ended, `alert ${ended.kind} has ended: ${ended.message}`)
+  }
+
+  #remember(ended: Alert): void {
+    this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
   }
 
   #tell(level: 'warn' | 'info', alert: Alert, message: string): void {
@@ -169,6 +202,6 @@ export class Alerts {
 }
 
 /** Equal for the same alert in all gateways. */
-function idOf({ kind, object }: Finding): string {
+function idOf({ kind, object }: Pick<Finding, 'kind' | 'object'>): string {
   return `al_${hash('sha256', `${kind}\n${object}`).slice(0, 12)}`
 }

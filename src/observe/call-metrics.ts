@@ -1,6 +1,7 @@
 /** Metrics of calls that have ended, and of their attempts at deployments. */
 import type { Pico } from '../money/money.ts'
 import type { Usage } from '../plugin.ts'
+import type { ModelOutcomes } from './recent-errors.ts'
 import { Amounts, Counter, Histogram, type MetricFamily } from './prometheus.ts'
 
 /** A call that has ended. */
@@ -53,6 +54,15 @@ const UNITS = {
 } as const satisfies Record<string, keyof Usage>
 const TOKEN_KINDS = Object.entries(TOKENS)
 const UNIT_KINDS = Object.entries(UNITS)
+
+/** Codes of failures that are not the client's matter. */
+const FAULTS: ReadonlySet<string> = new Set([
+  'internal_error',
+  'provider_overloaded',
+  'service_unavailable',
+  'upstream_error',
+  'upstream_timeout',
+])
 
 /** What is counted when a call ends. */
 export class CallMetrics {
@@ -139,6 +149,20 @@ export class CallMetrics {
     const tokens = usage?.completionTokens ?? 0
     if (tokens < LEAST_TOKENS || seconds <= firstSeconds || outcome !== 'completed') return
     this.#rates.observe(tokens / (seconds - firstSeconds), model, deployment)
+  }
+
+  /** Calls of each model since the start, and how many the gateway or a vendor failed at. */
+  outcomes(): Map<string, ModelOutcomes> {
+    const found = new Map<string, { calls: number; failed: number }>()
+    for (const { names, value } of this.#requests.series()) {
+      const [, model = '', , code = ''] = names
+      if (model === '') continue
+      let outcomes = found.get(model)
+      if (!outcomes) found.set(model, (outcomes = { calls: 0, failed: 0 }))
+      outcomes.calls += value.count
+      if (FAULTS.has(code)) outcomes.failed += value.count
+    }
+    return found
   }
 
   /** A call goes on to another deployment. @param failure class of the failure of the one before */

@@ -1,7 +1,9 @@
 /** Notices when the process is kept busy, so that all calls wait, and says which plugin was called last. */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { LineLimit } from './line-limit.ts'
 
 const WARN_MS = 200
+const RESOLUTION_MS = 20
 const WINDOW_MS = 60_000
 
 /** Watches the delay of a regular timer. */
@@ -14,6 +16,7 @@ export class LoopWatch {
   readonly #lines = new LineLimit(() => {}, 1)
   #tickedAt: number | undefined
   #largestMs = 0
+  #delays: ReturnType<typeof monitorEventLoopDelay> | undefined
   #since = 0
 
   /** @param intervalMs of the timer that calls {@link LoopWatch.tick} */
@@ -25,6 +28,28 @@ export class LoopWatch {
   /** The largest delay of the last minute or less. */
   get lagSeconds(): number {
     return this.#largestMs / 1000
+  }
+
+  /** Delays of the event loop since the last call, in seconds by quantile. The first call begins to measure. */
+  takeQuantiles(): ReadonlyMap<string, number> {
+    const found = new Map([['max', this.lagSeconds]])
+    if (this.#delays === undefined) {
+      this.#delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
+      this.#delays.enable()
+      return found
+    }
+    for (const quantile of [0.5, 0.99]) {
+      // A delay is measured with the interval of the timer in it.
+      const ms = this.#delays.percentile(quantile * 100) / 1e6 - RESOLUTION_MS
+      found.set(String(quantile), Math.max(0, ms) / 1000)
+    }
+    this.#delays.reset()
+    return found
+  }
+
+  /** Measures no more. */
+  close(): void {
+    this.#delays?.disable()
   }
 
   /** @param now steady ms */

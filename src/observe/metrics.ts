@@ -2,6 +2,7 @@
 import type { AuthFailure } from './auth-failures.ts'
 import { CallMetrics, REQUEST_BOUNDS, type EndedRequest } from './call-metrics.ts'
 import { GuardMetrics } from './guard-metrics.ts'
+import { MoneyMetrics } from './money-metrics.ts'
 import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,
@@ -18,11 +19,14 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 /** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
 const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 
+const QUERY_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
+
 /** The metrics of one gateway. */
 export class Metrics {
   readonly guard = new GuardMetrics()
   readonly calls = new CallMetrics()
   readonly sinks = new SinkMetrics()
+  readonly money = new MoneyMetrics()
   #running = 0
   readonly #unauthenticated = new Counter({
     name: 'sluicegate_auth_failures_total',
@@ -104,6 +108,10 @@ export class Metrics {
     name: 'sluicegate_admin_requests_total',
     help: 'Requests to routes of the admin API.',
     labels: ['route', 'status'],
+  })
+  readonly #logQueries = new Histogram(QUERY_BOUNDS, {
+    name: 'sluicegate_log_query_seconds',
+    help: 'Questions to the request log.',
   })
   readonly #auditFailures = new Counter({
     name: 'sluicegate_audit_failures_total',
@@ -208,6 +216,11 @@ export class Metrics {
     this.#adminRequests.add(1, route, String(status))
   }
 
+  /** The request log has answered a question, or failed to. */
+  logQueried(seconds: number): void {
+    this.#logQueries.observe(seconds)
+  }
+
   /** A change could not be stored in the audit log. */
   auditFailed(): void {
     this.#auditFailures.add(1)
@@ -249,6 +262,7 @@ export class Metrics {
       this.#faults,
       this.#adminRequests,
       this.#auditFailures,
+      this.#logQueries,
       this.#dropped,
       this.#late,
     ].map((metric) => metric.family())
@@ -258,6 +272,7 @@ export class Metrics {
       ...own,
       ...this.guard.families(),
       ...this.sinks.families(),
+      ...this.money.families(),
       ...gauges.map(gaugeFamily),
     ]
   }

@@ -8,6 +8,7 @@ import type { ContentLog } from '../observe/content/content-log.ts'
 import type { RequestLog } from '../observe/log/request-log.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
 import type { Sinks } from '../observe/sinks/sinks.ts'
+import type { Spending } from '../observe/spending.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { Catalog } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
@@ -76,6 +77,8 @@ export interface Runtime {
   readonly contents: ContentLog
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
+  /** Told whose money moves. */
+  readonly spending: Spending
   /** Told of what happens, while a console watches. */
   readonly events: LiveEvents
   /** Undefined without configured sinks. */

@@ -125,9 +125,9 @@ function processGauges({ loop }: Runtime): Gauge[] {
   return [
     {
       name: 'sluicegate_event_loop_lag_seconds',
-      help: 'Longest time within a minute that all calls waited for code that kept the process busy.',
+      help: 'How long calls waited for code that kept the process busy: median and 99 % since the last look, and the longest of a minute.',
       over: 'max',
-      value: loop.lagSeconds,
+      value: { label: 'quantile', of: loop.takeQuantiles() },
     },
     {
       name: 'sluicegate_heap_bytes',

@@ -104,6 +104,8 @@ describe('an absent member', () => {
       },
       search: { engines: {}, onError: 'ignore' },
       sinks: [],
+      alerts: { balance: 1_000_000_000_000n, off: [] },
+      metrics: { money: false },
       telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30 },
       routing: { attempts: 3, cooldown: 30 },
       admin: { tokens: [], metrics: 'admin', console: true, hosts: [] },

@@ -16,6 +16,8 @@ import type { Dropped, LogBounds, Stored } from './store.ts'
 export interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
   readonly place: LogPlace | undefined
+  /** Told how long each question took. */
+  readonly queried?: (seconds: number) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
@@ -94,13 +96,13 @@ export class RequestLog {
   /** A page of calls, with those that have just ended. @throws Unavailable when the log cannot be read */
   list(query: LogQuery): Promise<LogPage> {
     this.flush()
-    return this.#thread.ask({ list: query })
+    return this.#ask({ list: query })
   }
 
   /** The row of a call. @param id of the request. @throws Unavailable when the log cannot be read */
   find(id: string): Promise<LogRow | undefined> {
     this.flush()
-    return this.#thread.ask({ find: id.replace(/^req_/, '') })
+    return this.#ask({ find: id.replace(/^req_/, '') })
   }
 
   /** Stores what was collected, within two seconds. */
@@ -109,6 +111,15 @@ export class RequestLog {
     this.flush()
     this.#closed = true
     await this.#thread.close()
+  }
+
+  async #ask<Answer>(question: LogQuestion): Promise<Answer> {
+    const began = performance.now()
+    try {
+      return await this.#thread.ask<Answer>(question)
+    } finally {
+      this.#options.queried?.((performance.now() - began) / 1000)
+    }
   }
 
   #admitsUnknown(): boolean {

@@ -96,7 +96,10 @@ function record(call: Call): void {
   runtime.access?.add(ended)
   runtime.requests?.add(ended)
   tell(runtime, ended)
-  if (ended.account !== undefined && bill) runtime.usage?.settled(ended.account)
+  const { account, key } = ended
+  if (account === undefined || key === undefined) return
+  runtime.spending.used(account, key, ended.limit === 'balance')
+  if (bill) runtime.usage?.settled(account)
 }
 
 /** Tells those who watch. */

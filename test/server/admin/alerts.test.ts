@@ -1,7 +1,8 @@
 /** Alerts as an operator sees them: in the list, the overview, the metrics and the audit log. */
 import { expect, it } from 'vitest'
 import { call } from '../../_cli.ts'
-import { createTestGateway, hello, MOCK_CONFIG } from '../../_setup.ts'
+import type { UserConfig } from '../../../src/config/config.ts'
+import { createTestGateway, hello, loaded, MOCK_CONFIG } from '../../_setup.ts'
 import { json, startUpstream } from '../../upstream.ts'
 
 const TOKEN = 'admin-token-of-the-test'
@@ -9,7 +10,7 @@ const VIEWER = 'viewer-token-of-the-test'
 
 it('a model without a deployment that answers is an alert, which can be muted', async () => {
   await using vendor = await startUpstream(json({ error: { message: 'no such key' } }, 401))
-  await using t = await createTestGateway({
+  const config = (prompt: string): UserConfig => ({
     ...MOCK_CONFIG,
     admin: { token: TOKEN, tokens: [{ name: 'v', token: VIEWER, role: 'viewer' }] },
     providers: {
@@ -20,11 +21,12 @@ it('a model without a deployment that answers is an alert, which can be muted', 
     },
     models: {
       'mock/echo': {
-        pricing: { prompt: '0.000001', completion: '0.000002' },
+        pricing: { prompt, completion: '0.000002' },
         deployments: [{ provider: 'vendor', model: 'm' }],
       },
     },
   })
+  await using t = await createTestGateway(config('0.000001'))
   const get = async (path: string, key = VIEWER) => (await t.ask('GET', path, { key })).json.data
   expect(await get('/admin/alerts')).toEqual([])
   expect((await t.chat(hello)).status).toBe(502)
@@ -54,4 +56,10 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   )
   const [, entry] = await get('/admin/audit', TOKEN)
   expect(entry).toMatchObject({ action: 'alert.mute', object: `alert:${alert.id}` })
+
+  // Another price of a model that was called is told once, and needs nothing to end.
+  await t.gateway.reload(loaded(config('0.000003')))
+  await t.gateway.reload(loaded(config('0.000003')))
+  const prices = (await get('/admin/alerts')).filter((one: any) => one.kind === 'price.changed')
+  expect(prices).toMatchObject([{ object: 'mock/echo', ended_at: expect.any(String) }])
 })

@@ -1,0 +1,252 @@
+/**
+ * Watches balances and caps beside the calls: of the accounts and keys that are used, and of those that an alert is about. No
+ * look reads every account.
+ */
+import type { Accounts } from '../accounts/accounts.ts'
+import type { Account, Key } from '../accounts/stored.ts'
+import { formatPico, parsePico, type Pico } from '../money/money.ts'
+import type { AccountTotals, KeySpend, Ledger } from '../state/ledger/ledger.ts'
+import type { Finding } from './alerts.ts'
+import type { MoneyMetrics } from './money-metrics.ts'
+
+/** Which accounts and keys have spent most this month. */
+export type TopSpenders = (
+  most: number,
+) => Promise<{ readonly accounts: readonly string[]; readonly keys: readonly string[] }>
+
+/** Settings of {@link Spending}. */
+interface SpendingOptions {
+  readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf'>
+  readonly ledger: Pick<Ledger, 'balances' | 'key'>
+  /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: how many the metrics show. */
+  readonly settings: () => { readonly below: Pico; readonly top: number | undefined }
+  readonly top: TopSpenders
+  readonly metrics: MoneyMetrics
+  readonly warn: (message: string) => void
+  /** ms since epoch. */
+  readonly wallClock?: () => number
+}
+
+/** Between two looks. */
+const LOOK_MS = 10_000
+/** Between two looks at who has spent most. */
+const TOP_MS = 60_000
+/** Accounts, and keys, of one look; further ones wait for the next. */
+const MOST = 500
+/** Of those that wait; with more, some are looked at when they are used again. */
+const MOST_WAITING = 20_000
+const WEEK_MS = 7 * 24 * 3_600_000
+
+/** The money of one gateway's accounts and keys. The owner calls {@link Spending.tick} from time to time. */
+export class Spending {
+  readonly #options: SpendingOptions
+  readonly #wallClock: () => number
+  /** Used since they were last looked at. */
+  readonly #accounts = new Set<string>()
+  readonly #keys = new Set<string>()
+  /** Accounts whose calls were refused for their balance since they were last looked at. */
+  readonly #refused = new Set<string>()
+  /** By account and by key: what is not well. */
+  readonly #ofAccounts = new Map<string, readonly Finding[]>()
+  readonly #ofKeys = new Map<string, readonly Finding[]>()
+  #top: { readonly accounts: readonly string[]; readonly keys: readonly string[] } | undefined
+  #topAt = -Infinity
+  #lookedAt = -Infinity
+  #looking: Promise<void> | undefined
+
+  constructor(options: SpendingOptions) {
+    this.#options = options
+    this.#wallClock = options.wallClock ?? (() => Date.now())
+  }
+
+  /** A call of a key has ended. @param isRefused because the balance is too low */
+  used(account: string, key: string, isRefused: boolean): void {
+    if (this.#keys.size < MOST_WAITING) this.#keys.add(key)
+    if (this.#accounts.size < MOST_WAITING) this.#accounts.add(account)
+    if (isRefused && this.#refused.size < MOST_WAITING) this.#refused.add(account)
+  }
+
+  /** What is wrong, or between. */
+  findings(): Finding[] {
+    return [...this.#ofAccounts.values(), ...this.#ofKeys.values()].flat()
+  }
+
+  /** Looks where that is due. Resolves when no look is under way, and never rejects. @param now steady ms */
+  tick(now: number): Promise<void> | undefined {
+    if (this.#looking || now - this.#lookedAt < LOOK_MS) return this.#looking
+    this.#lookedAt = now
+    return (this.#looking = this.#look(now)
+      .catch((error: unknown) => {
+        // The ledger says itself that it is away.
+        this.#options.warn(`balances and caps could not be looked at: ${(error as Error).message}`)
+      })
+      .finally(() => (this.#looking = undefined)))
+  }
+
+  /** Resolves when no look is under way: they read the ledger. */
+  async close(): Promise<void> {
+    this.#lookedAt = Infinity
+    await this.#looking
+  }
+
+  async #look(now: number): Promise<void> {
+    const { metrics, settings } = this.#options
+    const { top } = settings()
+    await this.#rank(top, now)
+    const accounts = taken(this.#accounts, [
+      ...this.#ofAccounts.keys(),
+      ...(this.#top?.accounts ?? []),
+    ])
+    const keys = taken(this.#keys, [...this.#ofKeys.keys(), ...(this.#top?.keys ?? [])])
+    if (accounts.length === 0 && keys.length === 0) return
+    const ofAccounts = await this.#lookAtAccounts(accounts)
+    const ofKeys = await this.#lookAtKeys(keys)
+    if (top === undefined) return metrics.clear()
+    // Beside those that spend most, as many that an alert is about.
+    const shown = <Item extends { readonly id: string }>(
+      found: readonly (readonly [Item, ...unknown[]])[],
+      ranked: readonly string[],
+      wrong: ReadonlyMap<string, unknown>,
+    ) => {
+      const first = new Set(ranked.slice(0, top))
+      const others = found.filter(([{ id }]) => !first.has(id) && wrong.has(id)).slice(0, top)
+      return new Set([...first, ...others.map(([{ id }]) => id)])
+    }
+    const someAccounts = shown(ofAccounts, this.#top?.accounts ?? [], this.#ofAccounts)
+    const someKeys = shown(ofKeys, this.#top?.keys ?? [], this.#ofKeys)
+    metrics.set({
+      balances: ofAccounts
+        .filter(([{ id }]) => someAccounts.has(id))
+        .map(([{ id }, { balance }]) => ({ account: id, balance })),
+      keys: ofKeys
+        .filter(([{ id }]) => someKeys.has(id))
+        .map(([{ id, spendCap }, spend]) => ({
+          key: id,
+          spend,
+          ...(spendCap && { remaining: parsePico(spendCap.usd) - spend[spendCap.scope] }),
+        })),
+    })
+  }
+
+  async #rank(top: number | undefined, now: number): Promise<void> {
+    if (top === undefined) this.#top = undefined
+    else if (!this.#top || now - this.#topAt >= TOP_MS) {
+      this.#topAt = now
+      this.#top = await this.#options.top(top)
+    }
+  }
+
+  async #lookAtAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
+    const { accounts, ledger, settings } = this.#options
+    const { below } = settings()
+    const stored = await accounts.accountsOf(ids)
+    const totals = await ledger.balances(stored.map(({ id }) => id))
+    const found = stored.map((account, i) => [account, totals[i]!] as const)
+    for (const [account, money] of found) {
+      const wasEmpty = this.#ofAccounts
+        .get(account.id)
+        ?.some(({ kind, state }) => kind === 'balance.empty' && state === 'wrong')
+      const isRefused = this.#refused.delete(account.id) || (wasEmpty && money.balance <= 0n)
+      keep(this.#ofAccounts, account.id, accountFindings(account, money, below, isRefused === true))
+    }
+    return found
+  }
+
+  async #lookAtKeys(ids: readonly string[]): Promise<(readonly [Key, KeySpend])[]> {
+    const { accounts, ledger } = this.#options
+    const shown = new Set(this.#top?.keys)
+    const found: (readonly [Key, KeySpend])[] = []
+    for (const key of await accounts.keysOf(ids)) {
+      const spend =
+        key.spendCap || shown.has(key.id) ? await ledger.key(key.account, key.id) : undefined
+      if (spend) found.push([key, spend])
+      keep(this.#ofKeys, key.id, keyFindings(key, spend, this.#wallClock()))
+    }
+    return found
+  }
+}
+
+/** Removes some that wait, and adds those that are looked at again. */
+function taken(waiting: Set<string>, again: readonly string[]): string[] {
+  const ids = new Set(again)
+  for (const id of waiting) {
+    if (ids.size >= MOST + again.length) break
+    waiting.delete(id)
+    ids.add(id)
+  }
+  return [...ids]
+}
+
+function keep(map: Map<string, readonly Finding[]>, id: string, found: readonly Finding[]): void {
+  const open = found.filter(({ state }) => state !== 'well')
+  if (open.length > 0) map.set(id, open)
+  else map.delete(id)
+}
+
+function accountFindings(
+  account: Account,
+  { balance, paid, spend }: AccountTotals,
+  below: Pico,
+  isRefused: boolean,
+): Finding[] {
+  const { id, alertBelow, archivedAt } = account
+  if (archivedAt !== undefined) return []
+  const bound = alertBelow === undefined ? below : parsePico(alertBelow)
+  const low = balance < bound ? 'wrong' : balance * 5n >= bound * 6n ? 'well' : 'between'
+  return [
+    ...(paid && bound > 0n
+      ? [finding('balance.low', id, low, `the balance of account ${id} is below ${usd(bound)}`)]
+      : []),
+    finding(
+      'balance.empty',
+      id,
+      isRefused ? 'wrong' : 'well',
+      `calls of account ${id} are refused, because its balance is too low`,
+    ),
+    ...capFindings(`account ${id}`, account, spend),
+  ]
+}
+
+function keyFindings(key: Key, spend: KeySpend | undefined, now: number): Finding[] {
+  const { id, expiresAt, archivedAt, disabled } = key
+  if (archivedAt !== undefined || disabled) return []
+  const expiring = expiresAt !== undefined && expiresAt > now && expiresAt - now <= WEEK_MS
+  const day = expiring ? new Date(expiresAt).toISOString().slice(0, 10) : ''
+  return [
+    finding('key.expiring', id, expiring ? 'wrong' : 'well', `the key ${id} expires on ${day}`),
+    ...(spend ? capFindings(`key ${id}`, key, spend) : []),
+  ]
+}
+
+function capFindings(
+  object: string,
+  { spendCap }: Pick<Key | Account, 'spendCap'>,
+  spend: KeySpend,
+): Finding[] {
+  if (!spendCap) return []
+  const { scope } = spendCap
+  const cap = parsePico(spendCap.usd)
+  const percent = cap === 0n ? 100n : (spend[scope] * 100n) / cap
+  const of = (raise: bigint, end: bigint) =>
+    percent >= raise ? 'wrong' : percent < end ? 'well' : 'between'
+  const message = (part: string) =>
+    `${object} has spent ${part} of its cap of ${usd(cap)} (${scope})`
+  const named = `${object} ${scope}`
+  return [
+    finding('cap.80', named, of(80n, 75n), message('80 %')),
+    finding('cap.100', named, of(100n, 95n), message('all')),
+  ]
+}
+
+function finding(
+  kind: Finding['kind'],
+  object: string,
+  state: Finding['state'],
+  message: string,
+): Finding {
+  return { kind, object, state, message }
+}
+
+function usd(amount: Pico): string {
+  return `${formatPico(amount)} USD`
+}
