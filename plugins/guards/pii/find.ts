@@ -13,7 +13,7 @@ import {
 } from './contact.ts'
 import { expression, matchesOf } from '../text/expressions.ts'
 import { findNumbers } from './groups.ts'
-import { isRole } from './public.ts'
+import { isPlaceholder, isRole } from './public.ts'
 import { ibanLength, isIban, type EntityClass } from './numbers.ts'
 
 /** A piece of personal data. */
@@ -55,7 +55,9 @@ export function findPersonalData(
   const found: Ranked[] = []
   const add = (label: string, of: EntityClass, { start, end }: Range, rank: number) => {
     if (!classes.has(of)) return
-    const tier = of === 'email' && isRole(text.slice(start, end).split(/[@\s([<]/)[0]!) ? 3 : 1
+    const value = text.slice(start, end)
+    if (of === 'email' && isPlaceholder(value)) return
+    const tier = of === 'email' && isRole(value.split(/[@\s([<]/)[0]!) ? 3 : 1
     found.push({ label, of, tier, start, end, rank })
   }
   if (traits.at) for (const range of findEmails(text, before)) add('EMAIL', 'email', range, 0)

@@ -31,8 +31,19 @@ const GROUP = expression(/\d+(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu)
 
 const OTHER_NUMBERS = wholeWords(
   'isbn|issn|ean|upc|gtin|asin|sku|doi|order|orders|invoice|tracking|shipment|parcel|serial|ticket|model|version|part|commit|' +
-    'item|product|article|bestellnummer|rechnung|rechnungsnummer|auftrag|commande|facture|pedido|factura|ordine|fattura|' +
-    'timestamp|population|build|revision|issue|case',
+    'item|product|article|booking|reservation|reference|case|confirmation|customer number|bestellnummer|rechnung|rechnungsnummer|auftrag|' +
+    'bestellung|auftragsnummer|sendungsnummer|seriennummer|artikelnummer|vorgangsnummer|buchungsnummer|kundennummer|aktenzeichen|' +
+    'commande|facture|suivi|colis|série|référence|réservation|dossier|pedido|factura|seguimiento|serie|referencia|reserva|expediente|' +
+    'encomenda|rastreio|rastreamento|nota fiscal|protocolo|referência|ordine|fattura|spedizione|tracciamento|prenotazione|pratica|' +
+    'bestelnummer|factuurnummer|serienummer|boekingsnummer|dossiernummer|zamówienie|zamówienia|faktury|przesyłki|seryjny|rezerwacji|' +
+    'заказ|заказа|накладной|отправления|серийный|брони|бронирования|артикул|обращения|订单|运单|快递单|发票|序列号|货号|工单|预订|' +
+    '注文|伝票|追跡|請求書|製造番号|品番|予約|受付|問い合わせ|주문|송장|운송장|청구서|일련|예약|접수|الطلب|طلب|الفاتورة|فاتورة|الشحنة|شحنة|' +
+    'التتبع|تسلسلي|الحجز|حجز|ऑर्डर|इनवॉइस|बिल|ट्रैकिंग|सीरियल|बुकिंग|timestamp|population|build|revision|issue',
+)
+/** Such a word with nothing but words for "number" and "is" after it: the number is no telephone's, whatever else is said. */
+const OTHER_LABEL = expression(
+  `(?:${OTHER_NUMBERS.source})(?:\\s*(?:number|no\\.?|nr\\.?|nummer|numéro|número|numero|numer|номер|id|code|番号|번호|编号|号码|号|رقم|नंबर|संख्या|is|ist|est|es|è|é|to|は|는|은|是|है|[:：#=(]))*\\s*$`,
+  'iu',
 )
 
 /**
@@ -43,7 +54,13 @@ const OTHER_NUMBERS = wholeWords(
  */
 export function findNumbers(text: string, before: string, label: string, add: Add): void {
   const groups = new Groups(text, before, label)
+  // Last group of a number of something else, no part of which is a telephone number.
+  let otherUntil = -1
   for (let first = 0; first < groups.count; first++) {
+    if (first > otherUntil && OTHER_LABEL.test(groups.wordsBefore(first))) {
+      otherUntil = first
+      while (otherUntil + 1 < groups.count && groups.joins(otherUntil + 1)) otherUntil++
+    }
     let length = 0
     let form = 0
     let isDigits = true
@@ -59,7 +76,8 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
       if (!groups.endsAt(last)) continue
       const forms = groups.beginsAt(first) ? formsOf(form) : undefined
       if (forms) identify(groups, first, last, forms, add)
-      if (!isDigits || length < SHORTEST_PHONE || length > MAX_PHONE) continue
+      if (first <= otherUntil || !isDigits || length < SHORTEST_PHONE || length > MAX_PHONE)
+        continue
       const rank = isPublic(groups, first, last) ? undefined : phoneRankOf(groups, first, last)
       // The longest valid number wins.
       if (rank !== undefined) {

@@ -33,6 +33,8 @@ export const EXISTS: Readonly<Record<string, Valid>> = {
   IN_PAN: (n) => /^[A-Z]{3}P[A-Z]\d{4}[A-Z]$/.test(n),
   TR_TCKN: isTurkish,
   IL_ID: (n) => /^\d{9}$/.test(n) && luhn(n) && !isUniform(n),
+  RU_SNILS: isSnils,
+  RU_INN: isInn,
   ZA_ID: (n) => /^\d{10}[012]\d\d$/.test(n) && isYymmdd(n) && luhn(n),
   KR_RRN: isKorean,
   JP_MY_NUMBER: isMyNumber,
@@ -100,6 +102,20 @@ function isTurkish(n: string): boolean {
     ((tenth % 10) + 10) % 10 === digit(n, 9) &&
     weigh(n, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]) % 10 === digit(n, 10)
   )
+}
+
+/** Weights from nine down to one, modulo 101. */
+function isSnils(n: string): boolean {
+  if (!/^\d{11}$/.test(n) || isUniform(n)) return false
+  return (weigh(n, [9, 8, 7, 6, 5, 4, 3, 2, 1]) % 101) % 100 === Number(n.slice(9))
+}
+
+/** The taxpayer's number of a person: two check digits. Those of companies have ten digits. */
+function isInn(n: string): boolean {
+  if (!/^\d{12}$/.test(n) || isUniform(n)) return false
+  const weights = [7, 2, 4, 10, 3, 5, 9, 4, 6, 8]
+  const [first, second] = [weights, [3, ...weights]].map((one) => (weigh(n, one) % 11) % 10)
+  return first === digit(n, 10) && second === digit(n, 11)
 }
 
 function isKorean(n: string): boolean {

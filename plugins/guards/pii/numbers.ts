@@ -117,6 +117,8 @@ const IDENTITIES: readonly (readonly [string, string, string, string, RegExp?])[
   ['LT_ASMENS', '', '11', 'asmens kodas|asmens|lithuanian|personal code'],
   ['PL_PESEL', '', '11', 'pesel'],
   ['CZ_RC', '6,4 6,3', '10 9', 'rodné číslo|rodne cislo|rodné č|rč|r.č|birth number', /^\/$/],
+  ['RU_SNILS', '3,3,3,2', '11', 'снилс|snils|страхового свидетельства', /^[- ]$/],
+  ['RU_INN', '', '12', 'инн|inn'],
   ['RO_CNP', '', '13', 'cnp|cod numeric personal'],
   ['BG_EGN', '', '10', 'егн|egn|единен граждански номер'],
   ['HR_OIB', '', '11', 'oib|osobni identifikacijski'],

@@ -24,6 +24,8 @@ const ROLES = new Set(
     'accueil achat achats adherents aide bonjour billetterie boutique candidature clientele client comptabilite commande commandes commercial communication contactez courrier demandes devis dpd emploi facturation formation mairie ' +
     'informations juridique presse rectorat recrutement redaction reclamation reclamations reservations rh sav secretariat serviceclient technique ventes vente location ' +
     'administracion atencion alcaldia ayuntamiento biblioteca cliente afiliacion alquiler area asesoria cambios clinica cobros comite comunidad departamento devoluciones direccion dpto equipo farmacia garantias gerencia pagos peticiones presidencia quejas rectorado servicio servicios solicitudes tecnico alumnos archivo becas bienestar bomberos ciudadania ciudadano ciudadanos buzon canal central cine colaboradores consumo contratacion coordinacion defensor delegacion gestion hacienda inscripciones mantenimiento padres proveedores sede sucursal teatro tesoreria cita citaprevia citas colegio cultura deportes didactica educacion empresa entradas eventos grupos habitantes licencias museo obras padron participacion policia registro socios taller talleres tramites transparencia urgencias vivienda voluntariado turismo visitas atencionalcliente ayuda clientes comercial compras comunicacion consultas contabilidad contacto contactenos cuentas datos empleo envios facturacion facturas hola incidencias ' +
+    'academia adopciones albergue autobuses bodega camping catering censo colegiados cursos delegaciones domicilio donaciones equipaje farmacia garantia granja hoteles idiomas investigacion juzgado laboratorio mesa nominas notaria objetosperdidos pacientes pago parroquia recogida reparaciones residencia restaurante salud trenes vecinos veterinario voluntarios vuelos ' +
+    'apotheke bibliothek buecherei ehrenamt fundbuero kurse mitglieder seminare spenden adhesion benevoles bibliotheque cantine dons ecole etatcivil garage musee objetstrouves pharmacie stages urbanisme anagrafe corsi donazioni iscrizioni oggettismarriti scuola tributi volontari achados doacoes escola matriculas museu apotheek bibliotheek burgerzaken cursussen donaties leden vrijwilligers apteka biblioteka darowizny kursy muzeum wolontariat ' +
     'informacion informatica lopd matricula oficina pedidos prensa privacidad protecciondedatos reclamaciones recepcion recursoshumanos reservas rrhh secretaria seguridad soporte taquilla tienda ventas sugerencias ' +
     'ajuda atendimento cadastro cobranca comunicacao contabilidade contato duvidas faturamento financeiro geral imprensa loja ouvidoria pedidos privacidade rh sac suporte vendas apoio encomendas reclamacoes ' +
     'acquisti amministrazione direzione servizi servizio servico servicos dienst dzial direcao direction assistenza biglietteria clienti comunicazione contatti fatture fatturazione informazioni lavoraconnoi logistica magazzino ordini prenotazioni protocollo reclami redazione segreteria stampa ufficio ufficiostampa vendite ' +
@@ -50,6 +52,15 @@ export function isRole(local: string): boolean {
   const [first] = parts
   if (first === undefined || !ROLES.has(first)) return false
   return parts.length <= MAX_PARTS || parts.every((part) => ROLES.has(part))
+}
+
+/** Names that stand for any name, in addresses of domains that belong to no one (RFC 2606). */
+const PLACEHOLDER =
+  /^(?:(?:your|my)?[._-]?(?:user|first|last|full)?[._-]?name|first[._-]?(?:name)?[._-]last(?:name)?|you|me|some(?:one|body)|foo|bar|vorname[._-]nachname|ihr[._-]?name|pr[ée]nom[._-]nom|nombre|nome|imie[._-]nazwisko|naam)@(?:[\p{L}\d-]+\.)*example(?:\.(?:com|org|net))?$/iu
+
+/** Whether an address is no one's: `name@example.com`. */
+export function isPlaceholder(address: string): boolean {
+  return PLACEHOLDER.test(address)
 }
 
 /** Numbers that cost callers nothing, or the same everywhere: only organizations have them. By calling code, then inside a country. */

@@ -37,6 +37,7 @@ const OTHERS: Readonly<
   LT_ASMENS: [by(stdnum.LT!.asmens), '[34]D###', 1],
   PL_PESEL: [by(stdnum.PL!.pesel), 'D####', 1],
   CZ_RC: [by(stdnum.CZ!.rc), 'D###', 1],
+  RU_INN: [by(stdnum.RU!.inn), '50########', 2],
   RO_CNP: [by(stdnum.RO!.cnp), '[12]D40###', 1],
   BG_EGN: [by(stdnum.BG!.egn), 'D###', 1],
   HR_OIB: [by(stdnum.HR!.oib), '##########', 1],
