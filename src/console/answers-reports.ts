@@ -110,6 +110,7 @@ export interface Overview {
     readonly since: string | null
     readonly rests_until: string | null
     readonly last_failure: string | null
+    readonly vendor_message?: string | null
   }[]
   readonly alerts: readonly Alert[]
   readonly books: { readonly ok: boolean; readonly outbox: number; readonly oldest_ms: number }

@@ -218,6 +218,8 @@ interface HealthReport {
   readonly takenOut?: true
   /** Class of the last failure since the last complete answer. */
   readonly lastFailure?: FailureClass
+  /** What the vendor said of it, without secrets and quotations. */
+  readonly lastMessage?: string
   /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
   readonly latencyMs?: number
   /** Number of calls that the deployment is working on. */
@@ -267,6 +269,7 @@ export class Health {
   /** Taken out by an operator: from when, until when. */
   #out = { since: 0, until: 0 }
   #lastFailure: FailureClass | undefined
+  #lastMessage: string | undefined
   #inFlight = 0
   #latencyMs = 0
   #measuredAt = -Infinity
@@ -344,6 +347,7 @@ export class Health {
     if (this.#isOutdated(began)) return undefined
     this.#failures++
     this.#lastFailure = failure
+    this.#lastMessage = undefined
     const patient =
       this.#failures < FAILURES_BEFORE_COOLDOWN &&
       !FOR_THE_OPERATOR.has(failure) &&
@@ -380,6 +384,11 @@ export class Health {
     }
   }
 
+  /** What the vendor said of the last failure. @param message without secrets and quotations */
+  explained(message: string | undefined): void {
+    this.#lastMessage = message
+  }
+
   /**
    * Whether this deployment is at least twice as slow or as busy as another one, beyond noise.
    * @param share number of calls that this one should have for each call of the other one
@@ -405,6 +414,9 @@ export class Health {
       ...(cooling ? { cooldownUntil: until } : {}),
       ...(isOut ? { takenOut: true } : {}),
       ...(this.#lastFailure === undefined ? {} : { lastFailure: this.#lastFailure }),
+      ...(this.#lastFailure !== undefined && this.#lastMessage !== undefined
+        ? { lastMessage: this.#lastMessage }
+        : {}),
       ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
       inFlight: this.#inFlight,
     }

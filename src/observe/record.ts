@@ -33,6 +33,8 @@ export interface CallRecord {
   readonly at: number
   readonly requestId: RequestId
   readonly method: string
+  /** `play`: an operator called as the key; `api`, also where it is absent: everyone else. */
+  readonly origin?: 'api' | 'play'
   /** Path of the endpoint, not the text that the client sent. */
   readonly path: string
   /** 0 if the client left before the status was sent. */

@@ -16,6 +16,7 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     at: startedAt,
     requestId: call.id,
     method: incoming.method,
+    origin: call.played ? 'play' : 'api',
     path,
     status: call.status,
     code: call.error?.code,

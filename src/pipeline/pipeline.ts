@@ -231,6 +231,8 @@ export class Call {
   searchedFor: string | undefined = undefined
   /** Set by `guard` for `ground`. */
   resultFilter: ResultFilter | undefined = undefined
+  /** By `enter`: an operator calls as the key. */
+  played = false
   /** Set by `guard`, if any guards are at work. */
   decision: Decision | undefined = undefined
   outcome: Outcome | undefined = undefined

@@ -133,6 +133,7 @@ function OneDeployment({
     ['Since', html`<${Time} at=${health.since} />`],
     ['Until', health.rests_until ? html`<${Time} at=${health.rests_until} />` : '–'],
     ['Last failure', health.last_failure ? html`<code>${health.last_failure}</code>` : 'none'],
+    ['The vendor said', health.vendor_message],
     ['Failures, 24 h', failuresOf(failures)],
     ['Vendor said', health.vendor_message ?? '–'],
     ['First part', `${duration(health.latency_ms)} on average`],

@@ -85,6 +85,7 @@ export const FIELDS: readonly Field[] = [
   { name: 'tag', type: 'TEXT', of: ({ tag }) => tag },
   { name: 'user', type: 'TEXT', of: ({ user }) => user },
   { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
+  { name: 'origin', type: 'TEXT', of: ({ origin = 'api' }) => origin },
   { name: 'decided', type: 'TEXT', of: ({ decided }) => decided && decidedText(decided) },
   { name: 'trace', type: 'TEXT', of: ({ trace }) => trace && `${trace.parent} ${trace.span}` },
 ]

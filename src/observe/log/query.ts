@@ -16,6 +16,7 @@ export const FILTERS = [
   'tag',
   'user',
   'gateway',
+  'origin',
 ] as const
 
 /** A column that can be asked for by value. */

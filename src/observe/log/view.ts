@@ -54,6 +54,7 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
     tag: row.tag ?? null,
     user: row.user ?? null,
     gateway: row.gateway ?? null,
+    origin: row.origin ?? 'api',
     session: row.session,
     agent: row.agent,
     attempts: readAttempts(String(row.attempts ?? '')),

@@ -1,6 +1,7 @@
 /** What crosses between the index of usage and its thread. */
 import type { LedgerSource } from '../../state/ledger/reader.ts'
 import type { DecisionsQuery, DecisionSums, FailureSum } from './decisions.ts'
+import type { AccountKey, LastUse } from './last-used.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
 import type { BalancePoint, Statement } from './statement.ts'
@@ -45,6 +46,8 @@ export interface UsageQuestions {
   decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
   /** What vendors failed at, from a moment on, ms since epoch. */
   failures: { readonly ask: number; readonly answer: readonly FailureSum[] }
+  /** When keys were used last. */
+  lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
   /** Adds up all tables again. */
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
   /** Reads the whole ledger again, in the background. */

@@ -1,6 +1,7 @@
 /** What the thread of usage does: owns the tables, keeps them level with the ledger, and answers questions. */
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import type { ThreadWork } from '../thread-client.ts'
+import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
 import { decisionsOf, failuresSince } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
@@ -83,6 +84,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     }
     if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
     if ('failures' in question) return failuresSince(tables.db, question.failures)
+    if ('lastUsed' in question) return lastUses(tables.db, question.lastUsed)
     if ('verify' in question) return proven(await index.verify(), undefined)
     return index.rebuild()
   }

@@ -15,10 +15,11 @@ import type { Call, Stage } from '../pipeline.ts'
 export const enter: Stage = async function enter(call, next) {
   const secret = secretOf(call)
   const { accounts } = call.runtime
-  const reload = secret.startsWith(PLAY_PREFIX)
+  call.played = secret.startsWith(PLAY_PREFIX)
+  const reload = call.played
     ? () => playedKey(call, secret)
     : () => accounts.reload(hashSecret(secret))
-  let known = await (secret.startsWith(PLAY_PREFIX) ? reload() : accounts.find(hashSecret(secret)))
+  let known = await (call.played ? reload() : accounts.find(hashSecret(secret)))
   let entered = await admit(call, known)
   if (!entered.ok && entered.why === 'stale') {
     // Another process changed the key: the record is read again, once.

@@ -10,7 +10,7 @@ import { note } from './audit.ts'
 import { readKey, readKeyChange, readRotation } from './bodies.ts'
 import { requireJudge } from './policies.ts'
 import { accountOf, bodyOf, changing, keyOf, revisionOf, type Answer, type Asked } from './route.ts'
-import { keySettings, keyView } from './views.ts'
+import { keySettings, keyView, lastUsed, lastUsedAt } from './views.ts'
 
 /** `POST /accounts/:id/keys` */
 export async function createKey(asked: Asked): Promise<Answer> {
@@ -30,7 +30,9 @@ export async function createKey(asked: Asked): Promise<Answer> {
 /** `GET /keys/:id` */
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
-  return { body: { data: await keyView(runtime, key) } }
+  const used = await lastUsed(runtime, [{ account: key.account, key: id }])
+  const data = { ...(await keyView(runtime, key)), last_used_at: lastUsedAt(used, id) }
+  return { body: { data } }
 }
 
 /** `POST /keys/:id/play`: a token to call as the key for ten minutes. */

@@ -5,7 +5,7 @@ import { usdJson, type Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
 import { accountOf, notInList, type Answer, type Asked } from './route.ts'
-import { accountSettings, keySettings, spendView } from './views.ts'
+import { accountSettings, keySettings, lastUsed, lastUsedAt, spendView } from './views.ts'
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
@@ -59,6 +59,10 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
     sums: {
       spend_usd: (all) =>
         runtime.ledger.spends(all.map(({ id, account }) => ({ account, key: id }))),
+      last_used_at: async (all) => {
+        const used = await lastUsed(runtime, 'all')
+        return all.map(({ id }) => used?.get(id) ?? 0)
+      },
     },
     all: view.keys,
   })
@@ -95,6 +99,7 @@ const KEY_COLUMNS = [
   'spend.month',
   'spend.lifetime',
   'running',
+  'last_used_at',
   'rpm_limit',
   'concurrency_limit',
   'spend_cap.usd',
@@ -130,8 +135,13 @@ async function accountRows(
   })
 }
 
-async function keyRows({ accounts, ledger }: Runtime, some: readonly ListedKey[], now: number) {
+async function keyRows(runtime: Runtime, some: readonly ListedKey[], now: number) {
+  const { accounts, ledger } = runtime
   const records = await accounts.keysOf(some.map(({ id }) => id))
+  const used = await lastUsed(
+    runtime,
+    records.map(({ id, account }) => ({ account, key: id })),
+  )
   const spends = await Promise.all(records.map(({ id, account }) => ledger.key(account, id)))
   return records.map((key, i) => {
     const spend = spends[i]!
@@ -142,6 +152,7 @@ async function keyRows({ accounts, ledger }: Runtime, some: readonly ListedKey[]
       spend_usd: usdJson(spend.lifetime),
       spend: spendView(spend),
       running: spend.inFlight,
+      last_used_at: lastUsedAt(used, key.id),
     }
   })
 }
@@ -181,8 +192,10 @@ function readPolicies(query: URLSearchParams): boolean | undefined {
 /** What a list can be sorted by. */
 interface Order<Item> {
   readonly members: Readonly<Record<string, (item: Item) => string | number>>
-  /** Of the ledger. */
-  readonly sums: Readonly<Record<string, (all: readonly Item[]) => Promise<readonly Pico[]>>>
+  /** Of the ledger and of usage. */
+  readonly sums: Readonly<
+    Record<string, (all: readonly Item[]) => Promise<readonly (Pico | number)[]>>
+  >
   readonly all: ReadonlyMap<string, Item>
 }
 

@@ -9,6 +9,8 @@ import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
 import type { KeySpend, LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import { Unavailable } from '../../errors/errors.ts'
+import type { UsageQuestions } from '../../observe/usage/messages.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
@@ -70,6 +72,30 @@ export async function keyView(runtime: Runtime, key: Key) {
     running: spend.inFlight,
     warnings: await warningsOf(key, runtime),
   }
+}
+
+/** By id: the hour in which each key was last charged for, ms since epoch. Undefined where usage is not kept, or cannot be read. */
+export async function lastUsed(
+  { usage }: Runtime,
+  keys: UsageQuestions['lastUsed']['ask'],
+): Promise<ReadonlyMap<string, number> | undefined> {
+  try {
+    const found = await usage?.ask('lastUsed', keys)
+    return found && new Map(found.map(({ key, at }) => [key, at]))
+  } catch (error) {
+    // Keys are shown also while their usage cannot be read.
+    if (error instanceof Unavailable) return undefined
+    throw error
+  }
+}
+
+/** When a key was last used, as text; null where that is not known. */
+export function lastUsedAt(
+  used: ReadonlyMap<string, number> | undefined,
+  key: string,
+): string | null {
+  const at = used?.get(key)
+  return at === undefined ? null : moment(at)
 }
 
 /** The members of {@link keyView} that change only when the key is changed. */
@@ -179,6 +205,7 @@ export function deploymentView(deployment: Deployment, routing: Routing) {
       since: health.since === undefined ? null : moment(health.since),
       failures: health.failures,
       last_failure: health.lastFailure ?? null,
+      vendor_message: health.lastMessage ?? null,
       rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
       taken_out: health.takenOut ?? false,
       latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),

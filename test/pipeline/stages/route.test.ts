@@ -247,6 +247,7 @@ describe('a vendor that does not take our key', () => {
     expect((await s.health()).a).toMatchObject({
       state: 'cooldown',
       last_failure: 'upstream_auth',
+      vendor_message: expect.any(String),
     })
     const told = s.t.logged.find((line) => line.includes('a/swift failed: upstream_auth'))
     expect(told).toContain('calls avoid it for 30 s')

@@ -485,6 +485,9 @@ describe('a key', () => {
     const { token } = played.json.data
     expect((await gateway.chat(hello, { key: token })).status).toBe(200)
     expect((await get(`/keys/${id}`)).json.data.spend_usd).toBeGreaterThan(0)
+    const [logged] = (await get(`/requests?key=${id}&origin=play`)).json.data
+    expect(logged).toMatchObject({ key_id: id, origin: 'play', status: 200 })
+    expect((await get(`/requests?key=${id}&origin=api`)).json.data).toEqual([])
     expectError(await gateway.ask('GET', '/v1/key', { key: token }), 401, 'invalid_api_key')
     const [claim, expiry] = [token.split('.').slice(0, 3).join('.'), token.split('.')[3]]
     const forged = token.replace(expiry, String(Number(expiry) + 1))

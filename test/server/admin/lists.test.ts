@@ -54,6 +54,13 @@ describe('lists', () => {
       state: 'active',
       running: 0,
     })
+    const lastUsed = async () => (await list('/keys?account=list-delta&q=spends'))[0].last_used_at
+    await expect.poll(lastUsed, { timeout: 60_000 }).toMatch(/^20\d\d-.*:00:00\.000Z$/)
+    expect(await list('/keys?account=list-delta&sort=-last_used_at')).toMatchObject([
+      { id: 'spends' },
+      { id: 'key-delta-0', last_used_at: null },
+    ])
+    expect((await ask('GET', '/keys/spends')).json.data.last_used_at).toMatch(/:00:00\.000Z$/)
     await ask('PATCH', '/keys/spends', { name: 'Renamed', policy: { version: 1, deny: ['code'] } })
     expect(await names('/keys?q=renam')).toEqual(['Renamed'])
     expect(await names('/keys?q=renam&policy=none')).toEqual([])

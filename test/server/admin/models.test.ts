@@ -155,6 +155,7 @@ it('a gateway of its own lists itself', async () => {
     {
       id: expect.stringMatching(/^gw_/),
       own: true,
+      worker: null,
       version: g.t.gateway.version,
       node: process.versions.node,
       started_at: expect.any(String),

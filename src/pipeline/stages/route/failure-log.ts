@@ -30,6 +30,7 @@ export function logFailure(call: Call, failed: FailedAttempt, next: NextStep): v
   const { log, mask } = call.runtime
   const { id, provider } = deployment
   const said = saidBy(failed, (text) => mask.clean(text))
+  if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
   const cooldown = cooldownMs === undefined ? '' : `; calls avoid it for ${cooldownMs / 1000} s`
   const cause = mask.clean(causeOf(failure))
   const what = failure.unasked ? 'was not asked' : 'failed'
