@@ -1,5 +1,5 @@
 /**
- * Threads that all workers share: the request log has one writer, and usage is added up once. They run in the process that
+ * Threads that all workers share: the logs have one writer each, and usage is added up once. They run in the process that
  * starts the workers.
  */
 import { EventEmitter, once } from 'node:events'
@@ -13,8 +13,20 @@ import {
 import { startShared } from '../observe/shared-thread.ts'
 import type { Channel } from './channel.ts'
 
-/** Threads by name, and which worker hears what they report: the one whose notice it is about, or any one. */
-const SHARED: Readonly<Record<string, 'sender' | 'any'>> = { log: 'sender', usage: 'any' }
+/** How a thread reports. */
+interface Reports {
+  /** Which worker hears a report: the one whose notice it is about, or any one. */
+  readonly to: 'sender' | 'any'
+  /** A notice that is not reported about; every other one is, once and in order. */
+  readonly silent?: unknown
+}
+
+/** The threads that are shared, by name. */
+const SHARED: Readonly<Record<string, Reports>> = {
+  log: { to: 'sender' },
+  content: { to: 'sender', silent: 'trim' },
+  usage: { to: 'any' },
+}
 /** For a thread to do what it was sent. */
 const CLOSE_MS = 2000
 
@@ -104,6 +116,7 @@ export class SharedThreads {
 /** One thread, and whom its messages are for. */
 class SharedThread {
   readonly #name: string
+  readonly #reports: Reports
   readonly #thread: WorkThread
   readonly #users = new Set<Channel>()
   /** Whose notices have not been reported about, in their order. */
@@ -114,6 +127,7 @@ class SharedThread {
 
   constructor(name: string, { script, workerData }: Init, onEnd: (error?: Error) => void) {
     this.#name = name
+    this.#reports = SHARED[name]!
     this.#thread = startShared(new URL(script), workerData)
     this.#thread.on('message', (message: FromThread<unknown>) => this.#heard(message))
     this.#thread.on('error', onEnd)
@@ -127,7 +141,8 @@ class SharedThread {
   receive(from: Channel, message: Exclude<ToShared['message'], 'close'>): void {
     this.#users.add(from)
     if ('notice' in message) {
-      if (SHARED[this.#name] === 'sender') this.#noticed.push(from)
+      const { to, silent } = this.#reports
+      if (to === 'sender' && message.notice !== silent) this.#noticed.push(from)
       return this.#thread.postMessage(message)
     }
     const number = this.#number++
@@ -150,7 +165,7 @@ class SharedThread {
     const name = this.#name
     if ('report' in message) {
       const [any] = this.#users
-      const to = SHARED[name] === 'sender' ? this.#noticed.shift() : any
+      const to = this.#reports.to === 'sender' ? this.#noticed.shift() : any
       return to?.tell('thread', { name, message })
     }
     const asked = this.#asked.get(message.number)

@@ -2,7 +2,8 @@
  * The vendor of the bench: answers at once and always the same, from buffers built beforehand. Plain sockets, because a
  * `node:http` server costs as much as the gateway may, and would be the limit. Any request text says what it wants:
  * `answer=json-4k;` a completion of exactly so many KB, `answer=sse-fast-200;` 200 text events with a send each,
- * `answer=sse-coalesced-200;` the same in one send, `answer=sse-paced-60-50;` 60 events, one every 50 ms.
+ * `answer=sse-coalesced-200;` the same in one send, `answer=sse-paced-60-50;` 60 events, one every 50 ms for all streams
+ * together, `answer=sse-spread-60-1000;` 60 events, one every second, each stream at its own moment.
  */
 import { createServer, type Socket } from 'node:net'
 
@@ -41,6 +42,9 @@ function completion(content: string): object {
   return { ...ENVELOPE, object: 'chat.completion', choices, usage: USAGE }
 }
 
+/** Moments between two events of a stream, at which other streams have theirs. */
+const PHASES = 50
+
 /** Sends one kind of answer, from buffers built when it was first asked for. */
 type Sender = (socket: Socket) => void
 const senders = new Map<string, Sender>()
@@ -70,24 +74,29 @@ function eventStream(answer: string): Sender {
   const first = Buffer.from(`${head}\r\n\r\n${role}${text}`)
   const last = Buffer.from(`${delta({}, 'stop')}${usage}${event('[DONE]')}0\r\n\r\n`)
   const sends = [first, ...Array<Buffer>(count - 1).fill(Buffer.from(text)), last]
-  if (pace === 'paced') return paced(sends, Number(everyMs))
+  if (pace === 'paced') return paced(sends, Number(everyMs), 1)
+  if (pace === 'spread') return paced(sends, Number(everyMs), PHASES)
   const all = pace === 'coalesced' ? [Buffer.concat(sends)] : sends
   return (socket) => all.forEach((bytes) => socket.write(bytes))
 }
 
 /** The first send is made at once. One timer for all streams: a thousand cost no more than their bytes. */
-function paced([first, ...rest]: Buffer[], everyMs: number): Sender {
-  const sent = new Map<Socket, number>()
+function paced([first, ...rest]: Buffer[], everyMs: number, phases: number): Sender {
+  const byPhase = Array.from({ length: phases }, () => new Map<Socket, number>())
+  let phase = 0
   setInterval(() => {
+    phase = (phase + 1) % phases
+    const sent = byPhase[phase]!
     for (const [socket, count] of sent) {
       socket.write(rest[count]!)
       if (count + 1 < rest.length && !socket.destroyed) sent.set(socket, count + 1)
       else sent.delete(socket)
     }
-  }, everyMs)
+  }, everyMs / phases)
   return (socket) => {
     socket.write(first!)
-    sent.set(socket, 0)
+    // Its turn was just now.
+    byPhase[phase]!.set(socket, 0)
   }
 }
 

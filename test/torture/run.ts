@@ -25,6 +25,8 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'usage-size': [],
   redis: [['--short']],
   gateways: [['--short']],
+  workers: [['--short']],
+  streams: [['--short']],
   laws: [],
   'event-loop': [],
   guard: [],

@@ -385,9 +385,7 @@ if (!hasRedis()) {
   process.stdout.write(`skipped: ${NOT_INSTALLED}\n`)
   process.exit()
 }
-const only = process.argv.at(-1)
 for (const part of [limits, killed, reloads, hopeless, cost]) {
-  if (only === 'cost' && part !== cost) continue
   await using redis = await RedisServer.start()
   await part(redis)
 }
