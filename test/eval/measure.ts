@@ -180,4 +180,4 @@ function causesOf(reason: string): string[] {
   return reason.split(CAUSES).filter(Boolean)
 }
 
-const CAUSES = new RegExp(` (?=(?:[a-z]{2}\\.)?(?:${CATEGORIES.join('|')})\\.)`)
+const CAUSES = new RegExp(` (?=(?:(?:[a-z]{2}|names)\\.)?(?:${CATEGORIES.join('|')})\\.)`)

@@ -14,7 +14,7 @@ import {
   share,
   verdictOf,
 } from '../eval/measure.ts'
-import { readSet, recordedSet } from '../eval/sets.ts'
+import { LANGUAGES, readSet, recordedSet } from '../eval/sets.ts'
 
 let guard: Guard
 beforeAll(async () => {
@@ -190,9 +190,9 @@ describe('a lexicon', () => {
     expect(() => parseLexicon('en', text)).toThrow(message)
   })
 
-  it('there is one for each of fourteen languages, and no entry twice in a section', () => {
+  it('there is one for each of fourteen languages and one for names, and no entry twice in a section', () => {
     const lexicons = [...readLexicons()]
-    expect(lexicons).toHaveLength(14)
+    expect(lexicons.map(({ language }) => language)).toEqual([...LANGUAGES, 'names'].sort())
     for (const { cues } of lexicons) {
       const ids = cues.map(({ cue }) => cue.id)
       expect(ids.filter((id, i) => ids.indexOf(id) !== i)).toEqual([])
@@ -202,7 +202,9 @@ describe('a lexicon', () => {
   it.each([...readLexicons()].map((lexicon) => [lexicon.language, lexicon] as const))(
     'has no single word as proof, and no ideogram that many words contain: %s',
     (language, { cues, script }) => {
-      const words = new Intl.Segmenter(language, { granularity: 'word' })
+      const words = new Intl.Segmenter(language === 'names' ? 'en' : language, {
+        granularity: 'word',
+      })
       const isIdeographic = script === 'Han' || script === 'Kana'
       // What a text is about is a topic. Proof is a request together with its object, which takes two words.
       const single = cues.filter(({ text, cue: { role } }) => {
@@ -235,6 +237,9 @@ describe('where a cue counts', () => {
     expect(ruleOf('弁護士を主人公にしたドラマは何時からですか？')).toBeUndefined()
     expect(ruleOf('What language do they speak in Java?')).toBeUndefined()
     expect(ruleOf('How do I get rid of a wart?')).toBe('deny:medical')
+    // Names are those of every language.
+    expect(ruleOf('Do czego służy kubectl?')).toBe('deny:code')
+    expect(ruleOf('kubectl が動かないのはなぜですか？')).toBe('deny:code')
   })
 
   it('is the language of the text, when a Japanese sentence has no kana of its own', () => {

@@ -387,6 +387,7 @@ describe('while an answer streams', () => {
 describe('contacts of organizations', () => {
   it.each([
     'Write to support@acme.example or sales.eu@acme.example.',
+    'Escriba a atencioncliente@empresa.example, o a atencionalcliente@empresa.example.',
     'Toll-free: 0800 123 4567, from abroad +49 800 1234567',
     'Our customer service: 030 1234 5678',
     'Use 8.8.8.8 or 2606:4700:4700::1111 as resolver.',

@@ -47,9 +47,15 @@ export class LanguageFinder {
   /** Common words of each language in the present sentence. */
   readonly #common: Int32Array
   readonly #counts: Uint8Array
+  /** Whether a lexicon has common words. One without them is not compared with others. */
+  readonly #isKnown: readonly boolean[]
 
-  /** @param scripts the script of each language */
-  constructor(scripts: readonly Script[]) {
+  /**
+   * @param scripts the script of each language
+   * @param isKnown whether there are common words of each
+   */
+  constructor(scripts: readonly Script[], isKnown: readonly boolean[]) {
+    this.#isKnown = isKnown
     this.#scripts = Uint8Array.from(scripts, (script) => 1 << SCRIPTS.indexOf(script))
     this.#common = new Int32Array(scripts.length)
     this.#counts = new Uint8Array(scripts.length)
@@ -77,7 +83,7 @@ export class LanguageFinder {
     if (state.hasKana && (found & HAN) !== 0) found = (found & ~HAN) | KANA
     const most = Math.max(...this.#common)
     for (let i = 0; i < this.#counts.length; i++) {
-      const isPossible = most === 0 || this.#common[i]! * CLEARLY_MORE > most
+      const isPossible = most === 0 || !this.#isKnown[i] || this.#common[i]! * CLEARLY_MORE > most
       this.#counts[i] = (found & this.#scripts[i]!) !== 0 && isPossible ? 1 : 0
     }
     return this.#counts

@@ -123,11 +123,16 @@ export class Scorer {
     this.#categories = categories
     this.#index = index
     const { cues } = index
-    this.#languages = new LanguageFinder(lexicons.map(({ script }) => script))
     this.#edges = lexicons.map(({ script }) => EDGES[script] ?? EDGE)
     const languages = lexicons.map(({ language }) => language)
     this.#ofLanguage = Int8Array.from(cues, ({ id }: Cue) =>
       languages.indexOf(id.slice(0, id.indexOf('.'))),
+    )
+    this.#languages = new LanguageFinder(
+      lexicons.map(({ script }) => script),
+      languages.map((_, i) =>
+        cues.some(({ role }, cue) => role === 'common' && this.#ofLanguage[cue] === i),
+      ),
     )
     const numberOf = (category: Category | undefined) =>
       category === undefined ? -1 : categories.indexOf(category)

@@ -154,6 +154,16 @@ const LISTED: readonly Shape[] = [
   },
 
   {
+    // "Like Li Bai, talk with me", where a word for "like" stands behind the name.
+    id: 'like-someone',
+    category: 'roleplay',
+    signs: '像처럼',
+    pattern:
+      /像[^。？！，,\n]{1,12}(?:一样|那样)[^。？！\n]{0,6}(?:聊|说|回答|对话)|\p{L}처럼\s(?:\S{1,6}\s)?(?:대화|말해|말하|이야기|행동|대답)/u,
+    counts: ENOUGH,
+  },
+
+  {
     id: 'you-be',
     category: 'roleplay',
     signs: 'YBI',

@@ -42,6 +42,8 @@ const JOINING = new Set(
     ' ',
   ),
 )
+/** Shorter words at the start of a longer one are those of names. */
+const SHORTEST_PART = 4
 /** More parts have room for a person's name. */
 const MAX_PARTS = 2
 
@@ -50,8 +52,20 @@ export function isRole(local: string): boolean {
   const plain = local.toLowerCase().normalize('NFKD').replaceAll(/\p{M}/gu, '')
   const parts = (plain.match(PARTS) ?? []).filter((part) => !JOINING.has(part))
   const [first] = parts
-  if (first === undefined || !ROLES.has(first)) return false
-  return parts.length <= MAX_PARTS || parts.every((part) => ROLES.has(part))
+  if (first === undefined || !isRoleWord(first)) return false
+  return parts.length <= MAX_PARTS || parts.every((part) => isRoleWord(part))
+}
+
+/** Whether a word is that of a role, or two such words written as one: `customercare`, `atencionalcliente`. */
+function isRoleWord(word: string): boolean {
+  if (ROLES.has(word)) return true
+  for (let at = SHORTEST_PART; at <= word.length - SHORTEST_PART; at++) {
+    if (!ROLES.has(word.slice(0, at))) continue
+    const rest = word.slice(at)
+    const ends = [...JOINING].filter((joining) => rest.startsWith(joining))
+    if (['', ...ends].some((joining) => ROLES.has(rest.slice(joining.length)))) return true
+  }
+  return false
 }
 
 /** Names that stand for any name, in addresses of domains that belong to no one (RFC 2606). */
