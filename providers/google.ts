@@ -81,8 +81,7 @@ export default defineProvider({
       ...login?.members,
       ...createImages(client, host, safety),
       ...createSpeech(client, host, voices, safety),
-      // Vertex AI has another API for embeddings.
-      ...(!vertex && createEmbeddings(client, host)),
+      ...createEmbeddings(client, host, vertex !== undefined),
 
       chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
         const { thinking } = options as v.InferOutput<typeof deploymentOptions>

@@ -9,7 +9,7 @@ import { googleLogin, vertexAddress } from '../../../providers/shared/cloud/goog
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import { eventually } from '../../_wait.ts'
 import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
-import { setUp } from '../_chat.ts'
+import { setUp, silent } from '../_chat.ts'
 import { loginHost, patient, type LoginHost } from './_login.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('rsa', {
@@ -350,6 +350,47 @@ describe('Gemini on Vertex AI', () => {
     expect(service.requests.at(-1)!.path).toBe(
       '/v1/projects/house/locations/europe-west4/endpoints/123:generateContent',
     )
+  })
+
+  it.each([
+    ['gemini-embedding-001', [1, 1, 1]],
+    ['text-embedding-005', [3]],
+  ])('makes vectors of texts with %s', async (model, sizes) => {
+    service.answer((request) =>
+      request.path.startsWith('/computeMetadata')
+        ? json({ access_token: 'ya29', expires_in: 3599 })
+        : json({
+            predictions: request.json.instances.map(({ content }: any) => ({
+              embeddings: { values: [Number(content)], statistics: { token_count: 2 } },
+            })),
+          }),
+    )
+    await using setup = await setUp(google, { baseURL: `${service.url}/v1`, vertex: PLACE })
+    const embed = (input: readonly string[] | readonly number[][]) =>
+      setup.provider.embed!({
+        input: { input, encoding_format: 'float', dimensions: 1, task_type: 'CLUSTERING' },
+        model,
+        options: {},
+        requestId: 'req_1',
+        signal: patient,
+        log: silent,
+      })
+    const answer = await embed(['1', '2', '3'])
+    expect(answer.data.map(({ embedding }) => embedding)).toEqual([[1], [2], [3]])
+    expect(answer.usage).toEqual({ promptTokens: 6 })
+    const asked = service.requests.filter(({ path }) => path.includes(':predict'))
+    expect(asked.map(({ json: body }) => body.instances.length)).toEqual(sizes)
+    expect(asked[0]!.path).toBe(
+      `/v1/projects/house/locations/europe-west4/publishers/google/models/${model}:predict`,
+    )
+    const { instances, parameters } = asked[0]!.json
+    expect(instances[0]).toEqual({ content: '1', task_type: 'CLUSTERING' })
+    expect(parameters).toEqual({ outputDimensionality: 1 })
+    await expect(embed([[1, 2]])).rejects.toMatchObject({ code: 'unsupported_value' })
+    service.answer(json({ predictions: [{}] }))
+    await expect(embed(['1'])).resolves.toMatchObject({ data: [{ embedding: undefined }] })
+    service.answer(json({ nothing: 'here' }))
+    await expect(embed(['1'])).rejects.toMatchObject({ failure: 'upstream_error' })
   })
 
   it('takes a key or a login, not both', async () => {
