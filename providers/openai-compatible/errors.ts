@@ -138,7 +138,8 @@ const BAD_KEY = /(incorrect|invalid|missing|no|wrong) api.?key|api key not valid
 const NO_MONEY =
   /insufficient (balance|credit|fund)|(used all|any|out of|no)\b.{0,24}\bcredits|spending limit/
 const NO_MODEL = /\bmodel\b.{0,80}(does not exist|not exist|not found)|unknown model/
-const MODERATED = /moderat|flagged|safety_check|content (policy|filter)|usage guidelines/
+/** A path that a vendor quotes, such as `/v1/moderations`, is no reason. */
+const MODERATED = /moderat(?!ions\b)|flagged|safety_check|content (policy|filter)|usage guidelines/
 
 function classify(
   problem: Problem,
