@@ -17,6 +17,7 @@ const HINTS: Readonly<Record<string, string>> = {
   hang: 'Pass the signal to host.request.',
   errors:
     'Throw host.failure(response) for a status that is not 2xx, and host.fail for an answer that cannot be read.',
+  texts: 'Give one vector, rank or result for each text, as the gateway reads them.',
   conversations: 'Send everything that the client wrote, in the form that the vendor takes.',
   forwarded:
     'Send the member to the vendor, or name it in "ignores" if the vendor has no word for it.',

@@ -17,6 +17,7 @@ import { checkConversations, type RequestForm } from './checks/conversations.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
 import { checkForwarded } from './checks/forwarded.ts'
+import { checkTexts, textAsks } from './checks/texts.ts'
 import { checkMemory, checkRepeat, checkTime } from './checks/repeat.ts'
 import { choicesIn } from './compare.ts'
 import { randomFrom } from './splits.ts'
@@ -77,6 +78,10 @@ async function runChecks(
   const { provider } = fixture
   if (!provider.chats) {
     await run.run('set up', null, () => checkMethods(provider))
+    const { request } = await toSampleCase(provider, SAMPLES[0]!, transcripts[0])
+    const asks = textAsks(fixture, request)
+    await checkTexts(fixture, request, run)
+    if (Object.keys(asks).length > 0) await checkFailures(fixture, asks, run)
     return
   }
   const given = await Promise.all(transcripts.map((one) => toCase(provider, one)))
@@ -92,7 +97,12 @@ async function runChecks(
   else await checkSamples(fixture, samples, outcome, run, thorough)
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
   await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
-  await checkFailures(fixture, { streamed, whole }, run)
+  await checkTexts(fixture, whole, run)
+  const chats = {
+    streamed: () => provider.outcome(streamed),
+    whole: () => provider.outcome(whole),
+  }
+  await checkFailures(fixture, { ...chats, ...textAsks(fixture, whole) }, run)
   if (requests) await run.run('conversations', null, () => checkConversations(fixture, requests))
   await run.run('signal', null, () => checkSignal(fixture))
   await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
@@ -100,7 +110,13 @@ async function runChecks(
 
 /** Of a provider without chat only what every plugin is checked for. */
 function checkMethods({ methods }: ProviderUnderTest): Check {
-  if (methods.length > 0) return toCheck('set up', null, [], ['answers of chat only are checked'])
+  if (methods.length > 0)
+    return toCheck(
+      'set up',
+      null,
+      [],
+      ['answers of chat, embeddings, rerank and moderation only are checked'],
+    )
   return toCheck('set up', null, ['"setup" has to return an object with a method such as "chat"'])
 }
 

@@ -146,6 +146,29 @@ export class ProviderUnderTest {
     return { raw, chunks, completion: whole.completion(), usage, error }
   }
 
+  /** Asks a method that answers at once. @param read reads the answer as the gateway does */
+  async whole(
+    name: 'embed' | 'rerank' | 'moderate',
+    { input, model, options }: Pick<TestRequest, 'model' | 'options'> & { readonly input: object },
+    read: (answer: unknown) => unknown,
+  ): Promise<Pick<Outcome, 'error'>> {
+    const client = new AbortController()
+    const { signal } = client
+    const { log } = this.host
+    const request = { input: deepFrozen(input), model, options, requestId: 'req_test', signal, log }
+    try {
+      const asking = (async () => this.#provider[name]!(request as any))()
+      read(await within<unknown>(asking, 'no answer', this.#timeoutMs))
+      return { error: undefined }
+    } catch (thrown) {
+      const error = thrown ?? new Error(`${String(thrown)} was thrown`)
+      this.thrown.push(error)
+      return { error }
+    } finally {
+      client.abort()
+    }
+  }
+
   /** Closes the provider and its connections. @throws StalledError, or what the provider throws */
   async close(): Promise<void> {
     try {

@@ -12,7 +12,7 @@ import {
 } from '../report.ts'
 import { randomFrom } from '../splits.ts'
 import { containsSecret } from '../secrets.ts'
-import type { TestRequest } from '../requests.ts'
+import type { Outcome } from '../provider-under-test.ts'
 import type { FakeResponse, ReceivedRequest } from '../fake-upstream.ts'
 
 /** A fault of the vendor, and the classes of failures that describe it. */
@@ -62,30 +62,33 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-/** Checks every fault, for streamed and for whole answers. */
+/** Sends one request. Never throws: what the provider has thrown is in the outcome. */
+export type Ask = () => Promise<Pick<Outcome, 'error'>>
+
+/** Checks every fault. @param asks requests, by what they are called in problems */
 export async function checkFailures(
   fixture: Fixture,
-  requests: Readonly<Record<string, TestRequest>>,
+  asks: Readonly<Record<string, Ask>>,
   run: CheckRun,
 ): Promise<void> {
   for (const fault of FAULTS) {
-    await run.run('errors', fault.name, () => checkFault(fixture, fault, requests))
+    await run.run('errors', fault.name, () => checkFault(fixture, fault, asks))
   }
 }
 
 async function checkFault(
   fixture: Fixture,
   fault: Fault,
-  requests: Readonly<Record<string, TestRequest>>,
+  asks: Readonly<Record<string, Ask>>,
 ): Promise<Check> {
   const found = new Map<string, string[]>()
   let asked = 0
-  for (const [how, request] of Object.entries(requests)) {
-    const seen = await problemsOf(fixture, fault, request)
+  for (const [how, ask] of Object.entries(asks)) {
+    const seen = await problemsOf(fixture, fault, ask)
     asked += seen.asked
     for (const one of seen.problems) found.set(one, [...(found.get(one) ?? []), how])
   }
-  const everywhere = Object.keys(requests).length
+  const everywhere = Object.keys(asks).length
   const problems = Array.from(found, ([problem, hows]) =>
     hows.length === everywhere ? problem : `${hows.join(', ')}: ${problem}`,
   )
@@ -116,11 +119,11 @@ export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly st
   return toCheck('secrets', null, [...problems], seen)
 }
 
-async function problemsOf(fixture: Fixture, fault: Fault, request: TestRequest) {
-  const { provider, vendor } = fixture
+async function problemsOf(fixture: Fixture, fault: Fault, ask: Ask) {
+  const { vendor } = fixture
   const before = vendor.requests.length
   vendor.answer((request) => fault.answer(request, fixture))
-  const { error } = await provider.outcome(request)
+  const { error } = await ask()
   const asked = vendor.requests.length - before
   if (asked === 0 && error === undefined) return { asked, problems: [] }
   const problems: string[] = []
