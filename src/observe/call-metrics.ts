@@ -61,6 +61,7 @@ const FAULTS: ReadonlySet<string> = new Set([
   'provider_overloaded',
   'service_unavailable',
   'upstream_error',
+  'upstream_rate_limited',
   'upstream_timeout',
 ])
 

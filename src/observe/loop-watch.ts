@@ -30,18 +30,18 @@ export class LoopWatch {
     return this.#largestMs / 1000
   }
 
-  /** Delays of the event loop since the last call, in seconds by quantile. The first call begins to measure. */
-  takeQuantiles(): ReadonlyMap<string, number> {
+  /** Delays of the event loop, in seconds: `p50` and `p99` since the last call, `max` of a minute. The first call begins to measure. */
+  takeStats(): ReadonlyMap<string, number> {
     const found = new Map([['max', this.lagSeconds]])
     if (this.#delays === undefined) {
       this.#delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
       this.#delays.enable()
       return found
     }
-    for (const quantile of [0.5, 0.99]) {
+    for (const percent of [50, 99]) {
       // A delay is measured with the interval of the timer in it.
-      const ms = this.#delays.percentile(quantile * 100) / 1e6 - RESOLUTION_MS
-      found.set(String(quantile), Math.max(0, ms) / 1000)
+      const ms = this.#delays.percentile(percent) / 1e6 - RESOLUTION_MS
+      found.set(`p${percent}`, Math.max(0, ms) / 1000)
     }
     this.#delays.reset()
     return found

@@ -98,7 +98,6 @@ export class Spending {
       ...(this.#top?.accounts ?? []),
     ])
     const keys = taken(this.#keys, [...this.#ofKeys.keys(), ...(this.#top?.keys ?? [])])
-    if (accounts.length === 0 && keys.length === 0) return
     const ofAccounts = await this.#lookAtAccounts(accounts)
     const ofKeys = await this.#lookAtKeys(keys)
     if (top === undefined) return metrics.clear()
@@ -137,6 +136,7 @@ export class Spending {
   }
 
   async #lookAtAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
+    if (ids.length === 0) return []
     const { accounts, ledger, settings } = this.#options
     const { below } = settings()
     const stored = await accounts.accountsOf(ids)
@@ -153,6 +153,7 @@ export class Spending {
   }
 
   async #lookAtKeys(ids: readonly string[]): Promise<(readonly [Key, KeySpend])[]> {
+    if (ids.length === 0) return []
     const { accounts, ledger } = this.#options
     const shown = new Set(this.#top?.keys)
     const found: (readonly [Key, KeySpend])[] = []

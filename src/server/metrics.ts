@@ -127,7 +127,7 @@ function processGauges({ loop }: Runtime): Gauge[] {
       name: 'sluicegate_event_loop_lag_seconds',
       help: 'How long calls waited for code that kept the process busy: median and 99 % since the last look, and the longest of a minute.',
       over: 'max',
-      value: { label: 'quantile', of: loop.takeQuantiles() },
+      value: { label: 'stat', of: loop.takeStats() },
     },
     {
       name: 'sluicegate_heap_bytes',

@@ -8,7 +8,7 @@ import { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseYAML } from 'confbox'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 import { DEPLOY, ROOT, runTool, withTool } from './_tools.ts'
 
@@ -38,10 +38,16 @@ let gateway: TestGateway
 
 beforeAll(async () => {
   temporary = await mkdtemp(join(tmpdir(), 'gateway-monitoring-'))
-  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+  gateway = await createTestGateway({
+    ...MOCK_CONFIG,
+    admin: { token: TOKEN },
+    metrics: { money: { top: 5 } },
+  })
   await gateway.chat(hello)
   await gateway.chat({ ...hello, stream: true })
   await gateway.ask('GET', '/v1/nothing')
+  const money = async () => (await gateway.ask('GET', '/metrics', { key: TOKEN })).text
+  await vi.waitFor(async () => expect(await money()).toContain('account_balance_usd'), 30_000)
 })
 
 afterAll(async () => {
