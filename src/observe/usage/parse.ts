@@ -1,14 +1,7 @@
 /** Reads questions about usage from the query of a URL. */
 import { checkParameters, readMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
-import {
-  GROUPS,
-  isAnswerable,
-  labelOf,
-  METRICS,
-  type GroupName,
-  type Metric,
-  type UsageQuery,
-} from './query.ts'
+import { GROUPS, isAnswerable, labelOf, type GroupName, type UsageQuery } from './query.ts'
+import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 
 const DAY_MS = 86_400_000

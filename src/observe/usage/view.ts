@@ -2,14 +2,8 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Proven } from './messages.ts'
-import {
-  countOf,
-  type TooLarge,
-  type UsageAnswer,
-  type UsageCell,
-  type UsageQuery,
-  type UsageSums,
-} from './query.ts'
+import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
+import { countOf, type UsageCell, type UsageSums } from './sums.ts'
 import { BOUNDS, FIRST_BUCKETS, QUANTITIES, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
 /** The body of an answer. @throws InvalidRequest for a question that reads too much */

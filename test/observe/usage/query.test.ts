@@ -1,0 +1,91 @@
+/** Answers that keep few of many groups apart are those of all groups. */
+import { expect, it, onTestFinished } from 'vitest'
+import { CalledTables } from '../../../src/observe/usage/called.ts'
+import { lineOf } from '../../../src/observe/log/fields.ts'
+import { answerUsage, type UsageAnswer, type UsageQuery } from '../../../src/observe/usage/query.ts'
+import { SettledTables } from '../../../src/observe/usage/settled.ts'
+import { ranked, type Metric, type UsageCell } from '../../../src/observe/usage/sums.ts'
+import { openTables, QUANTITIES } from '../../../src/observe/usage/tables.ts'
+import type { CallRecord } from '../../../src/observe/record.ts'
+import { requestId } from '../../../src/state/ids.ts'
+import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
+import { DAY_MS } from './_index.ts'
+
+const KEYS = 60
+
+/** Tables of calls of many keys in six weeks, some of which were refused. */
+function tablesOfMany() {
+  const { db, close } = openTables(undefined)
+  onTestFinished(close)
+  const [settled, called] = [new SettledTables(db), new CalledTables(db)]
+  for (let i = 0; i < 900; i++) {
+    const at = NOON - (i % 42) * DAY_MS
+    const key = `key${(i * 7) % KEYS}`
+    const model = `vendor/model-${i % 3}`
+    const isRefused = i % 11 === 0
+    const call = {
+      method: 'POST',
+      path: '/v1/chat/completions',
+      key,
+      model,
+      account: 'acct',
+      ms: i,
+    }
+    const refusal = isRefused && { status: 429, code: 'rate_limited', limit: 'key.rpm' }
+    const record = {
+      at,
+      requestId: requestId(at),
+      status: 200,
+      outcome: 'completed',
+      ...call,
+      ...refusal,
+    }
+    called.add(lineOf(record as CallRecord))
+    if (isRefused) continue
+    const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+    const cost = BigInt(i * i) * 1_000_000_007n
+    const usage = { ...USAGE, model, at, ...(i % 2 && { lines: [] }) }
+    settled.add('acct', [{ seq: i, kind: 'usage', request: `req_${i}`, key, day, at, cost, usage }])
+  }
+  return db
+}
+
+/** Sums of what was never reported may end early. */
+function filled(cell: UsageCell): UsageCell {
+  return { ...cell, quantities: QUANTITIES.map((_, i) => cell.quantities[i] ?? null) }
+}
+
+it('keeps few of many groups apart as if it had read all of them', () => {
+  const db = tablesOfMany()
+  const ask = (query: Partial<UsageQuery>) =>
+    answerUsage(
+      db,
+      {
+        from: NOON - 40 * DAY_MS,
+        to: NOON + DAY_MS,
+        rollup: 'day',
+        group: ['key'],
+        filters: {},
+        metric: 'cost_usd',
+        top: 1000,
+        ...query,
+      },
+      NOON,
+    ) as UsageAnswer
+  for (const rollup of ['hour', 'day', 'month'] as const) {
+    for (const group of [['key'], ['key', 'model'], ['model', 'key']] as const) {
+      for (const filters of [{}, { model: ['vendor/model-1'] }, { key: ['key7', 'key14'] }]) {
+        for (const metric of ['cost_usd', 'calls', 'prompt_tokens', 'refused'] as Metric[]) {
+          const all = ask({ rollup, group, filters, metric })
+          const few = ask({ rollup, group, filters, metric, top: 5 })
+          expect(few.totals).toEqual(all.totals)
+          // Of equal groups either is kept apart; no two costs are equal.
+          if (metric !== 'cost_usd') continue
+          const expected = ranked(all.cells, { metric, top: 5 })
+          expect(few.cells).toEqual(expected.cells)
+          expect(few.other.map(filled)).toEqual(expected.other.map(filled))
+        }
+      }
+    }
+  }
+})
