@@ -22,11 +22,9 @@ const HINTS: Readonly<Record<string, string>> = {
   forwarded:
     'Send the member to the vendor, or name it in "ignores" if the vendor has no word for it.',
   repeat: 'Keep no state between calls: make a step with memory anew for each answer.',
-  events: 'Let one event of the vendor mark the end, and take nothing for it that is not there.',
   signal: 'Pass the signal to every request.',
   secrets: 'Leave keys, accounts and addresses out of errors and logs; host.failure does.',
-  close: 'Release everything in "close", in less than five seconds, also when it is called twice.',
-  inputs: 'Make new objects in place of changing those that the plugin got.',
+  close: 'Release everything in "close", in less than five seconds.',
   time: 'Look at each character a bounded number of times.',
   memory: 'Bound what is kept between calls, and keep nothing of an answer that has ended.',
   console: 'Use host.log in place of the console.',
@@ -57,7 +55,7 @@ export function hintFor(kind: string, check: string): string {
   return `${hint} (${GUIDE}#${check.replaceAll(' ', '-')})`
 }
 
-/** The names of all checks. */
-export function checkNames(): string[] {
-  return Object.keys(HINTS)
+/** What to change, by name of the check. */
+export function allHints(): Readonly<Record<string, string>> {
+  return HINTS
 }

@@ -26,6 +26,7 @@ export function watchProcess(folder: string): ProcessWatch {
   const uncaught = new Set<string>()
   for (const stream of [process.stdout, process.stderr]) {
     stream.write = (text: unknown) => {
+      if (printed.size >= MAX_NOTES) return true
       // Warnings of Node are not the plugin's.
       const frame = frameIn(folder)
       if (frame) printed.add(`${frame}: ${String(text).trim().slice(0, 80)}`)
@@ -34,7 +35,7 @@ export function watchProcess(folder: string): ProcessWatch {
   }
   for (const channel of ['net.client.socket', 'undici:request:create']) {
     subscribe(channel, () => {
-      if (inHostCall()) return
+      if (inHostCall() || connected.size >= MAX_NOTES) return
       connected.add(`a connection that no method of the host made${at(frameIn(folder))}`)
     })
   }
@@ -55,8 +56,8 @@ export function watchProcess(folder: string): ProcessWatch {
   }).enable()
   return {
     checks: () => [
-      toCheck('console', null, [...printed].slice(0, MAX_NOTES)),
-      toCheck('own connections', null, [...connected].slice(0, MAX_NOTES)),
+      toCheck('console', null, [...printed]),
+      toCheck('own connections', null, [...connected]),
       toCheck('uncaught', null, [...uncaught].slice(0, MAX_NOTES)),
     ],
     leftovers() {

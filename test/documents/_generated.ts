@@ -1,4 +1,5 @@
 /** Tables of the documents that are made from the code. They stand between `<!-- generated:<name> -->` and `<!-- /generated:<name> -->`. */
+import { readdirSync, readFileSync } from 'node:fs'
 import { ENGINES } from '../../config/starter-search.ts'
 import { VENDORS } from '../../config/starter-models.ts'
 import type { Page } from './_markdown.ts'
@@ -18,6 +19,28 @@ export const TABLES: Readonly<Record<string, () => string>> = {
       ['variable', 'engine', 'USD per search'],
       ENGINES.map(({ variable, name, price }) => [code(variable), code(name), price]),
     ),
+  contract: () =>
+    table(
+      ['export', 'is'],
+      contractExports().map(({ name, text }) => [code(name), text]),
+    ),
+}
+
+const CONTRACT = new URL('../../src/plugin/', import.meta.url)
+const EXPORT = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)?export (?:const|type|interface|function) (\w+)/g
+
+/** Everything that plugins import, with the first sentence of its comment. */
+export function contractExports(): { readonly name: string; readonly text: string }[] {
+  const files = readdirSync(CONTRACT).filter((name) => name.endsWith('.ts'))
+  const found = files.flatMap((file) => {
+    const source = readFileSync(new URL(file, CONTRACT), 'utf8')
+    return [...source.matchAll(EXPORT)].map(([, comment = '', name]) => {
+      const text = comment.replaceAll(/\s*\n?\s*\*\s+|\s+/g, ' ').trim()
+      const plain = text.replaceAll(/\{@link ([\w.]+)\}/g, '`$1`').replaceAll('|', '\\|')
+      return { name: name!, text: /^.*?[.:;](?= [A-Z@]|$)/.exec(plain)?.[0] ?? plain }
+    })
+  })
+  return found.toSorted((one, other) => one.name.localeCompare(other.name))
 }
 
 const MARKED = /<!-- generated:(\S+) -->\n[^]*?<!-- \/generated:\1 -->/g

@@ -31,6 +31,7 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'event-loop': [],
   guard: [],
   bodies: [[]],
+  mutants: [],
 }
 
 const [first, ...rest] = process.argv.slice(2)
