@@ -130,6 +130,7 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/guard')
     await settled(page)
     expect(await page.locator('.halves').innerText()).toContain('bannedPatterns')
+    expect(await page.locator('.plot canvas').count()).toBe(1)
     const link = page.locator('.halves td a').first()
     expect(await link.getAttribute('href')).toMatch(
       /^\/console\/requests\?key=key_\w+&guard=blocked&from=-7d$/,
@@ -208,6 +209,23 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/settings/gateways')
     await page.getByRole('button', { name: 'Verify' }).click()
     await page.getByText('✓ Every sum equals the ledger').waitFor()
+    await page.context().close()
+  })
+
+  it('give the audit log as CSV, and the policy of a key that is chosen from a list', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/settings/audit')
+    await settled(page)
+    const csv = page.getByRole('link', { name: 'CSV' })
+    expect(await csv.getAttribute('href')).toMatch(/^\/admin\/audit\?.*&format=csv$/)
+    const { id } = await stage.gateway.newKey()
+    await page.goto(`/console/keys/${id}/policy`)
+    await settled(page)
+    await page.getByRole('button', { name: 'Copy from key' }).click()
+    await page.getByLabel('Keys with a policy').selectOption(places.KEY!)
+    await page.locator('dialog').getByRole('button', { name: 'Copy', exact: true }).click()
+    await page.waitForSelector('dialog', { state: 'detached' })
+    expect(await page.getByLabel('Scope').inputValue()).toBe('Questions about our products')
     await page.context().close()
   })
 

@@ -53,7 +53,8 @@ export function changesBetween(
     .map((member) => ({ member, from: before[member], to: after[member] }))
 }
 
-function shortJson(value: unknown): string {
+/** A value of a member in a table. */
+export function shortJson(value: unknown): string {
   if (value === undefined || value === null) return '–'
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -13,6 +13,7 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
+import { GuardPlot } from './guard-plot.ts'
 import { Review } from './review.ts'
 
 /** Calls of which one decision was made. */
@@ -164,6 +165,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
     .map(([id, cells]) => ({ id, first: cells[0]!, cells, calls: sumOf(cells) }))
     .toSorted((one, next) => next.calls - one.calls)
   return html`<div class="stack">
+    ${rules.length > 0 && html`<${GuardPlot} data=${data.decisions} days=${days} />`}
     <p class="muted">
       ${count(passed)} ${passed === 1 ? 'call' : 'calls'} passed${failed > 0 ? html`, <span class="warn">${count(failed)} could not be checked</span>` : ''}.
       Counted by this gateway, in UTC days.

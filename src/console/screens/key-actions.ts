@@ -1,10 +1,11 @@
 /** What can be done to a key: its settings, another secret, the end. */
 import { useState } from 'preact/hooks'
-import { call } from '../api.ts'
+import { call, toApiError } from '../api.ts'
 import type { KeyRow } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
+import { Conflict } from '../parts/conflict.ts'
 import { changesBetween, Diff } from '../parts/diff.ts'
 import { CheckField, TextField, useSubmission } from '../parts/form.ts'
 import { LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
@@ -46,20 +47,26 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
     note: note || null,
     log_content: content,
   }
-  const own = row as unknown as Record<string, unknown>
-  const changes = changesBetween(
+  const [theirs, setTheirs] = useState<KeyRow>()
+  const settingsOf = (of: KeyRow) =>
     Object.fromEntries(
       Object.keys(wanted).map((member) => [
         member,
-        own[member] ?? (member === 'log_content' ? false : null),
+        of[member as keyof KeyRow] ?? (member === 'log_content' ? false : null),
       ]),
-    ),
-    wanted,
-  )
+    )
+  const changes = changesBetween(settingsOf(row), wanted)
   const form = useSubmission(async () => {
     if (changes.length === 0) return onClose()
     const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
-    await call('PATCH', `/admin/keys/${row.id}`, { body, revision: row.revision ?? null })
+    const revision = (theirs ?? row).revision ?? null
+    try {
+      await call('PATCH', `/admin/keys/${row.id}`, { body, revision })
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (error.status !== 412) throw error
+      return setTheirs((error.body as { data: KeyRow }).data)
+    }
     onDone()
   })
   const { errorFor } = form
@@ -76,9 +83,9 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
       <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
       ${form.error && html`<${Failure} error=${form.error} />`}
-      ${form.error?.status === 412 && html`<p><${Button} onClick=${onDone}>Load it as it is now<//></p>`}
+      ${theirs && html`<${Conflict} saved=${settingsOf(row)} theirs=${settingsOf(theirs)} mine=${wanted} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>Save<//>
+        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>${theirs ? 'Apply mine on top' : 'Save'}<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

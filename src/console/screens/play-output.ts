@@ -1,7 +1,8 @@
 /** What came back in the Playground: text as text, pictures, pages, sound; and beside it request, events, cost, headers. */
 import { useEffect, useState } from 'preact/hooks'
-import { addAmounts, bytes, count, duration, exactMoney, plainDecimal } from '../format.ts'
+import { bytes, count, duration, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
+import { CostTable } from '../parts/cost.ts'
 import { Facts } from '../parts/facts.ts'
 import { Code, Json } from '../parts/json.ts'
 import { Failure, Notice } from '../parts/states.ts'
@@ -143,37 +144,14 @@ export function CostTab({
   readonly after: Content
 }) {
   const { usage, headers } = exchange
-  const details = Object.entries((usage?.cost_details ?? {}) as Record<string, string>)
-  const lines = details.filter(([, usd]) => usd !== '0')
   const said = new Map(headers).get('x-service-cost')
   const total = said ?? costOf(usage) ?? null
-  const sums =
-    lines.length === 0 ||
-    total === null ||
-    addAmounts(lines.map(([, usd]) => usd)) === plainDecimal(total)
   return html`<div class="stack">
     ${
       total === null
         ? html`<p class="muted">${exchange.state === 'done' ? 'The answer names no cost.' : 'Known at the end.'}</p>`
-        : html`<table class="cost">
-            <tbody>
-              ${lines.map(
-                ([name, usd]) =>
-                  html`<tr key=${name}>
-                    <th scope="row">${name.replaceAll('_', ' ')}</th>
-                    <td class="end number">${exactMoney(usd)}</td>
-                  </tr>`,
-              )}
-            </tbody>
-            <tfoot>
-              <tr>
-                <th scope="row">Total</th>
-                <td class="end number">${exactMoney(total)}</td>
-              </tr>
-            </tfoot>
-          </table>`
+        : html`<${CostTable} details=${usage?.cost_details} total=${total} />`
     }
-    ${!sums && html`<p class="muted">Lines below the smallest amount are left out.</p>`}
     <${Facts} facts=${quantitiesOf(usage)} /> ${after}
   </div>`
 }

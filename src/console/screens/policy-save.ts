@@ -4,10 +4,11 @@ import { ApiError, call, toApiError } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
+import { Conflict, merged } from '../parts/conflict.ts'
 import { changesBetween, Diff, type Change } from '../parts/diff.ts'
 import { useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
-import { Failure, Notice } from '../parts/states.ts'
+import { Failure } from '../parts/states.ts'
 
 const SILENCE_MS = 400
 
@@ -93,7 +94,11 @@ export function SavePolicy({
   const form = useSubmission(async () => {
     try {
       const { data } = await call<{ data: KeyRow }>('PATCH', `/admin/keys/${row.id}`, {
-        body: { policy },
+        body: {
+          policy: theirs
+            ? merged(membersOf(row.policy), membersOf(theirs.policy), membersOf(policy))
+            : policy,
+        },
         revision: (theirs ?? row).revision ?? null,
       })
       onSaved(data)
@@ -109,7 +114,7 @@ export function SavePolicy({
   }
   return html`<${Dialog} title=${`Save the policy of ${row.name}`} wide onClose=${onClose}>
     <${Difference} of=${difference} />
-    ${theirs && html`<${Conflict} saved=${row.policy} theirs=${theirs.policy} mine=${policy} />`}
+    ${theirs && html`<${Conflict} saved=${membersOf(row.policy)} theirs=${membersOf(theirs.policy)} mine=${membersOf(policy)} />`}
     ${form.error && html`<${Failure} error=${form.error} />`}
     <p class="help">It holds from the next call on. Calls that run keep the one they began with.</p>
     <div class="actions">
@@ -121,31 +126,8 @@ export function SavePolicy({
   <//>`
 }
 
-/** Three versions of each member that differs. */
-function Conflict({
-  saved,
-  theirs,
-  mine,
-}: {
-  readonly saved: Policy | null
-  readonly theirs: Policy | null
-  readonly mine: Policy
-}) {
-  const versions = [saved, theirs, mine].map((one) => (one ?? {}) as Record<string, unknown>)
-  const members = [...new Set(versions.flatMap((one) => Object.keys(one)))].filter(
-    (member) => new Set(versions.map((one) => JSON.stringify(one[member]))).size > 1,
-  )
-  const write = (value: unknown) =>
-    value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value)
-  return html`<${Notice} tone="warn">
-      <strong>This key was changed meanwhile.</strong> Nothing was saved.
-    <//>
-    <table class="diff">
-      <thead><tr><th scope="col">Member</th><th scope="col">When you began</th><th scope="col">Now</th><th scope="col">Yours</th></tr></thead>
-      <tbody>
-        ${members.map((member) => html`<tr key=${member}><th scope="row" class="mono">${member}</th>${versions.map((one) => html`<td class="mono">${write(one[member])}</td>`)}</tr>`)}
-      </tbody>
-    </table>`
+function membersOf(policy: Policy | null): Readonly<Record<string, unknown>> {
+  return { ...policy }
 }
 
 /** What a request may still add, in words. */

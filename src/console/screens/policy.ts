@@ -1,11 +1,11 @@
 /** The policy of a key: a form and its text side by side, tried on texts, compared with what is saved, then saved. */
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { call, toApiError, type ApiError } from '../api.ts'
+import { call, type ApiError, useAnswer } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { TextField, useSubmission } from '../parts/form.ts'
+import { SelectField, TextField, useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
 import { stayWhile } from '../state.ts'
@@ -164,20 +164,26 @@ function CopyFrom({
 }) {
   const [id, setId] = useState('')
   const [wrong, setWrong] = useState<string>()
+  const keys = useAnswer<{ data: readonly KeyRow[] }>('/admin/keys?policy=any&sort=name&limit=200')
   const form = useSubmission(async () => {
-    if (id.trim() === '') return setWrong('Enter the id of a key.')
+    if (id.trim() === '') return setWrong('Choose a key, or enter its id.')
     const { data } = await call<{ data: KeyRow }>(
       'GET',
       `/admin/keys/${encodeURIComponent(id.trim())}`,
-    ).catch((error: unknown) => {
-      throw toApiError(error)
-    })
+    )
     if (!data.policy) return setWrong('That key has no policy.')
     onCopy(data.policy)
     onClose()
   })
   return html`<${Dialog} title="Copy a policy" onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
+      <${SelectField} label="Keys with a policy" value=${id} onChange=${setId} options=${[
+        { value: '', label: keys.data ? 'choose one' : '…' },
+        ...(keys.data?.data ?? []).map((one) => ({
+          value: one.id,
+          label: `${one.account_id}/${one.name}`,
+        })),
+      ]} />
       <${TextField} label="Key to copy from" value=${id} onInput=${setId} mono placeholder="key_…" error=${wrong} autofocus help="Nothing is saved by this: it replaces the text of the editor." />
       ${form.error && html`<${Failure} error=${form.error} />`}
       <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Copy<//></div>

@@ -1,11 +1,12 @@
 /** One call, in a sheet: what it was, where its time went, what it cost and why. */
 import { useAnswer } from '../api.ts'
 import type { RequestDetails } from '../answers.ts'
-import { addAmounts, count, duration, exactMoney, plainDecimal } from '../format.ts'
+import { count, duration, exactMoney, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
+import { CostTable } from '../parts/cost.ts'
 import { Copy, copyText, Id } from '../parts/copy.ts'
-import { Facts, Money, Time } from '../parts/facts.ts'
+import { Facts, Time } from '../parts/facts.ts'
 import { Code, Json } from '../parts/json.ts'
 import { Sheet } from '../parts/sheet.ts'
 import { Answered, Notice } from '../parts/states.ts'
@@ -120,29 +121,10 @@ function tokensOf({ usage, estimated }: RequestDetails): Content {
 function Cost({ call }: { readonly call: RequestDetails }) {
   const { cost_usd: cost, cost_details: details, ledger } = call
   if (cost === null) return null
-  const lines = Object.entries(details ?? {}).filter(([, usd]) => usd !== '0')
   const agrees = ledger && plainDecimal(ledger.cost_usd) === plainDecimal(cost)
-  const sums = lines.length === 0 || addAmounts(lines.map(([, usd]) => usd)) === plainDecimal(cost)
   return html`<section>
     <h3>Cost</h3>
-    <table class="cost">
-      <tbody>
-        ${lines.map(
-          ([name, usd]) =>
-            html`<tr key=${name}>
-              <th scope="row">${name.replaceAll('_', ' ')}</th>
-              <td class="end number">${exactMoney(usd)}</td>
-            </tr>`,
-        )}
-      </tbody>
-      <tfoot>
-        <tr>
-          <th scope="row">Total</th>
-          <td class="end"><${Money} usd=${cost} exact estimated=${call.estimated === true} /></td>
-        </tr>
-      </tfoot>
-    </table>
-    ${!sums && html`<p class="muted">Lines below the smallest amount are left out.</p>`}
+    <${CostTable} details=${details} total=${cost} estimated=${call.estimated === true} />
     ${
       ledger &&
       html`<p class=${agrees ? 'ok' : 'bad'}>

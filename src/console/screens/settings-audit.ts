@@ -65,7 +65,7 @@ export function AuditLog() {
   if (!allows('admin')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="stack">
-    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /></div>
+    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button" href=${`${path}${path.includes('?') ? '&' : '?'}format=csv`} download>CSV</a></div>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     ${
       isEmpty

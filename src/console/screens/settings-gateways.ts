@@ -24,20 +24,67 @@ interface Status {
   readonly running: number
 }
 
+/** A row of `GET /admin/gateways`. */
+interface GatewayRow {
+  readonly id: string
+  readonly own: boolean
+  readonly worker: number | null
+  readonly version: string
+  readonly started_at: string
+  readonly running: number
+  readonly ledger: { readonly ok: boolean }
+  readonly usage_lag_rows: number | null
+  readonly log: { readonly dropped: Readonly<Record<string, number>> } | null
+}
+
 const EVERY_MS = 10_000
 
 /** The part of the settings. */
 export function Gateways() {
   const answer = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS })
+  const all = useAnswer<{ data: readonly GatewayRow[] }>('/admin/gateways', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>
-    ${({ data }: { data: Status }) =>
-      html`<div class="halves">
+      ${({ data }: { data: Status }) =>
+        html`<div class="halves">
         <${Panel} title="This gateway" more=${html`<a href="/metrics" target="_blank">metrics</a>`}>
           <${Facts} facts=${factsOf(data)} />
         <//>
         <${Usage} />
       </div>`}
-  <//>`
+    <//>
+    <${Panel} title="Gateways of this state">
+      <${Answered} of=${all}>${({ data }: { data: readonly GatewayRow[] }) => html`<${List} rows=${data} />`}<//>
+    <//>`
+}
+
+function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
+  return html`<table class="compact">
+    <thead>
+      <tr>
+        <th scope="col">Gateway</th>
+        <th scope="col">Started</th>
+        <th scope="col">Ledger</th>
+        <th scope="col" class="end">Running</th>
+        <th scope="col" class="end">Lag</th>
+        <th scope="col" class="end">Log rows lost</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        ({ id, own, worker, version, started_at, running, ledger, usage_lag_rows: lag, log }) =>
+          html`<tr key=${id}>
+            <th scope="row">
+              <span class="mono">${id}</span> ${version}${worker === null ? '' : `, worker ${worker}`}${own ? ', this one' : ''}
+            </th>
+            <td><${Time} at=${started_at} /></td>
+            <td class=${ledger.ok ? 'ok' : 'bad'}>${ledger.ok ? '✓ books' : '✕ cannot book'}</td>
+            <td class="end">${count(running)}</td>
+            <td class="end">${lag === null ? '–' : count(lag)}</td>
+            <td class="end">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : '–'}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
 }
 
 function factsOf(status: Status): (readonly [string, Content])[] {

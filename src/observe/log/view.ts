@@ -2,21 +2,12 @@
 import { formatPico, type Pico } from '../../money/money.ts'
 import type { EndedCall } from '../../plugin.ts'
 import { timeOf } from '../../state/ids.ts'
+import { QUANTITIES } from '../usage/tables.ts'
 import { FIELDS, readAttempts } from './fields.ts'
 import type { LogRow } from './query.ts'
 
-const QUANTITIES = [
-  'prompt_tokens',
-  'cached_tokens',
-  'cache_write_tokens',
-  'completion_tokens',
-  'reasoning_tokens',
-  'images',
-  'pages',
-  'seconds',
-  'characters',
-  'searches',
-]
+/** Those that the log has a column for. */
+const LOGGED = QUANTITIES.filter((name) => FIELDS.some((field) => field.name === name))
 
 /**
  * A row as JSON: null is "not known", of a quantity "not reported".
@@ -45,7 +36,7 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
       first_ms: number('ms_first'),
       total_ms: number('ms_total'),
     },
-    usage: Object.fromEntries(QUANTITIES.map((name) => [name, number(name)])),
+    usage: Object.fromEntries(LOGGED.map((name) => [name, number(name)])),
     estimated: flag('estimated'),
     cost_usd: cost === null ? null : amount(BigInt(cost!)),
     cost_details: row.cost_details === null ? null : detailsOf(String(row.cost_details), amount),
