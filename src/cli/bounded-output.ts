@@ -9,6 +9,9 @@ export interface BoundedOutput {
   release(): void
 }
 
+/** For a reader to take the last lines of the log. */
+const FLUSH_MS = 2_000
+
 const LIMIT_BYTES = 8 * 1024 * 1024
 
 /**
@@ -45,5 +48,16 @@ export function boundOutput(stream: Writable, limitBytes = LIMIT_BYTES): Bounded
     release() {
       stream.write = write
     },
+  }
+}
+
+/** Serves with output that is bounded, and written at the end. */
+export async function withBoundOutput(serving: () => Promise<void>): Promise<void> {
+  const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
+  try {
+    await serving()
+  } finally {
+    await Promise.all(outputs.map((output) => output.flush(FLUSH_MS)))
+    for (const output of outputs) output.release()
   }
 }

@@ -1,23 +1,10 @@
-/** The address that a gateway listens at, and why it cannot. */
+/** Opens the port, or says why it cannot be used. */
 import { createServer } from 'node:net'
 import type { Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import type { Siblings } from '../server/siblings.ts'
-import { CommandError, type Arguments } from './command.ts'
-
-/** An address that replaces that of the configuration. */
-export interface Address {
-  readonly port?: number
-  readonly host?: string
-}
-
-/** The address of the command line. @throws CommandError for a port that is none */
-export function addressOf({ text: { port, host } }: Arguments): Address {
-  if (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535)) {
-    throw new CommandError(`--port takes a number from 0 to 65535, not ${JSON.stringify(port)}.`, 2)
-  }
-  return { ...(port !== undefined && { port: Number(port) }), ...(host !== undefined && { host }) }
-}
+import type { Address } from './address.ts'
+import { CommandError } from './command.ts'
 
 /** Starts to serve. @throws CommandError that says why the address cannot be used */
 export async function openPort(

@@ -13,8 +13,7 @@ import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
 import { lastLine } from './fatal.ts'
 import { keepUpToDate } from './reload.ts'
-import { limitStop, logWarnings } from './serving.ts'
-import { Stop, type StopReason } from './stop.ts'
+import { limitStop, logWarnings, Stop, type StopReason } from './stop.ts'
 import type { WorkerStart } from './worker.ts'
 
 /** TypeScript in a checkout and JavaScript in a build, like this file. */

@@ -1,7 +1,6 @@
 /** What a process that serves does at its start and at its end, whether it serves alone or as one of several. */
 import type { ConsolaInstance } from 'consola'
 import { executionAsyncResource } from 'node:async_hooks'
-import type { Config } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -9,14 +8,11 @@ import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { lint } from '../models/lint.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
-import { logEvent } from '../observe/events.ts'
 import { tokensOf } from '../server/admin/auth.ts'
 import { signInLink } from '../server/admin/session.ts'
 import type { Server } from '../server/server.ts'
-import { boundOutput } from './bounded-output.ts'
 import { CommandError } from './command.ts'
 import type { Demo } from './demo/demo.ts'
-import { fatalLine } from './fatal.ts'
 import type { StopReason } from './stop.ts'
 
 /** A gateway that serves. */
@@ -33,27 +29,15 @@ export interface Serving {
  */
 const kept: object[] = []
 
-/** For a reader to take the last lines of the log. */
-const FLUSH_MS = 2_000
-
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
-/** Time after the grace within which the process has to be gone. */
-const LIMIT_MS = 12_000
 
-/** Serves with output that is bounded, and written at the end. */
-export async function withBoundOutput(serving: () => Promise<void>): Promise<void> {
+/** Called once, before the process serves. */
+export function keepTickObject(): void {
   process.nextTick(() => kept.push(executionAsyncResource()))
-  const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
-  try {
-    await serving()
-  } finally {
-    await Promise.all(outputs.map((output) => output.flush(FLUSH_MS)))
-    for (const output of outputs) output.release()
-  }
 }
 
-/** Logs what an operator should know of a configuration. */
+/** Logs what an operator should know of the configuration at the start. */
 export function warnOfConfiguration(gateway: Gateway): void {
   const { log, catalog } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
@@ -92,14 +76,6 @@ export async function withChangesLogged(
   await prices.exchange(after)
 }
 
-/** Makes warnings of Node.js lines of the log, in place of text. */
-export function logWarnings(log: ConsolaInstance): void {
-  process.removeAllListeners('warning')
-  process.on('warning', ({ name, message }) => {
-    logEvent(log, 'warn', { event: 'process.warning', message: `${name}: ${message}` })
-  })
-}
-
 /** Prints what a start tells: for a person, or as a line of the log. @param isTerminal whether a person reads it */
 export async function tell(
   { gateway, report, server: { url } }: Serving,
@@ -115,16 +91,6 @@ export async function tell(
   const [token] = isTerminal && config.admin.console ? tokensOf(config) : []
   const link = token && signInLink(callableUrl(url), token)
   process.stdout.write(welcome(report, gateway, url, hints, link))
-}
-
-/** Ends the process when something keeps it from ending by itself. */
-export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
-  const giveUp = () => {
-    const late = new Error('The gateway could not be ended in time.')
-    process.stderr.write(fatalLine(late, late.message))
-    process.exit(70)
-  }
-  setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
 }
 
 /** @throws CommandError if something was not written down */

@@ -1,5 +1,9 @@
 /** What ends a gateway's process: signals, faults, and the end of the npm that started it. */
+import type { ConsolaInstance } from 'consola'
+import type { Config } from '../config/config.ts'
 import type { FaultAction, FaultKind } from '../observe/faults.ts'
+import { logEvent } from '../observe/events.ts'
+import { fatalLine } from './fatal.ts'
 import { watchParent } from './parent.ts'
 
 /** Why the process ends, and with which status. */
@@ -19,6 +23,8 @@ interface StopOptions {
 
 /** Terminals signal a whole group, and npm signals its child again: signals within this time are one. */
 const ONE_SIGNAL_MS = 1000
+/** Time after the grace within which the process has to be gone. */
+const LIMIT_MS = 12_000
 
 /** Waits for a reason to stop. Its owner calls {@link Stop.release}. */
 export class Stop {
@@ -82,4 +88,22 @@ export class Stop {
     this.#signalled = now
     this.order(why)
   }
+}
+
+/** Ends the process when something keeps it from ending by itself. */
+export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
+  const giveUp = () => {
+    const late = new Error('The gateway could not be ended in time.')
+    process.stderr.write(fatalLine(late, late.message))
+    process.exit(70)
+  }
+  setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
+}
+
+/** Makes warnings of Node.js lines of the log, in place of text. */
+export function logWarnings(log: ConsolaInstance): void {
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }) => {
+    logEvent(log, 'warn', { event: 'process.warning', message: `${name}: ${message}` })
+  })
 }

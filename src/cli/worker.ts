@@ -15,22 +15,22 @@ import { logEvent } from '../observe/events.ts'
 import { startThreadsBy } from '../observe/thread-client.ts'
 import { familiesOf } from '../server/metrics.ts'
 import { notReady } from '../server/probes.ts'
+import { addressOf } from './address.ts'
+import { withBoundOutput } from './bounded-output.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { failed, lastLine } from './fatal.ts'
-import { addressOf, openPort } from './open-port.ts'
+import { openPort } from './open-port.ts'
 import {
   closeGateway,
-  limitStop,
-  logWarnings,
+  keepTickObject,
   ofLedger,
   prepareState,
   tell,
   warnOfConfiguration,
-  withBoundOutput,
   withChangesLogged,
 } from './serving.ts'
-import { Stop } from './stop.ts'
+import { limitStop, logWarnings, Stop } from './stop.ts'
 
 /** What all workers are started with. */
 export interface WorkerStart {
@@ -71,6 +71,7 @@ async function serveUntilTold(
   opened: (digest: string) => void,
 ): Promise<void> {
   const { loaded, options } = await configurationOf(args)
+  keepTickObject()
   lastLine.isJson = loaded.config.log.format === 'json'
   startThreadsBy(sharedStarter(channel))
   const gateway = await createGateway(loaded, { adminToken: true, worker: { number, count } })

@@ -1,0 +1,78 @@
+/** `serve` in one process. */
+import { flushCompileCache } from 'node:module'
+import { createGateway } from '../gateway/gateway.ts'
+import { callableUrl } from '../gateway/welcome.ts'
+import { logEvent } from '../observe/events.ts'
+import type { Address } from './address.ts'
+import { CommandError, type Arguments } from './command.ts'
+import type { configurationOf } from './configuration.ts'
+import type { Demo } from './demo/demo.ts'
+import { lastLine } from './fatal.ts'
+import { openPort } from './open-port.ts'
+import { keepUpToDate } from './reload.ts'
+import {
+  closeGateway,
+  keepTickObject,
+  ofLedger,
+  prepareState,
+  tell,
+  warnOfConfiguration,
+  withChangesLogged,
+} from './serving.ts'
+import { limitStop, logWarnings, Stop, type StopReason } from './stop.ts'
+
+/**
+ * Serves in this process: starts the gateway, applies changes of its configuration, and lets running calls end at a shutdown.
+ * @param where replaces the address of the configuration. @param demo whose configuration it is
+ * @throws ConfigError, or CommandError if the gateway cannot start or end well
+ */
+export async function serveAlone(
+  { loaded, options }: Awaited<ReturnType<typeof configurationOf>>,
+  where: Address,
+  args: Arguments,
+  demo: Demo | undefined,
+): Promise<void> {
+  keepTickObject()
+  lastLine.isJson = loaded.config.log.format === 'json'
+  const gateway = await createGateway(loaded, { adminToken: true, demo: demo !== undefined })
+  const { log } = gateway.runtime
+  if (lastLine.isJson) logWarnings(log)
+  warnOfConfiguration(gateway)
+  let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
+  const stop = new Stop({
+    lost: gateway.runtime.ledger.lost.then(ofLedger),
+    onFault: (error, kind) => gateway.reportFault(error, kind),
+    onReload: () => watcher?.reload(),
+  })
+  let reason: StopReason | undefined
+  let stopAsking: (() => void) | undefined
+  try {
+    const isTerminal = process.stdout.isTTY
+    const isSeen = isTerminal || args.on.has('print-key')
+    const report = await prepareState(gateway, isSeen, demo)
+    const server = await openPort(gateway, where)
+    watcher = await keepUpToDate({ log, loaded, options }, (next) =>
+      withChangesLogged(gateway, () => gateway.reload(next)),
+    )
+    await tell({ gateway, report, server }, isTerminal)
+    stopAsking = demo?.keepAsking(callableUrl(server.url))
+    // Written now, because a process that is killed cannot write it.
+    flushCompileCache()
+    reason = await stop.requested
+    logEvent(log, 'info', {
+      event: 'stopping',
+      message: `${reason.why}: waiting for running calls to end; a second signal ends them`,
+      members: { why: reason.why, running: gateway.running.size },
+    })
+    limitStop(gateway.runtime.config.server)
+    stopAsking?.()
+    await watcher.close()
+    await server.close({ hurry: stop.hurry })
+  } finally {
+    stopAsking?.()
+    await closeGateway(gateway)
+    stop.release()
+  }
+  if (stop.hurry.aborted) throw new CommandError('Ended by a second signal.')
+  if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
+}
