@@ -133,15 +133,15 @@ export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
   return true
 }
 
+/** In the order of their places in `addSpend`. */
+const WINDOWS = ['lifetime', 'day', 'month'] as const
+
 /** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
   sql.addBalance.run(account, -cost)
-  for (const id of [key, ACCOUNT]) {
-    for (const scope of ['lifetime', 'day', 'month'] as const) {
-      sql.addSpend.run(account, id, windowOf(scope, day), cost)
-    }
-  }
+  const windows = WINDOWS.map((scope) => windowOf(scope, day))
+  sql.addSpend.run(account, key, ACCOUNT, ...windows, cost)
 }
 
 /** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would pass the bound */
@@ -273,7 +273,9 @@ export function prepare(db: DatabaseSync) {
        RETURNING balance`,
     ),
     addSpend: db.prepare(
-      `INSERT INTO spend (account, key, window, amount) VALUES (?, ?, ?, ?)
+      `INSERT INTO spend (account, key, window, amount) VALUES
+         (?1, ?2, ?4, ?7), (?1, ?2, ?5, ?7), (?1, ?2, ?6, ?7),
+         (?1, ?3, ?4, ?7), (?1, ?3, ?5, ?7), (?1, ?3, ?6, ?7)
        ON CONFLICT (account, key, window) DO UPDATE SET amount = amount + excluded.amount`,
     ),
     setLimits: db.prepare(
