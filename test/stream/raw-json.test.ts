@@ -108,7 +108,7 @@ describe('a body that is serialised', () => {
           const members = [...others.slice(0, split), ['messages', messages] as const]
           const body = recorded(new Writer(next).object([...members, ...others.slice(split)]))
           if (!Array.isArray(body.messages)) return
-          if (RawJson.of(body.messages)) copied++
+          if (RawJson.textOf(body.messages)) copied++
           const changed = change(body)
           const plain = JSON.stringify(changed)
           expect(JSON.parse(RawJson.stringify(changed))).toEqual(JSON.parse(plain))
@@ -136,15 +136,25 @@ describe('a body that is serialised', () => {
   })
 
   it('is serialised anew after the release', () => {
-    const body = recorded(`{"messages":[${exact},${filler}]}`)
-    RawJson.of(body.messages)!.release()
-    expect(RawJson.stringify(body)).toBe(JSON.stringify(body))
+    const source = `{"messages":[${exact},${filler}]}`
+    const raw = new RawJson(source, JSON.parse(source))
+    raw.record('messages')
+    raw.release()
+    expect(RawJson.stringify(raw.value)).toBe(JSON.stringify(raw.value))
+  })
+
+  it('is no copy of a list or of an item of it', () => {
+    const { messages } = recorded(`{"messages":[${filler}]}`)
+    expect(RawJson.textOf(messages[0])).toBe(filler)
+    for (const copy of [{ ...messages[0] }, Object.assign({}, messages[0]), [...messages]]) {
+      expect(RawJson.textOf(copy)).toBeUndefined()
+    }
   })
 
   it('has the list that JSON.parse gave, where the name is there twice', () => {
     const body = recorded(`{"messages":[1],"messages":[2,${filler}],"x":{"messages":[3]}}`)
     expect(RawJson.stringify(body)).toBe(JSON.stringify(body))
-    expect(RawJson.of(body.messages)).toBeDefined()
+    expect(RawJson.textOf(body.messages)).toBeDefined()
   })
 
   it.each([
@@ -155,8 +165,8 @@ describe('a body that is serialised', () => {
     ['deep nesting', `{"messages":[${filler},${'['.repeat(10_000)}${']'.repeat(10_000)}]}`],
   ])('is not copied where there is %s', (_what, source) => {
     const body = recorded(source)
-    expect(RawJson.of(body.messages)).toBeUndefined()
-    expect(RawJson.of(body.messages[0])).toBeUndefined()
+    expect(RawJson.textOf(body.messages)).toBeUndefined()
+    expect(RawJson.textOf(body.messages[0])).toBeUndefined()
   })
 })
 
