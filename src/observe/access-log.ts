@@ -30,7 +30,8 @@ const BATCH_CHARACTERS = 65_536
 export class AccessLog {
   /** True if a decision is logged with all members, false if only with its outcome. */
   readonly detailed: boolean
-  #batch = ''
+  #lines: string[] = []
+  #length = 0
   readonly #line: (record: CallRecord) => string
   readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
@@ -53,15 +54,17 @@ export class AccessLog {
   }
 
   #append(line: string): void {
-    this.#batch += line
-    if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
+    this.#lines.push(line)
+    this.#length += line.length
+    if (this.#length >= BATCH_CHARACTERS) this.flush()
   }
 
   /** Writes all collected lines at once. They are lost where they cannot be written. */
   flush(): void {
-    if (!this.#batch) return
-    const batch = this.#batch
-    this.#batch = ''
+    if (this.#lines.length === 0) return
+    const batch = this.#lines.join('')
+    this.#lines = []
+    this.#length = 0
     try {
       this.#write(batch)
     } catch {

@@ -143,12 +143,7 @@ export function readDecided(text: string): DecidedRule[] {
 
 /** One line without its end: the values, separated by tabs. */
 export function lineOf(record: CallRecord): string {
-  let line = ''
-  for (let i = 0; i < FIELDS.length; i++) {
-    if (i > 0) line += '\t'
-    line += textOf(FIELDS[i]!.of(record))
-  }
-  return line
+  return FIELDS.map(({ of }) => textOf(of(record))).join('\t')
 }
 
 function textOf(value: Value): string {

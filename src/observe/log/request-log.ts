@@ -34,8 +34,8 @@ const MINUTE_MS = 60_000
 /** Collects rows, and hands them over in batches. The owner calls `flush` from time to time, and `close` at the end. */
 export class RequestLog {
   readonly #options: RequestLogOptions
-  #batch = ''
-  #rows = 0
+  #lines: string[] = []
+  #length = 0
   readonly #thread: ThreadClient<string, LogQuestion, Stored>
   /** Told of every batch that is handed over. */
   onBatch: (lines: string) => void = () => {}
@@ -74,16 +74,19 @@ export class RequestLog {
   add(record: CallRecord): void {
     if (this.#closed) return
     if (record.key === undefined && !this.#admitsUnknown()) return this.#drop('flood', 1)
-    this.#batch += this.#rows++ === 0 ? lineOf(record) : `\n${lineOf(record)}`
-    if (this.#batch.length >= BATCH_CHARACTERS) this.flush()
+    const line = lineOf(record)
+    this.#lines.push(line)
+    this.#length += line.length
+    if (this.#length >= BATCH_CHARACTERS) this.flush()
   }
 
   /** Hands over what was collected. */
   flush(): void {
-    if (this.#rows === 0) return
-    const [store, rows] = [this.#batch, this.#rows]
-    this.#batch = ''
-    this.#rows = 0
+    const rows = this.#lines.length
+    if (rows === 0) return
+    const store = this.#lines.join('\n')
+    this.#lines = []
+    this.#length = 0
     this.onBatch(store)
     if (this.#queued + store.length > MAX_QUEUED || !this.#thread.ready) {
       return this.#drop('queue', rows)
