@@ -34,10 +34,9 @@ export function GuardPlot({
       series=${series}
       kind="bars"
       format=${count}
-      formatAxis=${(values: readonly number[]) => values.map(count)}
+      formatAxis=${(values: readonly number[]) => values.map((value) => (Number.isInteger(value) ? count(value) : ''))}
       formatTime=${(seconds: number) => new Date(seconds * 1000).toISOString().slice(0, 10)}
       label="Calls by day that violated a rule, UTC; the table below has them by rule"
-      height=${160}
     />
   </div></section>`
 }

@@ -65,8 +65,16 @@ export function useDifference(from: Policy, to: Policy | undefined): PolicyDiffe
 }
 
 /** The difference, and what a request may still add. */
-export function Difference({ of }: { readonly of: PolicyDifference | undefined }) {
-  if (!of) return html`<p class="muted">The policy cannot be compared while it is wrong.</p>`
+export function Difference({
+  of,
+  wrong = false,
+}: {
+  readonly of: PolicyDifference | undefined
+  readonly wrong?: boolean
+}) {
+  if (!of) {
+    return html`<p class="muted">${wrong ? 'The policy cannot be compared while it is wrong.' : 'Comparing …'}</p>`
+  }
   return html`<${Diff} changes=${of.changes} none="It is the saved one." />
     ${of.error && html`<p class="help">Tighter or looser is not known: ${of.error.message}</p>`}
     ${of.mayTighten.length > 0 && html`<p class="help">A request may still: ${of.mayTighten.join(', ')}.</p>`}`

@@ -89,7 +89,7 @@ export function PolicyEditor({
         </section>
         <section class="panel" aria-label="Difference">
           <header><h2>Difference to saved</h2></header>
-          <div class="panel-body"><${Difference} of=${difference} /></div>
+          <div class="panel-body"><${Difference} of=${difference} wrong=${Boolean(parsed.error ?? invalid)} /></div>
         </section>
         <section class="panel" aria-label="Replay">
           <header><h2>Replay</h2></header>
