@@ -2,7 +2,11 @@
 
 /** Work below this time says nothing. */
 const BASE_MS = 20
-const MAX_RATIO = 25
+/** How many times the size, and how many times the cost that it may have. */
+const STEPS = [
+  [4, 10],
+  [10, 25],
+] as const
 const ROUNDS = 3
 const MAX_SIZE = 400_000
 
@@ -24,11 +28,14 @@ export async function growth(
   }
   // Work that is too fast to be measured is fast enough.
   if (base < BASE_MS) return []
-  const ten = await best(run, size * 10, base * MAX_RATIO)
-  const ratio = ten / base
-  if (ratio <= MAX_RATIO) return []
-  const cost = `${Math.round(base)} ms for ${size} ${what}, ${Math.round(ten)} ms for ${size * 10}`
-  return [`time grows faster than the size: ${cost}`]
+  // The smaller step comes first: what grows with the square would take long with the larger one.
+  for (const [times, most] of STEPS) {
+    const more = await best(run, size * times, base * most)
+    if (more <= base * most) continue
+    const cost = `${Math.round(base)} ms for ${size} ${what}, ${Math.round(more)} ms for ${size * times}`
+    return [`time grows faster than the size: ${cost}`]
+  }
+  return []
 }
 
 /** Bytes by which the heap has grown over so many calls; undefined where collection cannot be forced. */

@@ -12,7 +12,7 @@ import { testSearch } from './search.ts'
 import { readTranscripts } from './transcripts.ts'
 
 /** What to test, and how; all of it can be sent to another process. */
-export interface PluginJob extends Omit<KitOptions, 'onProgress' | 'thorough'> {
+export interface PluginJob extends Omit<KitOptions, 'onProgress'> {
   /** A path, the name of a built-in plugin, or a package. */
   readonly plugin: string
   /** Folder in which paths and packages are resolved. */
@@ -37,7 +37,7 @@ export async function runPluginJob(
   const { plugin, directory, options, addressOption, seed, timeoutMs, only } = job
   const folder = job.cases ?? (await casesBeside(found.file))
   const kit = {
-    thorough: true,
+    thorough: job.thorough ?? true,
     ...(options && { options }),
     ...(addressOption !== undefined && { addressOption }),
     ...(seed !== undefined && { seed }),

@@ -12,6 +12,8 @@ const FAMILIES: Readonly<Record<string, Family>> = {
   'guards, services': SERVICES,
   searches: SEARCHES,
 }
+/** Many of the faults are that something does not end. */
+const HANGS_MS = 2000
 const MIN_SHARE = 0.95
 /** Part of the name of a family, and of a mutant. */
 const [onlyFamily = '', only = ''] = process.argv.slice(2)
@@ -26,7 +28,7 @@ for (const [name, family] of Object.entries(FAMILIES)) {
   let caught = 0
   const mutants = family.mutants.filter((one) => one.name.includes(only))
   for (const one of mutants) {
-    const result = await judge(family, one)
+    const result = await judge(family, one, HANGS_MS)
     if (result.caught) caught++
     else
       process.stdout.write(

@@ -174,23 +174,22 @@ export default defineGuard({
           return start < 0 ? { action: 'pass' } : block(start)
         }),
       streamOutput() {
-        let text = ''
+        let tail = ''
         let safe = 0
-        const look = () => {
-          const start = text.indexOf(WORD, safe)
-          if (start >= 0) return { safeOffset: start, verdict: block(start) }
-          safe = Math.max(safe, text.length - WORD.length + 1)
+        const look = (kept: number) => {
+          const start = tail.indexOf(WORD)
+          if (start >= 0) return { safeOffset: safe + start, verdict: block(safe + start) }
+          const gone = Math.max(0, tail.length - kept)
+          tail = tail.slice(gone)
+          safe += gone
           return { safeOffset: safe }
         }
         return {
           push(piece: string) {
-            text += piece
-            return look()
+            tail += piece
+            return look(WORD.length - 1)
           },
-          end() {
-            const progress = look()
-            return progress.verdict ? progress : { safeOffset: text.length }
-          },
+          end: () => look(0),
         }
       },
     }
@@ -211,43 +210,26 @@ export const STREAMS: Family = {
     },
   },
   mutants: [
-    mutant(
-      'releases at once',
-      'hold-back | cuts',
-      'text.length - WORD.length + 1',
-      'text.length',
-      'indexOf(WORD, safe)',
-      'indexOf(WORD)',
-    ),
-    mutant(
-      'releases one too many',
-      'hold-back | cuts',
-      'text.length - WORD.length + 1',
-      'text.length - WORD.length + 2',
-    ),
+    mutant('releases at once', 'hold-back | cuts', 'look(WORD.length - 1)', 'look(0)'),
+    mutant('releases one too many', 'hold-back | cuts', 'WORD.length - 1', 'WORD.length - 2'),
     mutant(
       'releases with the block',
       'hold-back',
-      '{ safeOffset: start, verdict',
-      '{ safeOffset: text.length, verdict',
+      '{ safeOffset: safe + start, verdict',
+      '{ safeOffset: safe + tail.length, verdict',
     ),
-    mutant(
-      'releases nothing until the end',
-      'release',
-      'return { safeOffset: safe }',
-      'return { safeOffset: 0 }',
-    ),
+    mutant('releases nothing until the end', 'release', 'look(WORD.length - 1)', 'look(1e9)'),
     mutant(
       'takes back',
-      'cuts | release | hold-back',
+      'cuts | release | hold-back | output',
       'return { safeOffset: safe }',
-      'return { safeOffset: Math.max(0, safe - (text.length % 7)) }',
+      'return { safeOffset: Math.max(0, safe - (safe % 7)) }',
     ),
     mutant(
       'releases more than there is',
       'cuts | output',
       'return { safeOffset: safe }',
-      'return { safeOffset: text.length + 5 }',
+      'return { safeOffset: safe + 50 }',
     ),
     mutant(
       'releases fractions',
@@ -255,25 +237,20 @@ export const STREAMS: Family = {
       'return { safeOffset: safe }',
       'return { safeOffset: safe + 0.5 }',
     ),
-    mutant(
-      'keeps the end',
-      'output | cuts',
-      ': { safeOffset: text.length }',
-      ': { safeOffset: safe }',
-    ),
+    mutant('keeps the end', 'output | cuts', 'end: () => look(0)', 'end: () => look(4)'),
     mutant(
       'shares its state',
       'interleaved | cuts | output',
-      "        let text = ''\n        let safe = 0\n",
-      "        if (text.length > 60) { text = ''; safe = 0 }\n",
+      "        let tail = ''\n        let safe = 0\n",
+      '',
       'setup() {',
-      "setup() {\n    let text = ''\n    let safe = 0",
+      "setup() {\n    let tail = ''\n    let safe = 0",
     ),
     mutant(
       'judges pieces',
       'cuts | hold-back',
-      'text += piece',
-      'text += piece; const at = piece.indexOf(WORD); if (at < 0) return { safeOffset: text.length - 8 > 0 ? (safe = text.length) : 0 }',
+      'tail += piece',
+      'safe += tail.length; tail = piece',
     ),
     mutant(
       'leaves the last text out',
@@ -283,7 +260,7 @@ export const STREAMS: Family = {
     ),
     mutant(
       'judges all together',
-      'input',
+      'input | repeat',
       'text.indexOf(WORD) : -1',
       "items.map((one: any) => one.text).join('').indexOf(WORD) : -1",
     ),
@@ -291,7 +268,7 @@ export const STREAMS: Family = {
       'turns verdicts round',
       'input',
       "return start < 0 ? { action: 'pass' } : block(start)\n        })",
-      "return start < 0 ? { action: 'pass' } : block(start)\n        }).toReversed().map((verdict: any, i: number, all: any) => (all.length > 2 && i === 0 ? all[1] : verdict))",
+      "return start < 0 ? { action: 'pass' } : block(start)\n        }).map((verdict: any, i: number, all: any) => all[(i + 1) % all.length])",
     ),
     mutant(
       'does not look at the rules',
@@ -308,15 +285,15 @@ export const STREAMS: Family = {
     mutant(
       'gives what is thenable',
       'output | cuts',
-      'return look()\n',
-      'const p: any = look(); return { then: (f: any) => f(p), safeOffset: p.safeOffset }\n',
+      'return look(WORD.length - 1)',
+      'const p: any = look(WORD.length - 1); return { then: (f: any) => f(p), safeOffset: p.safeOffset }',
     ),
     mutant('changes the texts', 'input', 'items.map(({ text }', 'items.sort().map(({ text }'),
     mutant(
       'has another place on streams',
-      'pads | output',
-      '{ safeOffset: start, verdict: block(start) }',
-      '{ safeOffset: start, verdict: block(Math.max(0, start - 3)) }',
+      'hold-back | pads | output | cuts',
+      'verdict: block(safe + start) }',
+      'verdict: block(Math.max(0, safe + start - 3)) }',
     ),
     mutant('passes answers', 'output', 'if (start >= 0) return', 'if (start >= 1e9) return'),
     mutant(
@@ -328,8 +305,10 @@ export const STREAMS: Family = {
     alone(
       'is quadratic on streams',
       'time',
-      'text.indexOf(WORD, safe)',
-      '[...text].join("").indexOf(WORD, safe)',
+      'tail += piece',
+      "all += piece; [...all].join('').indexOf(WORD); tail += piece",
+      "let tail = ''",
+      "let all = ''\n        let tail = ''",
     ),
   ],
 }

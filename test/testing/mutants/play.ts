@@ -6,6 +6,9 @@ import { findPlugin } from '../../../src/gateway/loader.ts'
 import { runPluginJob } from '../../../src/testing/plugin-job.ts'
 import { testPlugin, type KitReport } from '../../../src/testing.ts'
 
+/** Every operation of a right plugin comes to an end, however busy the machine is. */
+const PATIENCE_MS = 60_000
+
 /** A plugin without a fault, and its cases by file. */
 export interface Original {
   readonly code: string
@@ -51,7 +54,11 @@ export function codeOf({ code }: Original, { name, changes }: Mutant): string {
 }
 
 /** The report of the kit about a mutant, or about the original. */
-export async function play(original: Original, one?: Mutant): Promise<KitReport> {
+export async function play(
+  original: Original,
+  one?: Mutant,
+  timeoutMs = PATIENCE_MS,
+): Promise<KitReport> {
   const folder = await mkdtemp(join(tmpdir(), 'mutant-'))
   try {
     const files = { 'acme.ts': one ? codeOf(original, one) : original.code }
@@ -65,7 +72,7 @@ export async function play(original: Original, one?: Mutant): Promise<KitReport>
     const file = join(folder, 'acme.ts')
     const seed = 1
     if (one?.inProcess) return await testPlugin(file, { seed })
-    const job = { plugin: file, directory: folder, seed, timeoutMs: 1500 }
+    const job = { plugin: file, directory: folder, seed, timeoutMs, thorough: false }
     return await runPluginJob(job, await findPlugin(file, folder), undefined)
   } finally {
     await rm(folder, { recursive: true })
@@ -76,8 +83,9 @@ export async function play(original: Original, one?: Mutant): Promise<KitReport>
 export async function judge(
   { original }: Family,
   one: Mutant,
+  timeoutMs = PATIENCE_MS,
 ): Promise<{ readonly caught: boolean; readonly failed: readonly string[] }> {
-  const failed = await play(original, one).then(
+  const failed = await play(original, one, timeoutMs).then(
     (report) => report.failed.map(({ name, notes }) => `${name}: ${notes[0]}`),
     // The kit may also refuse a plugin that cannot be set up.
     (error: Error) => [`set up: ${error.message}`],
