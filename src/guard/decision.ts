@@ -205,9 +205,15 @@ export class Decision {
     return ends
   }
 
-  /** The failure of a guard ends a choice. */
-  failedFor(side: Side, choice: number): void {
-    this.#decide('error', side, 'guard_error', choice)
+  /**
+   * The failure of a guard ends a choice. Where the call itself used up what a guard may spend or retain, and text went
+   * out, it ends like a block and is charged like one: otherwise a client would get long texts for nothing.
+   * @returns whether the guard counts as unavailable
+   */
+  failedFor(side: Side, choice: number, { kind }: GuardFault): boolean {
+    const isUsedUp = (kind === 'budget' || kind === 'too_large') && this.#released > 0
+    this.#decide(isUsedUp ? 'blocked' : 'error', side, 'guard_error', choice)
+    return !isUsedUp
   }
 
   /** Media went by that guards of texts cannot read. */

@@ -166,7 +166,7 @@ export class Rehearsal {
       limits,
       observer: decision.observer('output', true, 'dropped'),
       refuse({ choice, fault }) {
-        if (fault) decision.failedFor('output', choice)
+        if (fault) decision.failedFor('output', choice, fault)
         return [{ text: '', refuses: true }]
       },
     })

@@ -451,8 +451,15 @@ describe('a guard that asks a model', () => {
       } else {
         expect(seen.content).toMatch(/\n\nI can't help with that here\.$/)
         expect(text.startsWith(seen.content.split('\n\n')[0]!)).toBe(true)
-        expect(seen.guard).toMatchObject({ outcome: 'error', side: 'output' })
-        expect(seen.usage.cost).toBe(0)
+        // The call has used up the budget itself: it pays for what it got.
+        expect(seen.guard).toMatchObject({ outcome: 'blocked', rules: ['guard_error'] })
+        expect(seen.usage.cost).toBeGreaterThan(0.0015)
+        const { text: body } = await g.ask(
+          { ...DENY, guard: { onBlock: 'error' } },
+          { stream: true },
+        )
+        expect(body).toContain('"code":"policy_violation"')
+        expect(Number(/"cost":([\d.]+)/.exec(body)?.[1])).toBe(seen.usage.cost)
       }
     }
   })

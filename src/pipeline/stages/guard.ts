@@ -278,8 +278,8 @@ class CallGuard implements ResultFilter {
   /** @throws PolicyViolation or Unavailable in the error form */
   #refusalParts(side: Side, { fault, ...denial }: Denial<any>): readonly any[] {
     const call = this.#call
-    if (fault) this.#decision.failedFor(side, denial.choice)
-    if (fault && this.#errorForm) {
+    const isUnavailable = fault && this.#decision.failedFor(side, denial.choice, fault)
+    if (isUnavailable && this.#errorForm) {
       this.#updateHeader()
       throw new Unavailable('guard_unavailable', UNAVAILABLE)
     }
