@@ -98,6 +98,8 @@ export class ThreadClient<Notice, Question, Report> {
     const asked = Promise.withResolvers<unknown>()
     this.#asked.set(number, asked)
     if (!this.#send({ ask, number })) this.#reject(number)
+    // The process waits for an answer, as at the start, when nothing else keeps it running.
+    else this.#thread!.ref()
     return asked.promise as Promise<Answer>
   }
 
@@ -145,7 +147,7 @@ export class ThreadClient<Notice, Question, Report> {
     if ('report' in message) return this.#options.heard(message.report)
     if ('error' in message) return this.#reject(message.number, message.error)
     this.#asked.get(message.number)?.resolve(message.answer)
-    this.#asked.delete(message.number)
+    this.#forget(message.number)
   }
 
   /** Nothing that was sent is answered any more. */
@@ -159,7 +161,12 @@ export class ThreadClient<Notice, Question, Report> {
     const message = `${name.replace(/^./, (first) => first.toUpperCase())} cannot be read right now.`
     const cause = new Error(`${name}: ${why}`)
     this.#asked.get(number)?.reject(new Unavailable('service_unavailable', message, { cause }))
+    this.#forget(number)
+  }
+
+  #forget(number: number): void {
     this.#asked.delete(number)
+    if (this.#asked.size === 0 && !this.#closed) this.#thread?.unref()
   }
 }
 
