@@ -21,6 +21,8 @@ export interface LiveEvent {
 
 /** Receives events, at most twenty a second; then it is told how many were left out. */
 export interface Watcher {
+  /** Whether it wants every event. */
+  readonly all?: boolean
   /** Whether it takes an event. */
   wants(event: LiveEvent): boolean
   /** @returns false when it is full, and the event is left out */
@@ -87,9 +89,23 @@ export class LiveEvents {
   /** @param make called only while the gateway is watched */
   emit(type: LiveEventType, make: () => LiveEvent['data']): void {
     if (!this.wanted) return
+    if (!this.isWatchedElsewhere && this.#isFull()) {
+      for (const watching of this.#watching) watching.left++
+      return
+    }
     const event = { id: `${this.#series}-${++this.#number}`, type, data: make() }
     this.#send(event)
     this.onEmit(event)
+  }
+
+  /** Whether every watcher has had its events of this second, so that making another one is for nothing. */
+  #isFull(): boolean {
+    if (this.#watching.size === 0) return false
+    const now = performance.now()
+    for (const { watcher, sent, since } of this.#watching) {
+      if (!watcher.all || sent < PER_SECOND || now - since >= SECOND_MS) return false
+    }
+    return true
   }
 
   #send(event: LiveEvent): void {

@@ -19,6 +19,7 @@ export function streamEvents({ runtime, query, event }: Asked): Response {
       start(controller) {
         controller.enqueue(encoder.encode(': events\n\n'))
         const watcher: Watcher = {
+          all: !isFiltered,
           wants: (one) => isWanted(one, asked, isFiltered),
           take(one) {
             if ((controller.desiredSize ?? 0) <= 0) return false
