@@ -136,6 +136,8 @@ function cellsOf(
 /** Whether so few of the groups are kept apart that it is faster to find them first. */
 function hasManyGroups(db: DatabaseSync, query: UsageQuery, sources: readonly Source[]): boolean {
   if (query.group.length === 0 || sources.some(({ tagged }) => tagged)) return false
+  // Some questions want all groups.
+  if (query.top > MOST_ROWS / MANY_GROUPS) return false
   const many = MANY_GROUPS * query.top
   return sources.some(({ table, columns }) => {
     const names = query.group.map((name) => columns[name]).join(', ')

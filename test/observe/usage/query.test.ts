@@ -73,6 +73,7 @@ it('keeps few of many groups apart as if it had read all of them', () => {
       NOON,
     ) as UsageAnswer
   for (const rollup of ['hour', 'day', 'month'] as const) {
+    expect(ask({ rollup, top: Infinity })).toEqual(ask({ rollup }))
     for (const group of [['key'], ['key', 'model'], ['model', 'key']] as const) {
       for (const filters of [{}, { model: ['vendor/model-1'] }, { key: ['key7', 'key14'] }]) {
         for (const metric of ['cost_usd', 'calls', 'prompt_tokens', 'refused'] as Metric[]) {
