@@ -1,13 +1,6 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-const files = {
-  include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
-  exclude: ['test/bench/**', 'test/deploy/**'],
-}
-/** Measures the process that it runs in. */
-const alone = ['test/endpoints/audio/memory.test.ts']
-
 export default defineConfig({
   // As the gateway resolves them for plugins.
   resolve: {
@@ -17,6 +10,11 @@ export default defineConfig({
     ],
   },
   test: {
+    include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
+    // These have scripts of their own.
+    exclude: ['test/bench/**', 'test/deploy/**', 'test/processes/**'],
+    // Files share processes: to load the gateway anew for each takes longer than most tests.
+    isolate: false,
     // Most of what takes time waits: for sockets, disks, retries.
     maxWorkers: 4,
     testTimeout: 120_000,
@@ -24,13 +22,5 @@ export default defineConfig({
     // Gateways in processes of their own start in half the time.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/compiled') },
     expect: { poll: { timeout: 60_000 } },
-    projects: [
-      // Files share processes: to load the gateway anew for each takes longer than most tests.
-      {
-        extends: true,
-        test: { ...files, exclude: [...files.exclude, ...alone], name: 'shared', isolate: false },
-      },
-      { extends: true, test: { ...files, include: alone, name: 'alone' } },
-    ],
   },
 })

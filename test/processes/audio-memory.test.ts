@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it } from 'vitest'
-import { forkGateway } from '../../_forked.ts'
-import { wav } from './_sounds.ts'
+import { forkGateway } from '../_forked.ts'
+import { wav } from '../endpoints/audio/_sounds.ts'
 
 const MIB = 1024 * 1024
 

@@ -17,7 +17,7 @@ import {
   STRAY,
   TOKEN,
   type Gateway,
-} from '../cli/_streams.ts'
+} from './_streams.ts'
 
 const MODELS = `
   mock/slow:

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { forkGateway, type ForkedGateway } from '../../_forked.ts'
+import { forkGateway, type ForkedGateway } from '../_forked.ts'
 
 const MIB = 1024 * 1024
 const FILES = 20
