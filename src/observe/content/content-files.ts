@@ -49,6 +49,10 @@ export class ContentFiles {
   readonly #now: () => number
   /** The day that is open for writing, or the memory under the name ''. */
   #open: { readonly day: string; readonly db: DatabaseSync } | undefined
+  /** Days of which contents were removed, but may still have bytes in the file. */
+  readonly #uncleaned = new Set<string>()
+  /** Of all files, about. */
+  #bytes = 0
   #pausedUntil = -Infinity
   #fault: string | undefined
 
@@ -65,10 +69,13 @@ export class ContentFiles {
     if (this.#now() < this.#pausedUntil) return this.#fault
     try {
       const id = bare(content.id)
-      const db = this.#dayFor(this.#nameOf(timeOf(id)))
-      const { account, key, user, endpoint, model, decided, input, output, cut } = content
+      const day = this.#nameOf(timeOf(id))
+      const { account, key, user, endpoint, model, decided, cut } = content
+      const [input, output] = [packed(content.input), packed(content.output)]
+      if (this.#folder) this.#checkRoom(this.#folder, input.length + output.length)
+      const db = this.#dayFor(day)
       const values: SQLInputValue[] = [id, account, key, user ?? null, endpoint, model ?? null]
-      values.push(JSON.stringify(decided), packed(input), packed(output), Number(cut))
+      values.push(JSON.stringify(decided), input, output, Number(cut))
       db.prepare(INSERT).run(...values)
       if (this.#folder === undefined) forgetOldest(db)
       return (this.#fault = undefined)
@@ -106,7 +113,11 @@ export class ContentFiles {
     return found
   }
 
-  /** Removes contents for good: no byte of them is left in a file. @returns how many */
+  /**
+   * Removes contents for good: no byte of them is left in a file.
+   * @returns how many
+   * @throws where the disk is full, or another process reads a file; the next attempt goes on with what is left
+   */
   remove({ key, user, before }: ContentRemoval): number {
     const conditions: [string, SQLInputValue | undefined][] = [
       ['key = ?', key],
@@ -122,21 +133,21 @@ export class ContentFiles {
     for (const day of this.#days) {
       const db = this.#dayFor(day)
       const { changes } = db.prepare(sql).run(...chosen.map(({ value }) => value))
-      if (changes === 0) continue
       removed += Number(changes)
-      // The log of writes still has the pages as they were.
-      db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)')
+      if (changes > 0) this.#uncleaned.add(day)
+      if (!this.#uncleaned.has(day)) continue
+      cleanUp(db)
+      this.#uncleaned.delete(day)
     }
     return removed
   }
 
   /** Removes what is older or larger than the bounds. */
   trim(): void {
-    const now = this.#now()
     try {
-      if (this.#folder) this.#folder.trim(this.#bounds, now, (day) => this.#release(day))
+      if (this.#folder) this.#trimFiles(this.#folder)
       else {
-        const oldest = ulidAt(now - this.#bounds.keep * DAY_MS)
+        const oldest = ulidAt(this.#now() - this.#bounds.keep * DAY_MS)
         this.#open?.db.prepare('DELETE FROM content WHERE id < ?').run(oldest)
       }
     } catch (error) {
@@ -179,9 +190,22 @@ export class ContentFiles {
     return db
   }
 
-  #openFile(folder: DayFolder, day: string): DatabaseSync {
+  /** @param more bytes that are to be stored. @throws where the disk is full, or contents are as large as they may be */
+  #checkRoom(folder: DayFolder, more: number): void {
     mkdirSync(this.#path!, { recursive: true, mode: 0o700 })
     if (!folder.hasRoom) throw new Error('the disk is full')
+    if (this.#bytes + more > this.#bounds.size) this.#trimFiles(folder)
+    if (this.#bytes + more > this.#bounds.size) {
+      throw new Error('those of today have reached log.size')
+    }
+    this.#bytes += more
+  }
+
+  #trimFiles(folder: DayFolder): void {
+    this.#bytes = folder.trim(this.#bounds, this.#now(), (day) => this.#release(day))
+  }
+
+  #openFile(folder: DayFolder, day: string): DatabaseSync {
     createFile(folder.fileOf(day))
     const db = new DatabaseSync(folder.fileOf(day), { timeout: 2000 })
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
@@ -197,6 +221,24 @@ export class ContentFiles {
       db.close()
     }
   }
+}
+
+/** Leaves no byte of what was deleted. @throws where that fails */
+function cleanUp(db: DatabaseSync): void {
+  try {
+    // Moves of rows within the file may have left copies.
+    db.exec('VACUUM')
+  } catch (error) {
+    emptyLog(db)
+    throw error
+  }
+  emptyLog(db)
+}
+
+/** The log of writes has pages as they were. @throws where another process reads them */
+function emptyLog(db: DatabaseSync): void {
+  const done = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
+  if (done?.busy === 1) throw new Error('another process reads the file')
 }
 
 function bare(id: string): string {

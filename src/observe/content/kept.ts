@@ -7,6 +7,9 @@ export const MOST_CHARACTERS = 262_144
 const LEAST = 4
 /** Members whose base64 is a file, although nothing in the text says so. */
 const FILES: ReadonlySet<string> = new Set(['data', 'file_data', 'b64_json', 'image_base64'])
+/** The address that has a file in it: with a type, or as base64. */
+const DATA_URL =
+  /^data:(?:([\w.+-]+\/[\w.+-]+)(?:;[^,;]{1,200}){0,5}?(;base64)?|(?:;[^,;]{1,200}){0,5}?(;base64)),/i
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
 
 /** Stands for a file, a picture or a sound. */
@@ -56,10 +59,10 @@ class Copier {
   }
 
   #text(text: string, name: string): unknown {
-    const [, type, base64] = /^data:([^;,]*)[^,]{0,200}?(;base64)?,/i.exec(text.slice(0, 512)) ?? []
-    if (type !== undefined) {
-      const body = text.slice(text.indexOf(',') + 1)
-      return this.#note(type || null, Buffer.from(body, base64 ? 'base64' : 'utf8'))
+    const [head, type, typed, untyped] = DATA_URL.exec(text.slice(0, 2048)) ?? []
+    if (head !== undefined) {
+      const encoding = (typed ?? untyped) ? 'base64' : 'utf8'
+      return this.#note(type ?? null, Buffer.from(text.slice(head.length), encoding))
     }
     if (FILES.has(name) && BASE64.test(text)) return this.#note(null, Buffer.from(text, 'base64'))
     const shown = text.slice(0, Math.max(0, this.#left))

@@ -1,13 +1,17 @@
-import { expect, it } from 'vitest'
-import { readdirSync, statSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { expect, it, vi } from 'vitest'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import type { CallContent } from '../../../src/observe/content/content.ts'
 import { ContentFiles } from '../../../src/observe/content/content-files.ts'
 import { keptOf, restored } from '../../../src/observe/content/kept.ts'
+import { DayFolder } from '../../../src/observe/day-folder.ts'
 import { ulidAt } from '../../../src/state/ids.ts'
 import { folder } from '../../_folder.ts'
 
 const DAY_MS = 86_400_000
+const realExec = DatabaseSync.prototype.exec
 const NOON = Date.UTC(2026, 10, 23, 12)
 
 const contentAt = (at: number, key = 'key_1'): CallContent => ({
@@ -58,6 +62,60 @@ it('says why nothing can be stored, and goes on when it can be again', async () 
   now += 60_000
   expect(blocked.store(contentAt(now))).toContain('contents cannot be written')
   files.close()
+})
+
+it('stores no more in a file that is open where its disk is full, or its day has reached the size', async () => {
+  let now = NOON
+  const files = new ContentFiles(await folder({}), { keep: 2, size: 200_000 }, () => now)
+  expect(files.store(contentAt(now))).toBeUndefined()
+  const room = vi.spyOn(DayFolder.prototype, 'hasRoom', 'get').mockReturnValue(false)
+  expect(files.store(contentAt(now + 1))).toBe('contents cannot be written: the disk is full')
+  room.mockRestore()
+  now += 60_000
+  const large = { ...contentAt(now), input: randomBytes(200_000).toString('hex') }
+  expect(files.store(large)).toContain('those of today have reached log.size')
+  files.close()
+})
+
+it('removes contents from a full disk, and what an attempt before could not finish', async () => {
+  const path = await folder({})
+  const files = new ContentFiles(path, { keep: 2, size: 1e9 }, () => NOON)
+  const first = contentAt(NOON)
+  files.store(first)
+  files.store(contentAt(NOON - DAY_MS, 'key_2'))
+  vi.spyOn(DayFolder.prototype, 'hasRoom', 'get').mockReturnValue(false)
+  // Not even a copy of what is left can be written.
+  const exec = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
+    this: DatabaseSync,
+    sql,
+  ) {
+    if (sql.includes('VACUUM')) throw new Error('database or disk is full')
+    return realExec.call(this, sql)
+  })
+  expect(() => files.remove({ key: 'key_1' })).toThrow('disk is full')
+  exec.mockRestore()
+  expect(files.remove({ key: 'key_1' })).toBe(0)
+  const left = readdirSync(path).map((name) => readFileSync(join(path, name)).toString('latin1'))
+  expect(left.join()).not.toContain(first.id.slice(4))
+  expect(files.store(contentAt(NOON + 1))).toBe('contents cannot be written: the disk is full')
+  vi.restoreAllMocks()
+  files.close()
+})
+
+it('keeps texts that only begin like an address of a file', () => {
+  const texts = ['data: 1, 2, 3', 'Data:, more', 'data:text says hello, world']
+  const addresses = [
+    'data:image/png;base64,AQID',
+    'data:;base64,AQID',
+    'data:text/plain;charset=utf-8,a',
+  ]
+  const { json } = keptOf([...texts, ...addresses])
+  expect(restored(json)).toEqual([
+    ...texts,
+    'data:image/png;base64,',
+    'data:;base64,',
+    'data:text/plain;base64,',
+  ])
 })
 
 it('keeps notes in the place of files, and a reader gets texts where it expects them', () => {
