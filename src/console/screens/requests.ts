@@ -87,14 +87,11 @@ const COLUMNS: readonly Column<RequestRow>[] = [
 /** The screen. */
 export function Requests() {
   const { query } = place.value
-  const [turn, setTurn] = useState(0)
-  const path = useMemo(() => pathOf(query, Date.now()), [query.toString(), turn])
+  const path = useMemo(() => pathOf(query, Date.now()), [query.toString()])
   const list = usePages<RequestRow>(path)
   const open = query.get('open') ?? undefined
   const live = query.get('live') === 'on'
-  const waiting = useLive(live && !query.has('to'), open !== undefined, () =>
-    setTurn((last) => last + 1),
-  )
+  const waiting = useLive(live && !query.has('to'), open !== undefined, list.reload)
   useKeys({
     l: () => setQuery({ live: live ? undefined : 'on' }, { replace: true }),
     x: () => location.assign(csvOf(path)),
