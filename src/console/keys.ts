@@ -16,6 +16,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
     does: 'overview, usage, requests, accounts, keys, models, guard, playground, settings',
   },
   { keys: 'j k or arrows, Enter, Esc', does: 'row, open, close' },
+  { keys: 'Esc in a field', does: 'leave it: letters are shortcuts again' },
   { keys: '[ ]', does: 'previous, next row while a sheet is open' },
   { keys: 'f, r, l, x', does: 'filters, range, live on or off, CSV of what is shown' },
   { keys: 'n, e, c', does: 'new, edit, copy the id of the focused thing' },
@@ -59,10 +60,16 @@ export function listenToKeys(): void {
     if (event.defaultPrevented || event.isComposing) return
     const name = nameOf(event)
     const handler = bindings.get(name)
-    if (!handler) return
+    if (!handler) return leaveField(event)
     event.preventDefault()
     handler(event)
   })
+}
+
+/** Escape leaves a field; in a dialog it closes that. */
+function leaveField({ key, target }: KeyboardEvent): void {
+  if (key === 'Escape' && isTyping(target) && !(target as HTMLElement).closest('dialog'))
+    (target as HTMLElement).blur()
 }
 
 function nameOf(event: KeyboardEvent): string {

@@ -150,7 +150,6 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     )
     expect(refused.json.choices[0].finish_reason).toBe('content_filter')
     await page.keyboard.press('Escape')
-    await page.evaluate('document.activeElement.blur()')
     await page.keyboard.press('g')
     await page.keyboard.press('r')
     await page.waitForSelector('.row-link')
