@@ -175,7 +175,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
         ${
           rules.length === 0
             ? html`<p class="muted">No rule was violated in this range.</p>`
-            : html`<table class="compact">
+            : html`<table class="compact stacked">
                 <thead>
                   <tr>
                     <th scope="col">Rule</th>
@@ -190,10 +190,10 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                     ({ id, first, cells, calls }) =>
                       html`<tr key=${id}>
                         <th scope="row" class="mono">${first.rule}</th>
-                        <td>${first.side}</td>
+                        <td class="muted">${first.side}</td>
                         <td><${Became} decision=${first} /></td>
-                        <td class="end">${count(calls)}</td>
-                        <td>
+                        <td class="end" data-label="calls">${count(calls)}</td>
+                        <td class="wide-only">
                           <${Spark}
                             values=${days.map((day) => sumOf(cells.filter((cell) => cell.day === day)))}
                             label=${`Calls by day that violated ${first.rule}`}
@@ -209,7 +209,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
         ${
           data.keys.length === 0
             ? html`<p class="muted">No key violated a rule in this range.</p>`
-            : html`<table class="compact">
+            : html`<table class="compact stacked">
                 <thead>
                   <tr>
                     <th scope="col">Key</th>
@@ -229,7 +229,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                         </th>
                         <td class="mono">${one.rule}</td>
                         <td><${Became} decision=${one} /></td>
-                        <td class="end"><a href=${requestsOf(one)}>${count(one.calls)}</a></td>
+                        <td class="end" data-label="calls"><a href=${requestsOf(one)}>${count(one.calls)}</a></td>
                       </tr>`,
                   )}
                 </tbody>
@@ -238,7 +238,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
       <//>
     </div>
     <${Panel} title="Guards">
-      <table class="compact">
+      <table class="compact stacked">
         <thead>
           <tr>
             <th scope="col">Guard</th>
@@ -254,9 +254,9 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
               html`<tr key=${guard}>
                 <th scope="row" class="mono">${guard}</th>
                 <td>${execution}${mode ? `, ${mode}` : ''}</td>
-                <td><${Circuits} circuits=${circuits} /></td>
-                <td class="end">${count(errors.reduce((sum, one) => sum + one.count, 0))}</td>
-                <td class="end">
+                <td data-label="circuit"><${Circuits} circuits=${circuits} /></td>
+                <td class="end" data-label="errors">${count(errors.reduce((sum, one) => sum + one.count, 0))}</td>
+                <td class="end" data-label="p50 / p95">
                   ${latency.map(({ side, p50_ms, p95_ms }) => `${side} ${duration(p50_ms)} / ${duration(p95_ms)}`).join(', ') || '–'}
                 </td>
               </tr>`,
