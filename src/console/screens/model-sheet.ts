@@ -58,7 +58,7 @@ function Details({
     ['Other names', aliases.length > 0 ? aliases.join(', ') : '–'],
     ['Free tier', free_tier ? 'yes' : 'no'],
     ['Context', context === undefined || context === null ? '–' : `${count(context)} tokens`],
-    ['Can', capabilities?.join(', ') ?? 'not stated: everything is tried'],
+    ['Can', abilitiesOf(capabilities)],
     ['Price from', html`<${Source} source=${model.price_source} />`],
   ]
   return html`<div class="stack">
@@ -133,9 +133,8 @@ function OneDeployment({
     ['Since', html`<${Time} at=${health.since} />`],
     ['Until', health.rests_until ? html`<${Time} at=${health.rests_until} />` : '–'],
     ['Last failure', health.last_failure ? html`<code>${health.last_failure}</code>` : 'none'],
-    ['The vendor said', health.vendor_message],
+    ['The vendor said', health.vendor_message ?? '–'],
     ['Failures, 24 h', failuresOf(failures)],
-    ['Vendor said', health.vendor_message ?? '–'],
     ['First part', `${duration(health.latency_ms)} on average`],
     ['Running', shortCount(health.in_flight)],
     ['Choice', `priority ${priority}, weight ${weight}`],
@@ -184,4 +183,11 @@ function failuresOf(failures: Deployment['failures_24h']): string {
   if (!failures) return '–'
   const known = Object.entries(failures)
   return known.length === 0 ? '0' : known.map(([name, many]) => `${name} ${count(many)}`).join(', ')
+}
+
+/** What a model can, in words. */
+function abilitiesOf(capabilities: ModelRow['capabilities']): string {
+  if (capabilities === null) return 'not stated: everything is tried'
+  if (capabilities.length === 0) return '–'
+  return capabilities.map((one) => one.toLowerCase().replaceAll('_', ' ')).join(', ')
 }

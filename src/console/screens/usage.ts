@@ -85,10 +85,8 @@ function Choices({ question: { group, metric, rollup } }: { readonly question: Q
     <${Choice}
       label="And by"
       value=${second}
-      options=${groups(
-        Object.keys(GROUPS).filter((name) => fits(first, name)),
-        'nothing else',
-      )}
+      options=${groups(Object.keys(GROUPS), 'nothing else')}
+      whyNot=${(name: string) => (fits(first, name) ? undefined : `not with ${GROUPS[first]?.label.toLowerCase()}`)}
       onChange=${(value: string) => setGroup(first, value)}
     />
     <span>per</span>
@@ -105,11 +103,14 @@ function Choice({
   label,
   value,
   options,
+  whyNot = () => undefined,
   onChange,
 }: {
   readonly label: string
   readonly value: string
   readonly options: Readonly<Record<string, string>>
+  /** Why an option cannot be chosen now. */
+  readonly whyNot?: (name: string) => string | undefined
   readonly onChange: (value: string) => void
 }) {
   return html`<select
@@ -118,7 +119,9 @@ function Choice({
   >
     ${Object.entries(options).map(
       ([one, text]) =>
-        html`<option key=${one} value=${one} selected=${one === value}>${text}</option>`,
+        html`<option key=${one} value=${one} selected=${one === value} disabled=${whyNot(one) !== undefined}
+          >${[text, whyNot(one)].filter(Boolean).join(': ')}</option
+        >`,
     )}
   </select>`
 }
