@@ -69,6 +69,11 @@ export default {
       description: 'Reads texts aloud.',
       pricing: { character: '0.000015' },
     }),
+    ...model('folio', {
+      name: 'Folio',
+      description: 'Reads documents.',
+      pricing: { page: '0.001' },
+    }),
     ...model('logbook', {
       name: 'Logbook',
       description: 'Writes down what is said.',
