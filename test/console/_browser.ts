@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { chromium, type Browser, type Page } from 'playwright-core'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
@@ -70,19 +70,74 @@ export interface Watched {
   readonly faults: string[]
 }
 
-/** A browser and a gateway. */
+/** How a page is opened. */
+export interface Visit {
+  /** Signs it in; undefined does not. That of the admin by default. */
+  readonly token?: string | undefined
+  readonly width?: number
+  readonly theme?: 'light' | 'dark'
+  /** Pixels of a picture for each of the page. */
+  readonly scale?: number
+}
+
+/** The machine's browser, in front of a gateway. */
+export class Visitors implements AsyncDisposable {
+  readonly url: string
+  readonly #browser: Browser
+
+  private constructor(url: string, browser: Browser) {
+    this.url = url
+    this.#browser = browser
+  }
+
+  static async open(url: string): Promise<Visitors> {
+    const browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    })
+    return new Visitors(url, browser)
+  }
+
+  /** A page of its own session. */
+  async page(visit: Visit = {}): Promise<Watched> {
+    const { width = 1440, theme = 'light', scale = 1 } = visit
+    const token = 'token' in visit ? visit.token : TOKEN
+    const context = await this.#browser.newContext({
+      viewport: { width, height: 900 },
+      deviceScaleFactor: scale,
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+      baseURL: this.url,
+    })
+    if (token !== undefined) {
+      const answer = await context.request.post('/admin/session', {
+        headers: { 'sec-fetch-site': 'same-origin' },
+        data: { token },
+      })
+      if (!answer.ok()) throw new Error(`sign-in: ${answer.status()} ${await answer.text()}`)
+    }
+    const page = await context.newPage()
+    return { page, faults: watch(page, this.url) }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#browser.close()
+  }
+}
+
+/** A gateway of this process, and a browser. */
 export class Stage implements AsyncDisposable {
   readonly gateway: TestGateway
-  readonly browser: Browser
+  readonly #visitors: Visitors
   readonly #folder: string
 
-  constructor(gateway: TestGateway, browser: Browser, folder: string) {
+  private constructor(gateway: TestGateway, visitors: Visitors, folder: string) {
     this.gateway = gateway
-    this.browser = browser
+    this.#visitors = visitors
     this.#folder = folder
   }
 
-  static async open(): Promise<Stage> {
+  static async open(more: UserConfig = {}): Promise<Stage> {
     const folder = mkdtempSync(join(tmpdir(), 'console-'))
     const config: UserConfig = {
       ...MOCK_CONFIG,
@@ -90,49 +145,15 @@ export class Stage implements AsyncDisposable {
       state: { driver: 'file', path: folder },
       log: { path: join(folder, 'log'), content: { enabled: true } },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
+      ...more,
     }
     const gateway = await createTestGateway(config, folder)
-    const browser = await chromium.launch({
-      executablePath: CHROMIUM,
-      args: ['--no-sandbox', '--disable-dev-shm-usage'],
-    })
-    return new Stage(gateway, browser, folder)
+    return new Stage(gateway, await Visitors.open(gateway.url), folder)
   }
 
-  /** A page of its own session. @param token signs it in; undefined does not */
-  async page(
-    options: {
-      readonly token?: string | undefined
-      readonly width?: number
-      readonly theme?: 'light' | 'dark'
-    } = {},
-  ): Promise<Watched> {
-    const { width = 1440, theme = 'light' } = options
-    const token = 'token' in options ? options.token : TOKEN
-    const context = await this.browser.newContext({
-      viewport: { width, height: 900 },
-      colorScheme: theme,
-      reducedMotion: 'reduce',
-      baseURL: this.gateway.url,
-    })
-    if (token !== undefined) await this.#signIn(context, token)
-    const page = await context.newPage()
-    return { page, faults: watch(page, this.gateway.url) }
-  }
-
-  async #signIn(context: BrowserContext, token: string): Promise<void> {
-    const answer = await this.gateway.ask('POST', '/admin/session', {
-      key: null,
-      headers: { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' },
-      body: { token },
-    })
-    const [name, value] = answer.headers['set-cookie']![0]!.split(';')[0]!.split('=') as [
-      string,
-      string,
-    ]
-    await context.addCookies([
-      { name, value, domain: '127.0.0.1', path: '/admin', httpOnly: true, sameSite: 'Strict' },
-    ])
+  /** A page of its own session. */
+  page(visit: Visit = {}): Promise<Watched> {
+    return this.#visitors.page(visit)
   }
 
   /** A request of the operator. */
@@ -141,7 +162,7 @@ export class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.browser.close()
+    await this.#visitors[Symbol.asyncDispose]()
     await this.gateway.close()
     rmSync(this.#folder, { recursive: true, force: true })
   }
@@ -186,14 +207,15 @@ export async function overflowOf(page: Page): Promise<number> {
   })
 }
 
-/** Resolves when nothing is loading, and nothing says that it is. */
+/** Resolves when nothing is loading, nothing says that it is, and every plot is drawn. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForSelector('h1, .notice', { state: 'attached' })
   await page.waitForFunction(() => {
     const { document } = globalThis as unknown as {
       document: { querySelector(selector: string): unknown }
     }
-    return !document.querySelector('.skeleton')
+    // A plot brings its library along after the screen is there.
+    return !document.querySelector('.skeleton, .plot:not(:has(canvas))')
   })
   // What the last answer changed is drawn.
   await page.evaluate(() => {
