@@ -1,6 +1,6 @@
 /**
- * The command line, as users start it and as the function behind it. What a process adds is the same for all commands: so
- * each of them is started as one somewhere, and called for everything else that it says.
+ * The command line, as users start it and as the function behind it. What a process adds is the same for all commands: one
+ * is started for it, and `serve` for what it does as a process; all else is called.
  */
 import { once } from 'node:events'
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process'

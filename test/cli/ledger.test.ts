@@ -17,9 +17,6 @@ models:
     pricing: { prompt: '0.000001', completion: '0.000002' }
     deployments: [{ provider: mock, model: echo }]
 `
-/** Time-out for tests with several processes. */
-
-const run = (cwd: string, ...args: string[]) => cli.run(args, { cwd })
 const call = (cwd: string, ...args: string[]) => cli.call(args, { cwd })
 /** A folder with a configuration; by default its state is in `data`. */
 const place = (config = '', files = {}) =>
@@ -52,7 +49,7 @@ describe('moving a ledger', () => {
     const credits = (await ask(first.url, secret, '/v1/credits')).text
 
     const busy = [
-      await run(here, 'ledger', 'export'),
+      await call(here, 'ledger', 'export'),
       await call(here, 'ledger', 'export', '--out', 'refused.jsonl'),
       await call(here, 'ledger', 'import', 'gateway.config.yaml'),
     ]
@@ -73,7 +70,7 @@ describe('moving a ledger', () => {
     expect(written).toEqual({ code: 0, out: `Wrote ${count} lines to ${file}.\n`, err: '' })
     expect((await stat(file)).mode & 0o077).toBe(0)
     expect(text).not.toContain(secret)
-    const printed = await run(here, 'ledger', 'export')
+    const printed = await call(here, 'ledger', 'export')
     expect([printed.code, printed.err]).toEqual([0, ''])
     expect(withoutHeader(printed.out)).toBe(withoutHeader(text))
     const twice = await call(here, 'ledger', 'export', '--out', file)
@@ -88,7 +85,7 @@ describe('moving a ledger', () => {
 
     const orphan = { kind: 'orphan', account: 'local', key: 'local', request: 'req_lost' }
     await writeFile(file, withLine(text, { ...orphan, at: Date.UTC(2027, 0, 31), cost: '0' }))
-    const taken = await run(there, 'ledger', 'import', file)
+    const taken = await call(there, 'ledger', 'import', file)
     expect([taken.code, taken.err]).toEqual([0, ''])
     expect(taken.out).toBe(
       `Read ${count + 1} lines, ${count - 1} were new. Every sum equals its rows.\n`,
@@ -103,8 +100,8 @@ describe('moving a ledger', () => {
     expect(key.json.data.spend_usd).toBe(answer.json.usage.cost)
 
     const at = ['--url', second.url]
-    const orphans = await run(there, 'ledger', 'orphans', ...at)
-    const outbox = await run(there, 'ledger', 'outbox', ...at)
+    const orphans = await call(there, 'ledger', 'orphans', ...at)
+    const outbox = await call(there, 'ledger', 'outbox', ...at)
     const none = await call(there, 'ledger', 'orphans', '--account', 'local', '--json', ...at)
     const verified = await call(there, 'ledger', 'verify', ...at)
     const unknown = await call(there, 'ledger', 'orphans', '--account', 'nobody', ...at)
@@ -172,7 +169,7 @@ describe('commands on a data folder', () => {
   it('work while no gateway runs on it, as they do with one', async () => {
     const cwd = await place()
     const data = ['--data', 'data', '--json']
-    const created = await run(cwd, 'accounts', 'create', 'Acme', '--id', 'acme', ...data)
+    const created = await call(cwd, 'accounts', 'create', 'Acme', '--id', 'acme', ...data)
     expect([created.code, created.err]).toEqual([0, ''])
     await call(cwd, 'credits', 'add', 'acme', '5', ...data)
     const made = await call(cwd, 'keys', 'create', 'acme', '--name', 'first', ...data)
