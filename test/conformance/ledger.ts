@@ -43,7 +43,7 @@ export interface ConformanceOptions {
 }
 
 /** Length of the random walk. `LEDGER_STEPS` changes it; `npm run torture` walks 100,000 steps. */
-const STEPS = Number(process.env.LEDGER_STEPS ?? 5000)
+const STEPS = Number(process.env.LEDGER_STEPS ?? 2500)
 /** Seed of the random walk: a new one each run, shown in the test's name. `LEDGER_SEED` repeats a run. */
 const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 

@@ -10,6 +10,7 @@ import { MatchCursor } from '../../src/patterns/cursor.ts'
 import { runSync } from '../../src/patterns/time-slice.ts'
 import { Escapes } from '../../src/patterns/views/decode.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
+import { runs } from '../_runs.ts'
 
 const PATTERNS = [
   [
@@ -269,6 +270,7 @@ function compare(compiled: CompiledPatterns, text: string, sizes: () => number):
 }
 
 it('says and finds the same as a scanner that decodes everything', () => {
+  const numRuns = runs(400)
   let matches = 0
   const pieces = fc.oneof(
     fc.array(fc.constantFrom(...PIECES), { maxLength: 30 }),
@@ -299,9 +301,9 @@ it('says and finds the same as a scanner that decodes everything', () => {
         if (isMatch) matches++
       },
     ),
-    { numRuns: 1_500 },
+    { numRuns },
   )
-  expect(matches).toBeGreaterThan(150)
+  expect(matches).toBeGreaterThan(numRuns / 10)
 })
 
 it('finds what is encoded behind a text of any length', () => {

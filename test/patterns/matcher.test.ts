@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { compilePatterns, type PatternMatcher } from '../../src/patterns/patterns.ts'
 import { judge, type Judgement } from './oracle.ts'
 import { hostilePatterns, ordinaryText, randomNumbers } from '../guard/texts.ts'
+import { runs } from '../_runs.ts'
 
 /** Patterns of every kind, with few letters, so that they get in each other's way. */
 const PATTERNS = [
@@ -202,8 +203,9 @@ function compare(
 }
 
 describe('a matcher', () => {
-  it('agrees with threads that remember where they began, for 10,000 ways to cut texts', () => {
+  it('agrees with threads that remember where they began, for thousands of ways to cut texts', () => {
     let chunkings = 0
+    const numRuns = runs(250)
     fc.assert(
       fc.property(
         patternLists,
@@ -220,9 +222,9 @@ describe('a matcher', () => {
           chunkings += compare(patterns, pieces.join(''), seed, 5)
         },
       ),
-      { numRuns: 1_000 },
+      { numRuns },
     )
-    expect(chunkings).toBeGreaterThanOrEqual(10_000)
+    expect(chunkings).toBeGreaterThanOrEqual(numRuns * 10)
   })
 
   it('agrees with them where thousands of states are alive', () => {

@@ -1,8 +1,8 @@
 /**
- * `node test/torture/laws.ts [--steps 100000] [--requests 10000] [--cuts 10000] [--calls 1000]`: longer runs of tests that
+ * `node test/torture/laws.ts [--steps 100000] [--requests 10000] [--cuts 10000] [--calls 1000] [--times 10]`: longer runs of tests that
  * `npm test` runs briefly. Every ledger engine takes a random walk beside the model of its rules, a gateway answers requests
  * of every kind whose costs have to add up, guarded answers are cut in random places, and a thousand calls are answered
- * while deployments fail.
+ * while deployments fail. Other random tests run ten times as often.
  */
 import { spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
@@ -13,12 +13,14 @@ const { values } = parseArgs({
     requests: { type: 'string', default: '10000' },
     cuts: { type: 'string', default: '10000' },
     calls: { type: 'string', default: '1000' },
+    times: { type: 'string', default: '10' },
   },
 })
 const runs: readonly (readonly string[])[] = [
   ['test/state', '-t', 'random steps|requests of every kind'],
   ['test/guard/leaks.test.ts'],
   ['test/pipeline/stages/route.test.ts', '-t', 'calls are answered'],
+  ['test/patterns', 'test/endpoints/chat/request.test.ts', 'test/state/ledger/outcomes.test.ts'],
 ]
 const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--testTimeout=1800000']
 const env = {
@@ -27,6 +29,7 @@ const env = {
   MONEY_REQUESTS: values.requests,
   LEAK_RUNS: values.cuts,
   FAILOVER_CALLS: values.calls,
+  RUNS_TIMES: values.times,
 }
 for (const tests of runs) {
   const { status } = spawnSync(process.execPath, [...vitest, ...tests], { env, stdio: 'inherit' })

@@ -12,6 +12,7 @@ import { InvalidRequest } from '../../../src/errors/errors.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { bodies, mutate, mutations, PNG } from './request.bodies.ts'
 import { chatBody } from './request.schema.ts'
+import { runs } from '../../_runs.ts'
 
 const readChatRequest = (body: object) => withPolicy(readMembers(body))
 
@@ -696,7 +697,7 @@ describe('the checker and the schema', () => {
 
   it('agree on every mutated body', () => {
     let refusals = 0
-    const numRuns = 5000
+    const numRuns = runs(1500)
     fc.assert(
       fc.property(bodies(), fc.nat(), mutations(), (body, place, change) => {
         const mutated = mutate(body, place, change)
@@ -729,7 +730,7 @@ describe('the checker and the schema', () => {
         expect(outboundChat(again)).toEqual(once)
         expect(JSON.stringify(mutated)).toBe(before)
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(400) },
     )
   })
 })

@@ -17,6 +17,7 @@ import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import * as redis from '../redis/_engine.ts'
 import { admit, collect, KEY, LIMITS, NOON, open, openPaid, settlement } from '../sqlite/_engine.ts'
 import { FaultyWorker, watchThreads } from '../sqlite/_workers.ts'
+import { runs } from '../../_runs.ts'
 
 /** A ledger with a store that fails when it is told to. */
 interface Scene {
@@ -167,13 +168,13 @@ async function passing<Result>(scene: Scene, result: Promise<Result>): Promise<R
 }
 
 /** Runs a property of walks. */
-function walks(openScene: () => Promise<Scene>, runs: number, length: number): Promise<void> {
+function walks(openScene: () => Promise<Scene>, numRuns: number, length: number): Promise<void> {
   const property = fc.asyncProperty(
     fc.array(step as fc.Arbitrary<Step>, { minLength: 5, maxLength: length }),
     fc.boolean(),
     async (steps, repaired) => walk(await openScene(), steps, repaired),
   )
-  return fc.assert(property, { numRuns: runs, endOnFailure: true })
+  return fc.assert(property, { numRuns, endOnFailure: true })
 }
 
 function logOf(logged: string[]): Log {
@@ -317,16 +318,16 @@ async function redisScene(): Promise<Scene> {
 describe('every settlement is booked, waived or written to the log, once', () => {
   it('with the driver memory', async () => {
     const pass = fakeTime()
-    await walks(() => memoryScene(pass), 300, 80)
+    await walks(() => memoryScene(pass), runs(100), 80)
   })
 
   it('with the driver file', async () => {
     const pass = fakeTime()
     const threads = watchThreads()
-    await walks(() => fileScene(pass, threads), 8, 40)
+    await walks(() => fileScene(pass, threads), runs(5), 40)
   })
 
   it.skipIf(!redis.installed)('with the driver redis', async () => {
-    await walks(redisScene, 5, 40)
+    await walks(redisScene, runs(4), 40)
   })
 })
