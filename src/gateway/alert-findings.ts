@@ -89,8 +89,8 @@ function* guards({ metrics }: Runtime): Generator<Finding> {
 }
 
 function* sinks({ sinks: running }: Runtime): Generator<Finding> {
-  for (const object of running?.disabled ?? []) {
-    const message = `the sink ${object} could send nothing for 24 hours, and is not asked any more`
+  for (const [object, why] of running?.disabled ?? []) {
+    const message = `the sink ${object} is not asked any more: ${why}`
     yield { kind: 'sink.disabled', object, state: 'wrong', message }
   }
 }

@@ -234,7 +234,7 @@ export async function loadSink(
   if (!Array.isArray(takes) || typeof send !== 'function') {
     fail([...path, 'use'].join('.'), `expected ${show(plugin.name)} to make "takes" and "send"`)
   }
-  return { name: settings.name ?? plugin.name, sink: made }
+  return { name: settings.name ?? plugin.name, sink: made, index }
 }
 
 /**

@@ -63,6 +63,8 @@ interface ThreadOptions<Report> {
   readonly log: Pick<ConsolaInstance, 'error'>
   /** How long its work may take at the end; two seconds by default. */
   readonly closeMs?: number
+  /** Between its end and the next one; 30 seconds by default. */
+  readonly restartMs?: number
 }
 
 const CLOSE_MS = 2000
@@ -103,6 +105,11 @@ export class ThreadClient<Notice, Question, Report> {
     return asked.promise as Promise<Answer>
   }
 
+  /** Ends the thread, whatever it is doing; another one is started for what comes later. */
+  end(): void {
+    void this.#thread?.terminate?.()
+  }
+
   /** Waits for what was sent, as long as its work may take at the end. */
   async close(): Promise<void> {
     if (this.#closed) return
@@ -136,7 +143,7 @@ export class ThreadClient<Notice, Question, Report> {
     thread.on('exit', () => {
       if (this.#closed) return
       this.#thread = undefined
-      this.#restartAt = performance.now() + RESTART_MS
+      this.#restartAt = performance.now() + (this.#options.restartMs ?? RESTART_MS)
       this.#giveUp('its thread has ended')
     })
     thread.unref()

@@ -26,7 +26,7 @@ export async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
   if (config.sinks.length === 0) return undefined
   const issues = config.sinks.flatMap(({ options }, index) => notPlain(options, index))
   if (issues.length > 0) throw new ConfigError(file, issues)
-  const workerData: SinksInit = {
+  const init = {
     sinks: config.sinks,
     directory,
     secrets: [...secrets],
@@ -34,7 +34,8 @@ export async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     telemetry,
   }
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const start = () => startAlone('sinks', script, workerData)
+  const start = (entered: Int32Array, without: readonly number[]) =>
+    startAlone('sinks', script, { ...init, entered, without } satisfies SinksInit)
   const sinks = new Sinks({ gateway: gatewayId, start, log, metrics, mask })
   try {
     const found = await sinks.open()

@@ -19,6 +19,10 @@ export interface SinksInit {
   readonly secrets: readonly string[]
   readonly gateway: string
   readonly telemetry: Telemetry
+  /** One number: 1 more than the index of the sink whose code ran last; shared with the gateway. */
+  readonly entered: Int32Array
+  /** Indexes of sinks that are not set up any more. */
+  readonly without: readonly number[]
 }
 
 /** Longer than a sink has for a batch: its own signal ends a request. */
@@ -29,18 +33,23 @@ const init = workerData as SinksInit
 
 serveClient(parentPort!, (report: (report: SinkReport) => void) => {
   const open = () => openAll(init, report)
-  return new SinkWork({ gateway: init.gateway, open, report })
+  return new SinkWork({ gateway: init.gateway, open, report, entering })
 })
 
+function entering(index: number): void {
+  Atomics.store(init.entered, 0, index + 1)
+}
+
 async function openAll(
-  { sinks: configured, directory, secrets, telemetry }: SinksInit,
+  { sinks: configured, directory, secrets, telemetry, without }: SinksInit,
   report: (report: SinkReport) => void,
 ): Promise<OpenSinks> {
   const hosts: ClosableHost[] = []
   const sinks: NamedSink[] = []
   const close = async () => void (await Promise.allSettled(hosts.map((host) => host.close())))
   const log = logTo(report)
-  const hostOf = (name: string): SinkHost => {
+  const hostOf = (name: string, index: number): SinkHost => {
+    entering(index)
     const ms = REQUEST_MS
     const limits = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms }
     const mask = (secrets: readonly string[]) => report({ sink: name, secrets })
@@ -49,9 +58,12 @@ async function openAll(
     return { ...made.host, telemetry }
   }
   try {
-    const origin = { directory, secrets: new Set(secrets), createHost: hostOf }
-    await loadEach(configured.entries(), async ([index, settings]) => {
-      const loaded = await loadSink(index, settings, origin)
+    const origin = { directory, secrets: new Set(secrets) }
+    const wanted = [...configured.entries()].filter(([index]) => !without.includes(index))
+    await loadEach(wanted, async ([index, settings]) => {
+      entering(index)
+      const createHost = (name: string) => hostOf(name, index)
+      const loaded = await loadSink(index, settings, { ...origin, createHost })
       const isTaken = sinks.some(({ name }) => name === loaded.name)
       sinks.push(loaded)
       if (isTaken) throw new ConfigError('the configuration', [taken(index, loaded.name)])

@@ -7,13 +7,21 @@ export type SinkNotice =
   | { readonly calls: string }
   | { readonly event: GatewayEvent; readonly calls?: undefined }
 
-/** Asks whether all sinks are set up. */
-export type SinkQuestion = 'ready'
+/** Asks for the sinks when all are set up, or whether the thread can answer at all. */
+export type SinkQuestion = 'ready' | 'alive'
 
 /** What is wrong with the configured sinks, or those that are set up. */
 export interface SinksReady {
   readonly issues: readonly ConfigIssue[]
-  readonly sinks: readonly { readonly name: string; readonly takes: readonly EventName[] }[]
+  readonly sinks: readonly ReadySink[]
+}
+
+/** A sink that is set up. */
+export interface ReadySink {
+  readonly name: string
+  readonly takes: readonly EventName[]
+  /** In the configuration. */
+  readonly index: number
 }
 
 /** What became of events: delivered, refused by the receiver, or to be tried again. */
@@ -35,8 +43,8 @@ export interface SinkCounts {
 
 /** What the thread tells by itself. */
 export type SinkReport =
-  /** A notice with so many characters was taken. */
-  | { readonly took: number }
+  /** The next notice was taken. */
+  | { readonly took: true }
   | { readonly counts: readonly SinkCounts[] }
   | { readonly level: 'error' | 'warn' | 'info' | 'debug'; readonly line: string }
   | { readonly sink: string; readonly secrets: readonly string[] }

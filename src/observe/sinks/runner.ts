@@ -19,6 +19,8 @@ export interface RunnerOptions {
   readonly log: { error(line: string): void; warn(line: string): void }
   /** Called when its counts have changed. */
   readonly changed: () => void
+  /** Called before the code of the sink runs. */
+  readonly entering?: () => void
   readonly clock?: Clock
 }
 
@@ -135,7 +137,8 @@ export class SinkRunner {
   }
 
   async #send(): Promise<void> {
-    const { sink } = this.#options
+    const { sink, entering } = this.#options
+    entering?.()
     const signal = AbortSignal.timeout(SEND_MS)
     const late = () => new Error(`it took more than ${SEND_MS / 1000} seconds`)
     const sending = (async () => sink.send(this.#sending, signal))()

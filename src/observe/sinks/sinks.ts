@@ -3,69 +3,109 @@
  * the way of a request waits for it, and what is too much is dropped and counted.
  */
 import type { ConsolaInstance } from 'consola'
+import type { ConfigIssue } from '../../errors/errors.ts'
 import type { EventContents, EventName, GatewayEvent } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import { ThreadClient, type WorkThread } from '../thread-client.ts'
-import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
+import type { ReadySink, SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import type { SinkMetrics } from './metrics.ts'
 
 /** Settings of {@link Sinks}. */
 interface SinksOptions {
   readonly gateway: string
-  readonly start: () => WorkThread
+  /**
+   * @param entered where the thread writes 1 more than the index of the sink whose code ran last
+   * @param without indexes of sinks that are not set up any more
+   */
+  readonly start: (entered: Int32Array, without: readonly number[]) => WorkThread
   readonly log: Pick<ConsolaInstance, 'error' | 'warn' | 'info' | 'debug'>
   readonly metrics: SinkMetrics
   /** Keeps secrets of a sink out of errors and logs, in place of those before. */
   readonly mask: (sink: string, secrets: readonly string[]) => void
   /** ms since epoch */
   readonly wallClock?: () => number
+  /** Calls a function again and again, until the signal is aborted; every ten seconds by default. */
+  readonly repeat?: (look: () => void, signal: AbortSignal) => void
+  /** See `ThreadClient`. */
+  readonly restartMs?: number
+}
+
+/** Events that the thread was sent. */
+interface Untaken {
+  readonly event: EventName
+  /** One for each event; absent for a single one. */
+  readonly lines?: string
+  readonly characters: number
 }
 
 /** Characters that the thread has not taken: about 10,000 calls. */
 const MOST_SENT = 4 * 1024 * 1024
 /** For the last events to be sent. */
 const CLOSE_MS = 5000
+const LOOK_MS = 10_000
+/** Looks in a row at which a thread has not answered before it is ended. A machine that slept makes one. */
+const MOST_SILENT = 3
+const BUSY = 'it kept the thread of sinks busy, so that no other sink could send'
+const FAILING = 'it could send nothing for 24 hours'
 
 /** The sinks of one configuration. The owner calls `close`. */
 export class Sinks {
   readonly #options: SinksOptions
   readonly #thread: ThreadClient<SinkNotice, SinkQuestion, SinkReport>
   #sinks: SinksReady['sinks'] = []
+  /** What the thread has not taken, in order. */
+  #untaken: Untaken[] = []
   #sent = 0
-  readonly #disabled = new Set<string>()
+  readonly #entered = new Int32Array(new SharedArrayBuffer(4))
+  /** Why, by name. */
+  readonly #disabled = new Map<string, string>()
+  /** Sinks that have kept the thread busy. */
+  readonly #stuck: ReadySink[] = []
+  /** What is wrong with a sink that was being set up. */
+  #openIssue: ConfigIssue | undefined
+  #opening = false
+  /** Looks since the thread was asked for an answer; 0 while it was not. */
+  #silent = 0
+  readonly #closing = new AbortController()
 
   constructor(options: SinksOptions) {
     this.#options = options
     this.#thread = new ThreadClient({
       name: 'the thread of sinks',
-      start: options.start,
+      start: () => this.#start(),
       heard: (report) => this.#heard(report),
-      ended: () => (this.#sent = 0),
+      ended: () => this.#ended(),
       log: options.log,
       closeMs: CLOSE_MS,
+      ...(options.restartMs !== undefined && { restartMs: options.restartMs }),
     })
+    const { repeat = everyTenSeconds } = options
+    repeat(() => this.#check(), this.#closing.signal)
   }
 
-  /** Sinks that have failed for so long that they are not asked any more. */
-  get disabled(): ReadonlySet<string> {
+  /** Sinks that are not asked any more, by name, and why. */
+  get disabled(): ReadonlyMap<string, string> {
     return this.#disabled
   }
 
   /** Sets the sinks up. @returns what is wrong with them. @throws Unavailable when the thread cannot be started */
   async open(): Promise<SinksReady['issues']> {
-    const ready = await this.#thread.ask<SinksReady>('ready')
-    this.#sinks = ready.sinks
-    return ready.issues
+    this.#opening = true
+    try {
+      const ready = await this.#thread.ask<SinksReady>('ready')
+      this.#sinks = ready.sinks
+      return ready.issues
+    } catch (error) {
+      if (this.#openIssue) return [this.#openIssue]
+      throw error
+    } finally {
+      this.#opening = false
+    }
   }
 
   /** Calls have ended. @param lines of the request log */
   calls(lines: string): void {
-    if (this.#sent + lines.length > MOST_SENT || !this.#thread.ready) {
-      const calls = lines.split('\n').length
-      return this.#dropped('call.ended', calls)
-    }
-    this.#sent += lines.length
-    this.#thread.post({ calls: lines })
+    this.#send({ calls: lines }, { event: 'call.ended', lines, characters: lines.length })
   }
 
   /** Something else has happened. */
@@ -73,34 +113,96 @@ export class Sinks {
     event: Name,
     data: EventContents[Name],
   ): void {
-    if (!this.#thread.ready) return this.#dropped(event, 1)
     const at = new Date((this.#options.wallClock ?? Date.now)()).toISOString()
     const { gateway } = this.#options
     const made = { id: randomId('evt_'), event, at, gateway, data } as GatewayEvent
-    this.#thread.post({ event: made })
+    const characters = JSON.stringify(data).length
+    this.#send({ event: made }, { event, characters })
   }
 
   /** Sends what waits, for five seconds. */
   close(): Promise<void> {
+    this.#closing.abort()
     return this.#thread.close()
   }
 
-  #dropped(event: EventName, events: number): void {
-    for (const { name, takes } of this.#sinks) {
-      if (takes.includes(event)) this.#options.metrics.lost(name, 'thread', events)
+  #start(): WorkThread {
+    Atomics.store(this.#entered, 0, 0)
+    const without = this.#stuck.map(({ index }) => index)
+    return this.#options.start(this.#entered, without)
+  }
+
+  #send(notice: SinkNotice, untaken: Untaken): void {
+    const isFull = this.#sent + untaken.characters > MOST_SENT
+    if (isFull || !this.#thread.ready) return this.#lose(untaken, 'thread')
+    this.#lose(untaken, 'disabled', this.#stuck)
+    this.#sent += untaken.characters
+    this.#untaken.push(untaken)
+    this.#thread.post(notice)
+  }
+
+  #lose({ event, lines }: Untaken, why: 'thread' | 'disabled', sinks = this.#sinks): void {
+    const losing = sinks.filter(({ takes }) => takes.includes(event))
+    if (losing.length === 0) return
+    const events = lines?.trimEnd().split('\n').length ?? 1
+    for (const { name } of losing) this.#options.metrics.lost(name, why, events)
+  }
+
+  /** What the thread had not sent is lost with it. */
+  #ended(): void {
+    const { metrics } = this.#options
+    for (const [name, events] of metrics.queued)
+      if (events > 0) metrics.lost(name, 'thread', events)
+    metrics.queued.clear()
+    for (const untaken of this.#untaken) this.#lose(untaken, 'thread')
+    // The next thread tries again.
+    for (const [name, why] of this.#disabled) if (why === FAILING) this.#disabled.delete(name)
+    this.#untaken = []
+    this.#sent = this.#silent = 0
+  }
+
+  /** Asks a thread for a sign of life while something waits for it, and ends one that gives none. */
+  #check(): void {
+    // Until the code of a sink runs, a thread may be slow, but is not stuck.
+    if (Atomics.load(this.#entered, 0) === 0) return
+    if (!this.#opening && this.#untaken.length === 0) return
+    if (this.#silent++ > 0) {
+      if (this.#silent > MOST_SILENT) this.#endBusy()
+      return
     }
+    const heard = () => void (this.#silent = 0)
+    this.#thread.ask('alive').then(heard, heard)
+  }
+
+  /** The sink whose code ran last is the one that does not give the thread back. */
+  #endBusy(): void {
+    const { log } = this.#options
+    const index = Atomics.load(this.#entered, 0) - 1
+    const sink = this.#sinks.find((one) => one.index === index)
+    if (this.#opening) this.#openIssue = { path: `sinks.${index}.use`, message: BUSY }
+    else if (sink && !this.#stuck.includes(sink)) {
+      log.error(`sink.disabled: the sink ${sink.name}: ${BUSY}; a reload tries again`)
+      this.#disabled.set(sink.name, BUSY)
+      this.#stuck.push(sink)
+    }
+    this.#thread.end()
   }
 
   #heard(report: SinkReport): void {
     const { log, metrics, mask } = this.#options
-    if ('took' in report) this.#sent -= report.took
+    if ('took' in report) this.#sent -= this.#untaken.shift()?.characters ?? 0
     else if ('line' in report) log[report.level](report.line)
     else if ('secrets' in report) mask(report.sink, report.secrets)
     else {
       for (const counts of report.counts) {
         metrics.counted(counts)
-        if (counts.disabled) this.#disabled.add(counts.name)
+        if (counts.disabled) this.#disabled.set(counts.name, FAILING)
       }
     }
   }
+}
+
+function everyTenSeconds(look: () => void, signal: AbortSignal): void {
+  const timer = setInterval(look, LOOK_MS).unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }

@@ -10,6 +10,8 @@ import { SinkRunner } from './runner.ts'
 export interface NamedSink {
   readonly name: string
   readonly sink: Sink
+  /** In the configuration. */
+  readonly index: number
 }
 
 /** Sinks of a configuration, or what is wrong with it. */
@@ -26,6 +28,8 @@ interface WorkOptions {
   /** Never rejects. */
   readonly open: () => Promise<OpenSinks>
   readonly report: (report: SinkReport) => void
+  /** The code of a sink is about to run. @param index in the configuration */
+  readonly entering: (index: number) => void
 }
 
 /** Between two reports of counts. */
@@ -52,13 +56,15 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
       if (issues.length > 0) this.#refuse(issues)
       if (calls === undefined) this.#offer([notice.event])
       else if (this.#wantsCalls) this.#offer(this.#eventsOf(calls))
-      this.#options.report({ took: calls?.length ?? 0 })
+      this.#options.report({ took: true })
     })
   }
 
-  async answer(): Promise<SinksReady> {
+  async answer(question: SinkQuestion): Promise<SinksReady | undefined> {
+    if (question === 'alive') return undefined
     const { issues, sinks } = await this.#opened
-    return { issues, sinks: sinks.map(({ name, sink }) => ({ name, takes: sink.takes })) }
+    const ready = sinks.map(({ name, sink, index }) => ({ name, takes: sink.takes, index }))
+    return { issues, sinks: ready }
   }
 
   async close(): Promise<void> {
@@ -71,12 +77,13 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
 
   async #open(): Promise<OpenSinks> {
     const opened = await this.#options.open()
-    const { report } = this.#options
-    this.#runners = opened.sinks.map(({ name, sink }) => {
+    const { report, entering } = this.#options
+    this.#runners = opened.sinks.map(({ name, sink, index }) => {
       const line = (level: 'error' | 'warn') => (text: string) =>
         report({ level, line: `the sink ${name}: ${text}` })
       const log = { error: line('error'), warn: line('warn') }
-      return new SinkRunner({ name, sink, log, changed: () => this.#changed() })
+      const changed = () => this.#changed()
+      return new SinkRunner({ name, sink, log, changed, entering: () => entering(index) })
     })
     this.#wantsCalls = opened.sinks.some(({ sink }) =>
       CALL_EVENTS.some((name) => sink.takes.includes(name)),
