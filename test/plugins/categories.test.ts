@@ -231,6 +231,13 @@ describe('where a cue counts', () => {
     return verdict.action === 'block' ? verdict.rule : undefined
   }
 
+  it('is not the name in an address', () => {
+    const text = (name: string) => `Can you write to ${name}@example.com?`
+    for (const name of ['landlord', 'lawsuit', 'python', 'mortgage']) {
+      expect(verdictOf(guard, { side: 'input', text: text(name) }).action).toBe('pass')
+    }
+  })
+
   it('is in its language only', () => {
     // "wart" is a verruca in English, "主人" a master in Chinese, and Java an island.
     expect(ruleOf('Ile jest wart stary rower, proszę?')).toBeUndefined()

@@ -11,6 +11,7 @@ const WHOLE = 1
 const OPEN = 2
 const ANY_ENDING = 4
 const STAR = 0x2a
+const AT_SIGN = 0x40
 
 /** Scripts without spaces between words. Cues match anywhere in them. */
 const CONTINUOUS = /[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]/
@@ -111,9 +112,18 @@ export class CueIndex {
   find(units: Uint16Array, length: number, found: (cue: number, at: number) => void): void {
     const letters = this.#letters
     let before = CLASS_OTHER
+    let addressAt = units.subarray(0, length).indexOf(AT_SIGN)
     for (let at = 0; at < length; at++) {
       const code = units[at]!
       const kind = classes[code]!
+      if (at > addressAt && addressAt >= 0) {
+        addressAt = units.subarray(0, length).indexOf(AT_SIGN, at)
+      }
+      // The name in a mail address is no word.
+      if (kind === CLASS_WORD && before !== CLASS_WORD && isUpTo(units, at, addressAt)) {
+        before = kind
+        continue
+      }
       if (kind === CLASS_CONTINUOUS || (kind === CLASS_WORD && before !== CLASS_WORD)) {
         const letter = letters[code]!
         if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
@@ -194,6 +204,12 @@ export class CueIndex {
     while (this.#keys[at] !== key && this.#keys[at] !== -1) at = (at + 1) & this.#mask
     return at
   }
+}
+
+/** Whether one word reaches from `at` to the end. */
+function isUpTo(units: Uint16Array, at: number, end: number): boolean {
+  for (let i = at; i < end; i++) if (classes[units[i]!] !== CLASS_WORD) return false
+  return end > at
 }
 
 /** Whether the word of a cue ends at this position, or has an Arabic ending there. */

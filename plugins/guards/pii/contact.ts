@@ -240,6 +240,17 @@ const OF_PHONES = wholeWords(
 const CALLS = expression(
   /(?<![\p{L}\p{N}])(?:call|ring|phone|text|dial|reach|ruf\p{L}*|anruf\p{L}*|erreich\p{L}*|meld\p{L}*|appel\p{L}*|joindre|joign\p{L}*|contact\p{L}*|संपर्क|सम्पर्क|rappel\p{L}*|llám\p{L}*|llam\p{L}*|ligue|liga\p{L}*|ligar|telefone|chiam\p{L}*|telefona\p{L}*|bel|bellen|bereik\p{L}*|zadzwo\p{L}*|dzwo\p{L}*|позвон\p{L}*|звон\p{L}*|набер\p{L}*|اتصل\p{L}*|كلمن\p{L}*|كلم\p{L}*|कॉल|फ़?ोन)(?:[\s-]+[\p{L}\p{M}.'’]{1,12}){0,4}\s*[:,]?\s*\(?$/iu,
 )
+/** Writes to a telephone, with up to five short words before the number. */
+const WRITES = expression(
+  /(?<![\p{L}\p{N}])(?:app|appje|appen|apps|whatsapp\p{L}*|sms\p{L}*|simse|text|message|messag\p{L}*|(?:stuur|stur\p{L}*|send\p{L}*|schick\p{L}*|schreib\p{L}*|schrijf|écri[st]|écrivez|envoie|envoyez|escríb\p{L}*|escreva|escreve|mánd\p{L}*|mand[ae]|mandami|scriv\p{L}*|napisz|wyślij|напиши|напишите|пиши|пишите|скинь|write|drop)(?:[\s-]+[\p{L}\p{M}.'’]{1,12})?)(?:[\s-]+[\p{L}\p{M}.'’]{1,12}){0,5}\s*[:,]?\s*\(?$/iu,
+)
+/** A label that says "number" and nothing else. */
+const BARE_LABEL = expression(
+  /(?:^|[.;,!?¡¿\n(–-])\s*(?:(?:the|die|de|het|le|la|il|el|o|a)\s)?(?:number|nummer|nr|numéro|número|numero|numer|номер|番号|번호|号码|號碼|नंबर|رقم|الرقم)\s?[:：=]\s*\(?$/iu,
+)
+/** A national number with the prefix of a mobile network: Germany, Austria, Switzerland, the Netherlands, Belgium, France, the United Kingdom, Ireland, Australia, Japan, Korea. */
+const MOBILE = /^0(?:1[5-7]\d{8,9}|6\d{8,11}|7\d{8,9}|4\d{8}|8\d{8}|[789]0\d{8}|10\d{8})$/
+
 /** Digits of a national number, as one would dial it. */
 const DIALLED = /^(?:0\d{8,11}|[1-9]\d{8,10})$/
 const LABELLED = /(?:[:#.=]|number|no\.?|nummer|is|at|on|:)\s*\(?$/i
@@ -247,6 +258,12 @@ const LABELLED = /(?:[:#.=]|number|no\.?|nummer|is|at|on|:)\s*\(?$/i
 /** Whether the words before a number announce a telephone number. */
 export function speaksOfPhones(before: string): boolean {
   return OF_PHONES.test(before) || CALLS.test(before)
+}
+
+/** Whether it is a mobile number that a verb of messaging or the mere label "number" stands before. */
+export function isMobile(written: string, digits: string, before: string): boolean {
+  if (!MOBILE.test(digits) || isUniform(digits.slice(2)) || isDated(written)) return false
+  return WRITES.test(before) || BARE_LABEL.test(before)
 }
 
 /** Whether a number counts as a telephone number because of the words before it. */

@@ -3,6 +3,7 @@ import {
   isCalled,
   isIndianMobile,
   isInternational,
+  isMobile,
   isNational,
   speaksOfPhones,
   type Range,
@@ -311,7 +312,9 @@ function phoneRankOf(groups: Groups, first: number, last: number): number | unde
   if (!groups.beginsAt(first)) return undefined
   const start = groups.starts[first]! - (groups.text[groups.starts[first]! - 1] === '(' ? 1 : 0)
   const written = groups.text.slice(start, groups.ends[last])
-  if (groups.isPhone(first) && isCalled(written, compact, groups.wordsBefore(first))) return 1
+  const before = groups.wordsBefore(first)
+  if (groups.isPhone(first) && isCalled(written, compact, before)) return 1
+  if (isMobile(written, compact, before) && !groups.isOther(first)) return 1
   if (last > first && compact.startsWith('00')) {
     return isInternational(compact.slice(2)) && !groups.isOther(first) ? 2 : undefined
   }
