@@ -57,11 +57,18 @@ export function Money({
   >`
 }
 
-/** A moment in the reader's zone; with the day when it is not today. */
-export function Time({ at }: { readonly at: string | null | undefined }) {
+/** A moment in the reader's zone; with the day when it is not today. @param short of another day only the day */
+export function Time({
+  at,
+  short = false,
+}: {
+  readonly at: string | null | undefined
+  readonly short?: boolean
+}) {
   const { zone } = preferences.value
   if (!at) return html`<span class="muted">–</span>`
+  const text = moment(at, zone, Date.now())
   return html`<time class="number" datetime=${at} title=${momentTitle(at, zone)}
-    >${moment(at, zone, Date.now())}</time
+    >${short ? text.split(' ')[0] : text}</time
   >`
 }

@@ -54,14 +54,14 @@ const COLUMNS: readonly Column<KeyRow>[] = [
   {
     key: 'used',
     label: 'Last used',
-    cell: ({ last_used_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} />`),
+    cell: ({ last_used_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} short />`),
     sort: 'last_used_at',
     phone: 'none',
   },
   {
     key: 'expires',
     label: 'Expires',
-    cell: ({ expires_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} />`),
+    cell: ({ expires_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} short />`),
     phone: 'none',
   },
 ]

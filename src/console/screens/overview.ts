@@ -301,7 +301,7 @@ function Books({ overview: { books, usage, log } }: { readonly overview: Overvie
             >`),
     log &&
       html`<span
-        >${count(log.rows)} rows in the request log since the start${
+        >${count(log.rows)} ${log.rows === 1 ? 'row' : 'rows'} in the request log since the start${
           dropped.length > 0
             ? html`,
                 <span class="warn">

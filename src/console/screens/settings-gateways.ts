@@ -58,7 +58,7 @@ export function Gateways() {
 }
 
 function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
-  return html`<table class="compact">
+  return html`<table class="compact stacked">
     <thead>
       <tr>
         <th scope="col">Gateway</th>
@@ -76,11 +76,11 @@ function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
             <th scope="row">
               <span class="mono">${id}</span> ${version}${worker === null ? '' : `, worker ${worker}`}${own ? ', this one' : ''}
             </th>
-            <td><${Time} at=${started_at} /></td>
+            <td data-label="since"><${Time} at=${started_at} /></td>
             <td class=${ledger.ok ? 'ok' : 'bad'}>${ledger.ok ? '✓ books' : '✕ cannot book'}</td>
-            <td class="end">${count(running)}</td>
-            <td class="end">${lag === null ? '–' : count(lag)}</td>
-            <td class="end">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : '–'}</td>
+            <td class="end" data-label="running">${count(running)}</td>
+            <td class="end" data-label="lag">${lag === null ? '–' : count(lag)}</td>
+            <td class="end" data-label="log rows lost">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : '–'}</td>
           </tr>`,
       )}
     </tbody>
