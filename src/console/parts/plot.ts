@@ -32,6 +32,9 @@ export interface PlotProps {
 }
 
 const HEIGHT = 240
+const DAY_SECONDS = 86_400
+/** Ticks of days: a part of a day says nothing there. */
+const TICK_DAYS = [1, 2, 3, 4, 7, 14, 28, 56]
 
 /** A plot as wide as its place. The table beside it is its text alternative. */
 export function Plot(props: PlotProps) {
@@ -162,7 +165,7 @@ function optionsOf(
     ticks: { stroke: color('line'), width: 1, size: 4 },
     font: '12px system-ui, sans-serif',
   }
-  const step = times.length > 1 ? times.at(-1)! - times.at(-2)! : 86_400
+  const step = times.length > 1 ? times.at(-1)! - times.at(-2)! : DAY_SECONDS
   return {
     width: Math.max(200, element.clientWidth),
     height,
@@ -178,7 +181,12 @@ function optionsOf(
       y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.08 : 1] },
     },
     axes: [
-      { ...axis, grid: { show: false }, values: (_plot, ticks) => ticks.map(tickName) },
+      {
+        ...axis,
+        grid: { show: false },
+        values: (_plot, ticks) => ticks.map(tickName),
+        ...(step === DAY_SECONDS && { incrs: TICK_DAYS.map((days) => days * DAY_SECONDS) }),
+      },
       { ...axis, size: 64, values: (_plot, ticks) => formatAxis(ticks) },
     ],
     series: [

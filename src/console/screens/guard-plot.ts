@@ -5,29 +5,31 @@ import { html } from '../html.ts'
 import { LazyPlot } from '../parts/lazy-plot.ts'
 import type { Series } from '../parts/plot.ts'
 
-/** Calls of one day that violated one rule. */
+/** One rule, what became of its violations, and their number on each day. */
 interface Violations {
-  /** Empty for calls that violated none. */
-  readonly rule: string
-  readonly side: string
-  readonly outcome: string
-  readonly day: string
-  readonly calls: number
+  readonly label: string
+  readonly values: readonly number[]
 }
 
 /** The eighth has the others. */
 const MOST_SERIES = 7
 
-/** Bars that stand on each other. The table below is the same by rule. */
+/** The class of a rule's colour. @param place among all rules, from 0 */
+export function swatchOf(place: number): string {
+  return `swatch s${Math.min(MOST_SERIES, place) + 1}`
+}
+
+/** Bars that stand on each other. The table below is the legend. */
 export function GuardPlot({
-  data,
+  rules,
   days,
 }: {
-  readonly data: readonly Violations[]
+  readonly rules: readonly Violations[]
   readonly days: readonly string[]
 }) {
-  const times = useMemo(() => days.map((day) => Date.parse(day) / 1000), [data])
-  const series = useMemo(() => seriesOf(data, days), [data])
+  const key = JSON.stringify([rules, days])
+  const times = useMemo(() => days.map((day) => Date.parse(day) / 1000), [key])
+  const series = useMemo(() => seriesOf(rules, days), [key])
   return html`<section class="panel"><div class="panel-body">
     <${LazyPlot}
       times=${times}
@@ -41,17 +43,10 @@ export function GuardPlot({
   </div></section>`
 }
 
-function seriesOf(data: readonly Violations[], days: readonly string[]): Series[] {
-  const sum = (cells: readonly Violations[]) => cells.reduce((all, { calls }) => all + calls, 0)
-  const byDay = (cells: readonly Violations[]) =>
-    days.map((day) => sum(cells.filter((cell) => cell.day === day)))
-  const violations = data.filter(({ rule }) => rule !== '')
-  const groups = [
-    ...Map.groupBy(violations, ({ rule, side, outcome }) => `${rule}, ${side}, ${outcome}`),
-  ].toSorted(([, one], [, next]) => sum(next) - sum(one))
-  const shown = groups
-    .slice(0, MOST_SERIES)
-    .map(([label, cells]) => ({ label, values: byDay(cells) }))
-  const others = groups.slice(MOST_SERIES).flatMap(([, cells]) => cells)
-  return others.length > 0 ? [...shown, { label: 'Other', values: byDay(others) }] : shown
+function seriesOf(rules: readonly Violations[], days: readonly string[]): Series[] {
+  const shown = rules.slice(0, MOST_SERIES)
+  const others = rules.slice(MOST_SERIES)
+  if (others.length === 0) return [...shown]
+  const values = days.map((_, day) => others.reduce((sum, one) => sum + one.values[day]!, 0))
+  return [...shown, { label: 'Other', values }]
 }

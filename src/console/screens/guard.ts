@@ -13,7 +13,7 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
-import { GuardPlot } from './guard-plot.ts'
+import { GuardPlot, swatchOf } from './guard-plot.ts'
 import { Review } from './review.ts'
 
 /** Calls of which one decision was made. */
@@ -162,10 +162,16 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
       [rule, mode, side, outcome].join('\n'),
     ),
   ]
-    .map(([id, cells]) => ({ id, first: cells[0]!, cells, calls: sumOf(cells) }))
+    .map(([id, cells]) => ({
+      id,
+      first: cells[0]!,
+      calls: sumOf(cells),
+      label: [cells[0]!.rule, cells[0]!.side, cells[0]!.outcome].join(', '),
+      values: days.map((day) => sumOf(cells.filter((cell) => cell.day === day))),
+    }))
     .toSorted((one, next) => next.calls - one.calls)
   return html`<div class="stack">
-    ${rules.length > 0 && html`<${GuardPlot} data=${data.decisions} days=${days} />`}
+    ${rules.length > 0 && html`<${GuardPlot} rules=${rules} days=${days} />`}
     <p class="muted">
       ${count(passed)} ${passed === 1 ? 'call' : 'calls'} passed${failed > 0 ? html`, <span class="warn">${count(failed)} could not be checked</span>` : ''}.
       Counted by this gateway, in UTC days.
@@ -187,15 +193,15 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                 </thead>
                 <tbody>
                   ${rules.map(
-                    ({ id, first, cells, calls }) =>
+                    ({ id, first, calls, values }, place) =>
                       html`<tr key=${id}>
-                        <th scope="row" class="mono">${first.rule}</th>
+                        <th scope="row" class="mono"><i class=${swatchOf(place)} aria-hidden="true"></i>${first.rule}</th>
                         <td class="muted">${first.side}</td>
                         <td><${Became} decision=${first} /></td>
                         <td class="end" data-label="calls">${count(calls)}</td>
                         <td class="wide-only">
                           <${Spark}
-                            values=${days.map((day) => sumOf(cells.filter((cell) => cell.day === day)))}
+                            values=${values}
                             label=${`Calls by day that violated ${first.rule}`}
                           />
                         </td>
