@@ -32,10 +32,12 @@ export default defineSink({
   options,
   setup({ url, secret, previousSecret, headers, events }, host) {
     const secrets = [secret, ...(previousSecret === undefined ? [] : [previousSecret])]
-    /** Of a batch that is sent again. */
-    const delivered = new WeakSet<GatewayEvent>()
+    /** Delivered or refused for good, of a batch that is sent again. */
+    const done = new WeakSet<GatewayEvent>()
+    /** Of the batch, over all its tries. */
+    let refusals: unknown[] = []
     const post = async (one: GatewayEvent, signal: AbortSignal) => {
-      if (delivered.has(one)) return
+      if (done.has(one)) return
       const { id, event, at, gateway, data } = one
       const body = JSON.stringify({ id, event, at, gateway, data })
       const response = await host.request({
@@ -52,19 +54,41 @@ export default defineSink({
       })
       if (response.status < 200 || response.status > 299) throw await host.failure(response)
       await response.text()
-      delivered.add(one)
+      done.add(one)
     }
     return {
       takes: events,
       batch: 64,
       async send(batch, signal) {
-        for (let at = 0; at < batch.length; at += AT_ONCE) {
-          await Promise.all(batch.slice(at, at + AT_ONCE).map((one) => post(one, signal)))
+        const open = batch.filter((one) => !done.has(one))
+        for (let at = 0; at < open.length; at += AT_ONCE) {
+          const posts = open.slice(at, at + AT_ONCE).map(async (one) => {
+            await post(one, signal).catch((error: unknown) => {
+              if (!isRefusal(error)) throw error
+              done.add(one)
+              refusals.push(error)
+            })
+          })
+          const failed = (await Promise.allSettled(posts)).find(
+            ({ status }) => status === 'rejected',
+          )
+          if (failed) throw (failed as PromiseRejectedResult).reason
         }
+        const refused = refusals
+        refusals = []
+        if (refused.length === 0) return
+        if (refused.length >= batch.length) throw refused[0]
+        host.log.warn(`${refused.length} events are refused, and dropped`)
       },
     }
   },
 })
+
+/** Whether the receiver will never take the event. */
+function isRefusal(error: unknown): boolean {
+  const { failure } = error as { failure?: unknown }
+  return failure === 'bad_request' || failure === 'payload_too_large'
+}
 
 /** `t=<seconds since epoch>,v1=<hex>`, and another `v1` for a second secret. */
 function signatureOf(body: string, secrets: readonly string[]): string {
