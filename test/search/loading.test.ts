@@ -5,6 +5,7 @@ import { createGateway } from '../../src/gateway/gateway.ts'
 import { defineSearch, type Host } from '../../src/plugin.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { folder } from '../_folder.ts'
+import { eventually } from '../_wait.ts'
 import { createTestGateway, loaded, MOCK_CONFIG } from '../_setup.ts'
 import { user } from '../sdk/_setup.ts'
 
@@ -52,7 +53,7 @@ describe('an engine of the configuration', () => {
     })
     expect(json.usage.cost_details.web_search_cost).toBe(0.001)
     await t.gateway.reload(loaded(MOCK_CONFIG))
-    expect(close).toHaveBeenCalledTimes(1)
+    await eventually(() => expect(close).toHaveBeenCalledTimes(1))
     expect((await t.chat(ASK)).status).toBe(400)
     await t.gateway.reload(loaded(config))
     expect((await t.chat(ASK)).status).toBe(200)
