@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 
 /** Name of its file in the data folder. */
-export const ADMIN_TOKEN_FILE = 'admin-token'
+const ADMIN_TOKEN_FILE = 'admin-token'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const LENGTH = 40

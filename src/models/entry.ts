@@ -183,7 +183,7 @@ export const wildcardSchema = v.strictObject({
 export type WildcardEntry = v.InferOutput<typeof wildcardSchema>
 
 /** What a price list can say of a model. Its modality may be one that has no endpoint here. */
-export const listedSchema = v.strictObject({
+const listedSchema = v.strictObject({
   modality: v.optional(v.string()),
   pricing: pricingSchema,
   price_changes: priceChanges,

@@ -39,8 +39,6 @@ const listSchema = v.strictObject({
 })
 /** A list of prices: where they come from, and what is known of each model, by id. */
 export type PriceList = v.InferOutput<typeof listSchema>
-/** Where prices of a list come from. */
-export type PriceListSource = PriceList['sources'][number]
 
 /** A list without models. */
 export const NO_PRICES: PriceList = { format: FORMAT, generated_at: '', sources: [], models: {} }

@@ -301,11 +301,11 @@ function stateOf({ base64Run, hexRow, separators }: EncodedCandidate): number {
   return (base64Run << RUN_SHIFT) | (hexRow << ROW_SHIFT) | (separators << SEPARATORS_SHIFT)
 }
 
-export function base64RunIn(state: number): number {
+function base64RunIn(state: number): number {
   return state >> RUN_SHIFT
 }
 
-export function hexRowIn(state: number): number {
+function hexRowIn(state: number): number {
   return (state >> ROW_SHIFT) & 15
 }
 

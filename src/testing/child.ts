@@ -2,7 +2,7 @@
 import { dirname } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { findPlugin } from '../gateway/loader.ts'
+import { findPlugin } from '../gateway/plugin-code.ts'
 import { providePluginImports } from '../gateway/plugin-imports.ts'
 import { runPluginJob, type PluginJob } from './plugin-job.ts'
 import { watchProcess } from './process-watch.ts'

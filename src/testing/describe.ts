@@ -1,5 +1,5 @@
 /** What a plugin offers and what can be set, without asking anybody. */
-import { findPlugin, type FoundPlugin } from '../gateway/loader.ts'
+import { findPlugin, type FoundPlugin } from '../gateway/plugin-code.ts'
 import type { Guard, Schema } from '../plugin.ts'
 import { IsolatedHost, TestHost } from './hosts.ts'
 import { optionsWithAddress } from './set-up.ts'

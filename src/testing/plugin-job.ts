@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
-import type { FoundPlugin } from '../gateway/loader.ts'
+import type { FoundPlugin } from '../gateway/plugin-code.ts'
 import { readGuardCases, readSearchCases } from './case-files.ts'
 import type { RequestForm } from './checks/conversations.ts'
 import { checkGuard } from './guard.ts'

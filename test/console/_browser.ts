@@ -20,7 +20,7 @@ export const TOKEN = 'token-of-the-admin'
 /** A token that may only read. */
 export const VIEWER = 'token-of-the-dashboard'
 /** Where pictures go. */
-export const SHOTS = join(import.meta.dirname, 'shots')
+const SHOTS = join(import.meta.dirname, 'shots')
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 

@@ -19,8 +19,8 @@ export interface Grounded extends AsyncDisposable {
   quiet(): Promise<void>
 }
 
-export const SEARCH_PRICE = '0.005'
-export const EXACT_PRICE = '0.00700000007'
+const SEARCH_PRICE = '0.005'
+const EXACT_PRICE = '0.00700000007'
 
 /** Starts everything. The caller disposes of it. */
 export async function setUp(config: Partial<UserConfig> = {}): Promise<Grounded> {

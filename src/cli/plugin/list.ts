@@ -1,7 +1,7 @@
 /** `plugin list`: built-in plugins, and packages that a configuration here would find. */
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { builtInPlugins, findPlugin } from '../../gateway/loader.ts'
+import { builtInPlugins, findPlugin } from '../../gateway/plugin-code.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import type { Arguments } from '../command.ts'
 import { configurationOf } from '../configuration.ts'

@@ -150,7 +150,7 @@ export function policyOf({ policy }: Pick<KeyRow, 'policy'>): string {
 }
 
 /** What counts against the cap of a key. */
-export function spentOf({ spend, spend_cap, spend_usd }: KeyRow): string {
+function spentOf({ spend, spend_cap, spend_usd }: KeyRow): string {
   return (spend_cap && spend?.[spend_cap.scope]) ?? spend_usd
 }
 

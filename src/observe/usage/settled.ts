@@ -15,7 +15,7 @@ import {
 } from './tables.ts'
 
 /** The model, tag and user of calls whose rows were folded before they were read. */
-export const FOLDED = '(folded)'
+const FOLDED = '(folded)'
 /** Tags, and users, of an account and day beyond the most that are kept apart. */
 const OTHER = '(other)'
 const MOST_VALUES = 10_000

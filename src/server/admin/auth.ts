@@ -36,7 +36,7 @@ export type SessionReader = (
 
 const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
 /** Name of `admin.token`. */
-export const FIRST_TOKEN = 'admin'
+const FIRST_TOKEN = 'admin'
 const MINUTE_MS = 60_000
 const FAILURES_OF_ADDRESS = 10
 const FAILURES_IN_ALL = 100

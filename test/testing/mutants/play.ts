@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { findPlugin } from '../../../src/gateway/loader.ts'
+import { findPlugin } from '../../../src/gateway/plugin-code.ts'
 import { runPluginJob } from '../../../src/testing/plugin-job.ts'
 import { testPlugin, type KitReport } from '../../../src/testing.ts'
 
