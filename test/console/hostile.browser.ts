@@ -14,7 +14,7 @@ beforeAll(async () => {
   stage = await Stage.open()
   account = 'hostile'
   await stage.admin('POST', '/accounts', { id: account, name: `${MARKUP}${TURNED}` })
-  await stage.admin('POST', `/accounts/${account}/credits`, { amount_usd: '1', reference: 'one' })
+  await stage.admin('POST', `/accounts/${account}/credits`, { usd: '1', reference: 'one' })
   const made = await stage.admin('POST', `/accounts/${account}/keys`, {
     name: `=1+1${MARKUP}`,
     note: WORD,
