@@ -80,7 +80,9 @@ describe('blocks of code', () => {
   it('have directives that are known', () => {
     const unknown = directed.filter(
       ({ block }) =>
-        !/^(?:(?:copy-of|file|schema)=\S+|output|with=client|skip=\S.*)$/.test(block.directive!),
+        !/^(?:(?:(?:copy-of|file|schema|given)=\S+|output|shape|with=client)(?: (?!$)|$))+$|^skip=\S.*$/.test(
+          block.directive!,
+        ),
     )
     expect(unknown.map(({ path, block }) => `${path}:${block.line}: ${block.directive}`)).toEqual(
       [],

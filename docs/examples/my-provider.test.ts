@@ -75,7 +75,7 @@ describe('sluicegate plugin test', () => {
   it('prints what the page says', async () => {
     const { code, out, err } = await run(...example, '--seed', '1')
     expect([code, err]).toEqual([0, ''])
-    const [shown] = (await blocksOf('')).filter((block) => block.includes('CHECK'))
+    const [shown] = (await blocksOf('console')).filter((block) => block.includes('CHECK'))
     const [, report] = /^\$ [^\n]*\n([^]*)$/.exec(shown!)!
     expect(`${report}\n`).toBe(out)
   })

@@ -15,9 +15,10 @@ export interface Block {
   readonly line: number
   /**
    * What the comment on the line before says:
-   * `copy-of=<file>` it is all of that file, `file=<name>` it is written there when the page runs, `output` it is what the
-   * block before prints, `with=client` it goes on after the page's last module, `schema=<name>` it is a file of another
-   * program, `skip=<reason>` it is not run.
+   * `copy-of=<file>` it is all of that file, `file=<name>` it is written there when the page runs,
+   * `output` it is what the block before prints, `shape` that has the members which it shows, `given=<name>` a program of
+   * `test/documents/given` runs before it, `with=client` it goes on after the page's first module, `schema=<name>` it is a
+   * file of another program, `skip=<reason>` it is not run.
    */
   readonly directive?: string
 }

@@ -4,24 +4,33 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readFile,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { events, startUpstream, type FakeUpstream } from '../upstream.ts'
+import type { FakeUpstream } from '../upstream.ts'
 import { root, type Block, type Page } from './_markdown.ts'
+import { compare, compareShape } from './_shown.ts'
+import { startVendor } from './_vendor.ts'
 
 /** The port of the pages. */
 const PORT = '127.0.0.1:8787'
 /** Lines that serve until the page ends. */
-const SERVES = /^(?:npm ci && npm start|sluicegate serve)$/
+const SERVES = /^(?:npm ci && npm start|sluicegate(?: serve| --demo)?)$/
 
-/** Chunks of the vendor's answer. */
-const ANSWER = [
-  { choices: [{ index: 0, delta: { role: 'assistant', content: 'Hello.' }, finish_reason: null }] },
-  { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
-  { choices: [], usage: { prompt_tokens: 8, completion_tokens: 2, total_tokens: 10 } },
-].map((chunk) => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', ...chunk }))
+/** What modules in TypeScript, which show tests, have from their test runner. */
+const EXPECT = `import { deepEqual } from 'node:assert'
+const expect = (value) => ({ toEqual: (other) => deepEqual(value, other) })`
 
 /** Options of {@link runPage}. */
 interface RunOptions {
@@ -54,10 +63,12 @@ class PageRun implements AsyncDisposable {
   /** The newest secret and id of a key that were printed. */
   #secret = ''
   #keyId = ''
+  /** What the gateway made for its operator. */
+  #token = ''
 
   static async start(): Promise<PageRun> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'page-')))
-    const vendor = await startUpstream(events(...ANSWER, '[DONE]'))
+    const vendor = await startVendor()
     const command = join(folder, 'bin/sluicegate')
     await mkdir(dirname(command))
     await writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${root}/src/cli.ts" "$@"\n`)
@@ -65,6 +76,8 @@ class PageRun implements AsyncDisposable {
     await symlink(process.execPath, join(folder, 'bin/node'))
     await mkdir(join(folder, 'page'))
     await symlink(join(root, 'node_modules'), join(folder, 'page/node_modules'))
+    await symlink(join(root, 'docs'), join(folder, 'page/docs'))
+    await writePackage(join(folder, 'node_modules/sluicegate'))
     return new PageRun(folder, await freePort(), vendor)
   }
 
@@ -76,34 +89,58 @@ class PageRun implements AsyncDisposable {
 
   /** Runs one block, or writes it as a file, or compares it with what was printed. @throws Error if that fails */
   async block({ language, text, directive = '' }: Block, before: readonly Block[]): Promise<void> {
-    const [kind, value = ''] = directive.split('=')
-    const file = kind === 'file' ? value : /^# (\S+\.ya?ml)\n/.exec(text)?.[1]
-    if (['skip', 'schema', 'copy-of'].includes(kind!)) return
-    if (kind === 'output') return compare(text, this.#output)
+    if (/^(?:skip|schema)=/.test(directive)) return
+    const told = new Map(directive.split(' ').map((word) => word.split('=') as [string, string]))
+    const given = told.get('given')
+    if (given !== undefined) await this.#give(given)
+    const copied = told.get('copy-of')
+    if (copied !== undefined) {
+      const copy = join(this.#folder, 'page', copied.replace('docs/examples/', ''))
+      await mkdir(dirname(copy), { recursive: true })
+      return copyFile(join(root, copied), copy)
+    }
+    if (told.has('output')) return compare(text, this.#output)
+    if (told.has('shape')) return compareShape(text, this.#output)
+    const file = told.get('file') ?? /^# (\S+\.ya?ml)\n/.exec(text)?.[1]
     if (file !== undefined) return writeFile(join(this.#folder, 'page', file), text)
-    if (language === 'sh') await this.#shell(text)
-    if (language === 'js')
-      await this.#module(kind === 'with' ? `${clientOf(before)}\n${text}` : text)
-    if (language === 'python') throw new Error('Python is not run here: mark the block with skip=')
+    if (language === 'sh') return this.#shell(text)
+    if (language === 'console') return this.#dialog(text)
+    if (language === 'yaml') return this.#check(text)
+    if (!['js', 'ts'].includes(language)) {
+      throw new Error(`a block of ${language || 'no language'} needs a comment`)
+    }
+    return this.#module(told.has('with') ? `${clientOf(before)}\n${text}` : text, language)
+  }
+
+  /** Runs a program of the tests with the newest key. */
+  #give(name: string): Promise<void> {
+    return this.#execute(`API_KEY=${this.#secret} node ${root}/test/documents/given/${name}.ts`)
   }
 
   /** Starts a gateway in place of the one that runs, and waits until it is ready. */
-  async serve(): Promise<void> {
+  async serve(args = ['serve', '--print-key']): Promise<void> {
     await this.stop()
-    const process = spawn(join(this.#folder, 'bin/sluicegate'), ['serve', '--print-key'], {
+    const process = spawn(join(this.#folder, 'bin/sluicegate'), args, {
       cwd: join(this.#folder, 'page'),
-      env: this.#environment(),
+      env: args.includes('--demo') ? withoutProviders(this.#environment()) : this.#environment(),
     })
     let output = ''
     for (const stream of [process.stdout, process.stderr]) {
       stream.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))
     }
     this.#server = { process, output: () => output }
-    while (!(await isReady(this.#port))) {
+    while (
+      !(await isReady(this.#port)) ||
+      (args.includes('--print-key') && !this.#knowsKey(output))
+    ) {
       if (process.exitCode !== null) throw new Error(`the gateway did not start:\n${output}`)
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     this.#remember(output)
+    const token = await readFile(join(this.#folder, 'page/data/admin-token'), 'utf8').catch(
+      () => '',
+    )
+    this.#token = token.trim()
   }
 
   /** Ends the gateway as a supervisor does. @throws Error if it does not end with status 0 */
@@ -123,15 +160,39 @@ class PageRun implements AsyncDisposable {
   }
 
   async #shell(text: string): Promise<void> {
-    const lines = text.replaceAll('npx node src/cli.ts', 'sluicegate').split('\n')
+    const lines = text.replaceAll(/npx (?:node src\/cli\.ts|sluicegate)/g, 'sluicegate').split('\n')
     const serves = lines.findIndex((line) => SERVES.test(line.replace(/ *#.*$/, '')))
     await this.#execute(lines.slice(0, serves < 0 ? undefined : serves).join('\n'))
-    if (serves >= 0) await this.serve()
+    if (serves >= 0) await this.serve(lines[serves]!.includes('--demo') ? ['--demo'] : undefined)
   }
 
-  async #module(text: string): Promise<void> {
-    await writeFile(join(this.#folder, 'page/block.mjs'), this.#localized(text))
-    await this.#execute('node block.mjs')
+  /** Commands behind `$ `, each followed by what it prints. */
+  async #dialog(text: string): Promise<void> {
+    for (const turn of text.split(/^\$ /m).slice(1)) {
+      const [, command, shown] = /^((?:.*\\\n)*.*)\n?([^]*)$/.exec(turn)!
+      if (shown!.trim() === '') await this.#execute(command!)
+      else {
+        // What is shown decides, and not the status: some commands end with another one to say that there is more to do.
+        await this.#execute(`{ ${command}\n} || true`)
+        compare(shown!, this.#output)
+      }
+    }
+  }
+
+  /** A configuration, or a part of one on top of what the gateway brings along, is one that the command takes. */
+  async #check(text: string): Promise<void> {
+    const variables = new Set([...text.matchAll(/\$\{([A-Z_]+)\}/g)].map(([, name]) => name))
+    const set = [...variables].map((name) => `${name}="\${${name}-value-of-${name}}"`)
+    const whole = /^extends:/m.test(text) ? text : `extends: starter\n${text}`
+    await writeFile(join(this.#folder, 'page/block.yaml'), whole)
+    await this.#execute(`${set.join(' ')} sluicegate check --config block.yaml`)
+  }
+
+  async #module(text: string, language: string): Promise<void> {
+    const name = language === 'ts' ? 'block.mts' : 'block.mjs'
+    const whole = language === 'ts' ? `${EXPECT}\n${text}` : text
+    await writeFile(join(this.#folder, 'page', name), this.#localized(whole))
+    await this.#execute(`node ${name}`)
   }
 
   /** Runs a script in the page's shell, whose variables are kept from block to block. */
@@ -161,6 +222,11 @@ class PageRun implements AsyncDisposable {
       .replaceAll('key_…', this.#keyId)
   }
 
+  /** The first start prints a key, maybe after it is ready. */
+  #knowsKey(output: string): boolean {
+    return this.#secret !== '' || /sk-sluice-\w{30,}\s/.test(output)
+  }
+
   #remember(output: string): void {
     this.#secret = /sk-sluice-\w{30,}/.exec(output)?.[0] ?? this.#secret
     this.#keyId = /\bkey_[0-9a-f]{24}\b/.exec(output)?.[0] ?? this.#keyId
@@ -173,7 +239,10 @@ class PageRun implements AsyncDisposable {
       HOME: this.#folder,
       ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }),
       ...(this.#secret !== '' && { API_KEY: this.#secret }),
+      ...(this.#token !== '' && { TOKEN: this.#token }),
+      GATEWAY: `http://127.0.0.1:${this.#port}`,
       SLUICEGATE__SERVER__PORT: String(this.#port),
+      SEARXNG_URL: this.#vendor.url,
       OPENAI_API_KEY: 'vendor-key',
       SLUICEGATE__PROVIDERS__OPENAI: JSON.stringify({
         use: 'openai',
@@ -190,24 +259,23 @@ function clientOf(before: readonly Block[]): string {
   return /^[^]*?^const client = .*$/m.exec(first)?.[0] ?? ''
 }
 
-/**
- * `…` in what a page shows stands for any text; ids, moments and keys differ from run to run.
- * @throws Error if the output is another one
- */
-function compare(shown: string, printed: string): void {
-  const masked = [shown, printed].map((text) =>
-    text
-      .trim()
-      .replaceAll(/\b(chatcmpl-|key_|req_)\w+/g, '$1…')
-      .replaceAll(/"created": ?\d+/g, '"created":…')
-      .replaceAll(/\s+/g, text.trim().startsWith('{') ? '' : ' '),
+/** The demo has providers of its own, and takes no others. */
+function withoutProviders(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => !name.startsWith('SLUICEGATE__PROVIDERS__')),
   )
-  const pattern = masked[0]!
-    .split('…')
-    .map((part) => part.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&'))
-    .join('[^]*?')
-  if (!new RegExp(`^${pattern}$`).test(masked[1]!)) {
-    throw new Error(`shows\n${shown.trim()}\nand the block before prints\n${printed.trim()}`)
+}
+
+/** The package as authors of plugins have it, of this checkout. */
+async function writePackage(folder: string): Promise<void> {
+  const exported = { '.': './index.js', './testing': './testing.js' }
+  await mkdir(folder, { recursive: true })
+  await writeFile(
+    join(folder, 'package.json'),
+    JSON.stringify({ type: 'module', exports: exported }),
+  )
+  for (const name of ['index', 'testing']) {
+    await writeFile(join(folder, `${name}.js`), `export * from '${root}/src/${name}.ts'\n`)
   }
 }
 

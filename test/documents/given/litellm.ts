@@ -1,0 +1,17 @@
+/** Files of a LiteLLM proxy. */
+import { writeFileSync } from 'node:fs'
+
+writeFileSync(
+  'config.yaml',
+  `model_list:
+  - model_name: gpt-4.1-mini
+    litellm_params:
+      model: openai/gpt-4.1-mini
+      api_key: os.environ/OPENAI_API_KEY
+      input_cost_per_token: 0.0000004
+      output_cost_per_token: 0.0000016
+`,
+)
+const hash = 'ab'.repeat(32)
+writeFileSync('keys.csv', `token,key_alias,models,tpm_limit\n${hash},laptop,{},1000\n`)
+writeFileSync('budgets.csv', 'budget_id,max_budget\n')

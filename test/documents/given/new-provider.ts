@@ -1,0 +1,4 @@
+/** A provider as its author begins. */
+import { execFileSync } from 'node:child_process'
+
+execFileSync('sluicegate', ['plugin', 'new', 'provider', 'acme'])

@@ -1,0 +1,3 @@
+import { ask } from './_ask.ts'
+
+await ask('/v1/key')
