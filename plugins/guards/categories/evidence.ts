@@ -6,9 +6,11 @@ import { ROLES, type Role } from './cues.ts'
 export const ENOUGH = 5
 /** A request next to a possible topic: proof only with further evidence. */
 const LIKELY = 4
-const FIRST_TOPIC = 2
+/** The first topic of a sentence that asks or tells a person something, with a second one proof; and of another one. */
+const FIRST_TOPIC = 3
+const MENTIONED_TOPIC = 2
 /** Further topics, in an input and in an output. */
-const NEXT_TOPIC = { input: 1, output: 1.6 }
+const NEXT_TOPIC = { input: 1.8, output: 2 }
 const LOOSE = 0.5
 const MAX_LOOSE = 3
 /** Most that words add up to in a sentence that neither asks nor tells a person anything, such as one of a textbook. */
@@ -158,7 +160,7 @@ export class Evidence {
     if (this.#topics > 1) words += (this.#topics - 1) * NEXT_TOPIC[side]
     if (isAddress && isPair) words += ENOUGH
     else if (isAddress && this.#loosePair) words += LIKELY
-    else if (this.#topics > 0) words += FIRST_TOPIC
+    else if (this.#topics > 0) words += isAddress ? FIRST_TOPIC : MENTIONED_TOPIC
     if (!isAddress) words = Math.min(words, MENTIONED)
     const strong = this.#strong > 0 ? ENOUGH + (this.#strong - 1) * SECOND_STRONG : 0
     return this.#shapes + words + strong - AGAINST * this.#against
