@@ -22,8 +22,8 @@ const FILES = ['--config', 'config.yaml', '--keys', 'keys.csv', '--budgets', 'bu
 const PAGE = readFileSync(join(import.meta.dirname, '../../docs/migrate-from-litellm.md'), 'utf8')
 const COMMANDS = PAGE.replaceAll('\\\n', ' ')
   .split('\n')
-  .filter((line) => line.startsWith('sluicegate import'))
-  .map((line) => line.split(/\s+/).slice(1))
+  .flatMap((line) => /^(?:\$ )?sluicegate (import .*)$/.exec(line)?.[1] ?? [])
+  .map((line) => line.split(/\s+/))
 const HASHES = Array.from({ length: 50 }, (_, index) => hashSecret(secretOf(index + 1)))
 
 /** A vendor that answers every chat. */
