@@ -9,6 +9,7 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { Pico } from '../../money/money.ts'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 import { Reserve, RESERVE_USED } from '../sqlite/reserve.ts'
@@ -24,7 +25,7 @@ export interface PendingSettlement {
 
 interface Append {
   readonly settlement: Settlement
-  readonly resolve: () => void
+  readonly resolve: (cost: Pico) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -125,8 +126,12 @@ export class OutboxFile {
     }
   }
 
-  /** Resolves when it is on the disk. @throws Error when it cannot be written */
-  append(settlement: Settlement): Promise<void> {
+  /**
+   * Resolves when it is on the disk. One of its request that waits already stands.
+   * @returns the cost that waits
+   * @throws Error when it cannot be written
+   */
+  append(settlement: Settlement): Promise<Pico> {
     return new Promise((resolve, reject) => {
       if (this.#appends.length === 0) setImmediate(() => this.#flush())
       this.#appends.push({ settlement, resolve, reject })
@@ -191,21 +196,28 @@ export class OutboxFile {
     const appends = this.#appends.splice(0)
     if (appends.length === 0) return
     const now = Date.now()
+    const costs: Pico[] = []
     try {
       this.#reserve.lend(() =>
         transact(this.#db, () => {
-          for (const { settlement } of appends) {
-            const { account, request, cost } = settlement
-            const body = JSON.stringify({ ...settlement, cost: String(cost) })
-            this.#sql.insert.run(account, request, now, body, 0)
-          }
+          for (const { settlement } of appends) costs.push(this.#insert(settlement, now))
         }),
       )
     } catch (error) {
       for (const { reject } of appends) reject(error)
       return
     }
-    for (const { resolve } of appends) resolve()
+    appends.forEach(({ resolve }, i) => resolve(costs[i]!))
+  }
+
+  /** @returns the cost that waits */
+  #insert(settlement: Settlement, now: number): Pico {
+    const { account, request, cost } = settlement
+    const body = JSON.stringify({ ...settlement, cost: String(cost) })
+    const { changes } = this.#sql.insert.run(account, request, now, body, 0)
+    if (Number(changes) === 1) return cost
+    const { body: stored } = this.#sql.body.get(account, request) as { body: string }
+    return BigInt(JSON.parse(stored).cost)
   }
 
   /** Writes to this file before it deletes from the other one: after a crash between, settlements are sent twice at worst. */
@@ -226,6 +238,7 @@ function prepare(db: DatabaseSync) {
     insert: db.prepare(
       'INSERT OR IGNORE INTO waiting (account, request, at, body, quarantined) VALUES (?, ?, ?, ?, ?)',
     ),
+    body: db.prepare('SELECT body FROM waiting WHERE account = ? AND request = ?'),
     page: db.prepare(
       'SELECT seq, at, body FROM waiting WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?',
     ),

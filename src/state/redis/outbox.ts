@@ -3,6 +3,7 @@
  * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two
  * minutes and is sent again whenever another server may have become primary. Receipts make repetition harmless.
  */
+import type { Pico } from '../../money/money.ts'
 import { DeferredSettlements } from '../ledger/deferred.ts'
 import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import type { OutboxFile, PendingSettlement } from './outbox-file.ts'
@@ -28,6 +29,15 @@ export interface ReceiptLookup {
 
 type Booking = () => Promise<Settled>
 
+/** A booking that Redis has confirmed. */
+interface Confirmed {
+  readonly booking: Booking
+  /** Steady ms. */
+  readonly at: number
+  /** Of a settlement. */
+  readonly cost?: Pico
+}
+
 /** Deadline while a client waits. */
 const SETTLE_MS = 500
 const REPLAY_MS = 2000
@@ -43,8 +53,8 @@ export class Outbox {
   readonly #file: OutboxFile
   readonly #log: Log
   readonly #deferred: DeferredSettlements
-  /** Confirmed bookings with the time of confirmation, steady ms; oldest first. */
-  readonly #confirmed = new Map<Booking, number>()
+  /** Confirmed bookings, oldest first; settlements by {@link receiptOf}. */
+  readonly #confirmed = new Map<string | Booking, Confirmed>()
   /** Whether the file may hold settlements. */
   #pending = true
   #lastSummary: { readonly waiting: number; readonly oldest: number | null } = {
@@ -85,7 +95,11 @@ export class Outbox {
     try {
       return await this.#book(settlement, SETTLE_MS)
     } catch {
-      return this.#append(this.#deferred.get(settlement.request) ?? settlement)
+      const due = this.#deferred.get(settlement.request) ?? settlement
+      const cost = this.#confirmed.get(receiptOf(settlement))?.cost
+      if (cost === undefined) return this.#append(due)
+      // What was told first stands, and is sent again when Redis is back.
+      return this.#deferred.booked(due, { state: 'duplicate', cost, balance: 0n })
     }
   }
 
@@ -97,10 +111,14 @@ export class Outbox {
 
   /** Keeps a booking that was just confirmed. It has to be idempotent. */
   remember(booking: Booking): void {
-    const now = performance.now()
-    this.#confirmed.set(booking, now)
-    for (const [old, at] of this.#confirmed) {
-      if (now - at <= REMEMBERED_MS) return
+    this.#keep(booking, { booking, at: performance.now() })
+  }
+
+  #keep(id: string | Booking, confirmed: Confirmed): void {
+    this.#confirmed.delete(id)
+    this.#confirmed.set(id, confirmed)
+    for (const [old, { at }] of this.#confirmed) {
+      if (confirmed.at - at <= REMEMBERED_MS) return
       this.#confirmed.delete(old)
     }
   }
@@ -164,20 +182,18 @@ export class Outbox {
   async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { send } = this.#options
     const settled = await send(settlement, deadlineMs)
-    this.remember(() => send(settlement, REPLAY_MS))
+    const { cost } = settled
+    const booking = () => send({ ...settlement, cost }, REPLAY_MS)
+    this.#keep(receiptOf(settlement), { booking, at: performance.now(), cost })
     return this.#deferred.booked(settlement, settled)
   }
 
   /** Stores a settlement in the file, or keeps it in memory where the file cannot be written. */
   async #append(settlement: Settlement): Promise<Settled> {
     try {
-      await this.#file.append(settlement)
+      const cost = await this.#file.append(settlement)
       this.#pending = true
-      return this.#deferred.booked(settlement, {
-        state: 'charged',
-        cost: settlement.cost,
-        balance: 0n,
-      })
+      return this.#deferred.booked(settlement, { state: 'charged', cost, balance: 0n })
     } catch (error) {
       if (this.#deferred.size === 0) {
         const where = this.#file.path
@@ -297,17 +313,17 @@ export class Outbox {
     this.#resendConfirmed = false
     let lost = 0
     const since = performance.now() - this.#options.receiptMs / 2
-    const bookings = [...this.#confirmed].flatMap(([booking, at]) => (at > since ? [booking] : []))
-    for (let i = 0; i < bookings.length; i += BATCH) {
-      const batch = bookings.slice(i, i + BATCH)
-      const results = await Promise.allSettled(batch.map((booking) => booking()))
+    const confirmed = [...this.#confirmed].filter(([, { at }]) => at > since)
+    for (let i = 0; i < confirmed.length; i += BATCH) {
+      const batch = confirmed.slice(i, i + BATCH)
+      const results = await Promise.allSettled(batch.map(([, { booking }]) => booking()))
       results.forEach((result, j) => {
         if (result.status === 'rejected') this.#resendConfirmed = true
         else if (result.value.state === 'charged') {
           lost++
           // Its two minutes begin again.
-          this.#confirmed.delete(batch[j]!)
-          this.remember(batch[j]!)
+          const [id, one] = batch[j]!
+          this.#keep(id, { ...one, at: performance.now() })
         }
       })
       if (this.#resendConfirmed) break
@@ -324,4 +340,9 @@ export class Outbox {
         'their rows have "quarantined" set',
     )
   }
+}
+
+/** Redis books a request once in each account. */
+function receiptOf({ account, request }: Settlement): string {
+  return `${account} ${request}`
 }

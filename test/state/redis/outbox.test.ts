@@ -101,6 +101,23 @@ describe('an outbox', () => {
     expect(db.prepare('SELECT count(*) AS n FROM waiting').get()).toEqual({ n: 0 })
   })
 
+  it('tells the first cost of a settlement that is repeated with another one while Redis is away', async () => {
+    const store = new FakeStore()
+    const { outbox, logged } = await open(store)
+    await outbox.settle(settlement('req_before', 54n))
+    store.away = true
+    await outbox.settle(settlement('req_during', 54n))
+    for (const request of ['req_before', 'req_during']) {
+      expect(await outbox.settle(settlement(request, 210n))).toMatchObject({ cost: 54n })
+    }
+    expect(outbox.conflicts).toBe(2)
+    expect(logged.filter((line) => line.includes('this stands'))).toHaveLength(2)
+    store.away = false
+    outbox.replay()
+    await eventually(() => expect(outbox.health().waiting).toBe(0))
+    expect([...store.booked.values()]).toEqual([54n, 54n])
+  })
+
   it('sends the others when one is refused', async () => {
     const store = new FakeStore()
     const { outbox } = await open(store)
