@@ -68,6 +68,11 @@ export const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
   },
 }
 
+/** What Node.js says of a module that it takes for CommonJS. */
+const IS_COMMONJS = /Cannot use import statement outside a module|Unexpected token 'export'/
+const COMMONJS_ADVICE =
+  'its package.json says "type": "commonjs"; say "module" there, or end the name of the file with .mts or .mjs'
+
 /** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
 const EXTENSION = extname(import.meta.url)
 
@@ -76,6 +81,7 @@ export type FoundPlugin = (
   | { readonly kind: 'provider'; readonly plugin: ProviderPlugin }
   | { readonly kind: 'search'; readonly plugin: SearchPlugin }
   | { readonly kind: 'guard'; readonly plugin: GuardPlugin }
+  | { readonly kind: 'sink'; readonly plugin: SinkPlugin }
 ) & {
   /** Absolute path of its module. */
   readonly file: string
@@ -133,7 +139,8 @@ export async function importPlugin(url: URL, path: string): Promise<unknown> {
         'a published plugin has to ship JavaScript'
       return fail(path, message)
     }
-    return fail(path, `${file} could not be loaded: ${messageOf(error)}`)
+    const advice = IS_COMMONJS.test(messageOf(error)) ? `; ${COMMONJS_ADVICE}` : ''
+    return fail(path, `${file} could not be loaded: ${messageOf(error)}${advice}`)
   }
 }
 

@@ -70,6 +70,8 @@ async function setUp(
   { kind, plugin }: FoundPlugin,
   options?: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, unknown> | undefined> {
+  // A sink gets another host than those of the kits.
+  if (kind === 'sink') return undefined
   const given = options ? { options } : {}
   const valid = await optionsWithAddress(plugin, given, NO_SERVICE, KEY).catch((error) => {
     if (options) throw error

@@ -35,6 +35,10 @@ export async function runPluginJob(
   onProgress: KitOptions['onProgress'],
 ): Promise<KitReport> {
   const { plugin, directory, options, addressOption, seed, timeoutMs, only } = job
+  if (found.kind === 'sink') {
+    const message = 'there is no kit for sinks; providers, guards and search engines have one'
+    throw new ConfigError('the test', [{ path: 'plugin', message }])
+  }
   const folder = job.cases ?? (await casesBeside(found.file))
   const kit = {
     thorough: job.thorough ?? true,

@@ -1,5 +1,5 @@
 /** Commands for authors of plugins: what `plugin new` writes passes its kit and is served. */
-import { readFile } from 'node:fs/promises'
+import { readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { call } from '../_cli.ts'
@@ -11,6 +11,7 @@ import {
   readGuardCases,
   readSearchCases,
   readTranscripts,
+  testPlugin,
   testProvider,
   testSearch,
 } from '../../src/testing.ts'
@@ -89,6 +90,15 @@ describe('plugin new', () => {
   ])('refuses %j', async (args, message) => {
     const { code, err } = await call(['plugin', 'new', ...args])
     expect([code, err]).toEqual([2, expect.stringMatching(message)])
+  })
+
+  it('writes modules into a folder of CommonJS, and says what is wrong with others there', async () => {
+    const dir = await folder({ 'package.json': '{ "type": "commonjs" }' })
+    const { out } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])
+    expect(out).toContain('use: ./tick.mts')
+    expect((await testPlugin(join(dir, 'tick.mts'), { only: 'input' })).failed).toEqual([])
+    await rename(join(dir, 'tick.mts'), join(dir, 'tick.ts'))
+    await expect(testPlugin(join(dir, 'tick.ts'))).rejects.toThrow(/say "module" there, or end/)
   })
 
   it('overwrites nothing', async () => {

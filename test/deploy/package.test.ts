@@ -149,6 +149,19 @@ describe('the installation', () => {
   })
 })
 
+describe('plugin new', () => {
+  it.each(['provider', 'guard', 'search'])('writes a %s that passes its kit', async (kind) => {
+    const folder = join(project, `plugins-${kind}`)
+    await mkdir(folder)
+    await own([folder])
+    await npx(['plugin', 'new', kind, 'acme', '--dir', folder]).ended
+    const [file] = (await readdir(folder)).filter((name) => /^acme\.m?ts$/.test(name))
+    const { out, code } = await npx(['plugin', 'test', join(folder, file!)]).ended
+    expect(out).toMatch(/\n\d+ ok, 0 failed, 0 skipped\.\n$/)
+    expect(code).toBe(0)
+  })
+})
+
 describe('a start in an empty folder', () => {
   let key: string
   let before: string[]

@@ -7,7 +7,7 @@ import type { Arguments } from '../command.ts'
 import { configurationOf } from '../configuration.ts'
 import { print, table } from '../output.ts'
 
-const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search)-(.+)$/
+const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search|sink)-(.+)$/
 
 /** A plugin that is there. */
 interface Listed {
@@ -58,19 +58,20 @@ export async function listPlugins(args: Arguments): Promise<void> {
 }
 
 /** Kind and `use` of each plugin that a configuration names. */
-function usesOf({ providers, guards, search }: LoadedSections): ReadonlySet<string> {
+function usesOf({ providers, guards, search, sinks }: LoadedSections): ReadonlySet<string> {
   const uses = (kind: string, entries: readonly { readonly use: unknown }[]) =>
     entries.map(({ use }) => `${kind} ${String(use)}`)
   return new Set([
     ...uses('provider', Object.values(providers)),
     ...uses('guard', guards.use),
     ...uses('search', Object.values(search.engines)),
+    ...uses('sink', sinks),
   ])
 }
 
 type LoadedSections = Pick<
   Awaited<ReturnType<typeof configurationOf>>['loaded']['config'],
-  'providers' | 'guards' | 'search'
+  'providers' | 'guards' | 'search' | 'sinks'
 >
 
 /** Packages with the names of plugins, as an import from the folder would find them. */

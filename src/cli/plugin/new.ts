@@ -1,5 +1,5 @@
 /** `plugin new`: writes a plugin to start from. Its templates are the examples of the guides. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -50,11 +50,12 @@ export async function newPlugin({ positionals, text, on }: Arguments): Promise<v
   const parts = await partsOf(template, name, style)
   const folder = resolve(text.dir ?? '.')
   const isPackage = on.has('package')
+  const extension = `${isCommonJs(folder) ? 'm' : ''}${on.has('js') ? 'js' : 'ts'}`
   const files = isPackage
     ? packageFiles(kind, name, parts, on.has('js'))
-    : plainFiles(name, parts, on.has('js'))
+    : plainFiles(name, parts, extension)
   await writeAll(folder, files)
-  const use = isPackage ? name : `./${name}.${on.has('js') ? 'js' : 'ts'}`
+  const use = isPackage ? name : `./${name}.${extension}`
   const listed = [...files.keys()].map((path) => `  ${relative('.', join(folder, path))}\n`)
   process.stdout.write(
     `Written:\n${listed.join('')}\n${nextSteps(kind, name, files)}\n` +
@@ -93,11 +94,10 @@ function inLines({ code, cases }: Parts): Parts {
   }
 }
 
-function plainFiles(name: string, { code, cases }: Parts, js: boolean): Files {
-  const extension = js ? 'js' : 'ts'
+function plainFiles(name: string, { code, cases }: Parts, extension: string): Files {
   const file = `${name}.${extension}`
   return new Map([
-    [file, js ? toJavaScript(code) : code],
+    [file, extension.endsWith('js') ? toJavaScript(code) : code],
     ...[...cases].map(([path, text]) => [`${name}.cases/${path}`, text] as const),
     [`${name}.test.${extension}`, testOf(name, `./${file}`)],
   ])
@@ -230,6 +230,13 @@ function toJavaScript(code: string): string {
     .replaceAll(/(\S) {2,}(?=\S)/g, '$1 ')
     .replaceAll(/(?<=\S) (?=\))/g, '')
     .replaceAll(/ +$/gm, '')
+}
+
+/** Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it, unless their names say otherwise. */
+function isCommonJs(folder: string): boolean {
+  const manifest = join(folder, 'package.json')
+  if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, 'utf8')).type === 'commonjs'
+  return dirname(folder) !== folder && isCommonJs(dirname(folder))
 }
 
 /** Two levels further up in a build. */
