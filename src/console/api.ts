@@ -165,6 +165,8 @@ export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly rows: readonly Row[]
   readonly next: string | number | null
   readonly searchedTo: string | null
+  /** Whether a page was added: asking again for the first one takes it away. */
+  readonly hasMore: boolean
   /** Adds the next page. */
   more(): void
   readonly loadingMore: boolean
@@ -193,6 +195,7 @@ export function usePages<Row>(path: string | null, cursor = 'after', key?: strin
     rows: [...(first.data?.data ?? []), ...added.flatMap(({ data }) => data)],
     next,
     searchedTo: last?.searched_to ?? null,
+    hasMore: added.length > 0,
     loadingMore: busy,
     more() {
       if (path === null || next === null || busy) return

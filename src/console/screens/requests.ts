@@ -1,6 +1,6 @@
 /** Requests: why did this call fail, what did it cost, who made it. */
-import { useMemo, useRef, useState } from 'preact/hooks'
-import { usePages, withQuery } from '../api.ts'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { usePages, withQuery, type Pages } from '../api.ts'
 import type { RequestRow } from '../answers.ts'
 import { useEvents } from '../events.ts'
 import { count, duration, shortCount } from '../format.ts'
@@ -42,6 +42,11 @@ const FILTERS: readonly Filter[] = [
   { name: 'min_ms', label: 'time from, ms', placeholder: '2000' },
 ]
 const NAME = 'requests'
+const LIVE_EVENTS = ['call.started', 'call.ended', 'call.refused', 'skipped']
+/** Calls that are counted while they wait to be shown. */
+const MOST_WAITING = 1000
+/** At most this often the list is asked for while calls arrive. */
+const LIVE_MS = 1000
 
 const COLUMNS: readonly Column<RequestRow>[] = [
   { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
@@ -91,7 +96,11 @@ export function Requests() {
   const list = usePages<RequestRow>(path)
   const open = query.get('open') ?? undefined
   const live = query.get('live') === 'on'
-  const waiting = useLive(live && !query.has('to'), open !== undefined, list.reload)
+  const { waiting, isLost, show, held } = useLive(
+    live && !query.has('to'),
+    list,
+    open !== undefined,
+  )
   useKeys({
     l: () => setQuery({ live: live ? undefined : 'on' }, { replace: true }),
     x: () => location.assign(csvOf(path)),
@@ -107,8 +116,8 @@ export function Requests() {
           kind="quiet"
           title="New calls appear by themselves (l)"
           onClick=${() => setQuery({ live: live ? undefined : 'on' }, { replace: true })}
-          ><span class=${live ? 'live on' : 'live'} aria-hidden="true">●</span> Live
-          ${live ? 'on' : 'off'}<//
+          ><span class=${live ? (isLost ? 'live lost' : 'live on') : 'live'} aria-hidden="true">${isLost ? '○' : '●'}</span> Live
+          ${live ? (isLost ? 'lost, trying again' : 'on') : 'off'}<//
         >
         <${ColumnChoice} name=${NAME} columns=${COLUMNS.slice(0, -1)} />
         <a class="button quiet" href=${csvOf(path)} download>CSV</a>
@@ -117,15 +126,20 @@ export function Requests() {
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     <${Unreadable} days=${list.data?.unreadable_days} />
     ${
-      waiting.count > 0 &&
-      html`<button type="button" class="new-rows" onClick=${waiting.show}>
-        ${count(waiting.count)} new
+      waiting !== '' &&
+      html`<button type="button" class="new-rows" aria-live="polite" onClick=${show}>
+        ${waiting}
       </button>`
     }
     ${
       isEmpty
         ? html`<${Nothing} />`
-        : html`<div onPointerEnter=${waiting.hold} onPointerLeave=${waiting.release}>
+        : html`<div
+            onPointerEnter=${() => (held.pointer = true)}
+            onPointerLeave=${() => (held.pointer = false)}
+            onFocusIn=${() => (held.focus = true)}
+            onFocusOut=${() => (held.focus = false)}
+          >
             <${Table}
               name=${NAME}
               caption="Calls, newest first"
@@ -182,32 +196,35 @@ function Unreadable({ days }: { readonly days: readonly string[] | undefined }) 
   <//>`
 }
 
-/** New calls wait while the pointer is in the list, or a sheet is open. */
-function useLive(on: boolean, isOpen: boolean, refresh: () => void) {
-  const [waiting, setWaiting] = useState(0)
-  const held = useRef(false)
+/** New calls wait while the pointer or the focus is in the list, older calls were asked for, or a sheet is open. */
+function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
+  const [waiting, setWaiting] = useState('')
+  const unseen = useRef({ ids: new Set<string>(), isMore: false, timer: 0 })
+  const held = useRef({ pointer: false, focus: false })
   const show = () => {
-    setWaiting(0)
-    refresh()
+    clearTimeout(unseen.current.timer)
+    unseen.current = { ids: new Set(), isMore: false, timer: 0 }
+    setWaiting('')
+    list.reload()
   }
-  const counted = useRef(0)
-  useEvents(on ? '/admin/events' : null, ['call.ended', 'call.started'], () => {
-    counted.current++
+  const decide = useRef(show)
+  decide.current = () => {
+    unseen.current.timer = 0
+    const { pointer, focus } = held.current
+    if (!pointer && !focus && !isOpen && !list.hasMore) return show()
+    const { ids, isMore } = unseen.current
+    for (const { id } of list.rows) ids.delete(id)
+    setWaiting(ids.size > 0 || isMore ? `${count(ids.size)}${isMore ? '+' : ''} new` : '')
+  }
+  const isLost = useEvents(on ? '/admin/events' : null, LIVE_EVENTS, ({ type, data }) => {
+    const now = unseen.current
+    if (type === 'skipped' || now.ids.size >= MOST_WAITING) now.isMore = true
+    else if (type !== 'again') now.ids.add((data as RequestRow).id)
     // One answer for many events: a busy gateway ends hundreds of calls a second.
-    if (counted.current > 1) return
-    setTimeout(() => {
-      const seen = counted.current
-      counted.current = 0
-      if (held.current || isOpen) setWaiting((last) => last + seen)
-      else refresh()
-    }, 1000)
+    now.timer ||= setTimeout(() => decide.current(), LIVE_MS)
   })
-  return {
-    count: waiting,
-    show,
-    hold: () => (held.current = true),
-    release: () => (held.current = false),
-  }
+  useEffect(() => () => clearTimeout(unseen.current.timer), [])
+  return { waiting: on ? waiting : '', isLost, show, held: held.current }
 }
 
 function pathOf(query: URLSearchParams, now: number): string {
