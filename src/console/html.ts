@@ -5,7 +5,13 @@ import { h, type VNode } from 'preact'
 /** What can stand between two tags. */
 export type Content = VNode | string | number | null | undefined | false | readonly Content[]
 
-const build = htm.bind(h) as unknown as (
+/** Makes an element anew each time: one that the library kept would keep the page it was in, with the secrets of that page. */
+function element(this: number[], ...parts: Parameters<typeof h>): VNode {
+  this[0] = 3
+  return h(...parts)
+}
+
+const build = htm.bind(element) as unknown as (
   strings: readonly string[],
   ...values: readonly unknown[]
 ) => VNode

@@ -50,7 +50,7 @@ export const session = signal<Session | null | undefined>(undefined)
 /** What the reader chose. */
 export const preferences = signal<Preferences>(readPreferences())
 /** Asked before a screen is left; a text is why the reader may want to stay. */
-let reasonToStay: () => string | undefined = () => undefined
+let reasonToStay: () => string | undefined = noReason
 
 /** Goes to another address of the console. @param options.replace without an entry in the history */
 export function go(href: string, { replace = false } = {}): void {
@@ -97,7 +97,7 @@ export function carried(path: string): string {
 export function stayWhile(reason: () => string | undefined): () => void {
   reasonToStay = reason
   return () => {
-    if (reasonToStay === reason) reasonToStay = () => undefined
+    if (reasonToStay === reason) reasonToStay = noReason
   }
 }
 
@@ -148,12 +148,17 @@ export function applyTheme(): void {
   else document.documentElement.dataset.theme = theme
 }
 
+/** Outside of every component: made inside of one, it would keep what that one knew. */
+function noReason(): undefined {
+  return undefined
+}
+
 function mayLeave(): boolean {
   const reason = reasonToStay()
   if (reason === undefined) return true
   // eslint-disable-next-line no-alert -- The browser's own question: it blocks, as leaving has to.
   if (!confirm(reason)) return false
-  reasonToStay = () => undefined
+  reasonToStay = noReason
   return true
 }
 

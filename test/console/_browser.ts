@@ -66,7 +66,7 @@ const OTHER_MODELS = {
 /** What a page must not do, whatever a test does with it. */
 export interface Watched {
   readonly page: Page
-  /** Errors of the console, of scripts and of the policy; requests to other hosts. */
+  /** Errors of the console and of scripts, violations of the content policy, requests to other hosts. */
   readonly faults: string[]
 }
 
@@ -84,6 +84,8 @@ export interface Visit {
 export class Visitors implements AsyncDisposable {
   readonly url: string
   readonly #browser: Browser
+  /** Faults of every page that was opened. */
+  readonly #faults: (readonly string[])[] = []
 
   private constructor(url: string, browser: Browser) {
     this.url = url
@@ -117,11 +119,18 @@ export class Visitors implements AsyncDisposable {
       if (!answer.ok()) throw new Error(`sign-in: ${answer.status()} ${await answer.text()}`)
     }
     const page = await context.newPage()
-    return { page, faults: watch(page, this.url) }
+    const faults = watch(page, this.url)
+    await page.exposeFunction('violated', (text: string) => faults.push(`policy: ${text}`))
+    await page.addInitScript(reportViolations)
+    this.#faults.push(faults)
+    return { page, faults }
   }
 
+  /** Closes the browser. @throws Error when a page, of any test, did what its policy forbids or asked another host */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#browser.close()
+    const left = this.#faults.flat().filter((fault) => /^(?:policy:|request to) /.test(fault))
+    if (left.length > 0) throw new Error(left.join('\n'))
   }
 }
 
@@ -209,7 +218,7 @@ export async function overflowOf(page: Page): Promise<number> {
 
 /** Resolves when nothing is loading, nothing says that it is, and every plot is drawn. */
 export async function settled(page: Page): Promise<void> {
-  await page.waitForSelector('h1, .notice', { state: 'attached' })
+  await page.locator('h1, .notice').first().waitFor({ state: 'attached' })
   await page.waitForFunction(() => {
     const { document } = globalThis as unknown as {
       document: { querySelector(selector: string): unknown }
@@ -226,11 +235,40 @@ export async function settled(page: Page): Promise<void> {
   })
 }
 
+/**
+ * Which of these texts are in a string that the page's scripts can reach, after what they dropped was collected. The test has to
+ * find elements by locators: `waitForSelector` keeps what it finds, and with an element all that was around it.
+ */
+export async function keptOf(page: Page, texts: readonly string[]): Promise<string[]> {
+  const tools = await page.context().newCDPSession(page)
+  const chunks: string[] = []
+  tools.on('HeapProfiler.addHeapSnapshotChunk', ({ chunk }) => chunks.push(chunk))
+  await tools.send('HeapProfiler.enable')
+  await tools.send('HeapProfiler.collectGarbage')
+  await tools.send('HeapProfiler.takeHeapSnapshot')
+  await tools.detach()
+  const heap = chunks.join('')
+  return texts.filter((text) => heap.includes(text))
+}
+
 /** A picture for human eyes. It is never compared. */
 export async function shoot(page: Page, name: string): Promise<void> {
   const file = join(SHOTS, `${name}.png`)
   mkdirSync(dirname(file), { recursive: true })
   await page.screenshot({ path: file })
+}
+
+/** In the page: tells of what the content policy kept from it. */
+function reportViolations(): void {
+  const { document, violated } = globalThis as unknown as {
+    document: {
+      addEventListener(type: string, listener: (event: Record<string, unknown>) => void): void
+    }
+    violated(text: string): void
+  }
+  document.addEventListener('securitypolicyviolation', (event) =>
+    violated(`${String(event.effectiveDirective)} ${String(event.blockedURI)}`),
+  )
 }
 
 function watch(page: Page, origin: string): string[] {
