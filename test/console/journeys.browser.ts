@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Page } from 'playwright-core'
 import { signInLink } from '../../src/server/admin/session.ts'
-import { hasBrowser, settled, shoot, Stage, TOKEN, VIEWER } from './_browser.ts'
+import { hasBrowser, keptOf, settled, shoot, Stage, TOKEN, VIEWER } from './_browser.ts'
 
 let stage: Stage
 beforeAll(async () => {
@@ -40,7 +40,7 @@ interface FocusedElement {
 
 /** Goes down the rows by `j` to the one with this name, and opens it. */
 async function openRow(page: Page, name: string): Promise<void> {
-  await page.waitForSelector(`.row-link:has-text("${name}")`)
+  await page.locator(`.row-link:has-text("${name}")`).first().waitFor()
   for (let i = 0; i < 20; i++) {
     await page.keyboard.press('j')
     if ((await page.textContent('.row-link:focus')) === name) break
@@ -89,60 +89,62 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
   it('an operator makes an account and a key, writes its policy, finds what it refused, rotates and disables it', async () => {
     const { page, faults } = await stage.page({ token: undefined })
     await page.goto('/console/accounts')
-    await page.waitForSelector('input[type=password]')
+    await page.locator('input[type=password]').first().waitFor()
     await page.keyboard.type(TOKEN)
     await page.keyboard.press('Enter')
-    await page.waitForSelector('h1:has-text("Accounts")')
+    await page.locator('h1:has-text("Accounts")').first().waitFor()
     await settled(page)
 
     await press(page, 'New account')
     await type(page, 'Name', 'Museum kiosk')
     await type(page, 'Id', 'museum')
     await press(page, 'Create account')
-    await page.waitForSelector('h1:has-text("Museum kiosk")')
+    await page.locator('h1:has-text("Museum kiosk")').first().waitFor()
     await settled(page)
     await shoot(page, 'journey/1-account')
 
     await press(page, 'Add credits')
     await type(page, 'Amount, USD', '12.345678')
     await press(page, 'Add credits')
-    await page.waitForSelector('text=$12.345678')
+    await page.locator('text=$12.345678').first().waitFor()
 
     await page.keyboard.press('g')
     await page.keyboard.press('k')
-    await page.waitForSelector('h1:has-text("Keys")')
+    await page.locator('h1:has-text("Keys")').first().waitFor()
     await page.keyboard.press('n')
-    await page.waitForSelector('dialog')
+    await page.locator('dialog').first().waitFor()
     await type(page, 'Name', 'desk')
     await tabTo(page, 'Account')
     await page.keyboard.type('Museum')
     await press(page, 'Create key')
-    await page.waitForSelector('.secret code')
+    await page.locator('.secret code').first().waitFor()
     const secret = (await page.textContent('.secret code'))!
     expect(secret).toMatch(/^sk-sluice-/)
     await press(page, 'Done')
     await press(page, 'It is stored')
-    await page.waitForSelector('.secret', { state: 'detached' })
+    await page.locator('.secret').waitFor({ state: 'detached' })
     expect(await everything(page)).not.toContain(secret)
+    const { value: cookie } = (await page.context().cookies())[0]!
+    expect(await keptOf(page, ['Museum kiosk', secret, TOKEN, cookie])).toEqual(['Museum kiosk'])
 
     await openRow(page, 'desk')
-    await page.waitForSelector('h1:has-text("desk")')
+    await page.locator('h1:has-text("desk")').first().waitFor()
     await page.keyboard.press('e')
-    await page.waitForSelector('section[aria-label=Form]')
+    await page.locator('section[aria-label=Form]').first().waitFor()
     await press(page, 'Add pattern')
     await type(page, 'Pattern 1', 'ticket-(\\d{4,8}')
-    await page.waitForSelector('.patterns .error')
+    await page.locator('.patterns .error').first().waitFor()
     await shoot(page, 'journey/2-pattern')
     await type(page, 'Pattern 1', 'project heron')
-    await page.waitForSelector('.patterns .error', { state: 'detached' })
+    await page.locator('.patterns .error').waitFor({ state: 'detached' })
     await type(page, 'Output', 'Ask about Project Heron today')
-    await page.waitForSelector('mark')
+    await page.locator('mark').first().waitFor()
     await shoot(page, 'journey/3-tried')
     await page.keyboard.press('Control+Enter')
-    await page.waitForSelector('dialog')
+    await page.locator('dialog').first().waitFor()
     await shoot(page, 'journey/4-save')
     await press(page, 'Save policy')
-    await page.waitForSelector('dialog', { state: 'detached' })
+    await page.locator('dialog').waitFor({ state: 'detached' })
 
     const refused = await stage.gateway.chat(
       { model: 'mock/echo', messages: [{ role: 'user', content: 'Tell me of project heron' }] },
@@ -152,31 +154,31 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     await page.keyboard.press('Escape')
     await page.keyboard.press('g')
     await page.keyboard.press('r')
-    await page.waitForSelector('.row-link')
+    await page.locator('.row-link').first().waitFor()
     await page.keyboard.press('j')
     await page.keyboard.press('Enter')
-    await page.waitForSelector('dialog.sheet .facts')
+    await page.locator('dialog.sheet .facts').first().waitFor()
     expect(await page.textContent('dialog.sheet')).toContain('blocked')
     await shoot(page, 'journey/5-refused')
     await page.keyboard.press('Escape')
-    await page.waitForSelector('dialog', { state: 'detached' })
+    await page.locator('dialog').waitFor({ state: 'detached' })
 
     await page.goBack()
     await page.goto('/console/keys?account=museum')
     await openRow(page, 'desk')
-    await page.waitForSelector('h1:has-text("desk")')
+    await page.locator('h1:has-text("desk")').first().waitFor()
     await settled(page)
     await press(page, 'Rotate')
-    await page.waitForSelector('dialog')
+    await page.locator('dialog').first().waitFor()
     await press(page, 'Rotate')
-    await page.waitForSelector('.secret code')
+    await page.locator('.secret code').first().waitFor()
     const next = (await page.textContent('.secret code'))!
     expect(next).not.toBe(secret)
     await press(page, 'Done')
     await press(page, 'It is stored')
-    await page.waitForSelector('.secret', { state: 'detached' })
+    await page.locator('.secret').waitFor({ state: 'detached' })
     await press(page, 'Disable')
-    await page.waitForSelector('text=disabled')
+    await page.locator('text=disabled').first().waitFor()
     const stopped = await stage.gateway.chat({ model: 'mock/echo', messages: [] }, { key: next })
     expect(stopped.status).toBe(401)
     expect(faults).toEqual([])
@@ -190,14 +192,14 @@ describe.skipIf(!hasBrowser)('a sign-in link', () => {
     const link = signInLink(stage.gateway.url, { name: 'admin', token: TOKEN, role: 'admin' })
     const once = link.split('#token=')[1]!
     await page.goto(link.replace('/console#', '/console/requests#'))
-    await page.waitForSelector('h1:has-text("Requests")')
+    await page.locator('h1:has-text("Requests")').first().waitFor()
     await settled(page)
     expect(await everything(page)).not.toContain(once)
     expect(faults).toEqual([])
     await page.context().clearCookies()
     const second = await stage.page({ token: undefined })
     await second.page.goto(link)
-    await second.page.waitForSelector('text=This sign-in link was used')
+    await second.page.locator('text=This sign-in link was used').first().waitFor()
     await page.context().close()
     await second.page.context().close()
   })
@@ -226,18 +228,45 @@ describe.skipIf(!hasBrowser)('a viewer', () => {
   })
 })
 
+describe.skipIf(!hasBrowser)('live', () => {
+  it('says when its stream is refused, asks again, and keeps new calls back from a reader of the list', async () => {
+    const key = await stage.gateway.newKey({ rpm: 1 })
+    const chat = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello' }] }
+    const call = () => stage.gateway.chat(chat, { key: key.secret })
+    await call()
+    const { page } = await stage.page()
+    let isRefused = true
+    await page.route('/admin/events', (route) =>
+      isRefused ? route.fulfill({ status: 503 }) : route.continue(),
+    )
+    await page.goto(`/console/requests?key=${key.id}&live=on`)
+    await page.getByRole('button', { name: 'Live lost, trying again' }).waitFor()
+    isRefused = false
+    await page.getByRole('button', { name: 'Live on' }).waitFor()
+    await call()
+    const rows = page.locator('tbody tr')
+    await rows.filter({ hasText: '429' }).waitFor()
+    expect(await rows.count()).toBe(2)
+    await page.keyboard.press('j')
+    await call()
+    await page.getByRole('button', { name: '1 new' }).click()
+    await expect.poll(() => rows.count()).toBe(3)
+    await page.context().close()
+  })
+})
+
 describe.skipIf(!hasBrowser)('two operators', () => {
   it('who change one policy: the second one sees both changes, and nothing is lost', async () => {
     const key = await stage.gateway.newKey({ policy: { version: 1, maxOutputTokens: 400 } })
     const { page } = await stage.page()
     await page.goto(`/console/keys/${key.id}/policy`)
-    await page.waitForSelector('section[aria-label=Form]')
+    await page.locator('section[aria-label=Form]').first().waitFor()
     await page.getByLabel('Answer limit, tokens').fill('300')
     const other = { policy: { version: 1, maxOutputTokens: 400, deny: ['math'] } }
     expect((await stage.admin('PATCH', `/keys/${key.id}`, other)).status).toBe(200)
     await page.locator('button:has-text("Save…")').click()
     await page.locator('dialog button:has-text("Save")').first().click()
-    await page.waitForSelector('text=This key was changed meanwhile.')
+    await page.locator('text=This key was changed meanwhile.').first().waitFor()
     const conflict = (await page.textContent('dialog'))!
     expect(conflict).toContain('deny')
     expect(conflict).toContain('["math"]')
@@ -245,7 +274,7 @@ describe.skipIf(!hasBrowser)('two operators', () => {
     const stored = await stage.admin('GET', `/keys/${key.id}`)
     expect(stored.json.data.policy.deny).toEqual(['math'])
     await page.locator('button:has-text("Apply mine on top")').click()
-    await page.waitForSelector('dialog', { state: 'detached' })
+    await page.locator('dialog').waitFor({ state: 'detached' })
     const after = await stage.admin('GET', `/keys/${key.id}`)
     // Each has changed another member, and both changes hold.
     expect(after.json.data.policy).toEqual({ version: 1, maxOutputTokens: 300, deny: ['math'] })
@@ -262,12 +291,12 @@ describe.skipIf(!hasBrowser)('amounts', () => {
     const { json } = await stage.admin('GET', `/requests?key=${key.id}`)
     const { page } = await stage.page()
     await page.goto(`/console/requests?open=${json.data[0].id}`)
-    await page.waitForSelector('table.cost')
+    await page.locator('table.cost').first().waitFor()
     const sent = await stage.admin('GET', `/requests/${json.data[0].id}`)
     const [, cost] = /"cost_usd":([\d.e-]+)/.exec(sent.text)!
     expect(await page.textContent('table.cost tfoot')).toContain(`$${cost}`)
     await page.goto('/console/accounts/exact/statement')
-    await page.waitForSelector('table.sums')
+    await page.locator('table.sums').first().waitFor()
     const statement = await stage.admin('GET', '/accounts/exact/statement')
     const [, closing] = /"closing_usd":([\d.]+)/.exec(statement.text)!
     expect(closing).toMatch(/^0\.9+\d*1$/)
@@ -283,19 +312,20 @@ describe.skipIf(!hasBrowser)('the page of a key', () => {
     await page.goto('/me')
     await page.fill('input[type=password]', secret)
     await page.keyboard.press('Enter')
-    await page.waitForSelector('text=Requests a minute')
+    await page.locator('text=Requests a minute').first().waitFor()
     expect(await everything(page)).not.toContain(secret)
     await page.goto('/me')
-    await page.waitForSelector('input[type=password]')
+    await page.locator('input[type=password]').first().waitFor()
     await page.fill('input[type=password]', secret)
     await page.getByText('Keep it in this tab').click()
     await page.locator('button:has-text("Show my key")').click()
-    await page.waitForSelector('text=Requests a minute')
+    await page.locator('text=Requests a minute').first().waitFor()
     await page.reload()
-    await page.waitForSelector('text=Requests a minute')
+    await page.locator('text=Requests a minute').first().waitFor()
     await page.locator('button:has-text("Sign out")').click()
-    await page.waitForSelector('input[type=password]')
+    await page.locator('input[type=password]').first().waitFor()
     expect(await everything(page)).not.toContain(secret)
+    expect(await keptOf(page, [secret])).toEqual([])
     expect(faults).toEqual([])
     await page.context().close()
   })
