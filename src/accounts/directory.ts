@@ -1,7 +1,6 @@
 /**
  * All accounts and keys of the state in memory, in short, so that lists are searched and sorted without reading every
- * record. It is read when a list is first asked for, follows every change from then on, and is forgotten when no list was
- * asked for a while.
+ * record. It is read in the background after the start, and follows every change from then on.
  */
 import type { Records } from '../state/records.ts'
 import type { Account, Key } from './stored.ts'
@@ -9,14 +8,18 @@ import type { Account, Key } from './stored.ts'
 /** What lists are searched and sorted by. */
 export interface ListedAccount extends Pick<Account, 'id' | 'name' | 'disabled' | 'createdAt'> {
   readonly archived: boolean
+  /** Texts that a search looks through, in lower case, one a line. */
+  readonly texts: string
 }
 
 /** What lists are searched and sorted by; the policy is not kept, because it may be large. */
 export interface ListedKey extends Pick<
   Key,
-  'id' | 'account' | 'name' | 'start' | 'disabled' | 'expiresAt' | 'createdAt'
+  'id' | 'account' | 'name' | 'disabled' | 'expiresAt' | 'createdAt'
 > {
   readonly archived: boolean
+  /** As {@link ListedAccount.texts}. */
+  readonly texts: string
   readonly hasPolicy: boolean
 }
 
@@ -26,20 +29,17 @@ export interface DirectoryView {
   readonly keys: ReadonlyMap<string, ListedKey>
   /** Keys of each account that are not archived. */
   readonly keyCounts: ReadonlyMap<string, number>
-  /** Another one after every change. */
-  readonly version: number
 }
 
-/** Records read at a time. */
-const BATCH = 500
-const IDLE_MS = 600_000
+/** Records read at a time: calls wait while they are parsed. */
+const BATCH = 100
 
 /** The directory of one gateway. */
 export class Directory {
   readonly #records: Records
   #entries: Promise<Entries> | undefined
   #loaded: Entries | undefined
-  #usedAt = 0
+  #closed = false
   /** In the records: how far the changes of other processes are known. */
   #cursor: string | undefined
 
@@ -47,12 +47,15 @@ export class Directory {
     this.#records = records
   }
 
+  /** Reads everything in the background, so that the first list does not wait for it. */
+  prepare(): void {
+    // The next list tries again, and has the error.
+    this.#begun().catch(() => undefined)
+  }
+
   /** Everything that is stored, with the changes of other processes. */
   async view(): Promise<DirectoryView> {
-    const now = performance.now()
-    if (now - this.#usedAt > IDLE_MS) this.#forget()
-    this.#usedAt = now
-    const entries = await (this.#entries ??= this.#load())
+    const entries = await this.#begun()
     const changes = await this.#records.changesSince(this.#cursor)
     if (!changes) return entries
     this.#cursor = changes.cursor
@@ -72,8 +75,14 @@ export class Directory {
     await this.#records.touch(`key:${key.id}`)
   }
 
-  #forget(): void {
-    this.#entries = this.#loaded = this.#cursor = undefined
+  /** Ends what is being read. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#entries?.catch(() => undefined)
+  }
+
+  #begun(): Promise<Entries> {
+    return (this.#entries ??= this.#load())
   }
 
   async #load(): Promise<Entries> {
@@ -95,7 +104,7 @@ export class Directory {
       }
       return entries
     } catch (error) {
-      this.#forget()
+      this.#entries = this.#loaded = this.#cursor = undefined
       throw error
     }
   }
@@ -103,6 +112,7 @@ export class Directory {
   /** @param again whether entries that are there are replaced */
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
+      if (this.#closed) return
       const found = await this.#records.getMany<Account | Key>(some)
       for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
     }
@@ -113,20 +123,26 @@ class Entries implements DirectoryView {
   readonly accounts = new Map<string, ListedAccount>()
   readonly keys = new Map<string, ListedKey>()
   readonly keyCounts = new Map<string, number>()
-  version = 0
 
   has(one: Account | Key): boolean {
     return 'account' in one ? this.keys.has(one.id) : this.accounts.has(one.id)
   }
 
   put(one: Account | Key): void {
-    this.version++
     const { id, name, disabled = false, createdAt, archivedAt } = one
-    const common = { id, name, disabled, createdAt, archived: archivedAt !== undefined }
-    if (!('account' in one)) return void this.accounts.set(id, common)
-    const { account, start, expiresAt, policy } = one
-    this.#count(account, Number(!common.archived) - Number(this.#isCounted(id)))
-    this.keys.set(id, { ...common, account, start, expiresAt, hasPolicy: policy !== undefined })
+    const archived = archivedAt !== undefined
+    const common = { id, name, disabled, createdAt, archived }
+    if (!('account' in one)) {
+      this.accounts.set(id, { ...common, texts: textsOf(id, name) })
+      return
+    }
+    const { start, expiresAt, policy } = one
+    // One text for all keys of an account.
+    const account = this.accounts.get(one.account)?.id ?? one.account
+    this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
+    const hasPolicy = policy !== undefined
+    const texts = textsOf(id, name, start)
+    this.keys.set(id, { ...common, account, expiresAt, hasPolicy, texts })
   }
 
   #isCounted(id: string): boolean {
@@ -136,6 +152,10 @@ class Entries implements DirectoryView {
   #count(account: string, more: number): void {
     if (more !== 0) this.keyCounts.set(account, (this.keyCounts.get(account) ?? 0) + more)
   }
+}
+
+function textsOf(...texts: readonly string[]): string {
+  return texts.join('\n').toLowerCase()
 }
 
 function* batchesOf<Item>(items: readonly Item[]): Generator<readonly Item[]> {

@@ -222,6 +222,7 @@ export async function createGateway(
   const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })
   const watched = { running, bodies, health, takenOut, instances, peers, disk }
   const timer = startTimer({ ...watched, ...shared })
+  if (!needsToken(loaded.config.admin)) accounts.directory.prepare()
 
   let [stopping, faulty] = [false, false]
   return {
@@ -282,7 +283,7 @@ export async function createGateway(
       await instances.leave()
       await Promise.all([requests.close(), contents.close()])
       // They read the ledger, which could not be closed tidily meanwhile.
-      await Promise.all([usage.close(), spending.close()])
+      await Promise.all([usage.close(), spending.close(), accounts.directory.close()])
       await closeState(state)
     },
   }

@@ -71,6 +71,7 @@ export class LedgerIndex {
   #working: Promise<void> | undefined
   #heads: ReadonlyMap<string, LedgerHead> = new Map()
   #comparedAt = -Infinity
+  #comparing: Promise<void> | undefined
   #closed = false
 
   constructor(options: IndexOptions) {
@@ -78,7 +79,7 @@ export class LedgerIndex {
     this.#tables = new SettledTables(options.db)
   }
 
-  /** Begins: empties the tables where they are those of another ledger, and reads what is new in the background. */
+  /** Begins: empties the tables where they are those of another ledger. What is new is read with {@link compare}. */
   async open(): Promise<void> {
     const { db, reader } = this.#options
     const id = await reader.id()
@@ -89,7 +90,6 @@ export class LedgerIndex {
         db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id)
       })
     }
-    await this.compare()
   }
 
   /** Rows that are not in the tables yet, where that is known. */
@@ -108,10 +108,8 @@ export class LedgerIndex {
   }
 
   /** Compares all heads with what was read, and reads what is new in the background. */
-  async compare(): Promise<void> {
-    this.#heads = await this.#options.reader.heads()
-    this.#comparedAt = performance.now()
-    this.note([...this.#heads].filter(([id, head]) => !this.#isLevel(id, head)).map(([id]) => id))
+  compare(): Promise<void> {
+    return (this.#comparing ??= this.#compareAll().finally(() => (this.#comparing = undefined)))
   }
 
   /**
@@ -120,6 +118,8 @@ export class LedgerIndex {
    */
   async check(accounts: readonly string[] | undefined, until: number): Promise<Checked> {
     const { reader } = this.#options
+    const areFew = accounts !== undefined && accounts.length <= FEW_ACCOUNTS
+    if (!areFew && this.#comparedAt === -Infinity) await this.compare()
     const known = accounts ?? [...this.#heads.keys()]
     const isCheap = !reader.shared || known.length <= FEW_ACCOUNTS
     const isDue = performance.now() - this.#comparedAt > COMPARE_SHARED_MS
@@ -130,7 +130,7 @@ export class LedgerIndex {
         this.#heads = heads
         this.#comparedAt = performance.now()
       }
-    } else heads = new Map(known.map((id) => [id, this.#heads.get(id)!]))
+    } else heads = this.#headsOf(known)
     const late: string[] = []
     for (const [account, head] of heads) {
       if (this.#isLevel(account, head) && this.#compareWith(account, head)) continue
@@ -162,6 +162,23 @@ export class LedgerIndex {
     this.#waiting.clear()
     await this.#working
     await Promise.all(this.#busy.values())
+  }
+
+  async #compareAll(): Promise<void> {
+    const { reader } = this.#options
+    const heads = await reader.heads().catch((error: unknown) => {
+      if (!this.#closed) throw error
+    })
+    if (!heads) return
+    this.#heads = heads
+    this.#comparedAt = performance.now()
+    this.note([...this.#heads].filter(([id, head]) => !this.#isLevel(id, head)).map(([id]) => id))
+  }
+
+  /** As they were last read; an account without a head has no row. */
+  #headsOf(accounts: readonly string[]): ReadonlyMap<string, LedgerHead> {
+    const known = accounts.filter((id) => this.#heads.has(id))
+    return new Map(known.map((id) => [id, this.#heads.get(id)!]))
   }
 
   #isLevel(account: string, head: LedgerHead): boolean {

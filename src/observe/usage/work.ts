@@ -119,6 +119,8 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       const differs = (differences: readonly UsageDifference[]) => report({ differences })
       const index = new LedgerIndex({ db, reader, pageRows, now, differs })
       await index.open()
+      // Questions that are not about all accounts need not wait for it.
+      this.#compare(index)
       this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
       return { tables, called: new CalledTables(db), reader, index }
     } catch (error) {
@@ -128,16 +130,20 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     }
   }
 
+  #compare(index: LedgerIndex): void {
+    index.compare().catch((error: Error) => this.#options.report({ warning: error.message }))
+  }
+
   #tick(): void {
     this.#ticks++
-    this.#use(async ({ index, tables: { db } }) => {
+    this.#use(({ index, tables: { db } }) => {
       this.#options.report({ lag: index.lag })
       if (this.#ticks % COMPARE_TICKS !== 0) return
       const oldest = unitOf('hour', this.#options.now()) - KEPT_HOURS
       for (const table of ['settled_hour', 'called_hour', 'failed']) {
         db.prepare(`DELETE FROM ${table} WHERE unit < ?`).run(oldest)
       }
-      await index.compare()
+      this.#compare(index)
     })
   }
 

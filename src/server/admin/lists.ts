@@ -12,11 +12,6 @@ const ACCOUNT_PARAMETERS = new Set(COMMON)
 const KEY_PARAMETERS = new Set([...COMMON, 'account', 'policy'])
 const ACCOUNT_STATES = ['active', 'disabled', 'archived']
 const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
-/**
- * How long sums of the ledger may be old in the order of a list; those that are shown are not. From the first age on the
- * order is made again beside the answer, from the second on before it.
- */
-const [RENEWED_MS, SORTED_MS] = [5000, 60_000]
 const CSV_BATCH = 200
 
 /** `GET /accounts` @throws InvalidRequest for a parameter that is not known or not readable */
@@ -27,17 +22,17 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
   const states = readStates(query, ACCOUNT_STATES)
   const isListed = ({ archived, disabled }: ListedAccount) =>
     states.has(archived ? 'archived' : disabled ? 'disabled' : 'active')
-  const sorted = await orderOf(query, view, {
-    members: { name: ({ name }) => name.toLowerCase(), created_at: ({ createdAt }) => createdAt },
+  return answerOf(asked, {
+    name: 'accounts',
+    columns: ACCOUNT_COLUMNS,
+    all: view.accounts,
+    isListed,
     sums: {
       balance_usd: async (all) => (await totalsOf(runtime, all)).map(({ balance }) => balance),
       spend_month_usd: async (all) => (await totalsOf(runtime, all)).map((one) => one.spend.month),
     },
-    all: view.accounts,
+    rowsOf: (some) => accountRows(runtime, view, some),
   })
-  const found = search(query, sorted, ({ id, name }) => [id, name]).filter(isListed)
-  const rowsOf = (some: readonly ListedAccount[]) => accountRows(runtime, view, some)
-  return answerOf(asked, 'accounts', ACCOUNT_COLUMNS, found, rowsOf)
 }
 
 /** `GET /keys` @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
@@ -54,8 +49,11 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
     (accounts.size === 0 || accounts.has(key.account)) &&
     (policies === undefined || key.hasPolicy === policies) &&
     states.has(stateOf(key, now))
-  const sorted = await orderOf(query, view, {
-    members: { name: ({ name }) => name.toLowerCase(), created_at: ({ createdAt }) => createdAt },
+  return answerOf(asked, {
+    name: 'keys',
+    columns: KEY_COLUMNS,
+    all: view.keys,
+    isListed,
     sums: {
       spend_usd: (all) =>
         runtime.ledger.spends(all.map(({ id, account }) => ({ account, key: id }))),
@@ -64,10 +62,8 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
         return all.map(({ id }) => used?.get(id) ?? 0)
       },
     },
-    all: view.keys,
+    rowsOf: (some) => keyRows(runtime, some, now),
   })
-  const found = search(query, sorted, ({ id, name, start }) => [id, name, start]).filter(isListed)
-  return answerOf(asked, 'keys', KEY_COLUMNS, found, (some) => keyRows(runtime, some, now))
 }
 
 const ACCOUNT_COLUMNS = [
@@ -189,95 +185,112 @@ function readPolicies(query: URLSearchParams): boolean | undefined {
   throw wrongQuery('policy', 'any or none')
 }
 
-/** What a list can be sorted by. */
-interface Order<Item> {
-  readonly members: Readonly<Record<string, (item: Item) => string | number>>
-  /** Of the ledger and of usage. */
+/** One kind of list. */
+interface List<Item> {
+  /** In the name of a file. */
+  readonly name: string
+  /** Of a file. */
+  readonly columns: readonly string[]
+  readonly all: ReadonlyMap<string, Item>
+  readonly isListed: (item: Item) => boolean
+  /** Sums of the ledger and of usage that it can be sorted by: one for each item. */
   readonly sums: Readonly<
     Record<string, (all: readonly Item[]) => Promise<readonly (Pico | number)[]>>
   >
-  readonly all: ReadonlyMap<string, Item>
+  readonly rowsOf: (some: readonly Item[]) => Promise<object[]>
 }
 
-interface Sorted {
-  readonly items: readonly unknown[]
-  readonly version: number
-  /** Steady ms. */
-  at: number
-}
-
-/** Orders that were asked for, by directory and name: sorting is what takes long. */
-const orders = new WeakMap<object, Map<string, Sorted>>()
-
-/** All items in the order of `?sort=`; by default in that of their creation. */
-async function orderOf<Item>(
-  query: URLSearchParams,
-  { version }: DirectoryView,
-  { members, sums, all }: Order<Item>,
-): Promise<readonly Item[]> {
-  const sort = query.get('sort') ?? 'created_at'
-  const name = sort.replace(/^-/, '')
-  const names = [...Object.keys(members), ...Object.keys(sums)]
-  if (!names.includes(name)) {
-    throw wrongQuery('sort', `one of ${names.join(', ')}, with "-" before it for descending`)
-  }
-  const known = orders.get(all) ?? new Map<string, Sorted>()
-  orders.set(all, known)
-  const found = known.get(name)
-  const sum = Object.hasOwn(sums, name) ? sums[name] : undefined
-  const ageMs = sum && found ? performance.now() - found.at : 0
-  const make = async () => {
-    const list = [...all.values()]
-    const values = sum ? await sum(list) : list.map(members[name]!)
-    const sorted = { items: sortedBy(list, values), version, at: performance.now() }
-    known.set(name, sorted)
-    return sorted
-  }
-  const isUsable = found?.version === version && ageMs < SORTED_MS
-  if (isUsable && ageMs > RENEWED_MS) {
-    // Not once more for those who ask meanwhile.
-    found.at = performance.now()
-    // The next question has the error.
-    void make().catch(() => known.delete(name))
-  }
-  const { items } = (isUsable ? found : await make()) as { readonly items: readonly Item[] }
-  return sort.startsWith('-') ? items.toReversed() : items
-}
-
-function sortedBy<Item>(items: readonly Item[], values: readonly (string | number | Pico)[]) {
-  const places = Array.from(items, (_, i) => i)
-  places.sort((a, b) => (values[a]! < values[b]! ? -1 : values[a]! > values[b]! ? 1 : a - b))
-  return places.map((place) => items[place]!)
-}
-
-/** Items of which one text contains `?q=`, whatever its case. */
-function search<Item>(
-  query: URLSearchParams,
-  items: readonly Item[],
-  textsOf: (item: Item) => readonly string[],
-): readonly Item[] {
-  const wanted = query.get('q')?.trim().toLowerCase()
-  if (!wanted) return items
-  return items.filter((item) => textsOf(item).some((text) => text.toLowerCase().includes(wanted)))
+/** What items of every list can be sorted by, beside sums. */
+const MEMBERS: Readonly<Record<string, (item: ListedAccount | ListedKey) => string | number>> = {
+  name: ({ name }) => name.toLowerCase(),
+  created_at: ({ createdAt }) => createdAt,
 }
 
 /** The page that `?limit=` and `?after=` select, or everything as CSV. */
-async function answerOf<Item extends { readonly id: string }>(
+async function answerOf<Item extends ListedAccount | ListedKey>(
   { query }: Asked,
-  name: string,
-  columns: readonly string[],
-  found: readonly Item[],
-  rowsOf: (some: readonly Item[]) => Promise<object[]>,
+  { name, columns, all, isListed, sums, rowsOf }: List<Item>,
 ): Promise<Answer | Response> {
   const format = query.get('format') ?? 'json'
   if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const limit = readLimit(query.get('limit'))
+  const items = [...all.values()]
+  const { valueOf, descending } = await orderOf(query, items, sums)
+  const rank = (item: Item, place: number): Ranked<Item> => ({
+    item,
+    place,
+    value: valueOf(item, place),
+  })
+  const compare = descending
+    ? (a: Ranked<Item>, b: Ranked<Item>) => compareRanks(b, a)
+    : compareRanks
   const after = query.get('after')
-  const start = after === null ? 0 : found.findIndex(({ id }) => id === after) + 1
-  if (after !== null && start === 0) throw notInList()
-  if (format === 'csv') return csvResponse(name, columns, inBatches(found.slice(start), rowsOf))
-  const end = start + readLimit(query.get('limit'))
-  const data = await rowsOf(found.slice(start, end))
-  return { body: { data, next: end < found.length ? found[end - 1]!.id : null } }
+  const last = after === null ? undefined : all.get(after)
+  if (after !== null && !last) throw notInList()
+  const begin = last && rank(last, items.indexOf(last))
+  const wanted = query.get('q')?.trim().toLowerCase()
+  const listed = function* () {
+    for (const [place, item] of items.entries()) {
+      if (wanted && !item.texts.includes(wanted)) continue
+      if (!isListed(item)) continue
+      const ranked = rank(item, place)
+      if (!begin || compare(ranked, begin) > 0) yield ranked
+    }
+  }
+  const first = (count: number) => firstOf(listed(), count, compare).map(({ item }) => item)
+  if (format === 'csv') return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
+  const found = first(limit + 1)
+  const page = found.slice(0, limit)
+  const next = found.length > limit ? page.at(-1)!.id : null
+  return { body: { data: await rowsOf(page), next } }
+}
+
+/** What `?sort=` orders by: by default when something was created. */
+async function orderOf<Item extends ListedAccount | ListedKey>(
+  query: URLSearchParams,
+  items: readonly Item[],
+  sums: List<Item>['sums'],
+) {
+  const sort = query.get('sort') ?? 'created_at'
+  const name = sort.replace(/^-/, '')
+  const names = [...Object.keys(MEMBERS), ...Object.keys(sums)]
+  if (!names.includes(name)) {
+    throw wrongQuery('sort', `one of ${names.join(', ')}, with "-" before it for descending`)
+  }
+  const values = await sums[name]?.(items)
+  const valueOf = (item: Item, place: number) => values?.[place] ?? MEMBERS[name]!(item)
+  return { valueOf, descending: sort.startsWith('-') }
+}
+
+/** An item with what it is sorted by. */
+interface Ranked<Item> {
+  readonly item: Item
+  readonly value: string | number | Pico
+  /** In the directory, which differs from gateway to gateway. */
+  readonly place: number
+}
+
+function compareRanks<Item extends ListedAccount | ListedKey>(a: Ranked<Item>, b: Ranked<Item>) {
+  if (a.value !== b.value) return a.value < b.value ? -1 : 1
+  return a.item.createdAt - b.item.createdAt || a.place - b.place
+}
+
+/** The first items of an order: a page of a long list needs no more than these in order. */
+function firstOf<Item>(
+  items: Iterable<Item>,
+  count: number,
+  compare: (a: Item, b: Item) => number,
+): readonly Item[] {
+  const found: Item[] = []
+  let last: Item | undefined
+  for (const item of items) {
+    if (last && compare(item, last) >= 0) continue
+    found.push(item)
+    if (found.length < 4 * count) continue
+    found.sort(compare).length = count
+    last = found.at(-1)
+  }
+  return found.sort(compare).slice(0, count)
 }
 
 async function* inBatches<Item>(

@@ -18,6 +18,7 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
   const differs = (found: readonly UsageDifference[]) => void told.push(...found)
   const index = new LedgerIndex({ db: tables.db, reader, pageRows, now: () => NOON, differs })
   await index.open()
+  await index.compare()
   let closed = false
   const close = async () => {
     if (closed) return
