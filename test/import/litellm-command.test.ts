@@ -189,6 +189,36 @@ describe('import litellm', () => {
     expect(note.restriction).toBe('accepted')
   })
 
+  it('keeps models without a price apart, so that the rest of the configuration is valid', async () => {
+    const models = [
+      ['kept', { model: 'openai/gpt-6-sol' }],
+      ['own', { model: 'openai/own', api_base: 'http://127.0.0.1:9/v1', api_key: 'sk-literal' }],
+      ['listless/*', { model: 'openai/*', api_base: 'http://127.0.0.1:9/v1' }],
+    ].map(([model_name, litellm_params]) => ({ model_name, litellm_params }))
+    const cwd = await folder({ 'c.yaml': JSON.stringify({ model_list: models }) })
+    const { out, code } = await call(
+      ['import', 'litellm', '--config', 'c.yaml', '--out', 'g', '--json'],
+      { cwd },
+    )
+    const { models: priced, unpriced, notes, needs } = JSON.parse(out)
+    expect([code, Object.keys(priced), unpriced.length]).toEqual([3, ['openai/kept'], 2])
+    expect(notes.filter(({ message }: any) => message.includes('has no price'))).toHaveLength(2)
+    const env = Object.fromEntries(needs.map((name: string) => [name, 'value']))
+    const checked = await call(['check'], { cwd: join(cwd, 'g'), env })
+    expect([checked.code, checked.err]).toEqual([0, ''])
+    const apart = await readFile(join(cwd, 'g/models.unpriced.yaml'), 'utf8')
+    for (const id of unpriced) expect(apart).toContain(`\n${id}:\n`)
+
+    // With a price, an entry is one like the others.
+    const entry = apart.split(/\n(?=\S)/).find((text) => text.startsWith('openai-compatible/own:'))!
+    const file = join(cwd, 'g/models.yaml')
+    const pricing = "  pricing: { prompt: '0.000001', completion: '0.000002' }\n"
+    await writeFile(file, `${await readFile(file, 'utf8')}${entry.trimEnd()}\n${pricing}`)
+    const again = await call(['check'], { cwd: join(cwd, 'g'), env })
+    expect([again.code, again.err]).toEqual([0, ''])
+    expect(again.out).toContain('2 models')
+  })
+
   it('makes a configuration that the gateway takes', async () => {
     const price = { input_cost_per_token: 1e-6 }
     const models = [

@@ -10,6 +10,8 @@ import { CommandError } from '../command.ts'
 const MAX_BYTES = 256 * 1024 * 1024
 const SECRET_MODE = 0o600
 const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
+/** Holds models that wait for a price. A gateway does not read it. */
+export const UNPRICED_FILE = 'models.unpriced.yaml'
 
 /**
  * What a file holds.
@@ -31,10 +33,15 @@ export async function readSource<Content>(
   }
 }
 
+const UNPRICED =
+  'Not served, because no price is known. Give each "pricing", and move it to models.yaml.'
+
 /** Files of a gateway. */
 export interface GatewayFiles {
   readonly config: object
   readonly models: object
+  /** Models without a price; their file is written if there is one. */
+  readonly unpriced: object
   /** Secrets by variable. */
   readonly env: ReadonlyMap<string, string>
 }
@@ -49,6 +56,9 @@ export async function writeFiles(folder: string, files: GatewayFiles): Promise<s
   const contents = [
     ['.env', [...env].map(([name, value]) => `${name}=${quoted(value)}\n`).join(''), SECRET_MODE],
     ['models.yaml', yaml('Models by id, see docs/models-and-prices.md.', files.models), 0o644],
+    ...(Object.keys(files.unpriced).length === 0
+      ? []
+      : [[UNPRICED_FILE, yaml(UNPRICED, files.unpriced), 0o644] as const]),
     [
       'gateway.config.yaml',
       yaml('Every member is described in docs/configuration.md.', files.config),

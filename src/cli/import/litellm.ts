@@ -4,16 +4,19 @@ import {
   mapConfiguration,
   mapKeys,
   type Configuration,
+  type Entry,
   type Keys,
   type Note,
 } from '../../../plugins/import/litellm.ts'
+import { readPriceFiles } from '../../config/price-files.ts'
 import { readTable, readYaml, UnreadableSource, type Row } from '../../import/source.ts'
+import { isWildcard } from '../../models/entry.ts'
 import { parsePico } from '../../money/money.ts'
 import { connect } from '../admin.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { table, toJson } from '../output.ts'
 import { apply, type Applied } from './apply.ts'
-import { readSource, writeFiles } from './files.ts'
+import { readSource, UNPRICED_FILE, writeFiles } from './files.ts'
 
 /** The status of an import that could not map everything. */
 const INCOMPLETE = 3
@@ -24,6 +27,10 @@ const FREE_TIER =
 interface Report {
   readonly files: Readonly<Record<Note['source'], string | undefined>>
   readonly configuration: Configuration
+  /** The models that can be charged. */
+  readonly models: Configuration['models']
+  /** Those that have a price neither in the source nor in a price list: a gateway refuses to start with them. */
+  readonly unpriced: Configuration['models']
   readonly keys: Keys
   readonly notes: readonly Note[]
   readonly written: readonly string[]
@@ -43,12 +50,14 @@ export async function importLitellm(args: Arguments): Promise<void> {
   const budgets = budgetFile === undefined ? [] : await readSource(budgetFile, readTable)
   const accept = new Set((args.text.accept ?? '').split(',').map((field) => field.trim()))
   const keys = mapKeys(rows, { idOf: configuration.idOf, budgets, accept })
+  const { models, unpriced } = await byPrice(configuration.models, out ?? '.')
   const written =
     out === undefined
       ? []
       : await writeFiles(out, {
           config: configuration.config,
-          models: Object.fromEntries(configuration.models),
+          models: Object.fromEntries(models),
+          unpriced: Object.fromEntries(unpriced),
           env: configuration.env,
         })
   // `--config` is that of the other program.
@@ -59,8 +68,10 @@ export async function importLitellm(args: Arguments): Promise<void> {
   const report: Report = {
     files: { configuration: file, keys: keyFile, budgets: budgetFile },
     configuration,
+    models,
+    unpriced,
     keys,
-    notes: [...configuration.notes, ...keys.notes, ...refusals(applied)],
+    notes: [...configuration.notes, ...pricesWanted(unpriced), ...keys.notes, ...refusals(applied)],
     written,
     applied,
     credited: credits !== undefined,
@@ -93,6 +104,30 @@ function checkOptions({ text, on }: Arguments): void {
   throw new CommandError('--credits takes an amount of USD such as 10.00.', 2)
 }
 
+/** Splits models by whether they have a price. @param folder of the price list beside the configuration */
+async function byPrice(
+  all: Configuration['models'],
+  folder: string,
+): Promise<Pick<Report, 'models' | 'unpriced'>> {
+  const listed = Object.keys((await readPriceFiles(folder, (path) => path)).models)
+  const isPriced = ([id, { pricing, price_of = id }]: [string, Entry]) =>
+    pricing !== undefined ||
+    (isWildcard(id)
+      ? listed.some((one) => one.startsWith(id.slice(0, -1)))
+      : listed.includes(price_of))
+  const { true: models = [], false: unpriced = [] } = Object.groupBy(all, (model) =>
+    isPriced(model) ? 'true' : 'false',
+  )
+  return { models: new Map(models), unpriced: new Map(unpriced) }
+}
+
+function pricesWanted(unpriced: Report['unpriced']): Note[] {
+  return [...unpriced.keys()].map((where) => {
+    const message = `it has no price in the source or in a price list: kept apart in ${UNPRICED_FILE}`
+    return { source: 'configuration', where, message }
+  })
+}
+
 function readKeys(text: string, name: string): readonly Row[] {
   const rows = readTable(text, name)
   if (looksLikeKeys(rows)) return rows
@@ -106,10 +141,12 @@ function refusals(applied: Applied | undefined): Note[] {
 }
 
 /** Without hashes, and without the values of `.env`. */
-function toData({ files, configuration, keys, notes, written, applied }: Report): object {
+function toData(report: Report): object {
+  const { files, configuration, models, unpriced, keys, notes, written, applied } = report
   return {
     config: configuration.config,
-    models: Object.fromEntries(configuration.models),
+    models: Object.fromEntries(models),
+    unpriced: [...unpriced.keys()],
     variables: [...configuration.env.keys()],
     needs: configuration.needs,
     accounts: [...keys.accounts].map(([id, name]) => ({ id, name })),
@@ -126,7 +163,7 @@ function toText(report: Report): string {
   const { configuration, keys, notes, files, written, applied } = report
   const onFreeTier = keys.accounts.size > 0 && !report.credited
   const { models, providers, env, needs } = configuration
-  const listed = [...models.values()].filter(({ pricing }) => !pricing).length
+  const listed = [...report.models.values()].filter(({ pricing }) => !pricing).length
   const disabled = keys.keys.filter((key) => key.disabled).length
   const lines = [
     ...(onFreeTier ? [FREE_TIER, ''] : []),
@@ -149,7 +186,7 @@ function toText(report: Report): string {
     ),
     ...(listed > 0
       ? [
-          `${count(listed, 'model')} without a price in the source: "check" tells whether a price list has it.`,
+          `${count(listed, 'model')} without a price in the source: a price list has it, see "check".`,
           '',
         ]
       : []),
