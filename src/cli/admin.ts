@@ -57,8 +57,15 @@ export async function connect(args: Arguments): Promise<Admin> {
       ? (await configurationOf(args)).loaded.config
       : undefined
   const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
-  const token = given.token ?? config?.admin.token ?? (config && readAdminToken(config.state))
-  if (token === undefined) throw new CommandError(`There is no admin token: ${NO_TOKEN}`)
+  const token =
+    given.token ??
+    config?.admin.token ??
+    (config?.admin.enabled ? readAdminToken(config.state) : undefined)
+  if (token === undefined) {
+    const why =
+      config?.admin.enabled === false ? 'the configuration has admin.enabled: false.' : NO_TOKEN
+    throw new CommandError(`There is no admin token: ${why}`)
+  }
   return adminAt(url, token, async () => {})
 }
 

@@ -51,7 +51,7 @@ export async function opening<Opened>(open: Promise<Opened>): Promise<Opened> {
 export async function openFolder(args: Arguments): Promise<OwnGateway> {
   const { config, ...loaded } = forCommand((await configurationOf(args)).loaded)
   const token = randomBytes(24).toString('base64url')
-  const own = { ...loaded, config: { ...config, admin: { ...config.admin, token } } }
+  const own = { ...loaded, config: { ...config, admin: { ...config.admin, enabled: true, token } } }
   const gateway = await opening(createGateway(own, { log: commandLog() }))
   try {
     const server = await listen(gateway, { host: '127.0.0.1', port: 0 })

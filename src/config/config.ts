@@ -25,7 +25,9 @@ export type BodyLimits = Readonly<Config['server']['limits']>
 type UserModel = NonNullable<v.InferInput<typeof configSchema>['models']>[string]
 
 /** The configuration as the operator writes it. */
-export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'models'> & {
+export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'admin' | 'models'> & {
+  /** `false` is short for `{ enabled: false }`. */
+  admin?: v.InferInput<typeof configSchema>['admin'] | false
   /**
    * Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. Members that an entry
    * leaves out come from the models file, the starter and price lists. `vendor/*` stands for all priced models of a vendor.

@@ -229,25 +229,29 @@ const routing = v.strictObject({
 const METRICS = '"admin", "public" or false'
 const HOST = 'a host name in lower case, without a port'
 const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
-const admin = v.strictObject({
-  token: v.optional(adminToken),
-  tokens: v.optional(
-    v.array(
-      v.strictObject({
-        name,
-        token: adminToken,
-        role: v.picklist(['viewer', 'billing', 'admin'], 'one of viewer, billing, admin'),
-      }),
+const admin = v.pipe(
+  v.strictObject({
+    enabled: v.optional(FLAG, true),
+    token: v.optional(adminToken),
+    tokens: v.optional(
+      v.array(
+        v.strictObject({
+          name,
+          token: adminToken,
+          role: v.picklist(['viewer', 'billing', 'admin'], 'one of viewer, billing, admin'),
+        }),
+      ),
+      [],
     ),
-    [],
-  ),
-  metrics: v.optional(
-    v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
-    'admin',
-  ),
-  console: v.optional(FLAG, true),
-  hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
-})
+    metrics: v.optional(
+      v.union([v.literal('admin'), v.literal('public'), v.literal(false)], METRICS),
+      'admin',
+    ),
+    console: v.optional(FLAG, true),
+    hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
+  }),
+  v.transform((admin) => (admin.enabled ? admin : withoutAdmin(admin))),
+)
 
 const seedKey = v.pipe(
   v.strictObject({
@@ -386,6 +390,20 @@ function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIs
 function checkSinks({ sinks, log: { requests } }: Pick<Settings, 'sinks' | 'log'>): ConfigIssue[] {
   if (sinks.length === 0 || requests) return []
   return [{ path: 'log.requests', message: 'expected true, because sinks get calls from it' }]
+}
+
+/** Without tokens there is no admin API; without the API no console, and no metrics for holders of a token. */
+function withoutAdmin<Admin extends { metrics: 'admin' | 'public' | false }>({
+  metrics,
+  ...admin
+}: Admin) {
+  return {
+    ...admin,
+    metrics: metrics === 'admin' ? (false as const) : metrics,
+    token: undefined,
+    tokens: [],
+    console: false,
+  }
 }
 
 /** A name says in the audit log who it was, so each stands for one token. */

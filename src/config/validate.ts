@@ -28,7 +28,7 @@ export async function validate(
 ): Promise<ValidConfig> {
   const { secrets, overrides } = resolved
   const issues = [...resolved.issues]
-  const { value, wildcards } = takeWildcards(resolved.value)
+  const { value, wildcards } = takeWildcards(withAdmin(resolved.value))
   const source = { value, secrets }
   const result = v.safeParse(configSchema, value)
   if (!result.success) {
@@ -57,6 +57,11 @@ export async function validate(
     return { path, message: variable ? `${told} (set by ${variable})` : told }
   })
   throw new ConfigError(label, traced)
+}
+
+/** `admin: false` is short for an admin API that is not enabled. */
+function withAdmin(value: unknown): unknown {
+  return isRaw(value) && value.admin === false ? { ...value, admin: { enabled: false } } : value
 }
 
 /** Takes wildcards out of the models: they have a schema of their own. */

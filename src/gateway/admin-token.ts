@@ -38,9 +38,9 @@ export function ownAdminToken(state: Config['state']): string | undefined {
   return readAdminToken(state) ?? (file === undefined ? newToken() : keep(file, newToken()))
 }
 
-/** Whether the admin API has no token. */
-export function needsToken({ token, tokens }: Config['admin']): boolean {
-  return token === undefined && tokens.length === 0
+/** Whether there shall be an admin API, and it has no token. */
+export function needsToken({ enabled, token, tokens }: Config['admin']): boolean {
+  return enabled && token === undefined && tokens.length === 0
 }
 
 /** Gives a configuration without a token the gateway's own one, if there is one. */

@@ -94,6 +94,7 @@ function keyText({ accounts, keys, secret, account, needsKey }: SeedReport): str
 }
 
 function adminText({ runtime: { config }, madeToken }: Gateway, url: string): string {
+  if (!config.admin.enabled) return 'off: admin.enabled is false'
   if (config.admin.token === undefined && config.admin.tokens.length === 0)
     return `off: ${NO_TOKEN}`
   const file = madeToken ? adminTokenFile(config.state) : undefined

@@ -347,6 +347,17 @@ describe('commands of a running gateway', () => {
     expect([stranger.code, absent.code]).toEqual([1, 1])
   })
 
+  it('meet neither admin API nor console where these are switched off', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': 'extends: starter\nadmin: false\n' })
+    const url = await urlOf(await start(['serve', '--port', '0'], { cwd }))
+    for (const path of ['/admin/models', '/console', '/me', '/metrics']) {
+      expect([path, (await ask(url, 'x', path)).status]).toEqual([path, 404])
+    }
+    await expect(stat(join(cwd, 'data/admin-token'))).rejects.toThrow('ENOENT')
+    const { err } = await call(['models', '--url', url], { cwd })
+    expect(err).toBe('There is no admin token: the configuration has admin.enabled: false.\n')
+  })
+
   it('explain how to enable the admin API', async () => {
     await using other = await createTestGateway()
     const { url } = other

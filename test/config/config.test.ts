@@ -108,7 +108,7 @@ describe('an absent member', () => {
       metrics: { money: false },
       telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30 },
       routing: { attempts: 3, cooldown: 30 },
-      admin: { tokens: [], metrics: 'admin', console: true, hosts: [] },
+      admin: { enabled: true, tokens: [], metrics: 'admin', console: true, hosts: [] },
       seed: { accounts: [] },
     })
   })
@@ -422,6 +422,13 @@ describe('checks between sections', () => {
         message: 'is the same as seed.accounts.0.keys.0.secret',
       },
     ])
+  })
+
+  it('switch off the admin API, and what depends on it', async () => {
+    const off = { enabled: false, tokens: [], metrics: false, console: false, hosts: [] }
+    expect((await load({ admin: false })).config.admin).toEqual(off)
+    const more = { enabled: false, token: 'a-token-of-8', metrics: 'public' }
+    expect((await load({ admin: more })).config.admin).toEqual({ ...off, metrics: 'public' })
   })
 
   it('accept in the seed what the admin API accepts', async () => {

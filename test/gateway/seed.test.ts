@@ -181,6 +181,9 @@ describe('the welcome', () => {
     expect(text).toContain(`${URL}/console\n`)
     const link = `${URL}/console#token=once.1.admin`
     expect(welcome(nothing, gateway!, URL, [], link)).toContain(`${link}   works once`)
+    await gateway!.close()
+    await start({ admin: { enabled: false } })
+    expect(welcome(nothing, gateway!, URL)).toContain('Admin      off: admin.enabled is false\n')
   })
 
   it('shows an address that can be called where the gateway listens on all of them', async () => {
