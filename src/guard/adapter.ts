@@ -117,7 +117,7 @@ export interface AtomicPiece<Part> extends AnyPiece<Part> {
 
 export interface AtomicText {
   readonly text: string
-  /** Another form of a text that is there already: for local guards only. */
+  /** Another form of a text that is there already, or a name: for local guards only. */
   readonly duplicate?: boolean
   /** Of several items, the one that says it. */
   readonly item?: number

@@ -275,6 +275,19 @@ const ANSWER: readonly (readonly [
     (summary) => detailed({ type: 'reasoning.summary', summary }),
     'gone',
   ],
+  ...(['id', 'format', 'signature', 'type'] as const).map(
+    (name) =>
+      [
+        `reasoning_details[].${name} of words`,
+        (word: string) => detailed({ type: 'reasoning.text', text: 'a', [name]: `the ${word}` }),
+        'gone',
+      ] as const,
+  ),
+  [
+    'reasoning_details[].data of words',
+    (word) => detailed({ type: 'reasoning.encrypted', data: `the ${word}` }),
+    'gone',
+  ],
   [
     'reasoning_details[].unknown',
     (brand_new) => detailed({ type: 'reasoning.text', text: 'a', brand_new }),
@@ -291,6 +304,9 @@ const ANSWER: readonly (readonly [
     'checked',
   ],
   ['tool_calls[].unknown', (brand_new) => called({ brand_new }), 'gone'],
+  ['tool_calls[].type', (type) => called({ type }), 'gone'],
+  ['tool_calls[].id', (id) => called({ id }), 'checked'],
+  ['tool_calls[].id of words', (word) => called({ id: `the ${word}` }), 'gone'],
   [
     'message.annotations',
     (title) => ({

@@ -10,7 +10,7 @@ import type {
 } from '../../guard/adapter.ts'
 import type { ChatChunk, ChatChunkChoice, ChatDelta, ReasoningDetail } from '../../plugin.ts'
 import { wantsUsageChunk, type ChatRequest } from './request.ts'
-import { stringsIn, stringsInJson } from '../shared/texts.ts'
+import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
 
 /** The guard adapter of chat. */
@@ -46,6 +46,9 @@ const KNOWN = new Set([
 ])
 
 type Removed = (field: string) => void
+
+/** What vendors make ids and names of formats of. Anything else may be text, which no guard reads there. */
+const HANDLE = /^[\w.:=+/-]{1,256}$/
 
 /** Without what a vendor says of itself in each chunk: words that no guard reads. */
 function withoutNotes(chunk: ChatChunk, removed: Removed): ChatChunk {
@@ -90,7 +93,7 @@ class ChatCodec implements OutputCodec<ChatChunk> {
   assemble(fragments: readonly FragmentPiece<ChatChunk>[]): AtomicPiece<ChatChunk> {
     const { part, choice, channel, index } = fragments[0]!
     const deltas = fragments.map((fragment) => fragment.part.choices[0]!.delta!)
-    const { delta, name, text } = deltas[0]!.function_call
+    const { delta, name, text, id } = deltas[0]!.function_call
       ? wholeFunction(deltas)
       : wholeCall(deltas)
     return {
@@ -99,7 +102,7 @@ class ChatCodec implements OutputCodec<ChatChunk> {
       channel,
       index,
       part: only(part, choice, delta),
-      texts: [{ text: name }, { text }, ...stringsInJson(text)],
+      texts: [{ text: name }, { text }, { text: id, duplicate: true }, ...stringsInJson(text)],
     }
   }
 
@@ -130,7 +133,8 @@ class ChatCodec implements OutputCodec<ChatChunk> {
       pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: said })
     }
     const tool = { kind: 'fragment', choice, channel: 'tool_call' } as const
-    for (const call of delta?.tool_calls ?? []) {
+    for (const given of delta?.tool_calls ?? []) {
+      const call = withHandle(given, removed)
       const size = lengthOf({ ...call.function, ...call.custom })
       pieces.push({ ...tool, index: call.index ?? 0, size, part: part({ tool_calls: [call] }) })
     }
@@ -165,6 +169,16 @@ class ChatCodec implements OutputCodec<ChatChunk> {
     const shown = part({ ...said, reasoning: text })
     return { ...base, kind: 'text', droppable: true, text, part: shown }
   }
+}
+
+/** A call whose id is none of a vendor's making gets one of the gateway's. It begins with its id. */
+function withHandle<Call extends { readonly id?: string | null }>(
+  call: Call,
+  removed: Removed,
+): Call {
+  if (typeof call.id !== 'string' || HANDLE.test(call.id)) return call
+  removed('tool_calls[].id')
+  return { ...call, id: randomId('call_') }
 }
 
 function lengthOf({ name, arguments: args, input }: any): number {
@@ -210,12 +224,14 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
     case 'index':
       return Number.isInteger(value)
     case 'data':
-      return type === CONTENT_TYPES.data && typeof value === 'string'
-    case 'text':
-    case 'summary':
+      return type === CONTENT_TYPES.data && typeof value === 'string' && isOpaque(value)
+    case 'signature':
+      return value === null || (typeof value === 'string' && isOpaque(value))
     case 'id':
     case 'format':
-    case 'signature':
+      return value === null || (typeof value === 'string' && HANDLE.test(value))
+    case 'text':
+    case 'summary':
       return typeof value === 'string' || value === null
     default:
       return false
@@ -240,14 +256,14 @@ function wholeCall(deltas: readonly ChatDelta[]) {
   const whole = first.custom
     ? { ...first, custom: { ...first.custom, input: text } }
     : { ...first, function: { ...first.function, arguments: text } }
-  return { delta: { tool_calls: [whole] }, name, text }
+  return { delta: { tool_calls: [whole] }, name, text, id: first.id ?? '' }
 }
 
 function wholeFunction(deltas: readonly ChatDelta[]) {
   const calls = deltas.map((delta) => delta.function_call as { name?: string; arguments?: string })
   const text = calls.map((call) => call.arguments ?? '').join('')
   const { name = '' } = calls[0]!
-  return { delta: { function_call: { name, arguments: text } }, name, text }
+  return { delta: { function_call: { name, arguments: text } }, name, text, id: '' }
 }
 
 function annotationsPiece(
