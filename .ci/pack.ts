@@ -1,34 +1,18 @@
 /** Readies `dist` for the package, after the build: no declarations that users do not import, no modules of types alone, and the list of what is inside. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { keepDeclarations } from './declarations.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
 const ENTRIES = ['src/index.d.ts', 'src/plugin.d.ts', 'src/testing.d.ts']
 const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)\.[jt]s['"]/g
 
-keepDeclarations()
+keepDeclarations(DIST, ENTRIES)
 removeEmptyModules()
 writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials(), null, 2)}\n`)
-
-/** Removes the declarations that no entry of the package reaches. */
-function keepDeclarations(): void {
-  const reached = new Set<string>()
-  const visit = (file: string) => {
-    if (reached.has(file) || !existsSync(file)) return
-    reached.add(file)
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(IMPORTED)) {
-      visit(join(dirname(file), `${path}.d.ts`))
-    }
-  }
-  for (const entry of ENTRIES) visit(join(DIST, entry))
-  for (const name of readdirSync(DIST, { recursive: true, encoding: 'utf8' })) {
-    const file = join(DIST, name)
-    if (name.endsWith('.d.ts') && !reached.has(file)) rmSync(file)
-  }
-}
 
 /** Removes modules of types alone, which nothing imports once it is compiled. */
 function removeEmptyModules(): void {

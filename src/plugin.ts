@@ -4,13 +4,13 @@
  * removed: that would be version 2.
  */
 export * from './plugin/base.ts'
-export * from './plugin/chat.ts'
-export * from './plugin/flow.ts'
+export type * from './plugin/chat.ts'
+export type * from './plugin/flow.ts'
 export * from './plugin/guard.ts'
 export * from './plugin/images.ts'
-export * from './plugin/media.ts'
-export * from './plugin/price-source.ts'
+export type * from './plugin/media.ts'
+export type * from './plugin/price-source.ts'
 export * from './plugin/provider.ts'
 export * from './plugin/search.ts'
 export * from './plugin/sink.ts'
-export * from './plugin/texts.ts'
+export type * from './plugin/texts.ts'

@@ -1,15 +1,63 @@
-/** Part of a build: what the compiler does not make goes beside what it made, in `dist/src/console`. */
-import { copyFile, mkdir, writeFile } from 'node:fs/promises'
+/**
+ * Part of a build: bundles the console into `dist/src/console`. One file has what all screens share, libraries included; the
+ * others are screens, loaded when they are opened. A checkout serves the sources and needs none of this.
+ */
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { libraryFiles, ownTexts } from '../server/console-files.ts'
+import { build } from 'rolldown'
+import { LIBRARIES, libraryFiles } from '../server/console-files.ts'
 
-const target = join(import.meta.dirname, '../../dist/src/console')
+const SOURCE = import.meta.dirname
+const TARGET = join(SOURCE, '../../dist/src/console')
+const STYLES = /<link rel="stylesheet" href="\{base\}([^"]+)" \/>\s*/g
+/** Marks ids that are no files, by the custom of bundlers. */
+const VIRTUAL = '\0'
 
-for (const [path, text] of await libraryFiles()) {
-  await mkdir(dirname(join(target, path)), { recursive: true })
-  await writeFile(join(target, path), text)
-}
-for (const path of await ownTexts()) {
-  await mkdir(dirname(join(target, path)), { recursive: true })
-  await copyFile(join(import.meta.dirname, path), join(target, path))
+const libraries = new Map(await libraryFiles())
+await build({
+  input: join(SOURCE, 'app.ts'),
+  plugins: [
+    {
+      name: 'libraries',
+      resolveId(id) {
+        const library = LIBRARIES.find(({ name }) => name === id)
+        return library && `${VIRTUAL}vendor/${library.file}`
+      },
+      load: (id) => (id.startsWith(VIRTUAL) ? libraries.get(id.slice(1)) : undefined),
+    },
+  ],
+  output: {
+    dir: TARGET,
+    cleanDir: true,
+    minify: true,
+    entryFileNames: '[name].js',
+    // One folder deep, as the sources are: `parts/plot.ts` finds its style sheet from there.
+    chunkFileNames: 'screens/[name].js',
+    codeSplitting: {
+      groups: [
+        {
+          name: 'app',
+          test: /console\/(?:parts\/(?!plot)|[\w-]+\.ts)|vendor\/(?!uplot)/,
+          priority: 1,
+        },
+        { name: 'play', test: /screens\/(?:me-)?play/ },
+      ],
+    },
+  },
+})
+
+const shell = await readFile(join(SOURCE, 'index.html'), 'utf8')
+const styles = [...shell.matchAll(STYLES)].map(([, path]) => readFile(join(SOURCE, path!), 'utf8'))
+await put('style.css', (await Promise.all(styles)).join(''))
+// Bundled files name each other by address, so there is no import map.
+const style = '<link rel="stylesheet" href="{base}style.css" />'
+await put('index.html', shell.replaceAll(STYLES, '').replace('{importmap}', style))
+for (const path of ['vendor/uplot.css', 'vendor/LICENSES.txt'])
+  await put(path, libraries.get(path)!)
+await mkdir(join(TARGET, 'style'))
+await copyFile(join(SOURCE, 'style/icon.svg'), join(TARGET, 'style/icon.svg'))
+
+async function put(path: string, text: string): Promise<void> {
+  await mkdir(dirname(join(TARGET, path)), { recursive: true })
+  await writeFile(join(TARGET, path), text)
 }

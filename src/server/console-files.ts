@@ -27,7 +27,7 @@ export interface ConsoleFiles {
 }
 
 /** A library of the console: its name in imports, and where its file and its license are in its package. */
-interface Library {
+export interface Library {
   readonly name: string
   /** Below `vendor/`. */
   readonly file: string
@@ -37,7 +37,8 @@ interface Library {
   readonly footer?: string
 }
 
-const LIBRARIES: readonly Library[] = [
+/** All libraries of the console. */
+export const LIBRARIES: readonly Library[] = [
   { name: 'preact', file: 'preact.js', source: 'preact.mjs' },
   { name: 'preact/hooks', file: 'preact-hooks.js', source: 'hooks.mjs' },
   { name: '@preact/signals-core', file: 'signals-core.js', source: 'signals-core.mjs' },
@@ -58,11 +59,12 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 /** Not for browsers. */
-const OWN_FILES: ReadonlySet<string> = new Set(['pack.ts', 'pack.js'])
+const BUILD = 'pack.ts'
 const SHELL = 'index.html'
 const FOLDER = fileURLToPath(new URL('../console/', import.meta.url))
-/** In a checkout the sources are served, without their types; a package has JavaScript. */
+/** In a checkout the sources are served, without their types; a package has bundles, libraries included. */
 const SCRIPT = extname(import.meta.url)
+const IS_CHECKOUT = SCRIPT === '.ts'
 
 /**
  * Reads the console that lies beside this file.
@@ -70,7 +72,7 @@ const SCRIPT = extname(import.meta.url)
  */
 export async function loadConsole(): Promise<ConsoleFiles> {
   const own = await ownFiles()
-  const libraries = SCRIPT === '.ts' ? await libraryFiles() : []
+  const libraries = IS_CHECKOUT ? await libraryFiles() : []
   const texts = new Map([...own, ...libraries].sort(([a], [b]) => (a < b ? -1 : 1)))
   const digest = createHash('sha256')
   for (const [path, text] of texts) digest.update(`${path}\0${text.length}\0`).update(text)
@@ -92,11 +94,11 @@ export async function loadConsole(): Promise<ConsoleFiles> {
     version,
     files: new Map([...texts].map(([path, text]) => [path, fileOf(TYPES[extname(path)]!, text)])),
     shell: fileOf('text/html; charset=utf-8', shell),
-    policy: policyFor(createHash('sha256').update(map).digest('base64')),
+    policy: policyFor(IS_CHECKOUT ? map : undefined),
   }
 }
 
-/** The libraries, as they are copied into a package, with their licenses. @throws Error when one is not installed */
+/** The libraries with their licenses and styles, as a browser gets them. @throws Error when one is not installed */
 export async function libraryFiles(): Promise<[path: string, text: string][]> {
   const files = LIBRARIES.map(
     async ({ name, file, source, footer = '' }): Promise<[string, string]> => {
@@ -114,11 +116,6 @@ export async function libraryFiles(): Promise<[path: string, text: string][]> {
   ]
 }
 
-/** Paths of the console's own files that are no code: the shell, styles, drawings. */
-export async function ownTexts(): Promise<string[]> {
-  return (await ownPaths()).filter((path) => !/\.[jt]s$/.test(path))
-}
-
 /** What each package says it may be used under. */
 async function licenses(): Promise<string> {
   const packages = new Set(LIBRARIES.map(({ name }) => name.replace(/(?<!^@[^/]*)\/.*$/, '')))
@@ -131,7 +128,7 @@ async function licenses(): Promise<string> {
 
 /** Whether the libraries can be found, without reading anything. */
 export function hasLibraries(): boolean {
-  if (SCRIPT !== '.ts') return true
+  if (!IS_CHECKOUT) return true
   try {
     return LIBRARIES.every(({ name }) => import.meta.resolve(name))
   } catch {
@@ -156,8 +153,7 @@ async function ownPaths(): Promise<string[]> {
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => join(parentPath, name).slice(FOLDER.length))
     .map((path) => path.replaceAll('\\', '/'))
-    .filter((path) => path === SHELL || (extname(path) in TYPES && !OWN_FILES.has(path)))
-    .filter((path) => !path.endsWith('.d.ts'))
+    .filter((path) => path === SHELL || (extname(path) in TYPES && path !== BUILD))
 }
 
 /** Some versions of Node call the function experimental at its first use, which is nothing an operator can act upon. */
@@ -190,10 +186,12 @@ function preloads(texts: ReadonlyMap<string, string>, base: string): string {
     .join('\n    ')
 }
 
-function policyFor(importMapHash: string): string {
+/** @param importMap text of the one script that is in the page itself */
+function policyFor(importMap: string | undefined): string {
+  const own = importMap && ` 'sha256-${createHash('sha256').update(importMap).digest('base64')}'`
   return [
     "default-src 'none'",
-    `script-src 'self' 'sha256-${importMapHash}'`,
+    `script-src 'self'${own ?? ''}`,
     "style-src 'self'",
     "img-src 'self' data: blob:",
     'media-src blob:',

@@ -88,8 +88,7 @@ describe('the tarball', () => {
   it('holds what users need, within its budget', async () => {
     const { stdout } = await exec('tar', ['-tzf', tarball])
     const names = stdout.trim().split('\n')
-    // One file for each module: what a user notices is the size.
-    expect(names.length).toBeLessThanOrEqual(1100)
+    expect(names.length).toBeLessThanOrEqual(900)
     expect(statSync(tarball).size).toBeLessThanOrEqual(1.2 * MIB)
     expect(bytesIn(join(modules, 'sluicegate'))).toBeLessThanOrEqual(5 * MIB)
     const strange = names.filter((name) =>
