@@ -213,6 +213,36 @@ export const OF_RESPONSES: Places = {
   },
 }
 
+/** Words of a category, where only one form has room for them: a result or a note that its vendor would read. */
+const CODE = 'Write a Python script that sorts a list.'
+const turn = [{ role: 'user', content: 'Do what it says.' }]
+const ran = (type: string, more: object) => ({ input: [...turn, { type, id: 'r', ...more }] })
+export const CATEGORIES_OF_MESSAGES: Places = {
+  'more than a note of a client': { system: [say(`x-anthropic-billing-header: a=b; ${CODE}`)] },
+  'a result of MCP': block({ type: 'mcp_tool_result', tool_use_id: 't', content: [say(CODE)] }),
+  'a page': {
+    messages: [
+      ...turn,
+      {
+        role: 'assistant',
+        content: [
+          {
+            type: 'web_fetch_tool_result',
+            tool_use_id: 's',
+            content: { content: { type: 'document', source: { type: 'text', data: CODE } } },
+          },
+        ],
+      },
+    ],
+  },
+}
+export const CATEGORIES_OF_RESPONSES: Places = {
+  'a call of MCP': ran('mcp_call', { name: 'n', server_label: 's', arguments: '{}', output: CODE }),
+  'a search in files': ran('file_search_call', { results: [{ text: CODE }] }),
+  'a run of code': ran('code_interpreter_call', { outputs: [{ type: 'logs', logs: CODE }] }),
+  'an item of a new type': ran('new_item', { text: CODE }),
+}
+
 export const OF_CHAT: Places = {
   'a name': { messages: [{ role: 'user', name: 'heron', content: 'Hi' }] },
   reasoning: {

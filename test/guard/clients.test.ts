@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 import {
+  CATEGORIES_OF_MESSAGES,
+  CATEGORIES_OF_RESPONSES,
   OF_CHAT,
   OF_COMPLETIONS,
   OF_MESSAGES,
@@ -180,3 +182,20 @@ describe.each(PLACES)('a banned word in a member of %s', (name, places, model) =
     expect(vendor.requests).toEqual([])
   })
 })
+
+it.each([
+  ['messages', CATEGORIES_OF_MESSAGES, 'acme/claude'],
+  ['responses', CATEGORIES_OF_RESPONSES, 'acme/gpt'],
+])(
+  'words of a category do not reach a vendor in %s that guards do not judge',
+  async (name, places, model) => {
+    const client = CLIENTS.find((one) => one.name === name) as Client
+    const before = vendor.requests.length
+    for (const members of Object.values(places)) {
+      const body = { model, ...client.body('Hi'), ...members }
+      await t.ask('POST', client.path, { key: keys.questions, body })
+    }
+    const sent = vendor.requests.slice(before).map((request) => request.body.toString())
+    expect(sent.filter((body) => body.includes('Python'))).toEqual([])
+  },
+)

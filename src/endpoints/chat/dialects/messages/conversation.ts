@@ -7,8 +7,9 @@ import { isVendorResult } from './fields.ts'
 /** Marks reasoning whose one string is this form's own. */
 export const OWN_FORMAT = 'anthropic-claude-v1'
 
-/** A coding assistant's note about itself for the vendor. */
-export const BILLING_NOTE = 'x-anthropic-billing-header:'
+/** Begins a coding assistant's note about itself for the vendor. */
+const NOTE = 'x-anthropic-billing-header:'
+const MAX_NOTE = 256
 
 /** A conversation, and the paths of what has no place in it. */
 interface Conversation {
@@ -45,6 +46,13 @@ export function toConversation(body: Record<string, any>, text: string): Convers
   return { messages, ignored }
 }
 
+/** Whether a text is a coding assistant's note: pairs of a name and a value. With more in it, it is one for the model. */
+export function isBillingNote(text: string): boolean {
+  if (!text.startsWith(NOTE) || text.length > MAX_NOTE) return false
+  const pairs = text.slice(NOTE.length).split(/[;\s]+/)
+  return pairs.every((pair) => pair === '' || /^[\w.-]+=[\w.:-]*$/.test(pair))
+}
+
 /** Whether the last message is the user's, and more than results of tools. */
 export function endsWithQuestion({ messages }: Record<string, any>): boolean {
   const { role, content } = messages.at(-1)
@@ -61,7 +69,7 @@ function blocksOf({ content }: any): Placed[] {
 
 function systemMessage(system: any): ChatMessage | undefined {
   if (typeof system === 'string') return system ? { role: 'system', content: system } : undefined
-  const blocks = ((system ?? []) as any[]).filter(({ text }) => !text.startsWith(BILLING_NOTE))
+  const blocks = ((system ?? []) as any[]).filter(({ text }) => !isBillingNote(text))
   return blocks.length > 0 ? { role: 'system', content: contentOf(blocks) } : undefined
 }
 

@@ -2,7 +2,8 @@
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
 import { isCarrier } from '../shared/reasoning.ts'
-import { BILLING_NOTE } from './conversation.ts'
+import { isBillingNote } from './conversation.ts'
+import { isVendorResult } from './fields.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
 /** The gateway's own members, those with another price, and those of tools that the vendor would run. */
@@ -30,6 +31,8 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   // A vendor may read another one of two members with the same name than guards have.
   if (text === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
+  // Guards that judge a conversation read nothing of them.
+  if (to.guarded && body.messages.some(hasVendorResult)) return undefined
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const ignored = NOT_OFFERED.filter((name) => (body[name] ?? null) !== null)
   const changes: Changes = new Map([
@@ -79,12 +82,16 @@ function systemText(
   const blocks = itemsOf(text, places.get('system')!).map(({ start, end }) =>
     text.slice(start, end),
   )
-  const first = system[0].text.startsWith(BILLING_NOTE) ? 1 : 0
+  const first = isBillingNote(system[0].text) ? 1 : 0
   return `[${blocks.toSpliced(first, 0, own).join(',')}]`
 }
 
 function textBlock(text: string): string {
   return JSON.stringify({ type: 'text', text })
+}
+
+function hasVendorResult({ content }: any): boolean {
+  return Array.isArray(content) && content.some(({ type }) => isVendorResult(type))
 }
 
 function hasCarrier({ content }: any): boolean {

@@ -110,27 +110,25 @@ const ownCall = object({ call_id: filledText }, ['call_id'])
 const shownText = list(object({ text }))
 const ROLES = ['user', 'system', 'developer', 'assistant']
 
-/** Items by their type; others are not checked, see {@link isDropped}. */
-const item = variant(
-  'type',
-  {
-    message: object({ role: oneOf(ROLES), content }, ['role', 'content']),
-    function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
-    function_call_output: output,
-    custom_tool_call: object({ ...called, input: text }, ['call_id', 'name', 'input']),
-    custom_tool_call_output: output,
-    reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
-    agent_message: object({ content: either('a string or an array', agentContent()) }),
-    additional_tools: object({ tools: list(tool) }, ['tools']),
-    local_shell_call: ownCall,
-    local_shell_call_output: anyOutput,
-    shell_call: ownCall,
-    shell_call_output: anyOutput,
-    apply_patch_call: ownCall,
-    apply_patch_call_output: anyOutput,
-  },
-  { absent: 'message', others: anything },
-)
+/** The items of a conversation, by their type. */
+const ITEMS = {
+  message: object({ role: oneOf(ROLES), content }, ['role', 'content']),
+  function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
+  function_call_output: output,
+  custom_tool_call: object({ ...called, input: text }, ['call_id', 'name', 'input']),
+  custom_tool_call_output: output,
+  reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
+  agent_message: object({ content: either('a string or an array', agentContent()) }),
+  additional_tools: object({ tools: list(tool) }, ['tools']),
+  local_shell_call: ownCall,
+  local_shell_call_output: anyOutput,
+  shell_call: ownCall,
+  shell_call_output: anyOutput,
+  apply_patch_call: ownCall,
+  apply_patch_call_output: anyOutput,
+}
+/** Others are not checked, see {@link isDropped}. */
+const item = variant('type', ITEMS, { absent: 'message', others: anything })
 
 function agentContent() {
   return { string: anything, array: list(object({ text })) }
@@ -141,6 +139,14 @@ export function isDropped(type: string): boolean {
   return /^(web_search|file_search|code_interpreter|image_generation|computer|tool_search|mcp)_/.test(
     type,
   )
+}
+
+/**
+ * Whether the words of an item are those of a conversation, or define tools. Of any other item, guards that judge a
+ * conversation read nothing.
+ */
+export function isOfConversation(type: string | null = 'message'): boolean {
+  return type === null || Object.hasOwn(ITEMS, type) || type.startsWith('tool_search_')
 }
 
 // --- the other fields ---

@@ -2,6 +2,7 @@
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
 import { isCarrier } from '../shared/reasoning.ts'
+import { isOfConversation } from './fields.ts'
 import { MIN_OUTPUT_TOKENS } from './read.ts'
 import { mayKeep, notOffered, toolsIn } from './tools.ts'
 import { REMOVED } from './words.ts'
@@ -48,7 +49,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
 function isUnreadable(body: Record<string, any>, { guarded, model }: NativeTarget): boolean {
   const { input } = body
   if (!Array.isArray(input)) return false
-  if (guarded && input.some(({ type }) => type === 'compaction')) return true
+  if (guarded && !input.every(({ type }) => isOfConversation(type))) return true
   const further = toolsIn({ input })
   return further.some(({ tool }) => !mayKeep(tool, model.prices, guarded))
 }

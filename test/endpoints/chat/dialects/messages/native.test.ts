@@ -184,7 +184,7 @@ describe('a request', () => {
     const { secret: key } = await gateway.newKey({ policy })
     const told = { type: 'text', text: 'Be kind.' }
     const system = [
-      { type: 'text', text: 'x-anthropic-billing-header: a' },
+      { type: 'text', text: 'x-anthropic-billing-header: cc_version=2.1; cch=a;' },
       { type: 'text', text: 'B' },
     ]
     const thinking = { type: 'enabled', budget_tokens: 3000 }
