@@ -26,11 +26,14 @@ import { startVendor } from './_vendor.ts'
 /** The port of the pages. */
 const PORT = '127.0.0.1:8787'
 /** Lines that serve until the page ends. */
-const SERVES = /^(?:npm ci && npm start|sluicegate(?: serve| --demo)?)$/
+const SERVES = /^(?:(?:npm ci && )?npm start|sluicegate(?: serve| --demo)?)$/
 
 /** What modules in TypeScript, which show tests, have from their test runner. */
 const EXPECT = `import { deepEqual } from 'node:assert'
 const expect = (value) => ({ toEqual: (other) => deepEqual(value, other) })`
+
+/** Providers that ask the scripted vendor: one of the starter, and one that pages configure. */
+const PROVIDERS: Readonly<Record<string, string>> = { openai: 'openai', acme: 'openai-compatible' }
 
 /** Options of {@link runPage}. */
 interface RunOptions {
@@ -57,6 +60,7 @@ class PageRun implements AsyncDisposable {
   readonly #folder: string
   readonly #port: number
   readonly #vendor: FakeUpstream
+  readonly #providers = new Set(['openai'])
   #server: { readonly process: ChildProcess; readonly output: () => string } | undefined
   /** What the last block printed. */
   #output = ''
@@ -102,7 +106,10 @@ class PageRun implements AsyncDisposable {
     if (told.has('output')) return compare(text, this.#output)
     if (told.has('shape')) return compareShape(text, this.#output)
     const file = told.get('file') ?? /^# (\S+\.ya?ml)\n/.exec(text)?.[1]
-    if (file !== undefined) return writeFile(join(this.#folder, 'page', file), text)
+    if (file !== undefined) {
+      if (/^  acme:/m.test(text)) this.#providers.add('acme')
+      return writeFile(join(this.#folder, 'page', file), text)
+    }
     if (language === 'sh') return this.#shell(text)
     if (language === 'console') return this.#dialog(text)
     if (language === 'yaml') return this.#check(text)
@@ -244,12 +251,15 @@ class PageRun implements AsyncDisposable {
       SLUICEGATE__SERVER__PORT: String(this.#port),
       SEARXNG_URL: this.#vendor.url,
       OPENAI_API_KEY: 'vendor-key',
-      SLUICEGATE__PROVIDERS__OPENAI: JSON.stringify({
-        use: 'openai',
-        privateUrls: true,
-        options: { apiKey: 'vendor-key', baseURL: `${this.#vendor.url}/v1` },
-      }),
+      ...Object.fromEntries([...this.#providers].map((name) => this.#override(name))),
     }
+  }
+
+  /** The variable that lets a provider ask the scripted vendor. */
+  #override(name: string): [variable: string, value: string] {
+    const options = { apiKey: 'vendor-key', baseURL: `${this.#vendor.url}/v1` }
+    const value = JSON.stringify({ use: PROVIDERS[name], privateUrls: true, options })
+    return [`SLUICEGATE__PROVIDERS__${name.toUpperCase()}`, value]
   }
 }
 
