@@ -9,6 +9,7 @@ import { ContentLog } from '../observe/content/content-log.ts'
 import type { LogPlace } from '../observe/log/messages.ts'
 import { RequestLog } from '../observe/log/request-log.ts'
 import { Accounts } from '../accounts/accounts.ts'
+import { ListedMoney } from '../accounts/listed-money.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
@@ -78,6 +79,8 @@ export interface Gateway {
   readonly instances: Instances
   /** Deployments that operators have taken out. */
   readonly takenOut: TakenOut
+  /** What lists are sorted by. */
+  readonly listedMoney: ListedMoney
   /** What the gateways that share its state tell each other. */
   readonly peers: Peers
   /** Adds a call to the running ones until it ends. */
@@ -222,7 +225,14 @@ export async function createGateway(
   const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })
   const watched = { running, bodies, health, takenOut, instances, peers, disk }
   const timer = startTimer({ ...watched, ...shared })
-  if (!needsToken(loaded.config.admin)) accounts.directory.prepare()
+  const { directory } = accounts
+  const isFollowed = () => generation.runtime.usage !== undefined
+  const listedMoney = new ListedMoney({ ledger, directory, isShared, isFollowed })
+  usage.onNew = (some) => listedMoney.note(some)
+  if (!needsToken(loaded.config.admin)) {
+    directory.prepare()
+    listedMoney.prepare()
+  }
 
   let [stopping, faulty] = [false, false]
   return {
@@ -250,6 +260,7 @@ export async function createGateway(
     instances,
     takenOut,
     peers,
+    listedMoney,
     get loaded() {
       return settings
     },
@@ -283,7 +294,8 @@ export async function createGateway(
       await instances.leave()
       await Promise.all([requests.close(), contents.close()])
       // They read the ledger, which could not be closed tidily meanwhile.
-      await Promise.all([usage.close(), spending.close(), accounts.directory.close()])
+      const ofLists = [directory.close(), listedMoney.close()]
+      await Promise.all([usage.close(), spending.close(), ...ofLists])
       await closeState(state)
     },
   }

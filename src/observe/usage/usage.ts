@@ -40,6 +40,8 @@ export class UsageIndex {
   readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
   readonly #accounts = new Set<string>()
   readonly #elsewhere = new Set<string>()
+  /** Told of accounts that have new rows, by whichever gateway. */
+  onNew: (accounts: readonly string[]) => void = () => {}
   /** Told of accounts that have new rows by this gateway. */
   onSettled: (accounts: readonly string[]) => void = () => {}
   #called: string[] = []
@@ -84,6 +86,7 @@ export class UsageIndex {
     const accounts = [...own, ...this.#elsewhere]
     if (accounts.length === 0 && this.#called.length === 0) return
     if (own.length > 0) this.onSettled(own)
+    if (accounts.length > 0) this.onNew(accounts)
     const called = this.#called.join('\n')
     this.#thread.post({ accounts, ...(called !== '' && { called }) })
     this.#accounts.clear()

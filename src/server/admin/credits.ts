@@ -20,7 +20,7 @@ export async function topUp(
     reference,
     ...(note !== undefined && { note }),
   })
-  const answer = await answerTo(booking, account, reference, { free_tier: false })
+  const answer = await answerTo(asked, booking, account, reference, { free_tier: false })
   const after = { usd: formatPico(amount), reference, note }
   if (!answer.body.data.duplicate) {
     await noteChange(asked, { action: 'account.credit', object: `account:${account}`, after })
@@ -36,7 +36,7 @@ export async function adjust(
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
   const booking = asked.runtime.ledger.adjust({ account, amount, reference, reason })
-  const answer = await answerTo(booking, account, reference, {})
+  const answer = await answerTo(asked, booking, account, reference, {})
   const after = { usd: formatPico(amount), reference, reason }
   if (!answer.body.data.duplicate) {
     await noteChange(asked, { action: 'account.adjust', object: `account:${account}`, after })
@@ -45,12 +45,14 @@ export async function adjust(
 }
 
 async function answerTo(
+  { runtime }: Pick<Asked, 'runtime'>,
   booking: Promise<Settled>,
   account: string,
   reference: string,
   more: object,
 ) {
   const { state, cost, balance } = await booking.catch((error) => explain(error, reference))
+  runtime.usage?.settled(account)
   const duplicate = state === 'duplicate'
   const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
   const data = { account_id: account, ...amounts, ...more, duplicate }

@@ -1,6 +1,8 @@
 /** Lists of accounts and keys: searched and sorted by the directory, read in full for the page that is shown. */
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
+import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wrongQuery } from '../../errors/query.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
@@ -16,7 +18,7 @@ const CSV_BATCH = 200
 
 /** `GET /accounts` @throws InvalidRequest for a parameter that is not known or not readable */
 export async function listAccounts(asked: Asked): Promise<Answer | Response> {
-  const { runtime, query } = asked
+  const { gateway, runtime, query } = asked
   checkParameters(query, ACCOUNT_PARAMETERS)
   const view = await runtime.accounts.directory.view()
   const states = readStates(query, ACCOUNT_STATES)
@@ -28,8 +30,9 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
     all: view.accounts,
     isListed,
     sums: {
-      balance_usd: async (all) => (await totalsOf(runtime, all)).map(({ balance }) => balance),
-      spend_month_usd: async (all) => (await totalsOf(runtime, all)).map((one) => one.spend.month),
+      balance_usd: async (all) => (await moneyOf(gateway).totals(all)).map((one) => one.balance),
+      spend_month_usd: async (all) =>
+        (await moneyOf(gateway).totals(all)).map((one) => one.spentInMonth),
     },
     rowsOf: (some) => accountRows(runtime, view, some),
   })
@@ -37,7 +40,7 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
 
 /** `GET /keys` @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
 export async function listKeys(asked: Asked): Promise<Answer | Response> {
-  const { runtime, query } = asked
+  const { gateway, runtime, query } = asked
   checkParameters(query, KEY_PARAMETERS)
   const accounts = new Set(query.getAll('account'))
   for (const id of accounts) await accountOf(runtime, id)
@@ -55,8 +58,7 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
     all: view.keys,
     isListed,
     sums: {
-      spend_usd: (all) =>
-        runtime.ledger.spends(all.map(({ id, account }) => ({ account, key: id }))),
+      spend_usd: (all) => moneyOf(gateway).spends(all),
       last_used_at: async (all) => {
         const used = await lastUsed(runtime, 'all')
         return all.map(({ id }) => used?.get(id) ?? 0)
@@ -164,6 +166,12 @@ function stateOf(
   if (archived) return 'archived'
   if (disabled) return 'disabled'
   return expiresAt <= now ? 'expired' : 'active'
+}
+
+/** With the rows that this gateway has just booked. */
+function moneyOf({ listedMoney, runtime }: Gateway): ListedMoney {
+  runtime.usage?.flush()
+  return listedMoney
 }
 
 function totalsOf({ ledger }: Runtime, some: readonly { readonly id: string }[]) {

@@ -60,6 +60,26 @@ async function showCallsOfOthers(one: TestGateway, other: string): Promise<void>
   await expect.poll(inLog, { timeout: 60_000 }).toContain(call!.id)
 }
 
+/** The order of lists by money follows what `one` books, also at the gateway at another address. */
+async function sortByMoneyOfOthers(one: TestGateway, other: string): Promise<void> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const sorted = async () => {
+    const path = '/admin/accounts?q=sorted-&sort=-balance_usd'
+    const { json } = await send(other + path, 'GET', undefined, headers)
+    return json.data.map((row: any) => [row.id, row.balance_usd])
+  }
+  const credit = (id: string, usd: string) =>
+    one.ask('POST', `/admin/accounts/${id}/credits`, { key: TOKEN, body: { usd } })
+  for (const [id, usd] of Object.entries({ 'sorted-a': '5', 'sorted-b': '3' })) {
+    await one.ask('POST', '/admin/accounts', { key: TOKEN, body: { id, name: id } })
+    await credit(id, usd)
+  }
+  const wait = { timeout: 60_000 }
+  await expect.poll(sorted, wait).toEqual(Object.entries({ 'sorted-a': 5, 'sorted-b': 3 }))
+  await credit('sorted-b', '3')
+  await expect.poll(sorted, wait).toEqual(Object.entries({ 'sorted-b': 6, 'sorted-a': 5 }))
+}
+
 /** Resolves when an answer has said a text. */
 async function heard(answer: Response, wanted: string): Promise<void> {
   let text = ''
@@ -104,6 +124,7 @@ it('know each other, and which deployments an operator has taken out', async () 
     expect((await one.ask('POST', `${path}/resume`, { key: TOKEN, body: {} })).status).toBe(200)
     await expect.poll(status, { timeout: 60_000 }).toBe(200)
     await showCallsOfOthers(one, server.url)
+    await sortByMoneyOfOthers(one, server.url)
   } finally {
     await one.close()
   }
