@@ -21,6 +21,8 @@ interface ListedMoneyOptions {
   readonly isShared: boolean
   /** Whether {@link ListedMoney.note} is called for every account that has new rows. */
   readonly isFollowed: () => boolean
+  /** ms since epoch */
+  readonly now: () => number
 }
 
 /** Items asked for at once: calls wait while the answers are read. */
@@ -40,17 +42,19 @@ export class ListedMoney {
 
   constructor(options: ListedMoneyOptions) {
     this.#options = options
-    const { ledger } = options
+    const { ledger, now } = options
     const isClosed = () => this.#closed
     this.#accounts = new KeptSums({
       accountOf: ({ id }) => id,
       read: (some) => totalsOf(ledger, some),
       isClosed,
+      now,
     })
     this.#keys = new KeptSums({
       accountOf: ({ account }) => account,
       read: (some) => spendsOf(ledger, some),
       isClosed,
+      now,
     })
   }
 
@@ -100,6 +104,7 @@ interface SumsOptions<Item, Sum> {
   readonly accountOf: (item: Item) => string
   readonly read: (some: readonly Item[]) => Promise<readonly Sum[]>
   readonly isClosed: () => boolean
+  readonly now: () => number
 }
 
 /** Sums by id, with the accounts whose sums have changed since. */
@@ -125,7 +130,7 @@ class KeptSums<Item extends { readonly id: string }, Sum> {
 
   of(items: readonly Item[], isFollowed: boolean): Promise<readonly Sum[]> {
     const answered = this.#reading.then(async () => {
-      const month = new Date().toISOString().slice(0, 7)
+      const month = new Date(this.#options.now()).toISOString().slice(0, 7)
       const ageMs = performance.now() - this.#renewedAt
       if (month !== this.#month || ageMs > (isFollowed ? FOLLOWED_MS : UNFOLLOWED_MS)) {
         this.#sums = new Map()

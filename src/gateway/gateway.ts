@@ -227,7 +227,13 @@ export async function createGateway(
   const timer = startTimer({ ...watched, ...shared })
   const { directory } = accounts
   const isFollowed = () => generation.runtime.usage !== undefined
-  const listedMoney = new ListedMoney({ ledger, directory, isShared, isFollowed })
+  const listedMoney = new ListedMoney({
+    ledger,
+    directory,
+    isShared,
+    isFollowed,
+    now: () => Date.now(),
+  })
   usage.onNew = (some) => listedMoney.note(some)
   if (!needsToken(loaded.config.admin)) {
     directory.prepare()

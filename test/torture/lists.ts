@@ -13,13 +13,14 @@ import type { UserConfig } from '../../src/config/config.ts'
 import { createGateway } from '../../src/gateway/gateway.ts'
 import { closeState, openState } from '../../src/gateway/open-state.ts'
 import { listen } from '../../src/server/server.ts'
-import { loaded, MOCK_CONFIG } from '../_setup.ts'
+import { hello, loaded, MOCK_CONFIG } from '../_setup.ts'
 
 const [accounts = 20_000, keysOfEach = 5] = process.argv.slice(2).map(Number)
 const FEW_ACCOUNTS = 20
 const QUIET = createConsola({ level: 0 })
 const TOKEN = 'admin-token-of-the-test'
 const BATCH = 40
+const CALLS = 200
 
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
 const { REDIS_URL: url } = process.env
@@ -46,6 +47,7 @@ async function run(): Promise<void> {
   const begun = [process.cpuUsage(), performance.now()] as const
   await gateway.runtime.accounts.directory.view()
   const read = `${cpuMs(begun[0]).toFixed(0)} ms, over ${(performance.now() - begun[1]).toFixed(0)} ms`
+  await quiet()
   const many = await timeOfKey(gateway, id(0))
   const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
   const ask = async (path: string) => {
@@ -75,6 +77,8 @@ async function run(): Promise<void> {
   print(`accounts and keys read in the background: ${read}`)
   print(`first page of keys beside the index of usage: ${(await ask('/keys')).toFixed(0)} ms`)
   await quiet()
+  const [first, again] = await timesOfCalls(server.url)
+  print(`a call of a key not used before ${first.toFixed(2)} ms, its next ${again.toFixed(2)} ms`)
   for (const path of paths) {
     const cold = await ask(path)
     const warm = [await ask(path), await ask(path), await ask(path)].sort((a, b) => a - b)[1]!
@@ -146,6 +150,34 @@ async function timeOfKey({ runtime }: Opened, account: string): Promise<number> 
     times.push(cpuMs(began))
   }
   return times.sort((a, b) => a - b)[10]!
+}
+
+/** Medians, ms, of the first call of keys and of their second, after some others. */
+async function timesOfCalls(url: string): Promise<[number, number]> {
+  const times: [number, number][] = []
+  for (let i = 0; i < CALLS; i++) {
+    const timeOfCall = async () => {
+      const began = process.cpuUsage()
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer key-${id(Math.floor(((i + 0.5) * accounts) / CALLS))}-1`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ ...hello, model: 'mock/free' }),
+      })
+      const text = await answer.text()
+      if (!answer.ok) throw new Error(`${answer.status}: ${text.slice(0, 300)}`)
+      return cpuMs(began)
+    }
+    times.push([await timeOfCall(), await timeOfCall()])
+  }
+  const median = (of: 0 | 1) =>
+    times
+      .slice(CALLS / 4)
+      .map((pair) => pair[of])
+      .sort((a, b) => a - b)[Math.floor((CALLS * 3) / 8)]!
+  return [median(0), median(1)]
 }
 
 /** Until the work of the start is done. */
