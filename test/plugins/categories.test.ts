@@ -1,7 +1,9 @@
 import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import categories from '../../plugins/guards/categories.ts'
+import { CueIndex } from '../../plugins/guards/categories/cue-index.ts'
 import { parseLexicon, readLexicons } from '../../plugins/guards/categories/cues.ts'
+import { foldInto } from '../../plugins/guards/categories/fold.ts'
 import { Sentences } from '../../plugins/guards/categories/sentences.ts'
 import type { Guard, GuardContext, TextItem } from '../../src/plugin.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
@@ -165,6 +167,21 @@ describe('the result for a text', () => {
 })
 
 describe('a lexicon', () => {
+  it('has parts of compounds, which match at the end of a word and not at its beginning', () => {
+    const index = new CueIndex()
+    index.add(parseLexicon('de', '[script]\nLatin\n[legal loose]\n*vertrag*, *klage'))
+    const found = (text: string) => {
+      const units = new Uint16Array(text.length * 4)
+      const words: string[] = []
+      index.find(units, foldInto(text, units), (cue, at) => {
+        words.push(`${index.cues[cue]!.id.split('.').at(-1)} ${at}`)
+      })
+      return words
+    }
+    expect(found('Mietvertrags und Räumungsklage')).toEqual(['*vertrag* 4', '*klage 25'])
+    expect(found('Vertrag, Klage, Vertragsstrafe, Anklagen, Mietvertragsrecht')).toEqual([])
+  })
+
   it('is a list of words for each section', () => {
     const text =
       '# Words.\n\n[script]\nLatin\n[asks]\ncan you\n[code topics]\npython*, sql,\n  query plan\n[operators]\ntimes'

@@ -40,6 +40,11 @@ for (let code = 0; code < 0x10000; code++) {
 
 /** Entries that a trie is made for at first; it grows. */
 const FIRST_SIZE = 1 << 18
+/** The nodes from which cues are followed, and from which those that end a compound are, backwards. */
+const START = 0
+const COMPOUNDS = 1
+/** Most letters by which the last part of a compound is inflected. */
+const MAX_INFLECTION = 2
 
 /** Finds all cues of a text in one pass, however many cues there are. The cues are stored as a trie. */
 export class CueIndex {
@@ -50,7 +55,7 @@ export class CueIndex {
   #keys = new Int32Array(FIRST_SIZE).fill(-1)
   #targets = new Int32Array(FIRST_SIZE)
   #mask = FIRST_SIZE - 1
-  #nodes = 1
+  #nodes = COMPOUNDS + 1
   /** Whether cues end at a node, as a whole word or with any ending; and which cues. */
   #ends = new Uint8Array(FIRST_SIZE / 2)
   readonly #whole: number[][] = []
@@ -61,9 +66,12 @@ export class CueIndex {
   add({ cues }: Lexicon): void {
     for (const { text, cue } of cues) {
       const open = text.endsWith('*')
-      const length = foldInto((open ? text.slice(0, -1) : text).slice(0, MAX_CUE), this.#units)
-      const node = this.#insert(length)
+      const isCompound = text.startsWith('*')
+      const letters = text.slice(isCompound ? 1 : 0, open ? -1 : undefined).slice(0, MAX_CUE)
+      const length = foldInto(letters, this.#units)
       const isOpen = open || classes[this.#units[length - 1]!] === CLASS_CONTINUOUS
+      if (isCompound) this.#units.subarray(0, length).reverse()
+      const node = this.#insert(isCompound ? COMPOUNDS : START, length)
       this.#ends[node]! |= isOpen ? OPEN : WHOLE
       const ends = isOpen ? this.#open : this.#whole
       ;(ends[node] ??= []).push(this.cues.length)
@@ -71,8 +79,8 @@ export class CueIndex {
     }
   }
 
-  #insert(length: number): number {
-    let node = 0
+  #insert(from: number, length: number): number {
+    let node = from
     for (let i = 0; i < length; i++) {
       const code = this.#units[i]!
       this.#letters[code] ||= ++this.#letterCount
@@ -129,7 +137,28 @@ export class CueIndex {
         if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
         if (isArabic(code)) this.#findInArabicWord(units, length, at, found)
       }
+      if (before === CLASS_WORD && kind !== CLASS_WORD) this.#findInCompound(units, at, found)
       before = kind
+    }
+    if (before === CLASS_WORD) this.#findInCompound(units, length, found)
+  }
+
+  /** Reports cues that end the word before `end` and do not begin it. */
+  #findInCompound(units: Uint16Array, end: number, found: (cue: number, at: number) => void): void {
+    for (let inflected = 0; inflected <= MAX_INFLECTION; inflected++) {
+      let node = COMPOUNDS
+      // The first letter of the word is no part of these cues.
+      for (let at = end - inflected - 1; at > 0 && classes[units[at - 1]!] === CLASS_WORD; at--) {
+        const letter = this.#letters[units[at]!]!
+        const slot = this.#slot((node << LETTER_BITS) | letter)
+        if (letter === UNKNOWN || this.#keys[slot] === -1) break
+        node = this.#targets[slot]!
+        const ends = this.#ends[node]!
+        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) found(cue, at)
+        if ((ends & WHOLE) !== 0 && inflected === 0) {
+          for (const cue of this.#whole[node]!) found(cue, at)
+        }
+      }
     }
   }
 
@@ -165,7 +194,7 @@ export class CueIndex {
     first: number,
     found: (cue: number, at: number) => void,
   ): void {
-    this.#follow(units, length, { from, at: from, node: 0, letter: first }, found)
+    this.#follow(units, length, { from, at: from, node: START, letter: first }, found)
   }
 
   #follow(
