@@ -16,23 +16,25 @@ const exec = promisify(execFile)
 const { project } = inject('installed')
 const parsed = DockerfileParser.parse(readFileSync(join(DEPLOY, 'docker/Dockerfile'), 'utf8'))
 
-/** The words of an instruction in exec form, with the paths of this machine. */
-function wordsOf(keyword: string): string[] {
+/** The words of an instruction in exec form, with the paths of this machine. @param app what the image has at `/app` */
+function wordsOf(keyword: string, app: string): string[] {
   const text = parsed
     .getInstructions()
     .findLast((one) => one.getKeyword() === keyword)!
     .getArgumentsContent()!
   const words = JSON.parse(text.slice(text.indexOf('['))) as string[]
   return words.map((word) =>
-    word === '/nodejs/bin/node' ? process.execPath : word.replace(/^\/app\//, `${project}/`),
+    word === '/nodejs/bin/node' ? process.execPath : word.replace(/^\/app\//, `${app}/`),
   )
 }
 
 it('serves, is healthy, drains on SIGTERM, and writes its data folder only', async () => {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'gateway-image-')))
   onTestFinished(() => rm(root, { recursive: true, force: true }))
-  const [data, config] = [join(root, 'data'), join(root, 'config')]
-  for (const path of [data, config]) await mkdir(path)
+  const [app, data, config] = [join(root, 'app'), join(root, 'data'), join(root, 'config')]
+  for (const path of [app, data, config]) await mkdir(path)
+  // Other tests write to the project meanwhile.
+  await exec('cp', ['-al', join(project, 'node_modules'), app])
   await exec('chmod', ['755', root])
   await own([data])
   const env = {
@@ -42,7 +44,7 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
     SLUICEGATE_FIRST_KEY: 'key-of-the-operator',
     HOME: '/nonexistent',
   }
-  const [node, ...entry] = wordsOf('ENTRYPOINT')
+  const [node, ...entry] = wordsOf('ENTRYPOINT', app)
   // The permissions of Node.js besides those of the user: SQLite is native code, which only the latter bind.
   const bound = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${data}`, '--allow-worker']
   const network = process.allowedNodeEnvironmentFlags.has('--allow-net') ? ['--allow-net'] : []
@@ -54,7 +56,7 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
     ...bound,
     ...network,
     ...entry,
-    ...wordsOf('CMD'),
+    ...wordsOf('CMD', app),
   ]
   const started = startAs(words, config, env)
   const url = await addressOf(started)
@@ -65,14 +67,14 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
   const chat = () => send(`${url}/v1/chat/completions`, 'POST', JSON.stringify(hello), headers)
   expect((await chat()).json.usage.cost).toBeGreaterThan(0)
 
-  const probe = () => startAs(wordsOf('HEALTHCHECK'), config, { SLUICEGATE_URL: url }).ended
+  const probe = () => startAs(wordsOf('HEALTHCHECK', app), config, { SLUICEGATE_URL: url }).ended
   expect((await probe()).code).toBe(0)
   started.child.kill('SIGTERM')
   const { code, out, err } = await started.ended
   expect([code, out + err]).toEqual([0, expect.not.stringContaining('ERR_ACCESS_DENIED')])
   expect((await probe()).code).toBe(1)
 
-  const { stdout } = await exec('find', [project, config, '-newer', data, '-user', '65532'])
+  const { stdout } = await exec('find', [app, config, '-newer', data, '-user', '65532'])
   expect(stdout).toBe('')
 })
 
