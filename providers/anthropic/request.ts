@@ -8,7 +8,7 @@ import type { Traits } from './models.ts'
 import { toSupportedSchema } from './schema.ts'
 import { toThinking, withoutThinking, type Thinking } from './thinking.ts'
 import { toEarlierTool, toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
-import { hasMaps, jsonInWords, openSchema } from '../shared/schemas.ts'
+import { hasMaps, jsonInWords, openSchema, responseFormat } from '../shared/schemas.ts'
 import { cannotForce, isForced, nothingToCall, requireOneAnswer } from '../shared/tool-choice.ts'
 
 /** A request body, and how to read its answer. */
@@ -77,7 +77,7 @@ interface AnswerForm {
 }
 
 function toAnswerForm(input: ChatInput, traits: Traits, fail: Host['fail']): AnswerForm {
-  const format = input.response_format as any
+  const format = responseFormat(input)
   if (format?.type === 'json_object') return { words: jsonInWords() }
   if (format?.type !== 'json_schema') return {}
   const { schema = {}, strict } = format.json_schema

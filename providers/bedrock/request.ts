@@ -1,6 +1,6 @@
 /** Builds the request body for Converse. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
-import { hasMaps, jsonInWords, openSchema } from '../shared/schemas.ts'
+import { hasMaps, jsonInWords, openSchema, responseFormat } from '../shared/schemas.ts'
 import {
   allowedTools,
   cannotForce,
@@ -181,13 +181,8 @@ interface Schema {
 }
 
 /** @param hasTools whether the request has tools of its own, beside which the tool of the answer has no place */
-function schemaOf(
-  { response_format }: ChatInput,
-  traits: Traits,
-  hasTools: boolean,
-  fail: Host['fail'],
-): Schema {
-  const format = response_format as any
+function schemaOf(input: ChatInput, traits: Traits, hasTools: boolean, fail: Host['fail']): Schema {
+  const format = responseFormat(input)
   if (format?.type === 'json_object') return { words: jsonInWords() }
   if (format?.type !== 'json_schema') return {}
   const { name, description, schema = {}, strict } = format.json_schema

@@ -1,6 +1,6 @@
 /** Tools, tool choice, and the form of the answer, which exclude each other on models before Gemini 3. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
-import { jsonInWords } from '../shared/schemas.ts'
+import { jsonInWords, responseFormat } from '../shared/schemas.ts'
 import { isForced, nothingToCall } from '../shared/tool-choice.ts'
 import { isBefore } from './thinking.ts'
 
@@ -21,7 +21,7 @@ const ANSWER_TOOL = 'final_answer'
 /** Converts tools, tool choice and the form of the answer. @throws the failure class `bad_request` for a choice without tools */
 export function toForms(input: ChatInput, model: string, fail: Host['fail']): Forms {
   const { tools: given = [], tool_choice: choice } = input
-  const format = input.response_format as any
+  const format = responseFormat(input)
   if (isForced(choice) && given.length === 0) throw nothingToCall(fail)
   const asked = format && format.type !== 'text'
   if (!asked || given.length === 0 || !isBefore(model, 3)) {
@@ -29,7 +29,7 @@ export function toForms(input: ChatInput, model: string, fail: Host['fail']): Fo
   }
   // These models take functions or a form of the answer.
   if (choice === 'none') return { config: toConfig(format) }
-  const { schema } = format.json_schema ?? {}
+  const schema = format.type === 'json_schema' ? format.json_schema.schema : undefined
   if (format.type !== 'json_schema' || isForced(choice)) {
     return { tools: toTools(given, choice), words: jsonInWords(schema) }
   }

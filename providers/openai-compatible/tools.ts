@@ -68,8 +68,8 @@ export function toolMembers(
     const message = 'This model takes no tools. Leave out tools, or send tool_choice none.'
     throw fail('bad_request', message, { code: 'unsupported_parameter', param: 'tools' })
   }
-  const allowed = (choice as any)?.type === 'allowed_tools' && (choice as any).allowed_tools
-  if (!allowed || allowedTools) return undefined
+  const { type, allowed_tools: allowed } = Object(choice)
+  if (type !== 'allowed_tools' || allowedTools) return undefined
   const names = new Set(allowed.tools.map((tool: any) => nameOf(tool)))
   const left = tools.filter((tool) => names.has(nameOf(tool)))
   if (left.length === 0 && allowed.mode === 'auto') return none

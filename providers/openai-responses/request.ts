@@ -147,7 +147,7 @@ function toToolFormat({ type, grammar }: any): object {
 
 function toToolChoice(choice: unknown): unknown {
   if (typeof choice !== 'object' || choice === null) return choice
-  const { type, allowed_tools: allowed } = choice as any
+  const { type, allowed_tools: allowed } = Object(choice)
   if (type !== 'allowed_tools') return toNamed(choice)
   return { type, mode: allowed.mode, tools: allowed.tools.map(toNamed) }
 }

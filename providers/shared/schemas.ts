@@ -1,10 +1,28 @@
 /** JSON schemas of answers and tools, for vendors that take a part of JSON Schema only. */
-import type { Host } from '../../src/plugin.ts'
+import type { ChatInput, Host } from '../../src/plugin.ts'
 
 /** Keywords with one schema, a list of schemas, or a table of schemas. */
 const ONE = ['additionalProperties', 'contains', 'else', 'if', 'items', 'not', 'then']
 const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 const TABLES = ['$defs', 'definitions', 'properties']
+
+/** The form of an answer that a client asks for, as the gateway has checked it. */
+type ResponseFormat =
+  | { readonly type: 'text' | 'json_object' }
+  | {
+      readonly type: 'json_schema'
+      readonly json_schema: {
+        readonly name: string
+        readonly description?: string
+        readonly schema?: object
+        readonly strict?: boolean
+      }
+    }
+
+/** The form of the answer that a request asks for. */
+export function responseFormat({ response_format: format }: ChatInput): ResponseFormat | undefined {
+  return (format ?? undefined) as ResponseFormat | undefined
+}
 
 /**
  * Whether an object anywhere in the schema is a map: it may have members that the schema does not name. Vendors that close

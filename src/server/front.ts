@@ -157,7 +157,7 @@ export function tidyUrl(target: string): string {
 }
 
 /** Readers differ about these: backslashes, control characters, dot segments, and dots, slashes and zeros in disguise. */
-// oxlint-disable-next-line no-control-regex
+// oxlint-disable-next-line no-control-regex -- Control characters are what it looks for.
 const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 
 /** After it the id of a model, in which clients encode the slash. */

@@ -157,6 +157,7 @@ export class ProviderUnderTest {
     const { log } = this.host
     const request = { input: deepFrozen(input), model, options, requestId: 'req_test', signal, log }
     try {
+      // The sample has the form of the method, which its type does not say.
       const asking = (async () => this.#provider[name]!(request as any))()
       read(await within<unknown>(asking, 'no answer', this.#timeoutMs))
       return { error: undefined }

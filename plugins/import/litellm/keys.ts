@@ -303,8 +303,7 @@ function nameOf(row: Raw, number: number): string {
 
 /** A text without control characters, which a terminal would obey. */
 function printable(value: unknown): string | undefined {
-  // oxlint-disable-next-line no-control-regex
-  return textOf(textOf(value)?.replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, ' '))
+  return textOf(textOf(value)?.replaceAll(/\p{Cc}+/gu, ' '))
 }
 
 function startOf(row: Raw): { start?: string } {

@@ -212,7 +212,9 @@ function bytesIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 8
   let bytes = 0
   if (Array.isArray(value)) for (const item of value) bytes += bytesIn(item)
-  else for (const name in value) bytes += name.length + bytesIn((value as any)[name])
+  else
+    for (const name in value)
+      bytes += name.length + bytesIn((value as Record<string, unknown>)[name])
   return bytes
 }
 

@@ -67,9 +67,9 @@ function blocksOf({ content }: any): Placed[] {
   return typeof content === 'string' ? [] : content.map((block: any, i: number) => [block, i])
 }
 
-function systemMessage(system: any): ChatMessage | undefined {
+function systemMessage(system: string | any[] | undefined): ChatMessage | undefined {
   if (typeof system === 'string') return system ? { role: 'system', content: system } : undefined
-  const blocks = ((system ?? []) as any[]).filter(({ text }) => !isBillingNote(text))
+  const blocks = (system ?? []).filter(({ text }) => !isBillingNote(text))
   return blocks.length > 0 ? { role: 'system', content: contentOf(blocks) } : undefined
 }
 

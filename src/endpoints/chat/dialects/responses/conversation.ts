@@ -161,9 +161,9 @@ function partOf(part: any): object {
   }
 }
 
-function agentText({ content }: any): string {
+function agentText({ content }: { content?: string | any[] }): string {
   if (typeof content === 'string') return content
-  return ((content ?? []) as any[]).map(({ text }) => text ?? '').join('\n')
+  return (content ?? []).map(({ text }) => text ?? '').join('\n')
 }
 
 // --- calls ---
