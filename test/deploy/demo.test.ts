@@ -29,6 +29,10 @@ it('is a month that adds up, and leaves no folder', async () => {
   // The request log has the days before yesterday, too.
   const old = new Date(Date.now() - 20 * 86_400_000).toISOString()
   expect((await get(`/requests?to=${old}&limit=5`)).length).toBe(5)
+  // So has the Guard screen, by the rules that the keys' policies have.
+  const { decisions } = await get(`/guard?from=${old}`)
+  const rules = new Set(decisions.map((one: { rule: string }) => one.rule))
+  expect([...rules].toSorted()).toEqual(['', 'bannedPatterns', 'deny:legal', 'deny:medical'])
   running.child.kill('SIGTERM')
   expect((await running.ended).code).toBe(0)
   expect(existsSync(file)).toBe(false)

@@ -17,7 +17,10 @@ import { closeState, openState } from '../../gateway/open-state.ts'
 import type { SeedReport } from '../../gateway/seed.ts'
 import { formatPico, parsePico, type Pico } from '../../money/money.ts'
 import { compilePrices } from '../../money/prices.ts'
+import { lineOf } from '../../observe/log/fields.ts'
 import { RequestLog } from '../../observe/log/request-log.ts'
+import { CalledTables } from '../../observe/usage/called.ts'
+import { openTables } from '../../observe/usage/tables.ts'
 import { readPolicy } from '../../policy/policy.ts'
 import { createFile } from '../../state/sqlite/file.ts'
 import type { Ledger, RowItem } from '../../state/ledger/ledger.ts'
@@ -155,6 +158,21 @@ async function writeLog(
     await requests.list({ filters: {}, limit: 1 })
   }
   await requests.close()
+  // Beside it stands what usage knows of statuses, refusals and decisions; the rest of usage is read from the ledger.
+  const tables = openTables(folder)
+  try {
+    const called = new CalledTables(tables.db)
+    for (let at = 0; at < calls.length; at += BATCH) {
+      called.add(
+        calls
+          .slice(at, at + BATCH)
+          .map(({ record }) => lineOf(record))
+          .join('\n'),
+      )
+    }
+  } finally {
+    tables.close()
+  }
 }
 
 /** Three bookings, which leave what the account is to have left. */

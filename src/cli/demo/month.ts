@@ -7,7 +7,7 @@ import type { CallRecord } from '../../observe/record.ts'
 import type { Usage } from '../../plugin.ts'
 import { requestId } from '../../state/ids.ts'
 import type { Outcome, RowItem } from '../../state/ledger/ledger.ts'
-import { ACCOUNTS, type DemoAccount, type DemoKey } from './people.ts'
+import { ACCOUNTS, type DemoAccount, type DemoKey, type DemoPolicy } from './people.ts'
 
 /** Numbers from 0 to 1, the same ones for the same seed. */
 export type Random = () => number
@@ -26,7 +26,7 @@ const DAY_MS = 24 * HOUR_MS
 export const DAYS = 30
 /** Part of the calls that fail, and that a guard blocks. */
 const FAILED = 0.02
-const BLOCKED = 0.01
+const BLOCKED = 0.03
 /** When the one place was down, before now, and for how long. */
 const DOWN_MS = 3 * DAY_MS + 5 * HOUR_MS
 const DOWN_FOR_MS = 40 * 60_000
@@ -85,7 +85,7 @@ interface Asked {
 
 function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCall {
   const fault = random() < FAILED ? FAULTS[Math.floor(random() * FAULTS.length)]! : undefined
-  const blocked = !fault && (key.policy !== undefined || random() < 0.4) && random() < BLOCKED * 2
+  const blocked = !fault && key.policy !== undefined && random() < BLOCKED
   const outcome: Outcome = fault ? 'failed' : blocked ? 'refused' : 'completed'
   const { path, usage, msPerUnit } = useOf(model, random)
   const name = model.slice(model.indexOf('/') + 1)
@@ -146,12 +146,28 @@ function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCa
       deployment,
       usage: fault ? undefined : usage,
       bill,
-      guard: blocked ? 'blocked' : key.policy ? 'passed' : undefined,
-      rules: blocked ? [random() < 0.6 ? 'deny:medical' : 'bannedPatterns[0]'] : undefined,
+      ...(key.policy && decisionOf(key.policy, blocked, random)),
       userAgent: key.agent,
       attempts: attempts.length > 1 || fault ? attempts : undefined,
     },
   }
+}
+
+/** What the guards of a policy said of a call. */
+function decisionOf(
+  { deny = [], bannedPatterns = [] }: DemoPolicy,
+  blocked: boolean,
+  random: Random,
+): Pick<CallRecord, 'guard' | 'rules' | 'decided'> {
+  const mode = 'block'
+  if (!blocked) {
+    return { guard: 'passed', decided: [{ mode, side: 'all', rule: '', outcome: 'passed' }] }
+  }
+  const rules = [...deny.map((one) => `deny:${one}`), ...bannedPatterns.map(() => 'bannedPatterns')]
+  const rule = rules[Math.floor(random() ** 2 * rules.length)]!
+  const side = random() < 0.7 ? 'input' : 'output'
+  const place = rule === 'bannedPatterns' ? `${rule}[0]` : rule
+  return { guard: 'blocked', rules: [place], decided: [{ mode, side, rule, outcome: 'blocked' }] }
 }
 
 const CHAT = '/v1/chat/completions'

@@ -1,4 +1,10 @@
 /** Who uses the gateway in the demo: accounts, their keys, and what each key asks for. */
+/** The part of a policy that the demo's calls can violate, and more. */
+export interface DemoPolicy {
+  readonly deny?: readonly string[]
+  readonly bannedPatterns?: readonly string[]
+}
+
 /** A key of the demo. */
 export interface DemoKey {
   readonly id: string
@@ -11,7 +17,7 @@ export interface DemoKey {
   readonly agent: string
   /** Whether people use it, by day and on weekdays, or a program. */
   readonly rhythm: 'office' | 'even'
-  readonly policy?: object
+  readonly policy?: DemoPolicy
   /** Its cap lies this far above what it has spent. */
   readonly cap?: number
   readonly disabled?: true
