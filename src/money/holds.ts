@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import type { Usage } from '../plugin.ts'
-import { parsePico, priceUsage, type Pico, type UsageLine } from './money.ts'
+import { costOf, parsePico, type Pico, type UsageLine } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
 /** How much a call will consume, as far as its request tells. */
@@ -112,14 +112,14 @@ export class HoldEstimator {
     const { prices } = subject
     const { limit = 0, choices = 1, isImage = false } = output ?? {}
     const ceiling = pricesUpTo(prices, most.promptTokens ?? 0)
-      .map((tier) => costOf({ ...most, ...dearest(tier, choices * limit) }, tier))
+      .map((tier) => held({ ...most, ...dearest(tier, choices * limit) }, tier))
       .reduce(greatest)
     const tier = pricesAt(prices, expected.promptTokens ?? 0)
     const { ratio, mean, deviation } = this.#of(subject)
     const tokens = Math.min(limit, Math.max(LEAST_TOKENS, Math.ceil(mean + 2 * deviation)))
     const outputTokens = policy === 'ceiling' ? choices * limit : choices * tokens
-    const input = costOf({ ...expected, ...scaled(expected, ratio) }, tier)
-    const answer = costOf(outputOf(outputTokens, isImage), tier, 'guard')
+    const input = held({ ...expected, ...scaled(expected, ratio) }, tier)
+    const answer = held(outputOf(outputTokens, isImage), tier, 'guard')
     const sum = policy === 'ceiling' ? ceiling : least(input + answer, ceiling)
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
   }
@@ -136,8 +136,8 @@ export class HoldEstimator {
     const known = this.#of(subject)
     this.#learned.set(name, known)
     const { usage, prices } = line
-    const estimated = costOf(scaled(estimate.expected, 1), prices, 'guard')
-    const paid = costOf(scaled(usage, 1), prices, 'guard')
+    const estimated = held(scaled(estimate.expected, 1), prices, 'guard')
+    const paid = held(scaled(usage, 1), prices, 'guard')
     if (estimated > 0n) {
       const ratio = known.ratio + (Number(paid) / Number(estimated) - known.ratio) * WEIGHT
       known.ratio = Math.min(HIGHEST_RATIO, Math.max(LOWEST_RATIO, ratio))
@@ -236,7 +236,7 @@ const QUESTION: Usage = { promptTokens: 3000, completionTokens: 300 }
 
 /** What one question of a guard to a model will cost. */
 export function questionCost(prices: Prices): Pico {
-  return costOf(QUESTION, pricesAt(prices, QUESTION.promptTokens!), 'guard')
+  return held(QUESTION, pricesAt(prices, QUESTION.promptTokens!), 'guard')
 }
 
 function nameOf({ account, model }: Subject): string {
@@ -244,8 +244,8 @@ function nameOf({ account, model }: Subject): string {
 }
 
 /** @param source a line of the model pays the fee of a request, other lines do not */
-function costOf(usage: Usage, prices: Prices, source: UsageLine['source'] = 'model'): Pico {
-  return least(priceUsage([{ source, usage, prices }]).cost, LARGEST_HOLD)
+function held(usage: Usage, prices: Prices, source: UsageLine['source'] = 'model'): Pico {
+  return least(costOf({ source, usage, prices }), LARGEST_HOLD)
 }
 
 function least(amount: Pico, most: Pico): Pico {

@@ -104,25 +104,9 @@ export function costJson(bill: Bill): {
 export function priceUsage(lines: readonly UsageLine[]): Bill {
   const items: Item[] = []
   let sum = 0n
-  for (let i = 0; i < lines.length; i++) {
-    const { source, usage, prices } = lines[i]!
-    // Every token of a line is charged at the tier of its whole prompt.
-    const terms = termsOf(pricesAt(prices, usage.promptTokens ?? 0))
-    const quantities = quantitiesOf(usage)
-    for (let j = 0; j < terms.length; j++) {
-      const { name, member, unit } = terms[j]!
-      const count = quantities[name]
-      if (count === 0 || (name === 'request' && source !== 'model')) continue
-      const product = BigInt(count) * unit
-      sum += product
-      const shownAs = SHOWN_AS[source] ?? member
-      const item = items.find((known) => known.member === shownAs)
-      if (item) item.amount += product
-      else items.push({ member: shownAs, amount: product })
-    }
-  }
+  for (const line of lines) sum += addProducts(line, items)
   if (sum === 0n) return NO_COST
-  const cost = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
+  const cost = roundedUp(sum)
   let left = cost
   for (let i = 0; i < items.length; i++) {
     const item = items[i]!
@@ -132,10 +116,40 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
   return new Bill(cost, items.every(isAboveZero) ? items : items.filter(isAboveZero))
 }
 
+/** What {@link priceUsage} charges for one line, without the parts. */
+export function costOf(line: UsageLine): Pico {
+  return roundedUp(addProducts(line))
+}
+
 /** A part of a bill while products are added to it. */
 interface Item {
   readonly member: CostMember
   amount: bigint
+}
+
+/** The sum of a line, whose products are added to the parts of its bill. */
+function addProducts({ source, usage, prices }: UsageLine, items?: Item[]): bigint {
+  let sum = 0n
+  const quantities = quantitiesOf(usage)
+  // Every token of a line is charged at the tier of its whole prompt.
+  for (const { name, member, unit } of termsOf(pricesAt(prices, usage.promptTokens ?? 0))) {
+    const count = quantities[name]
+    if (count === 0 || (name === 'request' && source !== 'model')) continue
+    const product = BigInt(count) * unit
+    sum += product
+    if (items) addTo(items, SHOWN_AS[source] ?? member, product)
+  }
+  return sum
+}
+
+function addTo(items: Item[], member: CostMember, amount: bigint): void {
+  const item = items.find((known) => known.member === member)
+  if (item) item.amount += amount
+  else items.push({ member, amount })
+}
+
+function roundedUp(sum: bigint): Pico {
+  return (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
 }
 
 function isAboveZero({ amount }: BillItem): boolean {

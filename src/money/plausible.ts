@@ -3,7 +3,7 @@
  * than anything explains it is charged and shown to the operator, and an absurd one is a failure of the vendor.
  */
 import type { Usage } from '../plugin.ts'
-import { formatPico, priceUsage, type Pico } from './money.ts'
+import { costOf, formatPico, type Pico } from './money.ts'
 import type { Prices } from './prices.ts'
 
 /** Quantities that have bounds of their own. */
@@ -104,7 +104,7 @@ export function readCount(value: unknown): number | undefined {
 export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
   const assessment = assessCounts(report)
   if (assessment.verdict === 'absurd') return assessment
-  const { cost } = priceUsage([{ source: 'model', usage: assessment.usage, prices }])
+  const cost = costOf({ source: 'model', usage: assessment.usage, prices })
   if (cost <= most) return assessment
   return absurd(report, { cost: { reported: formatPico(cost), bound: formatPico(most) } })
 }

@@ -146,32 +146,41 @@ export function termsOf(prices: Prices): readonly Term[] {
  * for the output reasoning, sound, images.
  */
 export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> {
-  const [prompt, input] = totalOf(usage.promptTokens)
-  const read = input.take(usage.cachedTokens)
-  const written = input.take(usage.cacheWriteTokens)
-  const audio = input.take(usage.audioInputTokens)
-  const image_token = input.take(usage.imageInputTokens)
-  const reads = new Rest(read)
-  const audio_cache_read = reads.take(usage.cachedAudioTokens)
-  const image_cache_read = reads.take(usage.cachedImageTokens)
-  const writes = new Rest(written)
-  const [completion, output] = totalOf(usage.completionTokens)
-  const reasoning = output.take(usage.reasoningTokens)
-  const audio_output = output.take(usage.audioOutputTokens)
-  const image_output = output.take(usage.imageOutputTokens)
+  const prompt = wholes(usage.promptTokens)
+  const completion = wholes(usage.completionTokens)
+  // Parts of a total that was not reported are not bounded by it.
+  let input = prompt || Infinity
+  let output = completion || Infinity
+  const read = atMost(input, usage.cachedTokens)
+  input -= read
+  const written = atMost(input, usage.cacheWriteTokens)
+  input -= written
+  const audio = atMost(input, usage.audioInputTokens)
+  input -= audio
+  const image_token = atMost(input, usage.imageInputTokens)
+  input -= image_token
+  const audio_cache_read = atMost(read, usage.cachedAudioTokens)
+  const image_cache_read = atMost(read - audio_cache_read, usage.cachedImageTokens)
+  const input_cache_write_1h = atMost(written, usage.cacheWrite1hTokens)
+  const reasoning = atMost(output, usage.reasoningTokens)
+  output -= reasoning
+  const audio_output = atMost(output, usage.audioOutputTokens)
+  output -= audio_output
+  const image_output = atMost(output, usage.imageOutputTokens)
+  output -= image_output
   return {
-    input_cache_write_1h: writes.take(usage.cacheWrite1hTokens),
-    input_cache_write: writes.left,
+    input_cache_write_1h,
+    input_cache_write: written - input_cache_write_1h,
     audio_cache_read,
     image_cache_read,
-    input_cache_read: reads.left,
+    input_cache_read: read - audio_cache_read - image_cache_read,
     audio,
     image_token,
-    prompt: prompt && input.left,
+    prompt: prompt && input,
     reasoning,
     audio_output,
     image_output,
-    completion: completion && output.left,
+    completion: completion && output,
     image: wholes(usage.images),
     page: wholes(usage.pages),
     character: wholes(usage.characters),
@@ -207,26 +216,9 @@ const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceNa
   ['search_unit', 'prompt_cost'],
 ]
 
-/** What is left of a total after its parts were taken out. */
-class Rest {
-  left: number
-
-  constructor(total: number) {
-    this.left = total
-  }
-
-  /** @returns the part, at most what is left */
-  take(part: number | undefined): number {
-    const taken = Math.min(wholes(part), this.left)
-    this.left -= taken
-    return taken
-  }
-}
-
-/** A total and its rest. Parts of a total that was not reported are not bounded by it. */
-function totalOf(count: number | undefined): [total: number, rest: Rest] {
-  const total = wholes(count)
-  return [total, new Rest(total > 0 ? total : Infinity)]
+/** A part of a total of which so much is left. */
+function atMost(left: number, part: number | undefined): number {
+  return Math.min(wholes(part), left)
 }
 
 /** A count as it is charged: rounded up; 0 for anything that is no number above 0. */
