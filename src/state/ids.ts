@@ -4,11 +4,11 @@ import { randomUUID } from 'node:crypto'
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const TIME_DIGITS = 10
 
-/** `req_` and a ULID: 48 bits of time, then 79 random bits, so that ids sort by time. https://github.com/ulid/spec */
+/** `req_` and a ULID: 48 bits of time, then 64 random bits, so that ids sort by time. https://github.com/ulid/spec */
 export function requestId(now = Date.now()): string {
-  let random = ''
-  for (const byte of Buffer.from(hexDigits(), 'hex')) random += CROCKFORD[byte & 31]
-  return `req_${ulidAt(now)}${random}`
+  const uuid = randomUUID()
+  // Hexadecimal digits are digits of ULIDs too. Those of the version and the variant are not random.
+  return `req_${ulidAt(now)}${(uuid.slice(24) + uuid.slice(0, 4)).toUpperCase()}`
 }
 
 /** How the ULIDs of a moment begin: text that comes before all of them. @param now ms since epoch */
@@ -27,12 +27,8 @@ export function timeOf(ulid: string): number {
   return ms
 }
 
-/** A prefix and 24 hexadecimal digits, 92 of their bits random. */
+/** A prefix and 24 random hexadecimal digits. */
 export function randomId(prefix: string): string {
-  return prefix + hexDigits().slice(0, 24)
-}
-
-/** The 32 digits of a random UUID. */
-function hexDigits(): string {
-  return randomUUID().replaceAll('-', '')
+  const uuid = randomUUID()
+  return prefix + uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(24)
 }
