@@ -39,15 +39,15 @@ async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): 
   let receipt: Receipt | undefined
   for (let last = false; !last;) {
     const batch = await reply.parts.next()
-    for (const { receipt: own, ...chunk } of batch.parts) {
+    for (const chunk of batch.parts) {
       builder.add(chunk)
-      receipt = own ?? receipt
+      receipt = chunk.receipt ?? receipt
     }
     last = batch.last
   }
-  const { id, ...completion } = builder.completion()
+  const completion = builder.completion()
   const billed = billedJson(receipt!, chatUsageJson(receipt!))
-  const body = { id, object: 'chat.completion', ...completion, ...billed }
+  const body = { id: completion.id, object: 'chat.completion', ...completion, ...billed }
   await writeJson(call, out, JSON.stringify(body))
 }
 
