@@ -174,15 +174,21 @@ export async function unlessAborted<T>(
   answer: T | PromiseLike<T>,
 ): Promise<T> {
   if (!isThenable(answer)) return answer
-  const { promise, resolve, reject } = Promise.withResolvers<T>()
-  const abort = () => {
-    reject(signal.reason)
-    dropLate(answer, signal)
+  let abort = () => {}
+  const first = new Promise<T>((resolve, reject) => {
+    abort = () => {
+      reject(signal.reason)
+      dropLate(answer, signal)
+    }
+    if (signal.aborted) abort()
+    else onAbort(signal, abort)
+    answer.then(resolve, reject)
+  })
+  try {
+    return await first
+  } finally {
+    offAbort(signal, abort)
   }
-  if (signal.aborted) abort()
-  else onAbort(signal, abort)
-  answer.then(resolve, reject)
-  return promise.finally(() => offAbort(signal, abort))
 }
 
 /**

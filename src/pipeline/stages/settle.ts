@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import type { Timeout } from '../../lifetime/scope.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
@@ -88,18 +89,20 @@ function settlementOf(
 /** The answer of the ledger; `deferred` when there is none in time. A fault of the ledger ends with this call. */
 async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, 'state'>> {
   const { ledger, log, prices } = call.runtime
-  const late = Promise.withResolvers<undefined>()
-  const timeout = call.timeout(SETTLE_MS, () => late.resolve(undefined))
+  let timeout: Timeout | undefined
   try {
     // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
     void prices.keep(call.meter)
-    const settled = await Promise.race([ledger.settle(settlement), late.promise])
+    const settled = await new Promise<Settled | undefined>((resolve, reject) => {
+      timeout = call.timeout(SETTLE_MS, () => resolve(undefined))
+      ledger.settle(settlement).then(resolve, reject)
+    })
     if (settled) return settled
     log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
   } catch (error) {
     log.error(unbookedLine(settlement, 'the ledger has failed'), error)
   } finally {
-    timeout.clear()
+    timeout?.clear()
   }
   return { state: 'deferred' }
 }
