@@ -1,4 +1,4 @@
-/** The gateway of `serve --demo`, as a process of its own, with a browser in front of it. */
+/** A gateway as a process of its own, by default that of `serve --demo`, with a browser in front of it. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
@@ -8,20 +8,24 @@ import { TOKEN, Visitors } from './_browser.ts'
 
 const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 
-/** A month of invented calls, and the browser of an operator. */
+/** Many calls, and the browser of an operator. */
 export class Demo implements AsyncDisposable {
   readonly url: string
   readonly visitors: Visitors
+  /** Of the gateway. */
+  readonly pid: number
   readonly #child: ChildProcess
 
   private constructor(url: string, visitors: Visitors, child: ChildProcess) {
     this.url = url
     this.visitors = visitors
+    this.pid = child.pid!
     this.#child = child
   }
 
-  static async open(): Promise<Demo> {
-    const child = spawn(process.execPath, [CLI, 'serve', '--demo', '--port', '0'], {
+  /** @param options of `serve` */
+  static async open(options: readonly string[] = ['--demo']): Promise<Demo> {
+    const child = spawn(process.execPath, [CLI, 'serve', ...options, '--port', '0'], {
       cwd: tmpdir(),
       env: { PATH: process.env.PATH, SLUICEGATE__ADMIN__TOKEN: TOKEN },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -8,18 +8,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createConsola } from 'consola'
-import { hashSecret } from '../../src/accounts/secrets.ts'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createGateway } from '../../src/gateway/gateway.ts'
-import { closeState, openState } from '../../src/gateway/open-state.ts'
 import { listen } from '../../src/server/server.ts'
 import { hello, loaded, MOCK_CONFIG } from '../_setup.ts'
+import { accountId, fillDirectory } from './_directory.ts'
 
 const [accounts = 20_000, keysOfEach = 5] = process.argv.slice(2).map(Number)
 const FEW_ACCOUNTS = 20
 const QUIET = createConsola({ level: 0 })
 const TOKEN = 'admin-token-of-the-test'
-const BATCH = 40
 const CALLS = 200
 
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
@@ -36,11 +34,11 @@ try {
 }
 
 async function run(): Promise<void> {
-  await fill(0, FEW_ACCOUNTS)
+  await fillDirectory(config, { from: 0, to: FEW_ACCOUNTS, keysOfEach })
   let gateway = await open()
-  const few = await timeOfKey(gateway, id(0))
+  const few = await timeOfKey(gateway, accountId(0))
   await gateway.close()
-  await fill(FEW_ACCOUNTS, accounts)
+  await fillDirectory(config, { from: FEW_ACCOUNTS, to: accounts, keysOfEach })
   const started = process.cpuUsage()
   gateway = await open()
   const start = cpuMs(started)
@@ -48,7 +46,7 @@ async function run(): Promise<void> {
   await gateway.runtime.accounts.directory.view()
   const read = `${cpuMs(begun[0]).toFixed(0)} ms, over ${(performance.now() - begun[1]).toFixed(0)} ms`
   await quiet()
-  const many = await timeOfKey(gateway, id(0))
+  const many = await timeOfKey(gateway, accountId(0))
   const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
   const ask = async (path: string) => {
     const began = process.cpuUsage()
@@ -68,7 +66,7 @@ async function run(): Promise<void> {
     '/accounts?sort=-balance_usd',
     '/accounts?sort=-spend_month_usd',
     '/accounts?q=account-0199',
-    `/accounts/${id(5)}`,
+    `/accounts/${accountId(5)}`,
   ]
   print(`${accounts} accounts, ${accounts * keysOfEach} keys, state ${config.state!.driver}`)
   print(
@@ -88,58 +86,11 @@ async function run(): Promise<void> {
   await gateway.close()
 }
 
-function id(i: number): string {
-  return `account-${String(i).padStart(6, '0')}`
-}
-
 async function open() {
   return createGateway(loaded(config), { log: QUIET })
 }
 
 type Opened = Awaited<ReturnType<typeof open>>
-
-/** Records as `createAccount` and `createKey` write them, many at a time: these two wait for each other. */
-async function fill(from: number, to: number): Promise<void> {
-  const opened = await openState(loaded(config), QUIET)
-  const { records, ledger } = opened
-  const ids = Array.from({ length: to - from }, (_, i) => id(from + i))
-  await again(() => records.add('accounts', ...ids))
-  const rest = { disabled: false, createdAt: 1_750_000_000_000 }
-  for (let at = 0; at < ids.length; at += BATCH) {
-    const write = (account: string) => {
-      const keys = Array.from({ length: keysOfEach }, (_, k) => `key-${account}-${k}`)
-      const record = { ...rest, id: account, name: `The ${account}`, revision: 0 }
-      return [
-        records.put(`account:${account}`, record),
-        records.add(`keys:${account}`, ...keys),
-        ...keys.flatMap((key, k) => {
-          const sha256 = hashSecret(key)
-          const name = `Key ${k} of ${account}`
-          const own = { ...rest, id: key, account, name, start: 'seeded', sha256, revision: 1 }
-          return [
-            records.put(`hash:${sha256}`, { account, key }),
-            records.put(`key:${key}`, own),
-            ledger.limits(account, key, { disabled: false, rpm: 60, concurrency: 9 }, 1),
-          ]
-        }),
-      ]
-    }
-    await again(() => Promise.all(ids.slice(at, at + BATCH).flatMap(write)))
-  }
-  await closeState(opened)
-}
-
-/** A store that is kept busy may refuse a few times. */
-async function again(write: () => Promise<unknown>): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return void (await write())
-    } catch (error) {
-      if (attempt === 20 || (error as { status?: number }).status !== 503) throw error
-      await sleep(500)
-    }
-  }
-}
 
 /** The median of some new keys, ms. */
 async function timeOfKey({ runtime }: Opened, account: string): Promise<number> {
@@ -161,7 +112,7 @@ async function timesOfCalls(url: string): Promise<[number, number]> {
       const answer = await fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
         headers: {
-          authorization: `Bearer key-${id(Math.floor(((i + 0.5) * accounts) / CALLS))}-1`,
+          authorization: `Bearer key-${accountId(Math.floor(((i + 0.5) * accounts) / CALLS))}-1`,
           'content-type': 'application/json',
         },
         body: JSON.stringify({ ...hello, model: 'mock/free' }),

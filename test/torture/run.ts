@@ -23,6 +23,7 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['--state', 'redis', '--kills', '6'],
   ],
   'usage-size': [],
+  console: [],
   redis: [['--short']],
   gateways: [['--short']],
   workers: [],

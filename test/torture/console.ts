@@ -1,0 +1,397 @@
+/**
+ * `npm run torture -- console`: the console in a browser, before a gateway with 1,000,000 calls, 10,000 accounts and 50,000
+ * keys: what each screen asks and how long it takes; two consoles while 200 calls a second end, and for eight hours of their
+ * own clock; what a call costs the gateway with them and without. `--calls`, `--accounts`, `--hours`, `--seconds` change it;
+ * `--short` has less of everything, and bounds on what the load of a machine cannot change.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { createConsola } from 'consola'
+import type { CDPSession, Page, Request } from 'playwright-core'
+import type { UserConfig } from '../../src/config/config.ts'
+import { closeState, openState } from '../../src/gateway/open-state.ts'
+import { Bill } from '../../src/money/money.ts'
+import { DayFiles } from '../../src/observe/log/day-files.ts'
+import { lineOf } from '../../src/observe/log/fields.ts'
+import type { CallRecord } from '../../src/observe/record.ts'
+import { CalledTables } from '../../src/observe/usage/called.ts'
+import { openTables } from '../../src/observe/usage/tables.ts'
+import { requestId } from '../../src/state/ids.ts'
+import type { RowItem } from '../../src/state/ledger/ledger.ts'
+import { hasBrowser, settled } from '../console/_browser.ts'
+import { Demo } from '../console/_demo.ts'
+import { loaded, MOCK_CONFIG } from '../_setup.ts'
+import { accountId, fillDirectory, keyId } from './_directory.ts'
+import { ownFolder } from './_run.ts'
+
+const { values } = parseArgs({
+  options: {
+    short: { type: 'boolean', default: false },
+    calls: { type: 'string' },
+    accounts: { type: 'string' },
+    hours: { type: 'string' },
+    seconds: { type: 'string' },
+  },
+})
+const { short } = values
+const amount = (given: string | undefined, few: number, many: number) =>
+  given === undefined ? (short ? few : many) : Number(given)
+const calls = amount(values.calls, 20_000, 1_000_000)
+const accounts = amount(values.accounts, 200, 10_000)
+const hours = amount(values.hours, 0.1, 8)
+const seconds = amount(values.seconds, 3, 60)
+const KEYS_OF_EACH = 5
+const DAYS = 30
+const DAY_MS = 86_400_000
+const BATCH = 4000
+const PER_SECOND = 200
+/** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
+const MOST = {
+  requests: 3,
+  screen: 300,
+  list: 50,
+  painted: 1000,
+  frame: 100,
+  growth: 1.1,
+  cost: short ? 1.5 : 1.05,
+}
+/** For so long the processor time of calls is compared, each time. */
+const COMPARED_SECONDS = short ? 2 : 15
+/** Times that a screen is opened. */
+const VISITS = short ? 1 : 3
+/** Bounds on time hold on a machine without other work. */
+const isTimed = !short
+
+const folder = ownFolder()
+const config = {
+  ...MOCK_CONFIG,
+  state: { driver: 'file', path: folder },
+  log: { path: join(folder, 'log') },
+} satisfies UserConfig
+const file = join(folder, 'gateway.config.json')
+const first = accountId(0)
+const secret = keyId(first, 0)
+const BUSY_KEYS = Math.min(1000, accounts)
+
+let failed = false
+function report(what: string, value: number, most: number, unit = ' ms'): void {
+  const isOver = value > most && (isTimed || unit !== ' ms')
+  failed ||= isOver
+  const shown = value < 10 ? value.toFixed(2) : value.toFixed(0)
+  print(`${isOver ? 'FAILED' : 'ok'}: ${what}: ${shown}${unit} (at most ${most})`)
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+if (hasBrowser) await run()
+
+async function run(): Promise<void> {
+  const began = performance.now()
+  await fillDirectory(config, { from: 0, to: accounts, keysOfEach: KEYS_OF_EACH })
+  await fillCalls()
+  writeFileSync(file, JSON.stringify(config))
+  await using gateway = await Demo.open(['--config', file, '--data', folder])
+  print(
+    `${calls} calls, ${accounts} accounts, ${accounts * KEYS_OF_EACH} keys: ready after ${((performance.now() - began) / 1000).toFixed(0)} s`,
+  )
+  await gateway.admin('POST', `/accounts/${first}/credits`, { usd: '1000', reference: 'console' })
+  await screensOf(gateway)
+  const alone = await costOfCall(gateway)
+  const { page: requests } = await gateway.visitors.page()
+  const { page: overview } = await gateway.visitors.page()
+  await requests.goto('/console/requests?live=on')
+  await overview.goto('/console')
+  await Promise.all([settled(requests), settled(overview)])
+  const watched = await costOfCall(gateway)
+  report(
+    'processor time of a call with two consoles',
+    watched / alone,
+    1 / 0.98,
+    ' of that without',
+  )
+  await live(gateway, requests)
+  await longRun(gateway, [requests, overview])
+  process.exitCode = failed ? 1 : 0
+}
+
+/** A month of calls in the ledger, in the request log, and in usage. */
+async function fillCalls(): Promise<void> {
+  const today = Math.floor(Date.now() / DAY_MS)
+  const ofDay = Math.ceil(calls / DAYS)
+  await mkdir(config.log.path, { recursive: true })
+  const state = await openState(loaded(config), createConsola({ level: 0 }))
+  const tables = openTables(config.log.path)
+  try {
+    const called = new CalledTables(tables.db)
+    let number = 0
+    for (let day = today - DAYS + 1; day <= today; day++) {
+      const bounds = { keep: 365, size: Number.MAX_SAFE_INTEGER }
+      const files = new DayFiles(config.log.path, bounds, () => (day + 1) * DAY_MS - 1)
+      const end = Math.min((day + 1) * DAY_MS, Date.now()) - day * DAY_MS
+      for (let i = 0; i < ofDay; i += BATCH) {
+        const some = Array.from({ length: Math.min(BATCH, ofDay - i) }, (_, j) =>
+          callOf(number++, day * DAY_MS + Math.floor(((i + j) / ofDay) * end)),
+        )
+        const lines = some.map(lineOf).join('\n')
+        files.store(lines)
+        called.add(lines)
+        const { refused } = await state.ledger.import(some.map(rowOf))
+        if (refused !== undefined) throw new Error(refused)
+      }
+      files.close()
+    }
+  } finally {
+    tables.close()
+    await closeState(state)
+  }
+}
+
+function callOf(number: number, at: number): CallRecord {
+  // Few keys make most calls.
+  const busy = Math.floor(BUSY_KEYS * (((number * 7919) % 10_007) / 10_007) ** 3)
+  const account = accountId(busy)
+  const isFailed = number % 50 === 0
+  const model = `vendor/model-${(busy * 13 + (number % 3)) % 50}`
+  return {
+    at,
+    requestId: requestId(at),
+    method: 'POST',
+    path: '/v1/chat/completions',
+    status: isFailed ? 502 : 200,
+    ...(isFailed && { code: 'upstream_error' }),
+    outcome: isFailed ? 'failed' : 'completed',
+    stream: number % 2 === 0,
+    ms: 200 + (number % 900),
+    firstMs: 50 + (number % 300),
+    account,
+    key: keyId(account, number % KEYS_OF_EACH),
+    model,
+    deployment: `east/${model.slice(7)}`,
+    usage: { promptTokens: 100 + (number % 900), completionTokens: number % 400 },
+    bill: new Bill(isFailed ? 0n : BigInt(1 + (number % 1000)) * 1_000_000n, []),
+    userAgent: 'OpenAI/JS 5',
+  }
+}
+
+function rowOf({
+  at,
+  requestId: request,
+  account,
+  key,
+  model,
+  deployment,
+  outcome,
+  usage,
+  bill,
+  path,
+}: CallRecord): RowItem {
+  return {
+    kind: 'usage',
+    account: account!,
+    key: key!,
+    request,
+    day: new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+    at,
+    cost: bill!.cost,
+    usage: {
+      at,
+      endpoint: path,
+      model: model!,
+      deployment: deployment!,
+      outcome,
+      lines: [{ source: 'model', usage: usage! }],
+    },
+  }
+}
+
+/** What every screen asks, how long the gateway takes for it, and when it is painted. */
+async function screensOf(gateway: Demo): Promise<void> {
+  const { json } = await gateway.admin('GET', '/requests?limit=20')
+  const open = json.data[10].id
+  const { page } = await gateway.visitors.page()
+  await page.goto('/console')
+  await settled(page)
+  for (const path of [
+    '/console',
+    '/console/usage',
+    '/console/usage?group=key,model',
+    '/console/requests?from=-30d',
+    '/console/requests?from=-30d&status=5xx',
+    `/console/requests?open=${open}`,
+    '/console/accounts',
+    '/console/accounts?sort=-balance_usd',
+    `/console/accounts/${first}/overview`,
+    `/console/accounts/${first}/statement`,
+    '/console/keys',
+    '/console/keys?sort=-spend_usd',
+    '/console/keys?q=account-0000',
+    `/console/keys/${secret}/overview`,
+    `/console/keys/${secret}/policy`,
+    '/console/models',
+    '/console/guard',
+    '/console/settings/audit',
+    '/console/settings/gateways',
+  ]) {
+    let asked: string[] = []
+    const listen = (request: Request) => {
+      const { pathname, search } = new URL(request.url())
+      // The frame asks for itself who is signed in and whether the ledger books.
+      if (/^\/admin\/(?!session|status|events)/.test(pathname))
+        asked.push(pathname.slice(6) + search)
+    }
+    page.on('request', listen)
+    const times = []
+    for (let i = 0; i < VISITS; i++) {
+      asked = []
+      const began = performance.now()
+      await page.goto(path)
+      await settled(page)
+      times.push(performance.now() - began)
+    }
+    page.off('request', listen)
+    report(`${path} asks`, asked.length, MOST.requests, '')
+    report(`${path} is painted`, Math.min(...times), MOST.painted)
+    for (const one of asked) {
+      const isList = /^\/(?:requests|accounts|keys|audit)(?:\?|$)/.test(one)
+      report(
+        `  GET ${one.slice(0, 70)}`,
+        await timeOf(gateway, one),
+        isList ? MOST.list : MOST.screen,
+      )
+    }
+  }
+  await page.context().close()
+}
+
+/** The least of five, which is the gateway's and not that of other work on the machine. */
+async function timeOf(gateway: Demo, path: string): Promise<number> {
+  const times = []
+  for (let i = 0; i < 5; i++) {
+    const began = performance.now()
+    const { status, text } = await gateway.admin('GET', path)
+    times.push(performance.now() - began)
+    if (status !== 200) throw new Error(`${path}: ${text.slice(0, 300)}`)
+  }
+  return Math.min(...times)
+}
+
+/** A call of a client. */
+async function call({ url }: Demo): Promise<void> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}',
+  })
+  await response.arrayBuffer()
+}
+
+/** Processor time of the gateway for one call, ms, while calls come as at {@link PER_SECOND}. */
+async function costOfCall(gateway: Demo): Promise<number> {
+  await callsFor(gateway, COMPARED_SECONDS / 5)
+  const before = cpuMs(gateway.pid)
+  const made = await callsFor(gateway, COMPARED_SECONDS)
+  const each = (cpuMs(gateway.pid) - before) / made
+  print(`a call costs the gateway ${each.toFixed(3)} ms`)
+  return each
+}
+
+/** Calls at a steady rate. @returns how many there were */
+async function callsFor(gateway: Demo, seconds: number): Promise<number> {
+  const began = performance.now()
+  const all: Promise<void>[] = []
+  while (performance.now() - began < seconds * 1000) {
+    const due = ((performance.now() - began) / 1000) * PER_SECOND
+    while (all.length < due) all.push(call(gateway))
+    await sleep(10)
+  }
+  await Promise.all(all)
+  return all.length
+}
+
+/** Processor time of a process, ms. */
+function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+/** The list of requests while calls end: its longest task, its share of a processor. */
+async function live(gateway: Demo, page: Page): Promise<void> {
+  const tools = await page.context().newCDPSession(page)
+  await page.evaluate(watchTasks)
+  await tools.send('Performance.enable', { timeDomain: 'threadTicks' })
+  const before = await busyOf(tools)
+  await callsFor(gateway, seconds)
+  const busy = (await busyOf(tools)) - before
+  const longest = await page.evaluate(() => (globalThis as unknown as { longest: number }).longest)
+  print(
+    `the list of requests takes ${((busy / seconds) * 100).toFixed(1)} % of a processor at ${PER_SECOND} calls a second`,
+  )
+  report('its longest task', longest, MOST.frame)
+}
+
+/** In the page: the longest time that nothing else could happen in. */
+function watchTasks(): void {
+  const page = globalThis as unknown as {
+    longest: number
+    PerformanceObserver: new (
+      found: (list: { getEntries(): readonly { duration: number }[] }) => void,
+    ) => {
+      observe(options: object): void
+    }
+  }
+  page.longest = 0
+  new page.PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) page.longest = Math.max(page.longest, duration)
+  }).observe({ type: 'longtask' })
+}
+
+async function busyOf(tools: CDPSession): Promise<number> {
+  const { metrics } = await tools.send('Performance.getMetrics')
+  return metrics.find(({ name }) => name === 'TaskDuration')!.value
+}
+
+/** Hours of the pages' own clock, with a few calls before each repetition: what they hold has to be flat. */
+async function longRun(gateway: Demo, pages: readonly Page[]): Promise<void> {
+  const turns = (hours * 3600) / 5
+  for (const page of pages) {
+    await page.clock.install()
+    await page.reload()
+    await settled(page)
+  }
+  const held: number[][] = []
+  for (let turn = 0; turn <= turns; turn++) {
+    await Promise.all(Array.from({ length: 4 }, () => call(gateway)))
+    await Promise.all(pages.map((page) => page.clock.runFor(5000)))
+    // One connection after the other: what was asked before is answered.
+    await Promise.all(pages.map((page) => page.evaluate("fetch('/admin/session')")))
+    if (turn % Math.ceil(turns / 8) === 0)
+      held.push(await Promise.all([...pages.map(heapOf), rssOf(gateway.pid)]))
+  }
+  print(
+    `MiB held by requests, overview, gateway: ${held.map((one) => one.map((mib) => mib.toFixed(1)).join(' ')).join(', ')}`,
+  )
+  const [early, late] = [held[2]!, held.at(-1)!]
+  for (const [i, name] of ['requests', 'overview', 'gateway'].entries()) {
+    report(`after ${hours} h ${name} holds`, late[i]! / early[i]!, MOST.growth, ' of before')
+  }
+}
+
+/** What the scripts of a page hold, MiB. */
+async function heapOf(page: Page): Promise<number> {
+  const tools = await page.context().newCDPSession(page)
+  await tools.send('HeapProfiler.enable')
+  await tools.send('HeapProfiler.collectGarbage')
+  const { usedSize } = await tools.send('Runtime.getHeapUsage')
+  await tools.detach()
+  return usedSize / 2 ** 20
+}
+
+function rssOf(pid: number): Promise<number> {
+  const [, kib] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!
+  return Promise.resolve(Number(kib) / 1024)
+}
