@@ -32,12 +32,12 @@ export default defineSink({
   options,
   setup({ url, secret, previousSecret, headers, events }, host) {
     const secrets = [secret, ...(previousSecret === undefined ? [] : [previousSecret])]
-    /** Delivered or refused for good, of a batch that is sent again. */
-    const done = new WeakSet<GatewayEvent>()
-    /** Of the batch, over all its tries. */
-    let refusals: unknown[] = []
+    /** Of a batch that is sent again. */
+    const delivered = new WeakSet<GatewayEvent>()
+    /** Why the receiver will never take it. */
+    const refused = new WeakMap<GatewayEvent, object>()
+    const isDone = (one: GatewayEvent) => delivered.has(one) || refused.has(one)
     const post = async (one: GatewayEvent, signal: AbortSignal) => {
-      if (done.has(one)) return
       const { id, event, at, gateway, data } = one
       const body = JSON.stringify({ id, event, at, gateway, data })
       const response = await host.request({
@@ -54,19 +54,18 @@ export default defineSink({
       })
       if (response.status < 200 || response.status > 299) throw await host.failure(response)
       await response.text()
-      done.add(one)
+      delivered.add(one)
     }
     return {
       takes: events,
       batch: 64,
       async send(batch, signal) {
-        const open = batch.filter((one) => !done.has(one))
+        const open = batch.filter((one) => !isDone(one))
         for (let at = 0; at < open.length; at += AT_ONCE) {
           const posts = open.slice(at, at + AT_ONCE).map(async (one) => {
-            await post(one, signal).catch((error: unknown) => {
+            await post(one, signal).catch((error: object) => {
               if (!isRefusal(error)) throw error
-              done.add(one)
-              refusals.push(error)
+              refused.set(one, error)
             })
           })
           const failed = (await Promise.allSettled(posts)).find(
@@ -74,11 +73,9 @@ export default defineSink({
           )
           if (failed) throw (failed as PromiseRejectedResult).reason
         }
-        const refused = refusals
-        refusals = []
-        if (refused.length === 0) return
-        if (refused.length >= batch.length) throw refused[0]
-        host.log.warn(`${refused.length} events are refused, and dropped`)
+        const refusals = batch.flatMap((one) => refused.get(one) ?? [])
+        if (refusals.length === batch.length) throw refusals[0]
+        return { refused: refusals.length }
       },
     }
   },

@@ -130,6 +130,12 @@ export interface SinkHost extends Pick<
   readonly telemetry: Telemetry
 }
 
+/** What became of a batch that was sent. */
+export interface SentEvents {
+  /** How many events the receiver will never take. They are dropped, and counted as refused; 0 by default. */
+  readonly refused?: number
+}
+
 /** A set-up sink. */
 export interface Sink extends Closable {
   readonly takes: readonly EventName[]
@@ -142,7 +148,7 @@ export interface Sink extends Closable {
    * @param signal aborted after ten seconds: the batch has failed then, whether or not the promise ever settles
    * @throws what {@link Host.failure} and {@link Host.fail} make, or any error
    */
-  send(events: readonly GatewayEvent[], signal: AbortSignal): Promise<void>
+  send(events: readonly GatewayEvent[], signal: AbortSignal): Promise<SentEvents | void>
 }
 
 /** A sink plugin. It runs in a thread beside that of the calls. */

@@ -1,7 +1,7 @@
 /** Gives one sink its events: in batches, with a bounded queue, again and again until they are delivered. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inTime } from '../../lifetime/scope.ts'
-import type { GatewayEvent, Sink } from '../../plugin.ts'
+import type { GatewayEvent, SentEvents, Sink } from '../../plugin.ts'
 import type { SinkCounts, SinkLoss, SinkResult } from './messages.ts'
 
 /** How a runner learns the time and waits; tests have one of their own. */
@@ -119,14 +119,12 @@ export class SinkRunner {
     const { length } = this.#sending
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       try {
-        await this.#send()
+        const refused = Math.min((await this.#send())?.refused ?? 0, length)
         this.#recovered()
-        return this.#count('delivered', length)
+        this.#count('delivered', length - refused)
+        return this.#refuse(refused)
       } catch (error) {
-        if (isFinal(error)) {
-          this.#options.log.warn(`${length} events are refused, and dropped: ${messageOf(error)}`)
-          return this.#count('refused', length)
-        }
+        if (isFinal(error)) return this.#refuse(length, `: ${messageOf(error)}`)
         this.#count('failed', length)
         this.#failed(error)
         if (this.#disabled) return this.#lose('disabled', length)
@@ -136,13 +134,19 @@ export class SinkRunner {
     }
   }
 
-  async #send(): Promise<void> {
+  #refuse(events: number, why = ''): void {
+    if (events === 0) return
+    this.#options.log.warn(`${events} events are refused, and dropped${why}`)
+    this.#count('refused', events)
+  }
+
+  async #send(): Promise<SentEvents | void> {
     const { sink, entering } = this.#options
     entering?.()
     const signal = AbortSignal.timeout(SEND_MS)
     const late = () => new Error(`it took more than ${SEND_MS / 1000} seconds`)
     const sending = (async () => sink.send(this.#sending, signal))()
-    await inTime(sending, SEND_MS + ABORTED_MS, late)
+    return inTime(sending, SEND_MS + ABORTED_MS, late)
   }
 
   #failed(error: unknown): void {
@@ -170,6 +174,7 @@ export class SinkRunner {
   }
 
   #count(result: SinkResult, events: number): void {
+    if (events === 0) return
     this.#results[result] = (this.#results[result] ?? 0) + events
     this.#options.changed()
   }

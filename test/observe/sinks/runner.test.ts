@@ -8,7 +8,10 @@ import { eventually } from '../../_wait.ts'
 const HOUR_MS = 3_600_000
 
 /** A sink that answers as the test says, and a clock whose pauses end at once, after `most` of them never. */
-function start(answer: (events: readonly GatewayEvent[]) => void | Promise<void>, most = 1000) {
+function start(
+  answer: (events: readonly GatewayEvent[]) => ReturnType<Sink['send']> | void,
+  most = 1000,
+) {
   const pauses: number[] = []
   const lines: string[] = []
   let now = 0
@@ -61,6 +64,14 @@ it('sends what the sink takes, in order and in batches', async () => {
   await eventually(() => expect(look().queued).toBe(0))
   expect(sent).toEqual([['evt_0', 'evt_1', 'evt_2'], ['evt_3']])
   expect(look()).toMatchObject({ results: { delivered: 4 }, lost: {} })
+})
+
+it('counts events of a batch that the receiver refuses', async () => {
+  const { runner, look, lines } = start(async () => ({ refused: 2 }))
+  runner.offer(events(3))
+  await eventually(() => expect(look().queued).toBe(0))
+  expect(look()).toMatchObject({ results: { delivered: 1, refused: 2 }, lost: {} })
+  expect(lines).toEqual(['2 events are refused, and dropped'])
 })
 
 it('sends a batch again, the same events later and later, and says so once', async () => {
