@@ -2,10 +2,12 @@
 import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
+import { didYouMean, show } from '../errors/issues.ts'
 import type { FoundPlugin } from '../gateway/plugin-code.ts'
 import { readGuardCases, readSearchCases } from './case-files.ts'
 import type { RequestForm } from './checks/conversations.ts'
 import { checkGuard } from './guard.ts'
+import { allHints } from './hints.ts'
 import { testProvider } from './kit.ts'
 import type { KitOptions, KitReport } from './report.ts'
 import { testSearch } from './search.ts'
@@ -38,6 +40,10 @@ export async function runPluginJob(
   if (found.kind === 'sink') {
     const message = 'there is no kit for sinks; providers, guards and search engines have one'
     throw new ConfigError('the test', [{ path: 'plugin', message }])
+  }
+  if (only !== undefined && !Object.hasOwn(allHints(), only)) {
+    const message = `there is no check ${show(only)}; ${didYouMean(only, Object.keys(allHints()))}`
+    throw new ConfigError('the test', [{ path: 'only', message }])
   }
   const folder = job.cases ?? (await casesBeside(found.file))
   const kit = {

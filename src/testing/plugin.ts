@@ -25,6 +25,8 @@ export interface PluginTestOptions {
   readonly timeoutMs?: number
   /** Runs the checks of this name only. */
   readonly only?: string
+  /** False leaves out what takes seconds: time and memory. */
+  readonly thorough?: boolean
 }
 
 const CHILD = new URL(`./child${extname(import.meta.url)}`, import.meta.url)

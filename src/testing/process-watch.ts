@@ -1,7 +1,8 @@
 /** Watches a process in which a plugin is tested: what it prints, connects to, throws outside of calls, and leaves behind. */
 import { createHook } from 'node:async_hooks'
 import { subscribe } from 'node:diagnostics_channel'
-import { fileURLToPath } from 'node:url'
+import { relative } from 'node:path'
+import { frameIn } from './code-frame.ts'
 import { inHostCall } from './hosts.ts'
 import { describeError, toCheck, type Check } from './report.ts'
 
@@ -28,7 +29,7 @@ export function watchProcess(folder: string): ProcessWatch {
     stream.write = (text: unknown) => {
       if (printed.size >= MAX_NOTES) return true
       // Warnings of Node are not the plugin's.
-      const frame = frameIn(folder)
+      const frame = placeOf(folder)
       if (frame) printed.add(`${frame}: ${String(text).trim().slice(0, 80)}`)
       return true
     }
@@ -36,11 +37,11 @@ export function watchProcess(folder: string): ProcessWatch {
   for (const channel of ['net.client.socket', 'undici:request:create']) {
     subscribe(channel, () => {
       if (inHostCall() || connected.size >= MAX_NOTES) return
-      connected.add(`a connection that no method of the host made${at(frameIn(folder))}`)
+      connected.add(`a connection that no method of the host made${at(placeOf(folder))}`)
     })
   }
   const note = (error: unknown) => {
-    const frame = frameIn(folder, error instanceof Error ? error.stack : '')
+    const frame = placeOf(folder, error instanceof Error ? error.stack : '')
     uncaught.add(`${describeError(error)}${at(frame)}`)
   }
   process.on('uncaughtException', note)
@@ -49,7 +50,7 @@ export function watchProcess(folder: string): ProcessWatch {
   createHook({
     init(id, type) {
       if (!LASTING.test(type)) return
-      const frame = frameIn(folder)
+      const frame = placeOf(folder)
       if (frame) lasting.set(id, `${type}${at(frame)}`)
     },
     destroy: (id) => void lasting.delete(id),
@@ -69,13 +70,9 @@ export function watchProcess(folder: string): ProcessWatch {
 }
 
 /** The innermost place of a stack in a folder, as `file:line:column`. */
-function frameIn(folder: string, stack: string | undefined = stackHere()): string | undefined {
-  const line = stack?.split('\n').find((one) => one.includes(folder))
-  const place = line && /\(?((?:file:\/\/)?\/[^()]*:\d+:\d+)\)?$/.exec(line)?.[1]
-  if (!place) return undefined
-  const file = place.startsWith('file:') ? fileURLToPath(place.replace(/(:\d+:\d+)$/, '')) : place
-  const position = /:\d+:\d+$/.exec(place)![0]
-  return `${file.replace(/:\d+:\d+$/, '').slice(folder.length + 1)}${position}`
+function placeOf(folder: string, stack: string | undefined = stackHere()): string | undefined {
+  const frame = frameIn(stack, folder)
+  return frame && `${relative(folder, frame.file)}:${frame.line}:${frame.column}`
 }
 
 function stackHere(): string {

@@ -61,6 +61,9 @@ export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions) {
   return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), timeoutMs }
 }
 
+/** Checks that are part of another one. */
+const WITHIN: Readonly<Record<string, string>> = { usage: 'answer', 'stream rules': 'answer' }
+
 /** Runs checks one after the other, and keeps their results. */
 export class CheckRun {
   readonly checks: Check[] = []
@@ -78,7 +81,9 @@ export class CheckRun {
     on: string | null,
     check: () => Check | readonly Check[] | Promise<Check | readonly Check[]>,
   ): Promise<readonly Check[]> {
-    if (this.#only !== undefined && this.#only !== name) return []
+    const only = this.#only
+    const within = WITHIN[only ?? '']
+    if (only !== undefined && only !== name && within !== name) return []
     this.#onProgress?.({ name, on })
     const ended = await Promise.resolve()
       .then(check)
@@ -86,8 +91,9 @@ export class CheckRun {
         (found) => [found].flat(),
         (error) => [toCheck(name, on, [describeError(error)])],
       )
-    this.checks.push(...ended)
-    this.#onProgress?.({ ended })
+    const wanted = within === name ? ended.filter((check) => check.name === only) : ended
+    this.checks.push(...wanted)
+    this.#onProgress?.({ ended: wanted })
     return ended
   }
 }

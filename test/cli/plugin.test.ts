@@ -1,11 +1,11 @@
 /** Commands for authors of plugins: what `plugin new` writes passes its kit and is served. */
-import { readFile, rename } from 'node:fs/promises'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello } from '../_setup.ts'
-import { events, startUpstream } from '../upstream.ts'
+import { events, json, startUpstream } from '../upstream.ts'
 import {
   checkGuard,
   readGuardCases,
@@ -101,10 +101,99 @@ describe('plugin new', () => {
     await expect(testPlugin(join(dir, 'tick.ts'))).rejects.toThrow(/say "module" there, or end/)
   })
 
+  it('has checks with names', async () => {
+    const { dir } = await written('guard', 'tick')
+    const test = ['plugin', 'test', join(dir, 'tick.ts'), '--only', 'relase']
+    const { code, err } = await call(test)
+    expect([code, err]).toEqual([2, expect.stringMatching(/no check "relase"; did you mean/)])
+  })
+
   it('overwrites nothing', async () => {
     const { dir } = await written('guard', 'tick')
     const { code, err } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])
     expect([code, err]).toEqual([1, expect.stringMatching(/tick\.ts exists/)])
+  })
+})
+
+describe('plugin record', () => {
+  const KEY = 'secret-key-of-acme'
+  const request = JSON.stringify({
+    model: 'small-1',
+    messages: [{ role: 'user', content: 'Hi.' }],
+    stream: true,
+  })
+  const record = (dir: string, url: string) =>
+    call(
+      [
+        ...['plugin', 'record', join(dir, 'acme.ts'), '--request', 'request.json'],
+        ...['--case', 'real', '--options', `{"url":"${url}/v1","apiKey":"\${ACME_KEY}"}`],
+      ],
+      { cwd: dir, env: { ACME_KEY: KEY } },
+    )
+
+  it('writes what a vendor has answered as a case that the kit replays, without secrets', async () => {
+    const { dir, read } = await written('provider', 'acme')
+    await writeFile(join(dir, 'request.json'), request)
+    await using vendor = await startUpstream()
+    vendor.answer(({ headers }) => ({
+      headers: {
+        'content-type': 'text/event-stream',
+        'set-cookie': 'session=4711',
+        'x-organization': 'acme-inc',
+      },
+      pieces: [
+        `data: {"text":"For ${headers.authorization}"}\n\n`,
+        'data: {"text":" of org-4711abcd","account_id":"a4711"}\n\n',
+        'data: {"tokens":{"in":5,"out":7}}\n\n',
+      ],
+    }))
+    const { code, out, err } = await record(dir, vendor.url)
+    expect([code, err]).toEqual([0, ''])
+    expect(out).toContain('the header set-cookie')
+    expect(out).toContain('the value of an option, in the body')
+    const files = [await read('acme.cases/real.http'), await read('acme.cases/real.json')]
+    expect(files.join('')).not.toMatch(/secret-key|4711|acme-inc/)
+    expect(JSON.parse(files[1]!)).toEqual({
+      request: JSON.parse(request),
+      expect: {
+        text: 'For Bearer [removed] of [removed]',
+        usage: { prompt_tokens: 5, completion_tokens: 7 },
+      },
+    })
+    const transcripts = await readTranscripts(join(dir, 'acme.cases'))
+    const provider = { provider: './acme.ts', directory: dir, transcripts }
+    expect((await testProvider({ ...provider, only: 'answer' })).failed).toEqual([])
+    const again = await record(dir, vendor.url)
+    expect([again.code, again.err]).toEqual([1, expect.stringMatching(/exists, and is not overw/)])
+  })
+
+  it('says why no answer came, and writes nothing', async () => {
+    const { dir, read } = await written('provider', 'acme')
+    await writeFile(join(dir, 'request.json'), request)
+    const { code, err } = await record(dir, 'http://127.0.0.1:9')
+    expect([code, err]).toEqual([1, expect.stringMatching(/No answer came: .*ECONNREFUSED/)])
+    await expect(read('acme.cases/real.http')).rejects.toThrow('ENOENT')
+  })
+
+  it('writes cases of search engines', async () => {
+    const { dir, read } = await written('search', 'finder')
+    await writeFile(join(dir, 'query.json'), '{"text":"What is a?"}')
+    const found = [{ link: 'https://a.example/', name: 'A', excerpt: 'All about a.' }]
+    await using service = await startUpstream(json({ found }))
+    const { code, err } = await call(
+      [
+        ...['plugin', 'record', './finder.ts', '--request', 'query.json', '--case', 'real'],
+        ...['--options', `{"url":"${service.url}"}`],
+      ],
+      { cwd: dir },
+    )
+    expect([code, err]).toEqual([0, ''])
+    expect(JSON.parse(await read('finder.cases/real.json'))).toEqual({
+      query: { text: 'What is a?' },
+      expect: {
+        results: [{ url: 'https://a.example/', title: 'A', content: 'All about a.' }],
+      },
+    })
   })
 })
 

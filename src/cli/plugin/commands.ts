@@ -18,7 +18,10 @@ const ADDRESS = {
   value: 'name',
   help: 'the option that holds the address (default: baseURL, url or endpoint)',
 }
-const CASES = { value: 'folder', help: 'answers of its vendor or service, and what is expected' }
+const CASES = {
+  value: 'folder',
+  help: 'answers of its vendor or service, and what is expected (default: acme.cases beside acme.ts)',
+}
 
 /** `plugin …`, and `provider test`, its name until 1.0. */
 export const PLUGIN_COMMANDS: readonly Command[] = [
@@ -39,13 +42,41 @@ export const PLUGIN_COMMANDS: readonly Command[] = [
     help: 'Test a plugin in a process of its own, against a vendor or service on this machine.',
     arguments: ['plugin'],
     options: {
-      cases: { ...CASES, help: `${CASES.help} (default: acme.cases beside acme.ts)` },
+      cases: CASES,
       address: ADDRESS,
       only: { value: 'check', help: 'run the checks of this name only' },
+      watch: { help: 'again whenever the plugin or its cases change' },
       ...TESTING,
       ...JSON_OUTPUT,
     },
     run: async (args) => (await import('./test.ts')).testOne(args),
+  },
+  {
+    name: 'plugin dev',
+    help: 'Serve a plugin on this machine, anew whenever it changes, and show what each call does.',
+    arguments: ['file'],
+    options: {
+      live: { help: 'ask its real vendor or service, not the answers of its cases' },
+      port: { value: 'n', help: 'the port to listen on (default: a free one)' },
+      cases: CASES,
+      address: ADDRESS,
+      ...OPTIONS,
+      quiet: { help: 'show the end of each call only' },
+      stack: { help: 'show the whole stack of an error' },
+    },
+    run: async (args) => (await import('./dev.ts')).developPlugin(args),
+  },
+  {
+    name: 'plugin record',
+    help: 'Ask a real vendor or service once through a plugin, and write the answer as a case.',
+    arguments: ['file'],
+    options: {
+      request: { value: 'file', help: 'what to ask, as JSON: a chat request, a query, or a text' },
+      case: { value: 'name', help: 'name of the case' },
+      cases: CASES,
+      ...OPTIONS,
+    },
+    run: async (args) => (await import('./record.ts')).recordCase(args),
   },
   {
     name: 'plugin list',

@@ -1,15 +1,30 @@
 /** `plugin test`: runs the kit for authors of plugins. */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import * as v from 'valibot'
+import { basename, dirname, join, resolve } from 'node:path'
+import { OVERRIDE, readEnvironment, resolveEnvironment } from '../../config/environment.ts'
 import { isObject } from '../../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
 import { testPlugin, type Check, type KitReport, type PluginTestOptions } from '../../testing.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { table, toJson } from '../output.ts'
 
-/** Tests one plugin. @throws CommandError if a check has failed or a file cannot be read; ConfigError */
-export async function testOne({ positionals, text, on }: Arguments): Promise<void> {
+/** Tests one plugin; with `--watch` again whenever it changes. @throws CommandError if a check has failed or a file cannot be read; ConfigError */
+export async function testOne(args: Arguments): Promise<void> {
+  if (!args.on.has('watch')) return testOnce(args)
+  const file = fileOrName(args.positionals[0] ?? '')
+  if (!file.startsWith('/')) throw new CommandError(`There is no file ${file} to watch.`, 2)
+  const { watchPlugin } = await import('./watch.ts')
+  const watch = await watchPlugin(file, casesOf(file, args.text.cases))
+  for (;;) {
+    await testOnce(args).catch((error: Error) => process.stdout.write(`${error.message}\n`))
+    const changed = (await watch.next()).map((path) => basename(path))
+    process.stdout.write(`\n${changed.join(', ')}:\n\n`)
+  }
+}
+
+async function testOnce({ positionals, text, on }: Arguments): Promise<void> {
   const plugin = fileOrName(positionals[0] ?? '')
   const folder = text.cases ?? text.transcripts
   const addressOption = text.address ?? text['base-url-option']
@@ -37,13 +52,41 @@ export function fileOrName(given: string): string {
   return isFile ? resolve(given) : given
 }
 
+/** The folder with the cases of a plugin: the named one, or that beside its file. */
+export function casesOf(file: string, named: string | undefined): string {
+  if (named !== undefined) return resolve(named)
+  return join(dirname(file), `${basename(file).replace(/\.[cm]?[jt]s$/, '')}.cases`)
+}
+
+/**
+ * Options for asking a real vendor: with the values of the environment and of `.env` in place of `${NAME}`.
+ * @param live whether it is asked @throws CommandError for a variable that is not set
+ */
+export async function liveOptions(
+  given: string | undefined,
+  live: boolean,
+  folder: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (given === undefined) return undefined
+  const options = await readOptions(given)
+  if (!live) return options
+  const environment = await readEnvironment(process.env, [process.cwd(), folder])
+  const own = Object.entries(environment).filter(([name]) => !name.startsWith(OVERRIDE))
+  const { value, issues } = resolveEnvironment(options, v.any(), Object.fromEntries(own))
+  const [issue] = issues
+  if (issue) throw new CommandError(`--options, ${issue.path}: ${issue.message}.`, 2)
+  return value as Record<string, unknown>
+}
+
 async function run(plugin: string, options: PluginTestOptions): Promise<KitReport> {
   try {
     return await testPlugin(plugin, options)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     const [{ path, message }] = error.issues as [ConfigIssue]
-    if (path === 'requests') throw new CommandError(`--requests: ${message}.`, 2)
+    if (path === 'requests' || path === 'only') {
+      throw new CommandError(`--${path}: ${message}.`, 2)
+    }
     if (!path.startsWith('options')) throw error
     throw new CommandError(
       `${error.message}\nSet options with --options, and name the option with the address with --address.`,

@@ -1,0 +1,231 @@
+/** The gateway of `plugin dev`: what it is configured with, and what can be asked of it. */
+import { stat } from 'node:fs/promises'
+import * as v from 'valibot'
+import type { UserConfig } from '../../config/config.ts'
+import type { FoundPlugin } from '../../gateway/plugin-code.ts'
+import { defineProvider, type ChatChunk } from '../../plugin.ts'
+import {
+  json,
+  readGuardCases,
+  readSearchCases,
+  readTranscripts,
+  startUpstream,
+  type FakeResponse,
+  type FakeUpstream,
+  type ReceivedRequest,
+  type RecordedResponse,
+} from '../../testing.ts'
+import { optionsWithAddress } from '../../testing/set-up.ts'
+import { WORDS } from '../../testing/search-cases.ts'
+import { traced, type TraceOptions } from '../../testing/traced.ts'
+import { CommandError } from '../command.ts'
+
+/** What `plugin dev` serves. */
+export interface DevSetup {
+  readonly config: UserConfig
+  /** A call for each case. */
+  readonly calls: readonly DevCall[]
+  /** Ends the vendors and services on this machine. */
+  close(): Promise<void>
+}
+
+/** A call to try. */
+export interface DevCall {
+  /** Name of the case. */
+  readonly name: string
+  /** The body for `POST /v1/chat/completions`. */
+  readonly body: object
+}
+
+/** What is served, and how. */
+export interface DevSettings {
+  readonly found: FoundPlugin
+  /** Folder of the cases. */
+  readonly cases: string
+  /** The real vendor is asked, with the options as they are. */
+  readonly live: boolean
+  readonly options: Readonly<Record<string, unknown>> | undefined
+  readonly addressOption: string | undefined
+  /** The secret of its only key. */
+  readonly secret: string
+  readonly trace: Omit<TraceOptions, 'instance' | 'withHost'>
+  readonly show: (line: string) => void
+}
+
+const KEY = 'key-of-plugin-dev'
+const FREE = { prompt: '0', completion: '0' }
+const ECHO = 'echo/words'
+/** A model that says what it was told, a word at a time. */
+const echo = defineProvider({
+  name: 'echo',
+  options: v.object({}),
+  setup: () => ({
+    chat: async ({ input: { messages } }) => {
+      const said = messages.findLast(({ role }) => role === 'user')?.content
+      return words(typeof said === 'string' ? said : 'Hello.')
+    },
+  }),
+})
+const ECHOING: UserConfig = {
+  providers: { echo: { use: echo } },
+  models: { [ECHO]: { pricing: FREE, deployments: [{ provider: 'echo', model: 'words' }] } },
+}
+/** Names of cases as names of providers and models. */
+const nameOf = (text: string) => text.toLowerCase().replaceAll(/[^a-z\d]+/g, '-')
+
+/** Starts what the plugin asks, and describes the gateway. @throws CommandError without cases; ConfigError */
+export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
+  const { kind } = settings.found
+  const upstreams: FakeUpstream[] = []
+  const close = async () => void (await Promise.all(upstreams.map((one) => one.close())))
+  /** Options with the address of a vendor that answers so. */
+  const optionsFor: OptionsFor = async (answer) => {
+    const { options = {}, addressOption, live, found } = settings
+    if (live) return options
+    const upstream = await startUpstream()
+    upstreams.push(upstream)
+    upstream.answer(answer)
+    const given = {
+      ...(settings.options && { options }),
+      ...(addressOption !== undefined && { addressOption }),
+    }
+    return (await optionsWithAddress(found.plugin, given, upstream.url, KEY)).given
+  }
+  try {
+    const { config, policy, calls } = await SETUPS[kind](settings, optionsFor)
+    return { config: { ...config, ...seedOf(settings.secret, policy) }, calls, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+type Answer = (request: ReceivedRequest) => FakeResponse
+type OptionsFor = (answer: Answer) => Promise<Readonly<Record<string, unknown>>>
+type SetUp = (settings: DevSettings, optionsFor: OptionsFor) => Promise<Described>
+
+interface Described extends Pick<DevSetup, 'config' | 'calls'> {
+  /** Of the key. */
+  readonly policy?: object
+}
+
+const SETUPS: Readonly<Record<FoundPlugin['kind'], SetUp>> = {
+  provider: setUpProvider,
+  guard: setUpGuard,
+  search: setUpSearch,
+  sink: setUpSink,
+}
+
+/** Each case has a model, whose vendor answers as the case says. */
+async function setUpProvider({ found, cases, live, trace }: DevSettings, optionsFor: OptionsFor) {
+  const transcripts = await readTranscripts(await existing(cases))
+  const { name } = found.plugin
+  const providers: NonNullable<UserConfig['providers']> = {}
+  const models: Record<string, any> = {}
+  const calls: DevCall[] = []
+  for (const { name: on, request, deployment, answer } of transcripts) {
+    const provider = live ? name : `${name}-${nameOf(on)}`
+    const use = traced(found.plugin as any, { ...trace, instance: provider })
+    const options = await optionsFor(() => responseOf(answer))
+    if (!Object.hasOwn(providers, provider)) providers[provider] = { use, options }
+    const model = `${name}/${nameOf(on)}`
+    const upstream = String(request.model ?? 'test-model')
+    models[model] = {
+      pricing: FREE,
+      deployments: [{ provider, model: upstream, ...(deployment && { options: deployment }) }],
+    }
+    calls.push({ name: on, body: { ...request, model } })
+  }
+  return { config: { providers, models }, calls }
+}
+
+/** The service, and every model that the guard asks, answers as the case says whose text it is asked about. */
+async function setUpGuard({ found, cases, trace }: DevSettings, optionsFor: OptionsFor) {
+  const texts = await readGuardCases(await existing(cases))
+  const aboutText = (asked: string) => texts.find(({ text }) => holds(asked, text))
+  const options = await optionsFor(({ body }) => responseOf(aboutText(body.toString())?.answer))
+  const withHost = (host: any) => ({
+    ...host,
+    async askModel(model: string, request: unknown, context: unknown) {
+      const said = aboutText(JSON.stringify(request))?.model
+      if (said === undefined) return host.askModel(model, request, context)
+      const message = { role: 'assistant', content: said }
+      return { choices: [{ index: 0, message, finish_reason: 'stop' }] }
+    },
+  })
+  const use = traced(found.plugin as any, { ...trace, instance: found.plugin.name, withHost })
+  const deny = [...new Set(texts.flatMap(({ rules }) => rules?.deny ?? []))]
+  const scope = texts.flatMap(({ rules }) => rules?.scopes ?? [])[0]
+  const calls = texts.map(({ text, name }) => ({
+    name: name!,
+    body: { model: ECHO, messages: [{ role: 'user', content: text }] },
+  }))
+  return {
+    config: {
+      ...ECHOING,
+      guards: { use: [{ use, options, applies: 'always' as const, billing: 'operator' as const }] },
+    },
+    policy: { version: 1, ...(deny.length > 0 && { deny }), ...(scope && { scope }) },
+    calls,
+  }
+}
+
+/** The service answers as the case says whose words it is asked for, else as the first. */
+async function setUpSearch({ found, cases, trace }: DevSettings, optionsFor: OptionsFor) {
+  const known = await readSearchCases(await existing(cases))
+  const wordsOf = (one: (typeof known)[number]) => one.query?.text ?? WORDS
+  const options = await optionsFor(({ path, body }) => {
+    const asked = `${decodeURIComponent(path.replaceAll('+', ' '))} ${body.toString()}`
+    const one = known.find((other) => holds(asked, wordsOf(other))) ?? known[0]!
+    return responseOf(one.answer as RecordedResponse)
+  })
+  const { name } = found.plugin
+  const use = traced(found.plugin as any, { ...trace, instance: name })
+  const calls = known.map((one) => ({
+    name: one.name,
+    body: { model: `${ECHO}:online`, messages: [{ role: 'user', content: wordsOf(one) }] },
+  }))
+  const engine = { use, options, price: '0' }
+  return { config: { ...ECHOING, search: { engines: { [name]: engine } } }, calls }
+}
+
+/** The receiver shows what it gets. The account has less than the alert asks for, which raises one with its first call. */
+async function setUpSink({ found, show }: DevSettings, optionsFor: OptionsFor) {
+  const options = await optionsFor(({ method, path, body }) => {
+    show(`the receiver got ${method} ${path}\n  ${body.toString().slice(0, 2000)}\n`)
+    return json({})
+  })
+  const body = { model: ECHO, messages: [{ role: 'user', content: 'Say hello.' }] }
+  const sinks = [{ use: found.file, options }]
+  const alerts = { balance: '2000' }
+  return { config: { ...ECHOING, sinks, alerts }, calls: [{ name: 'a call, and an alert', body }] }
+}
+
+/** One account and its key. */
+function seedOf(secret: string, policy?: object): UserConfig {
+  const key = { id: 'key_dev', name: 'plugin dev', secret, ...(policy && { policy }) }
+  const account = { id: 'dev', name: 'plugin dev', credits: '1000', keys: [key as never] }
+  return { seed: { accounts: [account] } }
+}
+
+async function* words(text: string): AsyncIterable<ChatChunk> {
+  for (const content of text.match(/\s*\S+\s*$|\s*\S+/g) ?? []) {
+    yield { choices: [{ index: 0, delta: { content } }] }
+  }
+  yield { choices: [{ index: 0, finish_reason: 'stop' }] }
+}
+
+async function existing(folder: string): Promise<string> {
+  if ((await stat(folder).catch(() => undefined))?.isDirectory()) return folder
+  throw new CommandError(`There are no cases in ${folder}; write one, or name them with --cases.`)
+}
+
+function holds(asked: string, text: string): boolean {
+  return asked.includes(text) || asked.includes(JSON.stringify(text).slice(1, -1))
+}
+
+function responseOf(answer: RecordedResponse | undefined): FakeResponse {
+  if (!answer) return json({ error: { message: 'no case answers this' } }, 500)
+  const { status, headers, body } = answer
+  return { status, headers, pieces: [body] }
+}
