@@ -125,8 +125,15 @@ describe('plugin record', () => {
   const record = (dir: string, url: string) =>
     call(
       [
-        ...['plugin', 'record', join(dir, 'acme.ts'), '--request', 'request.json'],
-        ...['--case', 'real', '--options', `{"url":"${url}/v1","apiKey":"\${ACME_KEY}"}`],
+        'plugin',
+        'record',
+        join(dir, 'acme.ts'),
+        '--request',
+        'request.json',
+        '--case',
+        'real',
+        '--options',
+        `{"url":"${url}/v1","apiKey":"\${ACME_KEY}"}`,
       ],
       { cwd: dir, env: { ACME_KEY: KEY } },
     )
@@ -182,8 +189,15 @@ describe('plugin record', () => {
     await using service = await startUpstream(json({ found }))
     const { code, err } = await call(
       [
-        ...['plugin', 'record', './finder.ts', '--request', 'query.json', '--case', 'real'],
-        ...['--options', `{"url":"${service.url}"}`],
+        'plugin',
+        'record',
+        './finder.ts',
+        '--request',
+        'query.json',
+        '--case',
+        'real',
+        '--options',
+        `{"url":"${service.url}"}`,
       ],
       { cwd: dir },
     )
