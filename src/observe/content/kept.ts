@@ -7,6 +7,16 @@ export const MOST_CHARACTERS = 262_144
 const LEAST = 4
 /** Members whose base64 is a file, although nothing in the text says so. */
 const FILES: ReadonlySet<string> = new Set(['data', 'file_data', 'b64_json', 'image_base64'])
+/** Members that are credentials for a server that the vendor is to ask, such as one of tools. */
+const CREDENTIAL =
+  /^(?:(?:proxy-)?authorization(?:_token)?|(?:x[-_])?(?:api|goog-api|auth)[-_]?key|apikey|(?:access|refresh|auth|bearer|id|session)[-_]?token|client_secret|secret|password|passwd|cookie)$/i
+/** A member whose texts may all be credentials. */
+const HEADERS = /headers$/i
+/** Parameters of an address that are credentials. */
+const PARAMETER =
+  /([?&#](?:[\w.-]*(?:key|token|secret|password|signature|credential)|sig|auth|code)=)[^&#]+/gi
+const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/\S+$/i
+const SECRET = '[secret]'
 /** The address that has a file in it: with a type, or as base64. */
 const DATA_URL =
   /^data:(?:([\w.+-]+\/[\w.+-]+)(?:;[^,;]{1,200}){0,5}?(;base64)?|(?:;[^,;]{1,200}){0,5}?(;base64)),/i
@@ -28,7 +38,7 @@ export interface Kept {
   readonly cut: boolean
 }
 
-/** A value without files and functions. @param value of a request that was read, so its depth is bounded */
+/** A value without files, credentials and functions. @param value of a request that was read, so its depth is bounded */
 export function keptOf(value: unknown): Kept {
   const copier = new Copier()
   const json = JSON.stringify(copier.copy(value, '')) ?? 'null'
@@ -46,16 +56,17 @@ class Copier {
   cut = false
   #left = MOST_CHARACTERS
 
-  copy(value: unknown, name: string): unknown {
-    if (typeof value === 'string') return this.#text(value, name)
+  /** @param hidden whether all texts in it are credentials */
+  copy(value: unknown, name: string, hidden = false): unknown {
+    if (typeof value === 'string') return hidden ? this.#keep(SECRET) : this.#text(value, name)
     if (typeof value !== 'object' || value === null) {
       this.#left -= LEAST
       return typeof value === 'bigint' ? String(value) : value
     }
     const file = bytesOf(value)
     if (file) return this.#note(file.type, file.bytes)
-    if (Array.isArray(value)) return this.#list(value, name)
-    return this.#members(value)
+    if (Array.isArray(value)) return this.#list(value, name, hidden)
+    return this.#members(value, name, hidden)
   }
 
   #text(text: string, name: string): unknown {
@@ -64,29 +75,37 @@ class Copier {
       const encoding = (typed ?? untyped) ? 'base64' : 'utf8'
       return this.#note(type ?? null, Buffer.from(text.slice(head.length), encoding))
     }
+    if (CREDENTIAL.test(name)) return this.#keep(SECRET)
+    if (ADDRESS.test(text)) return this.#keep(withoutSecrets(text))
     if (FILES.has(name) && BASE64.test(text)) return this.#note(null, Buffer.from(text, 'base64'))
+    return this.#keep(text)
+  }
+
+  #keep(text: string): string {
     const shown = text.slice(0, Math.max(0, this.#left))
     if (shown.length < text.length) this.cut = true
     this.#left -= shown.length + LEAST
     return shown
   }
 
-  #list(list: readonly unknown[], name: string): unknown[] {
+  #list(list: readonly unknown[], name: string, hidden: boolean): unknown[] {
     const copies: unknown[] = []
     for (const one of list) {
       if (this.#isFull()) break
-      copies.push(this.copy(one, name))
+      copies.push(this.copy(one, name, hidden))
     }
     return copies
   }
 
-  #members(value: object): object {
+  #members(value: object, of: string, hidden: boolean): object {
     const copies: [string, unknown][] = []
     for (const [name, member] of Object.entries(value)) {
       if (typeof member === 'function' || member === undefined) continue
       if (this.#isFull()) break
       this.#left -= name.length
-      copies.push([name, this.copy(member, name)])
+      // Not in a schema, whose members are descriptions.
+      const isSecret = hidden || (HEADERS.test(name) && of !== 'properties')
+      copies.push([name, this.copy(member, name, isSecret)])
     }
     return Object.fromEntries(copies)
   }
@@ -110,6 +129,13 @@ function bytesOf(
   const { bytes, mediaType } = value as { bytes?: unknown; mediaType?: unknown }
   if (!(bytes instanceof Uint8Array)) return undefined
   return { type: typeof mediaType === 'string' ? mediaType : null, bytes }
+}
+
+/** An address without what lets its reader in. */
+function withoutSecrets(address: string): string {
+  return address
+    .replace(/^([^/]*\/\/)[^/?#]*@/, `$1${SECRET}@`)
+    .replaceAll(PARAMETER, `$1${SECRET}`)
 }
 
 function isNote(value: unknown): value is MediaNote {

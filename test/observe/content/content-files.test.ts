@@ -118,6 +118,39 @@ it('keeps texts that only begin like an address of a file', () => {
   ])
 })
 
+it('keeps no credential for a tool server that a request names', () => {
+  const secret = 'hunter2hunter2'
+  const schema = { properties: { password: { type: 'string' }, headers: { type: 'object' } } }
+  const server = {
+    type: 'mcp',
+    server_label: 'tickets',
+    server_url: `https://me:${secret}@tools.example/sse?api_key=${secret}&room=7#access_token=${secret}`,
+    authorization: secret,
+    authorization_token: `Bearer ${secret}`,
+    headers: { 'X-Any': secret, more: [secret] },
+    require_approval: 'never',
+  }
+  const servers = [{ url: `https://tools.example/?token=${secret}`, 'x-api-key': secret }]
+  const text = `Go to https://tools.example/?page=2 with the token.`
+  const { json } = keptOf({ tools: [server, { parameters: schema }], servers, text })
+  expect(json).not.toContain(secret)
+  expect(JSON.parse(json)).toEqual({
+    tools: [
+      {
+        ...server,
+        server_url:
+          'https://[secret]@tools.example/sse?api_key=[secret]&room=7#access_token=[secret]',
+        authorization: '[secret]',
+        authorization_token: '[secret]',
+        headers: { 'X-Any': '[secret]', more: ['[secret]'] },
+      },
+      { parameters: schema },
+    ],
+    servers: [{ url: 'https://tools.example/?token=[secret]', 'x-api-key': '[secret]' }],
+    text,
+  })
+})
+
 it('keeps notes in the place of files, and a reader gets texts where it expects them', () => {
   const bytes = new Uint8Array([1, 2, 3])
   const { json, cut } = keptOf({
