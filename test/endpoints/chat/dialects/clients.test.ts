@@ -52,7 +52,7 @@ const CLIENTS: readonly Client[] = [
     voice: anthropic,
     isNative: true,
     understand(text) {
-      const { content, stop_reason: end } = streamedMessage(text).message
+      const { content, stop_reason: end } = streamedMessage(text, 'vendor').message
       const calls = content.filter(({ type }: any) => type === 'tool_use')
       const said = [{ role: 'assistant', content }]
       return { text: content.map((one: any) => one.text ?? '').join(''), end, calls, said }
@@ -78,7 +78,7 @@ const CLIENTS: readonly Client[] = [
     voice: openAIResponses,
     isNative: true,
     understand(text) {
-      const { output, status: end } = streamedResponse(text).response
+      const { output, status: end } = streamedResponse(text, 'vendor').response
       const said = output.flatMap(({ content }: any) => content ?? [])
       const calls = output
         .filter(({ type }: any) => type === 'function_call')

@@ -1,5 +1,6 @@
 /** Streams of the Messages API, as a client reads them. */
 import { expect } from 'vitest'
+import { expectMessageEvent, type Writer } from '../_event-schemas.ts'
 
 export interface Streamed {
   readonly events: readonly any[]
@@ -10,7 +11,7 @@ export interface Streamed {
 }
 
 /** The events of a stream, after its rules were checked. */
-export function streamed(text: string): Streamed {
+export function streamed(text: string, writer: Writer = 'gateway'): Streamed {
   const events = text
     .split('\n\n')
     .filter(Boolean)
@@ -21,11 +22,15 @@ export function streamed(text: string): Streamed {
       expect(name).toBe(`event: ${value.type}`)
       return value
     })
-  return { events, ...checked(events) }
+  return { events, ...checked(events, writer) }
 }
 
-/** Checks the order of events: one block is open at a time, and indexes have no gaps. */
-export function checked(events: readonly any[]): Pick<Streamed, 'message' | 'error'> {
+/** Checks events, and their order: one block is open at a time, and indexes have no gaps. */
+export function checked(
+  events: readonly any[],
+  writer: Writer = 'gateway',
+): Pick<Streamed, 'message' | 'error'> {
+  if (writer === 'gateway') for (const event of events) expectMessageEvent(event)
   const [first, second] = events
   expect([first.type, second.type]).toEqual(['message_start', 'ping'])
   expect(first.message.content).toEqual([])

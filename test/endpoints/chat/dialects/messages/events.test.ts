@@ -11,7 +11,16 @@ const OWN = 'anthropic-claude-v1'
 const receipt = { bill: NO_COST, meter: [] }
 const start = {
   type: 'message_start',
-  message: { id: 'msg_1', content: [], usage: { input_tokens: 1 } },
+  message: {
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'a/b',
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 },
+  },
 }
 
 interface Wanted {
@@ -43,7 +52,8 @@ function written(
   const writer = new MessageEvents(
     { hidesThinking },
     () => false,
-    (event) => events.push(event),
+    // As the bytes are.
+    (event) => events.push(JSON.parse(JSON.stringify(event))),
   )
   chunks.forEach((chunk, i) => writer.push(i === chunks.length - 1 ? { ...chunk, receipt } : chunk))
   const builder = new MessageBuilder()

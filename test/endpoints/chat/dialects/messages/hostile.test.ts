@@ -300,7 +300,8 @@ async function answersOf(answer: FakeResponse, stream: boolean) {
     const before = await gateway.balance()
     const { status, text } = await post(secret, stream)
     await eventually(() => expect(gateway.gateway.running.size).toBe(0))
-    const read = text.startsWith('event:') ? streamed(text) : undefined
+    const writer = policy === reading ? 'gateway' : 'vendor'
+    const read = text.startsWith('event:') ? streamed(text, writer) : undefined
     const said = read ?? { message: JSON.parse(text), error: JSON.parse(text).error }
     found.push({
       // The vendor's own beginning goes out as soon as it is there.

@@ -69,7 +69,8 @@ describe('a recorded answer', () => {
       upstream.answer(sse(body))
       const before = await gateway.balance()
       const { status, text } = await post(key)
-      const read = status === 200 ? streamed(text) : undefined
+      const read =
+        status === 200 ? streamed(text, key === reader ? 'gateway' : 'vendor') : undefined
       answers.push({
         status,
         charged: before - (await gateway.balance()),

@@ -97,7 +97,7 @@ const post = (body: object | string, options: Options = {}) =>
 const streamOf = async (body: object, options?: Options) => {
   const answer = await post({ ...body, stream: true }, options)
   expect(answer.status).toBe(200)
-  return { ...streamed(answer.text), answer }
+  return { ...streamed(answer.text, 'vendor'), answer }
 }
 const sent = () => upstream.requests.at(-1)!
 /** A body as this API gets it where nothing but these members differ. */
@@ -128,7 +128,7 @@ describe('a request', () => {
     expect(received['x-api-key']).toBe('k')
     expect(received).not.toHaveProperty('x-app')
     expect(answer.headers['x-service-ignored']).toBeUndefined()
-    const { message } = streamed(answer.text)
+    const { message } = streamed(answer.text, 'vendor')
     expect(message.model).toBe('claude-sonnet-5')
   })
 

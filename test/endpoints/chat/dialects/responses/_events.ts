@@ -1,5 +1,6 @@
 /** Streams of the Responses API, as a client reads them. */
 import { expect } from 'vitest'
+import { expectResponseEvent, type Writer } from '../_event-schemas.ts'
 
 export interface Streamed {
   readonly events: readonly any[]
@@ -44,7 +45,7 @@ export const MEMBERS = [
 ]
 
 /** The events of a stream, after its rules were checked. */
-export function streamed(text: string): Streamed {
+export function streamed(text: string, writer: Writer = 'gateway'): Streamed {
   const blocks = text.split('\n\n').filter((block) => block && !block.startsWith(':'))
   expect(blocks.pop()).toBe('data: [DONE]')
   const events = blocks.map((block, number) => {
@@ -55,11 +56,12 @@ export function streamed(text: string): Streamed {
     expect(value.sequence_number).toBe(number)
     return value
   })
-  return { events, response: checked(events) }
+  return { events, response: checked(events, writer) }
 }
 
-/** Checks the order of events and that they tell one story. @returns the answer of the last event */
-export function checked(events: readonly any[]): any {
+/** Checks events, their order, and that they tell one story. @returns the answer of the last event */
+export function checked(events: readonly any[], writer: Writer = 'gateway'): any {
+  if (writer === 'gateway') for (const event of events) expectResponseEvent(event)
   const [first, second] = events
   expect([first.type, second.type]).toEqual(['response.created', 'response.in_progress'])
   const resources = events.filter(({ response }) => response).map(({ response }) => response)

@@ -121,7 +121,7 @@ const post = (body: object | string, options: Options = {}) =>
 const streamOf = async (body: object, options?: Options) => {
   const answer = await post({ ...body, stream: true }, options)
   expect(answer.status).toBe(200)
-  return { ...streamed(answer.text), answer }
+  return { ...streamed(answer.text, 'vendor'), answer }
 }
 const sent = () => upstream.requests.at(-1)!
 
@@ -147,7 +147,7 @@ describe('a request', () => {
     expect(sent().body.toString()).toBe(JSON.stringify({ ...given, ...more }))
     expect(sent().headers).not.toHaveProperty('session-id')
     expect(answer.headers['x-service-ignored']).toBe('tools[3].web_search')
-    const { response } = streamed(answer.text)
+    const { response } = streamed(answer.text, 'vendor')
     expect(response.model).toBe(codex.body.model)
     expect(response.prompt_cache_key).toBe(codex.body.prompt_cache_key)
   })
