@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { parseYAML } from 'confbox'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+import { page } from '../documents/_markdown.ts'
 import { DEPLOY, ROOT, runTool, withTool } from './_tools.ts'
 
 const RULES = join(DEPLOY, 'prometheus/alerts.yaml')
@@ -20,6 +21,7 @@ const TOKEN = 'admin-token-of-the-test'
 interface Rule {
   readonly alert: string
   readonly expr: string
+  readonly annotations: { readonly runbook: string }
 }
 
 interface Panel {
@@ -73,10 +75,15 @@ it('rules and dashboard ask for metrics that there are, with labels that these h
   }
 })
 
-it('the guide says what to do about each alert', () => {
-  const guide = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+it('each alert names its entry of the runbook, and there is none without an alert', () => {
+  const runbook = page('docs/operate/runbook.md')
   expect(rules.length).toBeGreaterThan(10)
-  for (const { alert } of rules) expect(guide).toMatch(new RegExp(`^\\| .*\`${alert}\``, 'm'))
+  for (const { alert, annotations } of rules) {
+    expect(annotations.runbook).toBe(`${runbook.path}#${alert.toLowerCase()}`)
+    expect(runbook.anchors).toContain(alert.toLowerCase())
+  }
+  const entries = [...runbook.anchors].filter((anchor) => anchor.startsWith('sluicegate'))
+  expect(entries).toHaveLength(rules.length)
 })
 
 withTool('promtool', (promtool) => {

@@ -6,7 +6,19 @@ import { runPage } from './_run.ts'
 const ELSEWHERE = /^docs\/(?:clients\/|quickstart\.md$)/
 /** Pages whose blocks ask a gateway that runs. */
 const SERVED = new Set(
-  ['api', 'keys-and-money', 'operations', 'policies', 'streaming'].map((name) => `docs/${name}.md`),
+  [
+    'api',
+    'keys-and-money',
+    'migrate/from-new-api',
+    'migrate/from-openrouter',
+    'operate/backup',
+    'operate/keys',
+    'operate/monitor',
+    'operate/upgrade',
+    'operations',
+    'policies',
+    'streaming',
+  ].map((name) => `docs/${name}.md`),
 )
 
 const guides = pages.filter(

@@ -19,7 +19,7 @@ import {
 
 const FILES = ['--config', 'config.yaml', '--keys', 'keys.csv', '--budgets', 'budgets.csv']
 /** The commands of the page for users, in their order. */
-const PAGE = readFileSync(join(import.meta.dirname, '../../docs/migrate-from-litellm.md'), 'utf8')
+const PAGE = readFileSync(join(import.meta.dirname, '../../docs/migrate/from-litellm.md'), 'utf8')
 const COMMANDS = PAGE.replaceAll('\\\n', ' ')
   .split('\n')
   .flatMap((line) => /^(?:\$ )?sluicegate (import .*)$/.exec(line)?.[1] ?? [])
