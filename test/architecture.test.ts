@@ -30,6 +30,31 @@ function sourcesIn(folder: string): Source[] {
     })
 }
 
+const EXPORTED =
+  /^export (?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type) ([\w$]+)/gm
+const NAMES = /\b(?:import|export)\s+(?:type\s+)?(\*|\{[^}]*\})[^'`;]*?\bfrom\s*'(\.[^']+)'/g
+
+/** File and name of what a file imports; `*` is all of them. */
+function importedNames({ path, text }: Source): string[] {
+  const place = (specifier: string) => relative(root, resolve(root, dirname(path), specifier))
+  const named = [...text.matchAll(NAMES)].flatMap(([, clause, specifier]) =>
+    clause!
+      .replaceAll(/[{}]/g, '')
+      .split(',')
+      .map(
+        (one) =>
+          `${place(specifier!)} ${
+            one
+              .trim()
+              .replace(/^type /, '')
+              .split(' as ')[0]
+          }`,
+      ),
+  )
+  const loaded = [...text.matchAll(/\bimport\(\s*'(\.[^']+)'/g)]
+  return [...named, ...loaded.map(([, specifier]) => `${place(specifier!)} *`)]
+}
+
 const src = sourcesIn('src')
 const plugins = [...sourcesIn('providers'), ...sourcesIn('plugins')]
 
@@ -65,6 +90,14 @@ const ORDER: readonly string[] = [
   'cli',
   'cli.ts',
 ]
+
+/** Files whose exports are for packages, or for the thread that loads them by their address. */
+const ENTRIES: ReadonlySet<string> = new Set([
+  'src/index.ts',
+  'src/observe/content/thread.ts',
+  'src/observe/log/thread.ts',
+  'src/observe/usage/thread.ts',
+])
 
 /** Files that read the wall clock, for rows, headers, dates, names of files and calendar days. Waits and ages use `performance.now()`. */
 const WALL_CLOCK: readonly string[] = [
@@ -180,6 +213,19 @@ describe('architecture', () => {
     }
     for (const { path } of src) visit(path, [])
     expect(cycles).toEqual([])
+  })
+
+  it('exports nothing that no other file imports', () => {
+    const all = [...src, ...plugins, ...sourcesIn('test'), ...sourcesIn('config')]
+    const imported = new Set(all.flatMap(importedNames))
+    const unused = [...src, ...plugins].flatMap(({ path, text }) => {
+      if (ENTRIES.has(path) || imported.has(`${path} *`)) return []
+      const names = [...text.matchAll(EXPORTED)].map(([, name]) => name!)
+      return names
+        .filter((name) => !imported.has(`${path} ${name}`))
+        .map((name) => `${path}: ${name}`)
+    })
+    expect(unused).toEqual([])
   })
 
   it('keeps stages apart from each other', () => {

@@ -36,7 +36,7 @@ const VIDEO_NAMES: Readonly<Record<string, string>> = {
 }
 
 /** Where a part is in the request, and how to refuse it. */
-export interface Place {
+interface Place {
   readonly path: string
   readonly fail: Host['fail']
 }

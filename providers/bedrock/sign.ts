@@ -20,7 +20,7 @@ interface Signed {
 export type Signer = (request: Signable) => Promise<Signed> | Signed
 
 /** Where access keys come from. */
-export interface KeySource {
+interface KeySource {
   credentials(signal: AbortSignal): Promise<AwsCredentials> | AwsCredentials
   /** Whether there may be others in place of refused ones. */
   refused?(credentials: AwsCredentials): boolean

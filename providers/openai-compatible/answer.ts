@@ -243,7 +243,7 @@ function append(message: any, delta: ChatDelta): void {
 }
 
 /** State of one choice while it arrives. */
-export class ChoiceState {
+class ChoiceState {
   readonly #splitter: ThinkSplitter | undefined
   /** Index of the current reasoning block. */
   #block = 0

@@ -58,7 +58,7 @@ export function pairsIn(messages: readonly ChatMessage[]): ReadonlyMap<ChatMessa
 export type CallRules = 'passed' | 'renamed' | 'answered'
 
 /** Receives the number of a message whose result belongs to no call. May throw. */
-export type OnStray = (index: number) => void
+type OnStray = (index: number) => void
 
 /**
  * The conversation as a vendor expects it; the same list where it is so already. A call that was never answered gets a

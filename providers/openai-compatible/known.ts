@@ -4,7 +4,7 @@
  */
 
 /** What goes through: all of a value, the named members of an object, the items of a list, or what depends on the value. */
-export type Known =
+type Known =
   | true
   | { readonly [member: string]: Known }
   | readonly [Known]

@@ -28,7 +28,7 @@ export const deploymentMembers = {
 }
 
 /** Options of a deployment. */
-export const deploymentOptions = v.strictObject(deploymentMembers)
+const deploymentOptions = v.strictObject(deploymentMembers)
 /** Validated options of a deployment. */
 export type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 

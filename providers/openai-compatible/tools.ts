@@ -26,7 +26,7 @@ interface ToolMembers {
 }
 
 /** Whether the client forces the model to call a tool. */
-export function isForced(choice: any): boolean {
+function isForced(choice: any): boolean {
   if (typeof choice !== 'object' || choice === null) return choice === 'required'
   return choice.type !== 'allowed_tools' || choice.allowed_tools?.mode === 'required'
 }

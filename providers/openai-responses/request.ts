@@ -7,7 +7,7 @@ import { effortFor } from '../openai-compatible/openai-models.ts'
 import type { Format } from './replay.ts'
 
 /** What is known about the model, and options of the deployment. */
-export interface RequestProfile {
+interface RequestProfile {
   /** Marks reasoning of this vendor. */
   readonly format: Format
   /** The model may reason: it encrypts its reasoning, and refuses sampling options while it reasons. */

@@ -69,7 +69,7 @@ function typeOf(head: Buffer, name = '', declared = ''): string | undefined {
 const FETCHED_BYTES = 50 * 1024 * 1024
 
 /** What to fetch, and with what. */
-export interface Fetching {
+interface Fetching {
   readonly host: Pick<Host, 'download'>
   readonly signal: AbortSignal
   /** Types of the parts whose addresses this vendor does not take. */

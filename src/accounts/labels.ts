@@ -7,7 +7,7 @@ const SECRET_BYTES = 32
 const LABEL_DIGITS = 32
 
 /** Makes the label of a name that an account gave. */
-export type LabelOf = (account: string, name: string) => string
+type LabelOf = (account: string, name: string) => string
 
 /** Labels of one gateway, or of all that share its records: the same name of an account has the same label for ever. */
 export class Labels {

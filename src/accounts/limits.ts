@@ -5,7 +5,7 @@ import type { AccountTotals, FreeTierLimits, KeySpend } from '../state/ledger/le
 import type { Account, Key } from './stored.ts'
 
 /** One limit. `used` and `left` are null where the ledger does not tell, which is so for rates. */
-export interface LimitView {
+interface LimitView {
   /** Such as `key.rpm`, `account.cap.month`, `tier.day`. */
   readonly limit: string
   /** A number of requests or calls; of a cap decimal text of USD. */

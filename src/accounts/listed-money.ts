@@ -7,7 +7,7 @@ import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Directory, ListedAccount, ListedKey } from './directory.ts'
 
 /** What accounts are sorted by. */
-export interface ListedTotals {
+interface ListedTotals {
   readonly balance: Pico
   /** Of this UTC month. */
   readonly spentInMonth: Pico

@@ -16,7 +16,7 @@ interface AdminTokens {
 }
 
 /** What a play token stands for. */
-export interface PlayedKey {
+interface PlayedKey {
   readonly id: string
   readonly revision: number
 }

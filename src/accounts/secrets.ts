@@ -39,7 +39,7 @@ export interface GivenSecret {
 }
 
 /** The secret itself, which is empty where only its hash is known, the hash, and what lists show. */
-export interface HashedSecret {
+interface HashedSecret {
   readonly secret: string
   readonly sha256: string
   readonly start: string

@@ -31,7 +31,7 @@ export interface PriceImport {
 }
 
 /** What an import changes. */
-export interface PriceChanges {
+interface PriceChanges {
   readonly comparison: Comparison
   /** The operator's list after it. */
   readonly list: PriceList
@@ -112,7 +112,10 @@ export async function writePrices(
 }
 
 /** What an import changes, for readers of JSON. */
-export function changesAsJson(lists: readonly ReadList[], result: Comparison) {
+export function changesAsJson(
+  lists: readonly ReadList[],
+  result: Comparison,
+): Omit<Comparison, 'models'> & { readonly sources: readonly object[] } {
   const { added, changed, removed, held, same, disagreements } = result
   const sources = lists.map(({ name, read }) => ({
     name,

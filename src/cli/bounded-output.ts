@@ -2,7 +2,7 @@
 import type { Writable } from 'node:stream'
 
 /** Output that is written in the background, within a bound. */
-export interface BoundedOutput {
+interface BoundedOutput {
   /** Resolves once everything is written, or the time is up. */
   flush(withinMs: number): Promise<void>
   /** Gives the stream its own `write` back. */

@@ -38,7 +38,7 @@ export interface Command {
 }
 
 /** Statuses of a failed command; `docs/operations.md#exit-status` says what each means. */
-export type FailureStatus = 1 | 2 | 3 | 70 | 74
+type FailureStatus = 1 | 2 | 3 | 70 | 74
 
 /** Why a command failed. Its message is printed without a stack. */
 export class CommandError extends Error {

@@ -16,7 +16,7 @@ import type { Demo } from './demo/demo.ts'
 import type { StopReason } from './stop.ts'
 
 /** A gateway that serves. */
-export interface Serving {
+interface Serving {
   readonly gateway: Gateway
   readonly server: Pick<Server, 'url'>
   /** What its start has created. */

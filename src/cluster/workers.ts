@@ -21,7 +21,7 @@ interface WorkersOptions {
 }
 
 /** Why the workers cannot go on. */
-export interface Loss {
+interface Loss {
   readonly why: string
   readonly status: 70 | 74
 }

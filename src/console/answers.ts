@@ -83,7 +83,7 @@ export interface Limit {
 }
 
 /** What was spent, by window; UTC. */
-export interface Spend {
+interface Spend {
   readonly day: Usd
   readonly month: Usd
   readonly lifetime: Usd

@@ -23,7 +23,7 @@ export class ApiError extends Error {
 }
 
 /** A request. */
-export interface Ask {
+interface Ask {
   readonly body?: unknown
   readonly signal?: AbortSignal
   /** The revision that a change is based on; another one is refused with 412. */
@@ -53,7 +53,7 @@ export async function call<Answer>(method: string, path: string, ask: Ask = {}):
 }
 
 /** Sends a request. Its answer may be a stream. @throws ApiError when the gateway cannot be reached */
-export async function send(method: string, path: string, ask: Ask = {}): Promise<Response> {
+async function send(method: string, path: string, ask: Ask = {}): Promise<Response> {
   const { body, signal, revision, key } = ask
   const headers = new Headers()
   // Without a body, too: the gateway demands it of every change, because a form of another site cannot send it.
@@ -152,7 +152,7 @@ export function useAnswer<Answer>(
 }
 
 /** A page of a list, as the API sends it. */
-export interface Page<Row> {
+interface Page<Row> {
   readonly data: readonly Row[]
   readonly next?: string | number | null
   readonly searched_to?: string | null

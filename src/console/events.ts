@@ -7,7 +7,7 @@ const HIDDEN_MS = 60_000
 const RETRY_MS = { first: 1000, most: 30_000 } as const
 
 /** Something that happened; `again` says that the page listens after a time without a stream. */
-export interface GatewayEvent {
+interface GatewayEvent {
   readonly type: string
   readonly data: unknown
 }

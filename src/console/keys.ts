@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { preferences } from './state.ts'
 
 /** What a shortcut does, for the list that `?` opens. */
-export interface Shortcut {
+interface Shortcut {
   readonly keys: string
   readonly does: string
 }

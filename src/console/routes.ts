@@ -3,7 +3,7 @@ import type { ComponentType } from 'preact'
 import type { ScreenProps } from './state.ts'
 
 /** A screen and its address. */
-export interface Route {
+interface Route {
   /** Parts that begin with a colon are parameters. */
   readonly path: string
   readonly title: string

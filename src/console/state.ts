@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import type { Zone } from './format.ts'
 
 /** The address of the page. Range, filters, sort, open row and tab of a screen are its query. */
-export interface Place {
+interface Place {
   readonly path: string
   readonly query: URLSearchParams
 }
@@ -29,7 +29,7 @@ export interface Session {
 export type Role = 'viewer' | 'billing' | 'admin'
 
 /** What the reader chose. Kept in this browser. */
-export interface Preferences {
+interface Preferences {
   readonly theme: 'system' | 'light' | 'dark'
   readonly zone: Zone
   /** Whether single letters are shortcuts. */

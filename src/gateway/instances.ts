@@ -5,7 +5,7 @@ import type { Runtime } from '../pipeline/pipeline.ts'
 import { packageVersion } from './version.ts'
 
 /** What a gateway tells of itself. Times are ms since epoch. */
-export interface Instance {
+interface Instance {
   readonly id: string
   readonly version: string
   readonly node: string

@@ -19,7 +19,7 @@ import { providePluginImports } from './plugin-imports.ts'
 /** A plugin of any kind. */
 export type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin | SinkPlugin
 /** The kinds of plugins. */
-export type Kind = AnyPlugin['kind']
+type Kind = AnyPlugin['kind']
 
 /** The differences between kinds of plugins. */
 interface KindOfPlugin {

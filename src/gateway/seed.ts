@@ -19,7 +19,7 @@ export interface SeedReport {
 }
 
 /** What becomes of the first key where the configuration seeds nothing. */
-export interface FirstKey {
+interface FirstKey {
   /** A key of the operator's, from `SLUICEGATE_FIRST_KEY`. */
   readonly secret?: string | undefined
   /** Otherwise: whether one is generated. Only where a person sees it, because a log would keep it. */

@@ -47,7 +47,7 @@ interface Summary {
 }
 
 /** What became of the texts of one side that violate one rule; without a violation, of the whole call. */
-export interface Decided {
+interface Decided {
   readonly mode: 'block' | 'monitor'
   readonly side: Side | 'all'
   /** Without the number of a pattern; empty where no rule was violated. */
@@ -56,7 +56,7 @@ export interface Decided {
 }
 
 /** A block of a guard, and where it is. */
-export interface Violation {
+interface Violation {
   readonly guard: string
   readonly origin: Origin
   readonly block: Block

@@ -50,7 +50,7 @@ export interface Rehearsed {
 }
 
 /** What a client would get. */
-export interface Shown {
+interface Shown {
   readonly text: string
   /** What follows the text where the policy refuses. */
   readonly refusal?: string

@@ -27,7 +27,7 @@ export type StopReason =
  * get their turn, for remote ones because they ask a service.
  * @throws GuardFault or any error of the guard, also as a rejection: it could not look
  */
-export interface TextCheck {
+interface TextCheck {
   /**
    * Whether more text may be pushed while an answer is outstanding. The promise then stands for the next answer, and an
    * empty `push` asks what came after it.

@@ -18,7 +18,7 @@ export interface PriceMove {
 }
 
 /** A move that is not taken over before it is accepted. */
-export interface HeldMove extends PriceMove {
+interface HeldMove extends PriceMove {
   /** Why. */
   readonly reason: string
   /** What accepts it: `<id>` or `<id>:<price>`. */
@@ -26,7 +26,7 @@ export interface HeldMove extends PriceMove {
 }
 
 /** Two sources that do not agree. */
-export interface Disagreement extends PriceMove {
+interface Disagreement extends PriceMove {
   readonly source: string
   readonly other: string
 }
@@ -45,7 +45,7 @@ export interface Comparison {
 }
 
 /** What an import starts with. */
-export interface Present {
+interface Present {
   /** The file that is written. */
   readonly own: PriceList['models']
   /** All lists in use: what the prices are compared with. */
@@ -53,7 +53,7 @@ export interface Present {
 }
 
 /** A source that was read. */
-export interface ReadSource {
+interface ReadSource {
   readonly name: string
   readonly read: SourcedModels
 }
@@ -64,7 +64,7 @@ const HIGH = 10n ** 15n
 const AGREED_PERCENT = 1n
 
 /** What the operator wants of an import. */
-export interface Choice {
+interface Choice {
   /** What may be taken over although it is suspicious: ids, or `<id>:<price>`. */
   readonly accepted: ReadonlySet<string>
   /** RFC 3339 time, from which on what was compared counts as checked. */
@@ -123,7 +123,7 @@ export function compare(
 }
 
 /** An entry with prices that a person wrote. */
-export interface OwnPrices {
+interface OwnPrices {
   readonly id: string
   readonly pricing: Pricing
   /** What a price list calls it, where that is not its id. */

@@ -9,7 +9,7 @@ const DECIMAL = /^(\d{1,40})(?:\.(\d{1,40}))?(?:[eE]([+-]?\d{1,2}))?$/
 const SIGNIFICANT = 12n
 
 /** A price that was read: exactly, or with a proposal because it has digits that no price has. */
-export type ReadPrice =
+type ReadPrice =
   | { readonly price: bigint }
   | { readonly proposal: bigint; readonly found: string }
   | { readonly wrong: string }

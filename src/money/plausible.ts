@@ -7,7 +7,7 @@ import { costOf, formatPico, type Pico } from './money.ts'
 import type { Prices } from './prices.ts'
 
 /** Quantities that have bounds of their own. */
-export type Quantity =
+type Quantity =
   | 'promptTokens'
   | 'completionTokens'
   | 'images'
@@ -56,7 +56,7 @@ export interface UsageReport {
 }
 
 /** Why an estimate is charged. */
-export type EstimateReason = 'missing' | 'unreadable' | 'zero' | 'incomplete' | 'overrun' | 'absurd'
+type EstimateReason = 'missing' | 'unreadable' | 'zero' | 'incomplete' | 'overrun' | 'absurd'
 
 /** What becomes of a {@link UsageReport}. */
 export interface Assessment {

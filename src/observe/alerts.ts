@@ -24,7 +24,7 @@ export const ALERT_KINDS = [
   'price.changed',
 ] as const
 /** One of {@link ALERT_KINDS}. */
-export type AlertKind = (typeof ALERT_KINDS)[number]
+type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** How something is now; `between` neither raises nor ends an alert. */
 export interface Finding {

@@ -9,7 +9,7 @@ export interface CallLabels {
 }
 
 /** How end users are kept: as the client names them, as a hash, or not at all. */
-export type UserForm = 'plain' | 'hash' | 'none'
+type UserForm = 'plain' | 'hash' | 'none'
 
 /** Header in which a client labels a call. It is for the gateway alone. */
 export const TAG_HEADER = 'x-service-tag'

@@ -8,7 +8,7 @@ export interface EventLog {
 }
 
 /** What JSON lines have besides time, level and message. */
-export interface LogEvent {
+interface LogEvent {
   /** Name of the event, such as `upstream.failed`. */
   readonly event: string
   readonly message: string

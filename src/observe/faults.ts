@@ -12,7 +12,7 @@ export type FaultKind = 'uncaughtException' | 'unhandledRejection'
 export type FaultAction = 'continue' | 'stop'
 
 /** What an error means. */
-export interface Fault {
+interface Fault {
   /** The instances whose plugin it comes from; empty if it comes from elsewhere. */
   readonly instances: readonly string[]
   readonly action: FaultAction

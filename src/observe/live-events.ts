@@ -2,7 +2,7 @@
 import { randomId } from '../state/ids.ts'
 
 /** Kinds of events. Those of calls have a row of the request log as `data`. */
-export type LiveEventType =
+type LiveEventType =
   | 'call.started'
   | 'call.ended'
   | 'call.refused'

@@ -4,7 +4,7 @@ import type { KeySpend } from '../state/ledger/ledger.ts'
 import { Counter, type MetricFamily } from './prometheus.ts'
 
 /** What the gauges show. */
-export interface MoneyValues {
+interface MoneyValues {
   readonly balances: readonly { readonly account: string; readonly balance: Pico }[]
   readonly keys: readonly {
     readonly key: string

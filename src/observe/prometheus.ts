@@ -13,7 +13,7 @@ interface Definition {
 }
 
 /** How the values that several processes have for one gauge become one. */
-export type Combination = 'sum' | 'max' | 'min'
+type Combination = 'sum' | 'max' | 'min'
 
 /** A metric with its present values as plain data, which one process sends to another. */
 export interface MetricFamily {

@@ -10,7 +10,7 @@ import type { Finding } from './alerts.ts'
 import type { MoneyMetrics } from './money-metrics.ts'
 
 /** Which accounts and keys have spent most this month. */
-export type TopSpenders = (
+type TopSpenders = (
   most: number,
 ) => Promise<{ readonly accounts: readonly string[]; readonly keys: readonly string[] }>
 

@@ -19,7 +19,7 @@ import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 export { PatternError }
 
 /** A pattern that cannot be used. */
-export interface PatternProblem {
+interface PatternProblem {
   readonly index: number
   /** Why, in words that follow "the pattern". */
   readonly reason: string
@@ -28,13 +28,13 @@ export interface PatternProblem {
 }
 
 /** A pattern that can be used, with a drawback. */
-export interface PatternWarning {
+interface PatternWarning {
   /** While the pattern is undecided, text of any length may be retained. */
   readonly code: 'pattern_unbounded'
   readonly index: number
 }
 
-export interface PatternCheck {
+interface PatternCheck {
   /** The first one. */
   readonly problem?: PatternProblem
   readonly warnings: readonly PatternWarning[]
@@ -285,7 +285,7 @@ const NEAR = 1 << 10
  * A scan whose reader can wait. After `pushSliced` or `endSliced` has returned a promise, nothing may be pushed until it
  * is settled; if it rejects, the scan is of no further use.
  */
-export interface SlicedScan extends TextScan {
+interface SlicedScan extends TextScan {
   /** {@link TextScan.push} in time slices: a promise only if it takes longer than one. */
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress>
   /** {@link TextScan.end} likewise. */

@@ -158,7 +158,7 @@ export interface WireFormat<In = any, Part = any> {
 }
 
 /** The fixed fields of a call. */
-export interface CallInit {
+interface CallInit {
   readonly id: RequestId
   /** Of the route: bounded, unlike the path that the client wrote. */
   readonly path: string

@@ -4,10 +4,10 @@ import { tighten, type EffectivePolicy } from './merge.ts'
 import type { Policy } from './schema.ts'
 
 /** How the second value compares with the first; `changed`: it differs, and neither is tighter. */
-export type PolicyOrder = 'tighter' | 'looser' | 'equal' | 'changed'
+type PolicyOrder = 'tighter' | 'looser' | 'equal' | 'changed'
 
 /** One member of two policies, with the defaults of members that are absent. */
-export interface MemberDifference {
+interface MemberDifference {
   readonly member: string
   readonly from: unknown
   readonly to: unknown
@@ -15,7 +15,7 @@ export interface MemberDifference {
 }
 
 /** What a request can still add to a policy. */
-export interface Tightenings {
+interface Tightenings {
   readonly scope: true
   /** Categories that are not denied yet. */
   readonly deny: readonly string[]

@@ -27,7 +27,7 @@ export interface ConsoleFiles {
 }
 
 /** A library of the console: its name in imports, and where its file and its license are in its package. */
-export interface Library {
+interface Library {
   readonly name: string
   /** Below `vendor/`. */
   readonly file: string

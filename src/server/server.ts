@@ -51,7 +51,7 @@ export interface Server {
 }
 
 /** Times of {@link Server.close}; by default those of the configuration. */
-export interface CloseLimits {
+interface CloseLimits {
   readonly delaySeconds?: number
   readonly graceSeconds?: number
   /** Ends both waits when it is aborted. */

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 /** A change of one member. A side is absent where the member had no value. */
-export interface MemberChange {
+interface MemberChange {
   readonly before?: unknown
   readonly after?: unknown
 }

@@ -4,13 +4,13 @@
  */
 
 /** Where a value stands in a text. */
-export interface JsonSpan {
+interface JsonSpan {
   readonly start: number
   readonly end: number
 }
 
 /** A member of an object: the span of its value, and where its name begins. */
-export interface JsonMember extends JsonSpan {
+interface JsonMember extends JsonSpan {
   readonly name: string
   readonly from: number
 }

@@ -13,7 +13,7 @@ const LASTING =
 const MAX_NOTES = 5
 
 /** What was seen of a process since {@link watchProcess}. */
-export interface ProcessWatch {
+interface ProcessWatch {
   /** Checks of what was printed, connected to and thrown so far. */
   checks(): Check[]
   /** What still keeps the process alive, where it was made in the plugin. */

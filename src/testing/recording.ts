@@ -6,7 +6,7 @@ import { containsSecret, secretsIn } from './secrets.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
 /** A response without secrets. */
-export interface CleanRecording {
+interface CleanRecording {
   /** As `curl --include` prints it. */
   readonly http: Buffer
   /** What was replaced, for the author: kinds and places, not the values. */

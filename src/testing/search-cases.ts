@@ -37,7 +37,7 @@ export interface SearchCase {
 }
 
 /** What an engine is to find. What is not named must not be there. */
-export interface ExpectedSearch {
+interface ExpectedSearch {
   readonly results?: readonly SearchResult[]
   readonly vendorCost?: string
   /** Class of the failure with which the search ends, in place of results. */
@@ -58,7 +58,7 @@ export interface SearchFixture {
 }
 
 /** The outcome of one search. */
-export interface Searched {
+interface Searched {
   readonly found?: SearchResponse
   readonly error?: unknown
   readonly asked: readonly ReceivedRequest[]

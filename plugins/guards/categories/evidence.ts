@@ -47,7 +47,7 @@ export const ADVISED: ReadonlySet<Category> = new Set(['medical', 'legal', 'fina
 export const TOLD: ReadonlySet<Category> = new Set(['personal-data'])
 
 /** How a sentence speaks. */
-export interface Manner {
+interface Manner {
   readonly side: 'input' | 'output'
   /** It asks or tells a person something. */
   readonly isAddress: boolean

@@ -37,7 +37,7 @@ export interface Keys {
 }
 
 /** What keys are mapped with. */
-export interface KeyOptions {
+interface KeyOptions {
   /** The id of a model by its name in the source. */
   readonly idOf: (name: string) => string | undefined
   /** Rows of the table of budgets. */

@@ -30,7 +30,7 @@ const UNITS: Readonly<Record<string, string>> = {
 }
 
 /** The prices of a model; undefined where none are given. */
-export interface Pricing {
+interface Pricing {
   readonly pricing: Readonly<Record<string, unknown>> | undefined
   /** Members that are no prices here, with a reason. */
   readonly unmapped: readonly (readonly [name: string, message: string])[]

@@ -10,7 +10,7 @@ export interface Instance {
 }
 
 /** Where a model is served. */
-export interface Served {
+interface Served {
   readonly target: Target
   /** Name of the instance. */
   readonly provider: string

@@ -19,7 +19,7 @@ export interface Attribute {
 }
 
 /** What an attribute says; an array is one of texts. */
-export type Fact = keyof typeof NAMES
+type Fact = keyof typeof NAMES
 /** Facts with their values; absent ones are left out. */
 export type Facts = Readonly<
   Partial<Record<Fact, string | number | boolean | readonly string[] | null | undefined>>

@@ -37,7 +37,7 @@ const UNPRICED =
   'Not served, because no price is known. Give each "pricing", and move it to models.yaml.'
 
 /** Files of a gateway. */
-export interface GatewayFiles {
+interface GatewayFiles {
   readonly config: object
   readonly models: object
   /** Models without a price; their file is written if there is one. */

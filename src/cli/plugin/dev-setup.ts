@@ -38,7 +38,7 @@ export interface DevCall {
 }
 
 /** What is served, and how. */
-export interface DevSettings {
+interface DevSettings {
   readonly found: FoundPlugin
   /** Folder of the cases. */
   readonly cases: string

@@ -53,7 +53,7 @@ export function CapBar({ spent, cap }: { readonly spent: Usd; readonly cap: Spen
 }
 
 /** Texts of the fields of limits; empty means the default, or none. */
-export interface LimitTexts {
+interface LimitTexts {
   readonly rpm: string
   readonly concurrency: string
   readonly cap: string

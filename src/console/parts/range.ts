@@ -19,7 +19,7 @@ const CUSTOM = 'custom'
 const HOUR_MS = 3_600_000
 
 /** A span as the API takes it. */
-export interface Span {
+interface Span {
   readonly from: string | undefined
   readonly to: string | undefined
 }

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import { html, type Content } from '../html.ts'
 
 /** What a sheet and a dialog have in common. */
-export interface ModalProps {
+interface ModalProps {
   readonly title: Content
   readonly onClose: () => void
   readonly actions?: Content

@@ -23,7 +23,7 @@ export interface Column<Row> {
 }
 
 /** What a table shows. */
-export interface TableProps<Row> {
+interface TableProps<Row> {
   /** Under which the choice of columns is kept. */
   readonly name: string
   /** What a screen reader calls it. */

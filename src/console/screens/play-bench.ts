@@ -27,7 +27,7 @@ const SIDES = ['request', 'events', 'cost', 'headers'] as const
 type Side = (typeof SIDES)[number]
 
 /** What the bench needs from where it stands. */
-export interface BenchProps {
+interface BenchProps {
   readonly models: readonly PlayModel[]
   /** The key that calls are made with. @throws ApiError */
   readonly credential: () => Promise<string>

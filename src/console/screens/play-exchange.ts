@@ -8,7 +8,7 @@ import type { PlayRequest } from './play-request.ts'
 const MOST_EVENTS = 5000
 
 /** A call to a tool. */
-export interface ToolCall {
+interface ToolCall {
   readonly name: string
   readonly arguments: string
 }
@@ -60,7 +60,7 @@ const BEGUN: Exchange = {
 }
 
 /** The call of a screen: one at a time. */
-export interface Caller {
+interface Caller {
   readonly exchange: Exchange | null
   /** Resolves with the call when it has ended, however. */
   send(request: PlayRequest, key: string): Promise<Exchange>

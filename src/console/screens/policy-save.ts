@@ -13,7 +13,7 @@ import { Failure } from '../parts/states.ts'
 const SILENCE_MS = 400
 
 /** The answer of `POST /admin/policies/diff`; without its order where the gateway cannot say. */
-export interface PolicyDifference {
+interface PolicyDifference {
   readonly changes: readonly Change[]
   readonly mayTighten: readonly string[]
   readonly error?: ApiError

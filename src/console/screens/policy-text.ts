@@ -15,12 +15,12 @@ const ORDER = [
 ]
 
 /** What a text means. */
-export type Parsed =
+type Parsed =
   | { readonly policy: Policy; readonly error?: undefined }
   | { readonly policy?: undefined; readonly error: TextError }
 
 /** Why a text cannot be read, and where. */
-export interface TextError {
+interface TextError {
   readonly message: string
   readonly line: number
   readonly column: number

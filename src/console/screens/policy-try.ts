@@ -11,7 +11,7 @@ import { marked } from './policy-text.ts'
 const SILENCE_MS = 400
 
 /** The answer of `POST /admin/policies/evaluate`. */
-export interface Trial {
+interface Trial {
   readonly verdicts: readonly Verdict[]
   readonly blocked: readonly string[]
   readonly refusal: string
@@ -40,7 +40,7 @@ interface Verdict {
 }
 
 /** What is tried, and what became of it. */
-export interface TrialState {
+interface TrialState {
   readonly trial: Trial | undefined
   readonly error: ApiError | undefined
   readonly busy: boolean

@@ -16,7 +16,7 @@ export interface UsageRow {
 }
 
 /** The table of an answer. */
-export interface UsageTable {
+interface UsageTable {
   readonly rows: readonly UsageRow[]
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
@@ -65,7 +65,7 @@ export function amountOf(sums: UsageSums, metric: Metric): number {
 }
 
 /** How a group is called. Ids of keys are long. */
-export function nameOf(group: readonly (string | null)[]): string {
+function nameOf(group: readonly (string | null)[]): string {
   return group.length === 0
     ? 'All calls'
     : group.map((value) => (value === null ? '(none)' : shortId(value, 24))).join(' · ')

@@ -111,7 +111,7 @@ export function normalizedAnswer(
 }
 
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
-export interface Dialect<Part = BilledChunk> extends Pick<
+interface Dialect<Part = BilledChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
   'path' | 'body' | 'write' | 'writeError' | 'native'
 > {

@@ -42,7 +42,7 @@ interface ImageCount {
 }
 
 /** What the usage of an answer is compared with: figures of its request, whose content need not be there any more. */
-export type ImageWork = ReturnType<typeof workOf>
+type ImageWork = ReturnType<typeof workOf>
 
 /** The figures of a request. */
 export function workOf(input: ImageRequest) {

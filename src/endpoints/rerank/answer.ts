@@ -9,7 +9,7 @@ export interface RerankPart extends Billed {
 }
 
 /** One document in the answer. */
-export interface Ranked {
+interface Ranked {
   /** Place in the request. */
   readonly index: number
   readonly relevance_score: number

@@ -21,7 +21,7 @@ const DOCUMENTS_PER_UNIT = 100
 const UNITS_PER_DOCUMENT = 100
 
 /** The figures of a request. */
-export interface RerankSize extends PromptSize {
+interface RerankSize extends PromptSize {
   readonly documents: number
   readonly units: number
 }

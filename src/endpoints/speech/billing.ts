@@ -24,12 +24,12 @@ export const billing: Billing<SpeechRequest, SpeechPart> = {
 }
 
 /** Unicode code points of the input. */
-export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
+function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
 }
 
 /** What the usage of an answer is compared with: figures of its request, whose text need not be there any more. */
-export type Spoken = ReturnType<typeof spokenOf>
+type Spoken = ReturnType<typeof spokenOf>
 
 /** The figures of a request. */
 export function spokenOf(input: SpeechInput) {

@@ -17,7 +17,7 @@ import {
 } from './messages.ts'
 
 /** Settings of the log of contents. */
-export interface ContentLogOptions extends ContentBounds {
+interface ContentLogOptions extends ContentBounds {
   /** Absent for contents in memory. */
   readonly folder: string | undefined
   readonly log: Pick<ConsolaInstance, 'error'>

@@ -23,7 +23,7 @@ const DATA_URL =
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
 
 /** Stands for a file, a picture or a sound. */
-export interface MediaNote {
+interface MediaNote {
   /** Such as `image/png`; null where nothing says it. */
   readonly type: string | null
   readonly bytes: number
@@ -32,7 +32,7 @@ export interface MediaNote {
 }
 
 /** A value as it is kept. */
-export interface Kept {
+interface Kept {
   readonly json: string
   /** It was longer than {@link MOST_CHARACTERS}: texts end early, and later members are missing. */
   readonly cut: boolean

@@ -73,7 +73,7 @@ export function matches(
 }
 
 /** SQL of a query: what an index can find, and what has to be looked at row by row. */
-export interface Conditions {
+interface Conditions {
   readonly indexed: string
   readonly rest: string
   /** Of both, in their order. */

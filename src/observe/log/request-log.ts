@@ -13,7 +13,7 @@ import type { LogPage, LogQuery, LogRow } from './query.ts'
 import type { Dropped, LogBounds, Stored } from './store.ts'
 
 /** Settings of the request log. */
-export interface RequestLogOptions extends LogBounds {
+interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
   readonly place: LogPlace | undefined
   /** Told how long each question took. */
@@ -22,7 +22,7 @@ export interface RequestLogOptions extends LogBounds {
 }
 
 /** Why rows are not in the log: the thread was too slow, the client was unknown and loud, or see {@link Dropped}. */
-export type DropReason = Dropped | 'queue' | 'flood'
+type DropReason = Dropped | 'queue' | 'flood'
 
 const BATCH_CHARACTERS = 65_536
 /** Characters that the thread has not acknowledged: about 20,000 calls. */

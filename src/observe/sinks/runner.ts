@@ -5,7 +5,7 @@ import type { GatewayEvent, SentEvents, Sink } from '../../plugin.ts'
 import type { SinkCounts, SinkLoss, SinkResult } from './messages.ts'
 
 /** How a runner learns the time and waits; tests have one of their own. */
-export interface Clock {
+interface Clock {
   /** Steady ms. */
   now(): number
   /** @throws when the signal is aborted */
@@ -13,7 +13,7 @@ export interface Clock {
 }
 
 /** Settings of a {@link SinkRunner}. */
-export interface RunnerOptions {
+interface RunnerOptions {
   readonly name: string
   readonly sink: Sink
   readonly log: { error(line: string): void; warn(line: string): void }

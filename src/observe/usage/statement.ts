@@ -5,7 +5,7 @@ import { wholeOf, type Halves } from './settled.ts'
 import { startOf, unitOf, type Rollup } from './tables.ts'
 
 /** A top-up or an adjustment. */
-export interface Booking {
+interface Booking {
   readonly seq: number
   /** ms since epoch */
   readonly at: number
@@ -16,7 +16,7 @@ export interface Booking {
 }
 
 /** Calls and cost under one name. */
-export interface SpentOn {
+interface SpentOn {
   readonly name: string
   readonly calls: number
   readonly cost: Pico

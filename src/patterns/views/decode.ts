@@ -95,7 +95,7 @@ export class Utf8Decoder {
 }
 
 /** Whether a code point is text. Control characters separate, so that binary data before a text does not hide it. */
-export function isText(codePoint: number): boolean {
+function isText(codePoint: number): boolean {
   if (codePoint < 0x20) return codePoint === 0x09 || codePoint === 0x0a || codePoint === 0x0d
   return codePoint < 0x7f || codePoint > 0x9f
 }

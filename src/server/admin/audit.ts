@@ -23,7 +23,7 @@ const CSV_COLUMNS = [
 const CSV_BATCH = 200
 
 /** What a route has changed. */
-export interface Change {
+interface Change {
   /** Such as `key.update`. */
   readonly action: string
   /** Such as `key:key_1`. */

@@ -23,7 +23,7 @@ const PAGING = ['limit', 'after']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
 
 /** A page of `GET /admin/requests`. */
-export interface RequestsPage {
+interface RequestsPage {
   readonly data: readonly object[]
   readonly next: string | null
   /** Where the search had to stop for now; null at the end of the log. */

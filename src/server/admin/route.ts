@@ -32,7 +32,7 @@ export interface Answer {
 }
 
 /** Answers a request; a Response is sent as it is, which is how a list as CSV and a stream of events are sent. */
-export type Handler = (asked: Asked) => Answer | Response | Promise<Answer | Response>
+type Handler = (asked: Asked) => Answer | Response | Promise<Answer | Response>
 
 /** One method of a path. */
 export interface Route {

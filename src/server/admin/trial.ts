@@ -9,7 +9,7 @@ import { tighten, type Policy } from '../../policy/policy.ts'
 import { requestId } from '../../state/ids.ts'
 
 /** A policy on trial, and what models have cost so far. */
-export interface Trial extends RehearsalInit {
+interface Trial extends RehearsalInit {
   readonly spent: Pico
   /** The same for a text that answers a user. */
   answering(userTurn: string): Trial

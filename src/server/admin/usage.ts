@@ -114,7 +114,7 @@ export async function showBalance({ runtime, id, query }: Asked): Promise<Answer
 }
 
 /** @throws NotFound when the operator switched it off */
-export function indexOf({ usage }: Runtime): UsageIndex {
+function indexOf({ usage }: Runtime): UsageIndex {
   if (usage) return usage
   throw new NotFound('not_found', 'There is no index of usage: log.usage is false.')
 }

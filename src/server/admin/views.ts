@@ -24,6 +24,7 @@ export async function accountView(runtime: Runtime, account: Account) {
   const [totals] = await runtime.ledger.balances([account.id])
   const { balance, available, paid, spend } = totals!
   const keys = await runtime.accounts.listKeys(account.id)
+  const limits: readonly object[] = limitsOfAccount(account, totals!, Date.now())
   return {
     ...accountSettings(account),
     balance_usd: usdJson(balance),
@@ -32,7 +33,7 @@ export async function accountView(runtime: Runtime, account: Account) {
     free_tier: !paid,
     spend: spendView(spend),
     running: spend.inFlight,
-    limits: limitsOfAccount(account, totals!, Date.now()),
+    limits,
     keys: keys.map(({ id }) => id),
     key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     revision: account.revision,

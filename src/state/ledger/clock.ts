@@ -72,7 +72,7 @@ const EXACT_ENTRIES = 6000
 const BUCKETS = 61
 
 /** A sliding log of the last minute: exact for limits up to EXACT_ENTRIES, with a resolution of one second above. */
-export class RateLog {
+class RateLog {
   #entries: Ring | Buckets = new Ring()
 
   /** Time until a request would be admitted; 0 when it would be now. */

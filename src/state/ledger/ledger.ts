@@ -177,7 +177,7 @@ export interface UsageRow {
 }
 
 /** Quantities of one source, and the prices by which they were charged. */
-export interface UsageRowLine {
+interface UsageRowLine {
   readonly source: string
   readonly usage: Usage
   /** Version of the prices (`src/state/prices.ts`); absent in rows of earlier releases. */

@@ -26,7 +26,7 @@ export interface RequestForm {
 }
 
 /** What became of a conversation: the body that was sent, or what was thrown in place of a request. */
-export type Translation = { readonly sent: SentBody } | { readonly error: unknown }
+type Translation = { readonly sent: SentBody } | { readonly error: unknown }
 
 const NAMES = Object.keys(DIFFICULT_CONVERSATIONS) as ConversationName[]
 

@@ -2,7 +2,7 @@
 import { FILES_AT } from './media.ts'
 
 /** A text of a request that did not arrive. */
-export interface Lost {
+interface Lost {
   /** The member of the client's request, such as `messages[1].content[0]`. */
   readonly path: string
   readonly words: string

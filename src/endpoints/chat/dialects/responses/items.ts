@@ -12,7 +12,7 @@ export interface ResponseEvent {
 }
 
 /** Sends an event about the item. */
-export type Say = (type: string, members: object) => void
+type Say = (type: string, members: object) => void
 
 /** An item that is open. */
 export interface OpenItem {

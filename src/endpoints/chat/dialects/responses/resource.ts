@@ -57,7 +57,7 @@ export function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<stri
 }
 
 /** What is not of the request. */
-export interface ResourceState {
+interface ResourceState {
   readonly id: string
   /** Unix seconds. */
   readonly createdAt: number

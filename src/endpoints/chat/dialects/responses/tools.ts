@@ -14,13 +14,13 @@ const RESULTS = new Map<unknown, number>([
 ])
 
 /** A tool with its path in the request. */
-export interface PlacedTool {
+interface PlacedTool {
   readonly tool: any
   readonly path: string
 }
 
 /** Tools and the choice among them, in normal form. */
-export interface ToolMembers {
+interface ToolMembers {
   readonly members: Partial<ChatRequest>
   /** Paths of tools that have no counterpart. */
   readonly ignored: readonly string[]
@@ -64,7 +64,7 @@ export function toToolMembers(given: Record<string, any>, isQuestion: boolean): 
 }
 
 /** Whether the client defines a tool, or a group of them, and runs it. */
-export function isOwn({ type }: { readonly type?: unknown }): boolean {
+function isOwn({ type }: { readonly type?: unknown }): boolean {
   return type === 'function' || type === 'custom' || type === 'namespace'
 }
 
@@ -99,7 +99,7 @@ export function notOffered({ type }: { readonly type: unknown }): InvalidRequest
 }
 
 /** The path of a tool in a header. */
-export function pathOf({ tool, path }: PlacedTool): string {
+function pathOf({ tool, path }: PlacedTool): string {
   return `${path}.${tool.type}`
 }
 
