@@ -56,7 +56,7 @@ export function openFront(
   })
   server.on('clientError', (error: Error & { code?: string }, socket: Duplex) => {
     const refusal = refusalOf(error.code)
-    if (!refusal || !socket.writable || answering.get(socket)?.headersSent)
+    if (!refusal || !socket.writable || connections.get(socket)?.response.headersSent)
       return void socket.destroy()
     if (refused.has(socket)) return
     log.warn(`a request was refused, because it is not HTTP: ${error.code}`)
@@ -64,8 +64,19 @@ export function openFront(
   })
 }
 
-/** The response that is being written on a connection. */
-const answering = new WeakMap<Duplex, ServerResponse>()
+/** A request with its response. */
+type Turn = readonly [request: IncomingMessage, response: ServerResponse]
+
+/** A connection that has brought a request. */
+interface Connection {
+  /** Of the request that runs, or else of the last one. */
+  response: ServerResponse
+  isBusy: boolean
+  /** Requests that came meanwhile. */
+  readonly waiting: Turn[]
+}
+
+const connections = new WeakMap<Duplex, Connection>()
 /** Connections that are told why they are closed. */
 const refused = new WeakSet<Duplex>()
 
@@ -183,35 +194,35 @@ export function keepsBodyBack(request: IncomingMessage): boolean {
   return waitingForContinue.has(request)
 }
 
-type Turn = readonly [request: IncomingMessage, response: ServerResponse]
-
 /**
  * Gives each connection one request at a time: Node.js itself would start all that a client sends ahead. While eight wait, the
  * socket is paused.
  */
 export function oneAtATime(handler: RequestListener): RequestListener {
-  const queues = new WeakMap<Duplex, Turn[]>()
-  const run = ([request, response]: Turn, queue: Turn[]) => {
-    const { socket } = request
-    answering.set(socket, response)
+  const run = ([request, response]: Turn, connection: Connection) => {
+    const { waiting } = connection
+    connection.response = response
+    connection.isBusy = true
     response.once('close', () => {
-      const next = queue.shift()
-      if (!next || socket.destroyed) return void queues.delete(socket)
-      if (queue.length === MAX_WAITING - 1) socket.resume()
-      run(next, queue)
+      const { socket } = request
+      const next = waiting.shift()
+      connection.isBusy = next !== undefined && !socket.destroyed
+      if (!next || !connection.isBusy) return
+      if (waiting.length === MAX_WAITING - 1) socket.resume()
+      run(next, connection)
     })
     handler(request, response)
   }
   return (request, response) => {
     const { socket } = request
-    const queue = queues.get(socket)
-    if (queue) {
-      queue.push([request, response])
-      if (queue.length >= MAX_WAITING) socket.pause()
-      return
+    let connection = connections.get(socket)
+    if (!connection) {
+      connection = { response, isBusy: false, waiting: [] }
+      connections.set(socket, connection)
     }
-    const own: Turn[] = []
-    queues.set(socket, own)
-    run([request, response], own)
+    const { isBusy, waiting } = connection
+    if (!isBusy) return run([request, response], connection)
+    waiting.push([request, response])
+    if (waiting.length >= MAX_WAITING) socket.pause()
   }
 }

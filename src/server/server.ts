@@ -1,5 +1,5 @@
 /** The front door: one Node server and one h3 app, which dispatches every request. */
-import { H3, fromNodeHandler, type EventHandler, type H3Event, type HTTPError } from 'h3'
+import { H3, withBase, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -105,7 +105,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
       server.closeIdleConnections()
       if (!(await drained(gateway, (graceSeconds ?? shutdownGrace) * 1000, hurry))) {
         for (const call of gateway.running) {
-          call.abort(new Unavailable('service_unavailable', 'The gateway is shutting down.'))
+          call.abort(shuttingDown())
         }
         await drained(gateway, FAREWELL_MS)
       }
@@ -135,12 +135,8 @@ export function createHandler(
       return Response.json(toErrorBody(error), { status, headers: { ...headers } })
     },
   })
-  const refuseNew = refusing(
-    () => new Unavailable('service_unavailable', 'The gateway is shutting down.'),
-  )
   const unknown = new UnknownRoutes(gateway)
   const refuseUnknown = refusing(({ method, url }) => unknown.refuse(method, url))
-  app.use((event, next) => (isRefusing() ? refuseNew(event) : next()))
   for (const route of ROUTES) {
     const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
     const pattern = route.path.replace(/\{\w+\}$/, '**')
@@ -157,10 +153,9 @@ export function createHandler(
     setCommonHeaders(event)
     return metricsOf(gateway, auth, event, siblings)
   })
-  app.mount(
-    '/admin',
-    adminApp(gateway, auth, setOwnHeaders, () => pages.version()),
-  )
+  const admin = adminApp(gateway, auth, setOwnHeaders, () => pages.version())
+  // Mounted, its middleware would see every request of the API.
+  app.all('/admin/**', withBase('/admin', admin.handler))
   const servePage = nodeHandler(async (request, response) => {
     if (!(await pages.answer(request, response))) {
       await refuseByPath(request, response, unknown.refuse(request.method, request.url))
@@ -192,17 +187,28 @@ export function createHandler(
       return refuseByPath(request, response, unknown.refuse(request.method, request.url))
     }
     if (answerProbe(gateway, request, response, siblings)) return undefined
+    if (isRefusing()) return refuseByPath(request, response, shuttingDown())
     return handle(request, response)
   })
 }
+
+function shuttingDown(): Unavailable {
+  return new Unavailable('service_unavailable', 'The gateway is shutting down.')
+}
+
+/** Tells h3 that a request was answered through Node's objects. */
+const HANDLED = Symbol.for('h3.handled')
 
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */
 function nodeHandler(
   handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>,
 ): EventHandler {
-  return fromNodeHandler((request, response) =>
-    handle(request as IncomingMessage, response as ServerResponse),
-  )
+  // Not h3's own `fromNodeHandler`: it listens to four events of every response.
+  return async ({ runtime }) => {
+    const { req, res } = runtime!.node!
+    await handle(req as IncomingMessage, res as ServerResponse)
+    return HANDLED
+  }
 }
 
 /** Refuses every request with the error that belongs to it. */

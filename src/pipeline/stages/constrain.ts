@@ -8,14 +8,14 @@ import type { Stage } from '../pipeline.ts'
 export const constrain: Stage = async function constrain(call, next) {
   const { endpoint, request, model, policy } = call
   call.outbound = endpoint.toUpstream(request.input, model)
-  if (policy === NO_POLICY) return next()
+  if (policy === NO_POLICY) return await next()
   if (policy.ignored.length > 0)
     call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
   const to = instructionsOf(policy)
   const { instructions } = endpoint
-  if (!to || !instructions) return next()
+  if (!to || !instructions) return await next()
   call.outbound = instructions.apply(call.outbound, to)
-  if (to.maxOutputTokens === undefined) return next()
+  if (to.maxOutputTokens === undefined) return await next()
   const limit = instructions.limit(to.maxOutputTokens, request.input)
   const { parts } = await next()
   return { parts: parts.through(limit) }

@@ -17,11 +17,11 @@ import {
 export const ground: Stage = async function ground(call, next) {
   const { grounding } = call.endpoint
   const wanted = searchOf(call)
-  if (!wanted) return next()
+  if (!wanted) return await next()
   const { search } = call.runtime
   if (wanted.tool !== undefined) {
     // A tool may go without, as with a vendor that has none.
-    if (!search || costsTooMuch(call, search, wanted)) return next()
+    if (!search || costsTooMuch(call, search, wanted)) return await next()
     call.searchedFor = wanted.tool
   }
   // Without a search the answer would look grounded and not be so.

@@ -26,9 +26,9 @@ const UNANSWERED = 'no guard looks after a rule'
 export const guard: Stage = async function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
+  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return await next()
   const plan = await runtime.guards.planFor(policy, () => call.throwIfAborted())
-  return plan ? new CallGuard(call, endpoint.guard, plan).run(next) : next()
+  return await (plan ? new CallGuard(call, endpoint.guard, plan).run(next) : next())
 }
 
 /** Why a call goes no further, if it does not. */

@@ -53,7 +53,7 @@ export const hold: Stage = async function hold(call, next) {
   runtime.events.emit('call.started', () => runningRow(call))
   call.scope.defer(() => learn(call, estimate))
   if (held.tight) growWith(call, figures)
-  return next()
+  return await next()
 }
 
 /** What the call will consume, with what the policy and a web search add to its prompt. */

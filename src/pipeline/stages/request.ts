@@ -15,7 +15,7 @@ export const read: Stage = async function read(call, next) {
   const header = incoming.header(TAG_HEADER)
   call.labels = labelsOf(call.request.input, header, key.tag, log.users)
   const keeping = keepContents(call)
-  if (!keeping) return next()
+  if (!keeping) return await next()
   const { parts } = await next()
   return { parts: parts.through(keeping) }
 }
@@ -25,7 +25,7 @@ export const read: Stage = async function read(call, next) {
  * needs. Tightens the policy of the key by that of the request.
  * @throws NotFound, Forbidden, InvalidRequest
  */
-export const resolve: Stage = async function resolve(call, next) {
+export const resolve: Stage = function resolve(call, next) {
   const { endpoint, request } = call
   const online = request.model.endsWith(ONLINE)
   const { catalog } = call

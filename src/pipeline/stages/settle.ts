@@ -11,8 +11,9 @@ import type { Call, Charge, Charged, Stage } from '../pipeline.ts'
 export const settle: Stage = async function settle(call, next) {
   let charged: Promise<Charged> | undefined
   const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
-    (charged ??= settleOnce(call, outcome, pays).catch((error: unknown) => unsettled(call, error)))
-  call.scope.defer(() => charge(call.outcome ?? 'failed'))
+    (charged ??= settleOnce(call, outcome, pays))
+  // Nothing to wait for once the charge is booked.
+  call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
   const { parts } = await next()
   return { parts: parts.through(call.endpoint.billing.attach(call, charge)) }
 }
@@ -23,16 +24,20 @@ export const settle: Stage = async function settle(call, next) {
  * @param pays false: the call costs nothing
  */
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
-  const started = performance.now()
-  const billed = pays && call.held.billed && !call.decision?.unavailable
-  const sum = billed ? priceUsage(call.meter) : NO_COST
-  const bill = boundedOf(call, sum)
-  const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
-  const { state } = await book(call, settlementOf(call, outcome, bill, charged))
-  const { metrics } = call.runtime
-  metrics.settled(state, (performance.now() - started) / 1000)
-  if (state !== 'deferred') call.bill = bill
-  return { bill, state, waive: () => waive(call) }
+  try {
+    const started = performance.now()
+    const billed = pays && call.held.billed && !call.decision?.unavailable
+    const sum = billed ? priceUsage(call.meter) : NO_COST
+    const bill = boundedOf(call, sum)
+    const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
+    const { state } = await book(call, settlementOf(call, outcome, bill, charged))
+    const { metrics } = call.runtime
+    metrics.settled(state, (performance.now() - started) / 1000)
+    if (state !== 'deferred') call.bill = bill
+    return { bill, state, waive: () => waive(call) }
+  } catch (error) {
+    return unsettled(call, error)
+  }
 }
 
 /** The bill, at most `billing.mostPerCall`. */

@@ -7,7 +7,7 @@ import type { Call, Stage } from '../pipeline.ts'
 import type { Policy } from '../../policy/policy.ts'
 
 /** Counts the call while it runs, and makes one record of it when it has ended. */
-export const trace: Stage = async function trace(call, next) {
+export const trace: Stage = function trace(call, next) {
   call.runtime.metrics.requestStarted()
   if (call.runtime.sinks) linkTrace(call)
   call.scope.defer(() => record(call))

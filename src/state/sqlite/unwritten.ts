@@ -44,11 +44,13 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
       if (held !== undefined) unwritten.moveTo(cost)
       this.#charges.add(unwritten)
       this.#watch()
-      const written = this.#client.write('settle', [unwritten.charge], (result) =>
-        this.#written(unwritten, result),
+      this.#client.queue(
+        'settle',
+        [unwritten.charge],
+        (result) => this.#written(unwritten, result),
+        // The thread has ended, the ledger is closed or damaged.
+        () => this.#keep(unwritten),
       )
-      // The thread has ended, the ledger is closed or damaged.
-      written.catch(() => this.#keep(unwritten))
     })
   }
 

@@ -137,22 +137,26 @@ export class WorkerClient {
     finish: (result: CommandResult<Name>) => Result,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const refused = this.#ended ?? this.#damage()
-      if (refused) return reject(refused)
-      this.#writes.push({
-        command: { name, args } as StoreCommand<WriteName>,
-        since: performance.now(),
-        finish(result) {
-          try {
-            resolve(finish(result as CommandResult<Name>))
-          } catch (error) {
-            reject(error)
-          }
-        },
-        reject,
-      })
-      this.#schedule()
+      this.queue(name, args, (result) => resolve(finish(result)), reject)
     })
+  }
+
+  /** As {@link write}, without a promise. @param reject called when it will not be written, and with what `finish` throws */
+  queue<Name extends WriteName>(
+    name: Name,
+    args: StoreCommand<Name>['args'],
+    finish: (result: CommandResult<Name>) => void,
+    reject: (error: Error) => void,
+  ): void {
+    const refused = this.#ended ?? this.#damage()
+    if (refused) return reject(refused)
+    this.#writes.push({
+      command: { name, args } as StoreCommand<WriteName>,
+      since: performance.now(),
+      finish: finish as (result: CommandResult) => void,
+      reject,
+    })
+    this.#schedule()
   }
 
   /** Takes back a write that is not under way. @param argument its first argument. @returns whether it was taken back */
@@ -276,7 +280,13 @@ export class WorkerClient {
       this.#commits++
       if (this.#failing) this.#log.info('the ledger can be written again')
       this.#failing = false
-      writes.forEach(({ finish }, i) => finish(outcomes[i]!))
+      writes.forEach(({ finish, reject }, i) => {
+        try {
+          finish(outcomes[i]!)
+        } catch (error) {
+          reject(error as Error)
+        }
+      })
     }
     reads.forEach(({ resolve, reject }, i) => {
       const answer = answers[i]!
