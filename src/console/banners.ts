@@ -28,7 +28,6 @@ export function Banners() {
         The gateway serves a newer console. <a href=${location.pathname} target="_self">Reload</a>
       <//>`
     }
-    ${session.value?.demo && html`<${Notice}>Demo data: these calls are made up.<//>`}
     ${
       status &&
       !status.ledger.ok &&

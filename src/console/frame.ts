@@ -96,6 +96,7 @@ export function Frame({ children }: { readonly children?: Content }) {
         </button>
         <${Search} />
         <div class="top-end">
+          ${session.value?.demo && html`<span class="badge" title="These accounts and calls are made up">Demo<span> data</span></span>`}
           <${ZoneSwitch} /><${ThemeSwitch} />
           <${Button} kind="quiet" title="Keyboard (?)" onClick=${() => setHelp(true)}
             ><span aria-hidden="true">⌨</span><span class="hidden">Keyboard shortcuts</span><//

@@ -56,6 +56,18 @@ describe.skipIf(!hasBrowser)('usage', () => {
     await page.context().close()
   })
 
+  it('shows what is kept, and says so, where a link asks for groups that are not kept together', async () => {
+    const { page, faults } = await stage.page()
+    await page.goto('/console/usage?group=tag,model')
+    await settled(page)
+    expect(await page.locator('.notice').innerText()).toBe(
+      'Usage is not kept by tag and model together. This is by tag alone.',
+    )
+    expect(await page.locator('thead').innerText()).toContain('Tag')
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
   it('is narrowed to days by the keyboard', async () => {
     const { page } = await stage.page()
     await page.goto('/console/usage')

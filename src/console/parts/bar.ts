@@ -36,7 +36,8 @@ export function Spark({
   readonly label: string
 }) {
   const known = values.filter((value) => value !== null)
-  if (known.length === 0) return html`<span class="muted">–</span>`
+  // One value is no course of anything.
+  if (known.length < 2) return null
   const [least, most] = [Math.min(...known), Math.max(...known)]
   const span = most - least || 1
   const x = (index: number) => 2 + (index * (WIDTH - 6)) / Math.max(1, values.length - 1)

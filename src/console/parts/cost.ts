@@ -16,7 +16,7 @@ export function CostTable({
 }) {
   const lines = Object.entries(details ?? {}).filter(([, usd]) => usd !== '0')
   const sums = lines.length === 0 || addAmounts(lines.map(([, usd]) => usd)) === plainDecimal(total)
-  return html`<table class="cost">
+  return html`<table class="plain cost">
       <tbody>
         ${lines.map(
           ([name, usd]) =>

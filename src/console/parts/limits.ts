@@ -23,7 +23,7 @@ const SOURCES: Readonly<Record<string, string>> = {
 
 /** Each limit with its source, what is used, and when that starts anew. */
 export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
-  return html`<table class="limits">
+  return html`<table class="plain ruled stacked limits">
     <tbody>
       ${limits.map(
         (limit) => html`<tr key=${limit.limit}>

@@ -4,33 +4,10 @@ import { html, type Content } from '../html.ts'
 import { stayWhile } from '../state.ts'
 import { Button } from './button.ts'
 import { Copy } from './copy.ts'
-import { Code } from './json.ts'
 import { Dialog } from './sheet.ts'
+import { Snippets } from './snippets.ts'
 
 const QUESTION = 'Stored it? It cannot be shown again.'
-
-/** Ways to call the gateway; `secret` is the key, or the name of a variable that has it. */
-export function snippets(
-  secret: string,
-): readonly { readonly label: string; readonly text: string }[] {
-  const base = `${location.origin}/v1`
-  const body = '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}'
-  const quoted = secret.startsWith('$') ? `os.environ["${secret.slice(1)}"]` : `"${secret}"`
-  return [
-    {
-      label: 'curl',
-      text: `curl ${base}/chat/completions \\\n  -H "Authorization: Bearer ${secret}" \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`,
-    },
-    {
-      label: 'OpenAI SDK (Python)',
-      text: `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${quoted})`,
-    },
-    {
-      label: 'Coding client',
-      text: `export OPENAI_BASE_URL=${base}\nexport OPENAI_API_KEY=${secret}\nexport ANTHROPIC_BASE_URL=${location.origin}\nexport ANTHROPIC_AUTH_TOKEN=${secret}`,
-    },
-  ]
-}
 
 /** The one time that a secret is on the page. It is in no signal and in no store: leaving this forgets it. */
 export function SecretOnce({
@@ -53,7 +30,7 @@ export function SecretOnce({
       <code class="mono" tabindex="0">${secret}</code>
       <${Copy} text=${secret} label="Copy key" />
     </div>
-    ${snippets(secret).map(({ label, text }) => html`<${Code} key=${label} text=${text} label=${label} />`)}
+    <${Snippets} secret=${secret} />
     ${
       asking
         ? html`<div class="notice warn" role="alert">

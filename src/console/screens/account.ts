@@ -118,16 +118,16 @@ function Overview({
       <${Tile} label="Balance" note=${exactMoney(row.balance_usd)}><${Money} usd=${row.balance_usd} balance /><//>
       <${Tile} label="Held by running calls" note=${`${count(row.running ?? null)} running`} href=${withQuery('/console/requests', { account: row.id, running: 'true' })}><${Money} usd=${held} /><//>
       <${Tile} label="Available"><${Money} usd=${row.available_usd} balance /><//>
-      <${Tile} label="Spent this month" note="UTC" href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
-      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
     </div>
     <div class="columns">
       <section class="panel" aria-label="Balance over 30 days">
-        <header><h2>Balance, 30 days</h2></header>
+        <header><h2>Balance, 30 days</h2><${VerifyNow} id=${row.id} /></header>
         <div class="panel-body"><${BalanceCurve} id=${row.id} /></div>
       </section>
       <section class="panel" aria-label="Settings">
-        <header><h2>Settings</h2><${VerifyNow} id=${row.id} /></header>
+        <header><h2>Settings</h2></header>
         <div class="panel-body"><${Facts} facts=${settingsOf(row)} /></div>
       </section>
       <section class="panel" aria-label="Limits">
@@ -154,6 +154,11 @@ function heldOf({ balance_usd: balance, available_usd: available }: AccountRow):
   return addAmounts([balance, available.startsWith('-') ? available.slice(1) : `-${available}`])
 }
 
+/** The UTC day that ends at a moment. */
+function dayOf(end: string): string {
+  return new Date(Date.parse(end) - 1).toISOString().slice(0, 10)
+}
+
 /** The balance at the end of each day. */
 function BalanceCurve({ id }: { readonly id: string }) {
   const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
@@ -173,7 +178,7 @@ function BalanceCurve({ id }: { readonly id: string }) {
         ? html`<p class="muted">Nothing was booked in these 30 days.</p>`
         : html`<div class="curve"><${Spark} values=${data.map((one) => Number(one.balance_usd))} label="Balance, USD" /></div>
             <p class="help">
-              <${Time} at=${data[0]!.at} /> ${exactMoney(data[0]!.balance_usd)} · <${Time} at=${data.at(-1)!.at} /> ${exactMoney(data.at(-1)!.balance_usd)} · ends of UTC days
+              <span class="ends"><span>${dayOf(data[0]!.at)} <${Money} usd=${data[0]!.balance_usd} /></span><span>${dayOf(data.at(-1)!.at)} <${Money} usd=${data.at(-1)!.balance_usd} /></span></span>
             </p>
             <${Proof} ledger=${ledger} />`}
   <//>`

@@ -3,9 +3,8 @@ import { useRef } from 'preact/hooks'
 import { signal } from '@preact/signals'
 import { useAnswer } from '../api.ts'
 import { html, type Content } from '../html.ts'
-import { Code } from '../parts/json.ts'
 import { Panel } from '../parts/panel.ts'
-import { snippets } from '../parts/secret.ts'
+import { Snippets } from '../parts/snippets.ts'
 
 /** Whether the list of requests was opened from here; it holds until the page is closed. */
 const looked = signal(false)
@@ -25,12 +24,11 @@ export function FirstSteps({
     { every: 5000 },
   ).data?.data
   if (!begun.current) return null
-  const [curl] = snippets('$API_KEY')
   return html`<${Panel} title="Three steps">
     <ol class="steps">
       <${Step} done=${called}>
         <p><b>Make a call.</b> <code>$API_KEY</code> is the key that the first start printed.</p>
-        <${Code} label=${curl!.label} text=${curl!.text} />
+        <${Snippets} first />
       <//>
       <${Step} done=${looked.value}>
         <p>

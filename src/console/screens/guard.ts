@@ -181,7 +181,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
         ${
           rules.length === 0
             ? html`<p class="muted">No rule was violated in this range.</p>`
-            : html`<table class="compact stacked">
+            : html`<table class="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Rule</th>
@@ -215,7 +215,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
         ${
           data.keys.length === 0
             ? html`<p class="muted">No key violated a rule in this range.</p>`
-            : html`<table class="compact stacked">
+            : html`<table class="plain stacked">
                 <thead>
                   <tr>
                     <th scope="col">Key</th>
@@ -244,7 +244,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
       <//>
     </div>
     <${Panel} title="Guards">
-      <table class="compact stacked">
+      <table class="plain stacked">
         <thead>
           <tr>
             <th scope="col">Guard</th>

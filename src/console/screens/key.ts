@@ -1,6 +1,6 @@
 /** One key: what it may do, what it has done, its policy. */
 import { useState } from 'preact/hooks'
-import { call, useAnswer, withQuery, type Loaded } from '../api.ts'
+import { call, useAnswer, withQuery } from '../api.ts'
 import type { KeyRow, Limit, RequestRow } from '../answers.ts'
 import { duration, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -64,6 +64,7 @@ export function Key({ params }: ScreenProps) {
           <h1><a class="quiet" href=${`/console/accounts/${data.account_id}/overview`}>${data.account_id}</a> / ${data.name}</h1>
           <${KeyState} row=${data} />
           <${Id} id=${data.id} />
+          <${Actions} row=${data} onChange=${answer.reload} />
         </header>
         <${Tabs} label="Parts of the key" current=${tab} tabs=${[
           'overview',
@@ -80,29 +81,20 @@ export function Key({ params }: ScreenProps) {
             ? html`<${PolicyEditor} row=${data} onSaved=${(row: KeyRow) => answer.put({ data: row })} />`
             : tab === 'requests'
               ? html`<${Calls} id=${id} limit=${50} />`
-              : html`<${Overview} row=${data} answer=${answer} />`
+              : html`<${Overview} key=${data.revision ?? 0} row=${data} />`
         }
       </div>`}
     <//>
   </div>`
 }
 
-function Overview({
-  row,
-  answer,
-}: {
-  readonly row: KeyRow
-  readonly answer: Loaded<{ data: KeyRow }>
-}) {
+/** Made anew with each change of the key, which may change its limits. */
+function Overview({ row }: { readonly row: KeyRow }) {
   const limits = useAnswer<{ data: readonly Limit[] }>(`/admin/keys/${row.id}/limits`)
-  const reload = () => {
-    answer.reload()
-    limits.reload()
-  }
   return html`<${Warnings} row=${row} />
     <div class="tiles">
-      <${Tile} label="Spent this month" note="UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
-      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
       <${Tile} label="Spent in all"><${Money} usd=${row.spend_usd} /><//>
       <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
     </div>
@@ -112,7 +104,7 @@ function Overview({
         <div class="panel-body"><${Answered} of=${limits} lines=${4}>${({ data }: { data: readonly Limit[] }) => html`<${Limits} limits=${data} />`}<//></div>
       </section>
       <section class="panel" aria-label="Settings">
-        <header><h2>Settings</h2><${Actions} row=${row} onChange=${reload} /></header>
+        <header><h2>Settings</h2></header>
         <div class="panel-body"><${Facts} facts=${settingsOf(row)} /></div>
       </section>
     </div>
@@ -173,7 +165,7 @@ function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: (
   }
   if (row.archived_at)
     return html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
-  return html`<div class="actions">
+  return html`<div class="screen-actions">
     <${Button} role="admin" onClick=${() => setOpen('edit')}>Edit<//>
     <${Button} role="admin" busy=${busy} onClick=${toggle}>${row.disabled ? 'Enable' : 'Disable'}<//>
     <${Button} role="admin" onClick=${() => setOpen('rotate')}>Rotate<//>

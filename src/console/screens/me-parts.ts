@@ -6,11 +6,10 @@ import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Bar } from '../parts/bar.ts'
 import { Money, Time } from '../parts/facts.ts'
-import { Code } from '../parts/json.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
-import { snippets } from '../parts/secret.ts'
+import { Snippets } from '../parts/snippets.ts'
 
 interface HolderProps {
   readonly secret: string
@@ -111,7 +110,7 @@ export function HolderUsage({ secret }: HolderProps) {
       return html`<section class="panel">
         <header><h2>Last 30 days, by model (UTC days)</h2></header>
         <div class="panel-body">
-          <table class="sums">
+          <table class="plain ruled sums">
             <thead><tr><th scope="col">Model</th><th scope="col" class="end">Calls</th><th scope="col" class="end">Cost</th><th scope="col"><span class="hidden">Share</span></th></tr></thead>
             <tbody>
               ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
@@ -145,10 +144,10 @@ export function HolderModels({ secret }: HolderProps) {
 }
 
 /** How a program is connected. */
-export function Connect() {
+export function Connect({ secret }: HolderProps) {
   return html`<div class="stack prose">
     <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
-    ${snippets('$API_KEY').map(({ label, text }) => html`<${Code} key=${label} label=${label} text=${text} />`)}
+    <${Snippets} asKey=${secret} />
   </div>`
 }
 

@@ -80,7 +80,7 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
                   : tab === 'play'
                     ? html`<${HolderPlay} secret=${secret} account=${data.account_id} onEnded=${answer.reload} />`
                     : tab === 'connect'
-                      ? html`<${Connect} />`
+                      ? html`<${Connect} secret=${secret} />`
                       : html`<${Overview} data=${data} />`}
         <//>
       </div>

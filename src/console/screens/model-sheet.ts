@@ -97,7 +97,7 @@ function Details({
 
 function Prices({ pricing }: { readonly pricing: ModelRow['pricing'] }) {
   const prices = pricesOf(pricing)
-  return html`<table class="cost">
+  return html`<table class="plain cost">
     <tbody>
       ${prices.map(
         ([name, usd]) =>

@@ -198,7 +198,7 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
     ${
       refused.length === 0
         ? html`<p class="muted">No call was refused.</p>`
-        : html`<table class="compact">
+        : html`<table class="plain">
             <thead>
               <tr>
                 <th scope="col">Limit</th>
@@ -245,7 +245,7 @@ function Models({ overview: { models } }: { readonly overview: OverviewData }) {
     ${
       models.length === 0
         ? html`<p class="muted">No call was charged.</p>`
-        : html`<table class="compact">
+        : html`<table class="plain bars">
             <thead class="hidden">
               <tr>
                 <th scope="col">Model</th>

@@ -133,7 +133,7 @@ function Findings({ trial, texts }: { readonly trial: Trial; readonly texts: Tri
   const { verdicts, blocked, warnings } = trial
   return html`${
     verdicts.length > 0 &&
-    html`<table class="verdicts">
+    html`<table class="plain ruled verdicts">
       <thead><tr><th scope="col">Side</th><th scope="col">Rule</th><th scope="col">Guard</th><th scope="col">Verdict</th></tr></thead>
       <tbody>
         ${verdicts.map(

@@ -63,7 +63,7 @@ export function PolicyEditor({
         : 'Nothing has changed.'
   return html`<div class="screen">
     <div class="screen-head">
-      <span class="muted" aria-live="polite">${problem ?? 'Not saved yet.'}</span>
+      <span class="muted" aria-live="polite">${problem ?? 'Changes are not saved.'}</span>
       <div class="screen-actions">
         <${Button} onClick=${() => setOpen('copy')}>Copy from key…<//>
         <${Button} onClick=${() => write(saved)}>Revert<//>

@@ -202,7 +202,7 @@ function Moves<One extends Move>({
 }) {
   return html`<section>
     <h3>${title}</h3>
-    <table class="compact">
+    <table class="plain">
       <thead>
         <tr>
           <th scope="col">Take over</th>

@@ -5,7 +5,7 @@ import { count, duration, exactMoney, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { CostTable } from '../parts/cost.ts'
-import { Copy, copyText, Id } from '../parts/copy.ts'
+import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Time } from '../parts/facts.ts'
 import { Code, Json } from '../parts/json.ts'
 import { Sheet } from '../parts/sheet.ts'
@@ -35,7 +35,7 @@ export function RequestSheet({
 function Details({ call }: { readonly call: RequestDetails }) {
   return html`<div class="stack">
     <p class="summary">
-      <${Status} row=${call} />${` ${call.outcome ?? ''} · ${call.method} ${call.endpoint}`}
+      <${Status} row=${call} />${` · ${call.outcome ?? 'running'} · ${call.method} ${call.endpoint}`}
       ${`${call.stream ? ' · stream' : ''} · `}<${Time} at=${call.at} />
       ${' '}${call.running ? html`<${EndCall} id=${call.id} />` : null}
     </p>
@@ -72,7 +72,7 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
       'Key',
       key_id &&
         html`<a href=${`/console/keys/${key_id}/overview`}>${key_id}</a>${' '}
-          <a class="quiet" href=${hrefWith({ key: key_id, open: undefined })}>same key</a>`,
+          <a class="quiet" href=${hrefWith({ key: key_id, open: undefined })}>its calls</a>`,
     ],
     [
       'Model',
@@ -96,7 +96,7 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
       'Session',
       call.session &&
         html`<code>${call.session}</code>${' '}
-          <a class="quiet" href=${hrefWith({ session: call.session, open: undefined })}>same session</a>`,
+          <a class="quiet" href=${hrefWith({ session: call.session, open: undefined })}>its calls</a>`,
     ],
     ['Client', call.agent],
     [
@@ -135,7 +135,6 @@ function Cost({ call }: { readonly call: RequestDetails }) {
         }
       </p>`
     }
-    <${Copy} text=${plainDecimal(cost)} label="Copy amount" />
   </section>`
 }
 

@@ -12,7 +12,7 @@ import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Empty, Failure, Notice } from '../parts/states.ts'
 import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
-import { Code } from '../parts/json.ts'
+import { Snippets } from '../parts/snippets.ts'
 import { place, setQuery } from '../state.ts'
 import { EndCall, Status } from './outcome.ts'
 import { RequestSheet } from './request.ts'
@@ -181,10 +181,9 @@ function Nothing() {
       <p class="muted">Remove a filter above, or choose a longer range.</p>
     <//>`
   }
-  const text = `curl ${location.origin}/v1/chat/completions \\\n  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\\n  -d '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}'`
   return html`<${Empty} title="No calls in this range.">
     <p class="muted">Every call of a client is listed here within a second. This makes one:</p>
-    <${Code} label="curl" text=${text} />
+    <${Snippets} first />
   <//>`
 }
 
@@ -247,7 +246,11 @@ function keyOf({ account_id, key_id }: RequestRow): Content {
 
 function tokensOf({ usage }: RequestRow): string {
   if (usage.prompt_tokens === null && usage.completion_tokens === null) return '–'
-  return `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}`
+  const { prompt_tokens: prompt, completion_tokens: completion } = usage
+  return [prompt, completion]
+    .filter((one) => one !== null)
+    .map(shortCount)
+    .join('+')
 }
 
 function exactTokens({ usage }: RequestRow): string {

@@ -58,7 +58,7 @@ export function Gateways() {
 }
 
 function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
-  return html`<table class="compact stacked">
+  return html`<table class="plain stacked">
     <thead>
       <tr>
         <th scope="col">Gateway</th>

@@ -60,7 +60,7 @@ function Sheet({ found: { data, ledger } }: { readonly found: StatementAnswer })
   return html`<section class="panel">
     <header><h2><bdi>${data.name}</bdi>, ${data.month} (UTC)</h2></header>
     <div class="panel-body">
-      <table class="sums">
+      <table class="plain ruled sums">
         <tbody>
           <tr><th scope="row">Opening balance</th><td class="end number">${exactMoney(data.opening_usd)}</td></tr>
           <tr><th scope="row">Booked</th><td class="end number">${exactMoney(booked)}</td></tr>
@@ -73,7 +73,7 @@ function Sheet({ found: { data, ledger } }: { readonly found: StatementAnswer })
       ${
         data.bookings.length > 0 &&
         html`<h3>Bookings</h3>
-        <table class="sums">
+        <table class="plain ruled stacked sums">
           <thead><tr><th scope="col">Time</th><th scope="col">Kind</th><th scope="col">Reference, note</th><th scope="col" class="end">Amount</th></tr></thead>
           <tbody>
             ${data.bookings.map((one) => html`<tr key=${one.seq}><td><${Time} at=${one.at} /></td><td>${one.kind}</td><td><bdi>${[one.reference, one.note].filter(Boolean).join(' · ')}</bdi></td><td class="end number">${exactMoney(one.amount_usd)}</td></tr>`)}
@@ -103,7 +103,7 @@ function Spending({
     ${
       rows.length === 0
         ? html`<p class="muted">${none}</p>`
-        : html`<table class="sums">
+        : html`<table class="plain ruled sums">
           <thead><tr><th scope="col">Name</th><th scope="col" class="end">Calls</th><th scope="col" class="end">Cost</th></tr></thead>
           <tbody>${rows.map(({ name, calls, cost_usd: cost }) => html`<tr key=${name}><td><bdi>${name ?? '–'}</bdi></td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td></tr>`)}</tbody>
         </table>`

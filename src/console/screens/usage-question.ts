@@ -31,7 +31,7 @@ export const METRICS: Readonly<Record<string, string>> = {
 }
 /** Spans of time; '' leaves the choice to the gateway. */
 export const ROLLUPS: Readonly<Record<string, string>> = {
-  '': 'fitting span',
+  '': 'day or hour',
   hour: 'hour',
   day: 'day',
   month: 'month',
@@ -77,12 +77,16 @@ export interface Question {
   readonly metric: Metric
   readonly rollup: string
   readonly top: number
+  /** A second group of the address that is not kept together with the first. */
+  readonly without?: string
 }
 
 /** Reads the address; what it does not say, or says wrongly, is the usual question. */
 export function questionOf(query: URLSearchParams): Question {
-  const asked = query.get('group')
-  const group = (asked ?? 'model').split(',').filter((name) => name in GROUPS)
+  const [first = '', second = ''] = (query.get('group') ?? 'model')
+    .split(',')
+    .filter((name) => name in GROUPS)
+  const group = [first, fits(first, second) ? second : ''].filter(Boolean)
   const usual = group.some((name) => CIRCUMSTANCES.includes(name)) ? 'calls' : 'cost_usd'
   const metric = query.get('metric') ?? usual
   return {
@@ -90,6 +94,7 @@ export function questionOf(query: URLSearchParams): Question {
     metric: (metric in METRICS ? metric : usual) as Metric,
     rollup: query.get('rollup') ?? '',
     top: Number(query.get('top')) || USUAL_TOP,
+    ...(second !== '' && group.length < 2 && { without: second }),
   }
 }
 

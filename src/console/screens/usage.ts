@@ -52,6 +52,13 @@ export function Usage() {
         <a class="button quiet" href=${csvOf(path)} download>CSV</a>
       </div>
     </header>
+    ${
+      question.without &&
+      html`<${Notice} tone="warn">
+        Usage is not kept by ${labelOf(question.group[0])} and ${labelOf(question.without)} together. This is by
+        ${' '}${labelOf(question.group[0])} alone.
+      <//>`
+    }
     <${Answered} of=${answer} lines=${14}>
       ${(data: UsageAnswer) => html`<${Answer} answer=${data} question=${question} />`}
     <//>
@@ -86,7 +93,7 @@ function Choices({ question: { group, metric, rollup } }: { readonly question: Q
       label="And by"
       value=${second}
       options=${groups(Object.keys(GROUPS), 'nothing else')}
-      whyNot=${(name: string) => (fits(first, name) ? undefined : `not with ${GROUPS[first]?.label.toLowerCase()}`)}
+      whyNot=${(name: string) => (fits(first, name) ? undefined : `not with ${labelOf(first)}`)}
       onChange=${(value: string) => setGroup(first, value)}
     />
     <span>per</span>
@@ -97,6 +104,10 @@ function Choices({ question: { group, metric, rollup } }: { readonly question: Q
       onChange=${(value: string) => setQuery({ rollup: value || undefined })}
     />
   </div>`
+}
+
+function labelOf(group: string | undefined): string {
+  return GROUPS[group ?? '']?.label.toLowerCase() ?? ''
 }
 
 function Choice({
@@ -173,7 +184,11 @@ function Answer({
       totals=${totalsOf(question, answer)}
     />
     <p class="caption">
-      ${rollup === 'hour' ? 'Hours' : 'Days'} and months are UTC. A call counts when it was charged.
+      <span title="Approximate, of calls with status 200"
+        >Half of the calls took less than ${duration(answer.totals.p50_ms)}, 95 % less than
+        ${' '}${duration(answer.totals.p95_ms)}.</span
+      >
+      ${' '}${rollup === 'hour' ? 'Hours' : 'Days'} and months are UTC. A call counts when it was charged.
       ${' '}${
         rows.at(-1)?.group === undefined
           ? html`<a href=${hrefWith({ top: String(question.top + USUAL_TOP) })}>
@@ -366,9 +381,6 @@ function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<stri
       QUANTITIES.map(({ key }) => [key, shortCount(totals[key] as number | null)]),
     ),
     cost: html`<${Money} usd=${totals.cost_usd} exact />`,
-    trend: html`<span class="muted" title="Approximate, of calls with status 200"
-      >p50 ${duration(totals.p50_ms)} · p95 ${duration(totals.p95_ms)}</span
-    >`,
   }
 }
 
