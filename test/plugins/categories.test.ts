@@ -127,6 +127,15 @@ describe('the result for a text', () => {
     }
   })
 
+  it('takes a few words without a full stop as a request, as searches are written', () => {
+    const words = 'eviction notice and tenancy agreement'
+    expect(verdictOf(guard, { text: words, side: 'input' })).toMatchObject({ rule: 'deny:legal' })
+    for (const text of [`${words}.`, `${words}\n`, `${words} ${'and so on '.repeat(10)}`]) {
+      expect(verdictOf(guard, { text, side: 'input' })).toEqual({ action: 'pass' })
+    }
+    expect(verdictOf(guard, { text: words, side: 'output' })).toEqual({ action: 'pass' })
+  })
+
   it('scores the parts of a turn together, and earlier turns separately', () => {
     const item = (text: string, current: boolean, role: TextItem['role'] = 'user'): TextItem => ({
       id: text,

@@ -19,6 +19,10 @@ const EDGE = 16
 const EDGES: Readonly<Partial<Record<Script, number>>> = { Han: 4, Kana: 8 }
 /** Characters at the end of a sentence among which a question mark is looked for. */
 const CLOSING = 5
+/** Most characters of a sentence without a full stop that is a request. */
+const MAX_NOTE = 100
+/** The end of a sentence, or of a line of a longer text. */
+const ENDED = /[.!…。！।\n]\s*$/
 const QUESTION_MARKS = new Set([...'?؟'].map((mark) => mark.charCodeAt(0)))
 
 const numberOf = (role: Role) => ROLES.indexOf(role)
@@ -174,7 +178,8 @@ export class Scorer {
     for (const evidence of this.#evidence) evidence.clear()
     const length = foldInto(text, this.#units)
     const isQuestion = endsAsQuestion(this.#units, length)
-    const isAddress = this.#takeCues(length, reading, side) || isQuestion
+    const isShort = side === 'input' && isNote(text)
+    const isAddress = this.#takeCues(length, reading, side) || isQuestion || isShort
     if (isQuestion) this.#takeLead(INQUIRED, length)
     this.#takeShapes(text)
     const { sums, topics } = reading
@@ -258,6 +263,11 @@ export class Scorer {
     if (math < 0 || (signs & DIGITS) === 0) return
     if (this.#operation.test(fold(text))) this.#evidence[math]!.shape(ENOUGH)
   }
+}
+
+/** Whether a sentence is a request in a few words without a full stop, as searches and notes are written. */
+function isNote(text: string): boolean {
+  return text.length <= MAX_NOTE && !ENDED.test(text)
 }
 
 /** Whether a folded sentence ends with a question mark, blanks and closing quotes aside. */
