@@ -52,7 +52,7 @@ export class CalledTables {
     const known = calls.filter((call) => fieldOf(call, 'key') !== '')
     if (known.length === 0) return
     transact(this.#db, () => {
-      for (const rollup of ROLLUPS) this.#addTo(rollup, known)
+      this.#addSums(known)
       this.#addDecided(known)
       this.#addFailed(known)
     })
@@ -64,20 +64,24 @@ export class CalledTables {
     return unit === null ? undefined : Number(unit) * 3_600_000
   }
 
-  #addTo(rollup: Rollup, calls: readonly (readonly string[])[]): void {
+  /** Sums of an hour are sums of its day and month too. */
+  #addSums(calls: readonly (readonly string[])[]): void {
     const nameOf = (call: readonly string[]) =>
-      [unitOf(rollup, timeOf(fieldOf(call, 'id'))), ...groupOf(call)].join('\t')
-    for (const [name, ofGroup] of Map.groupBy(calls, nameOf)) {
-      const [unit, ...group] = name.split('\t')
-      this.#upsert[rollup].run(Number(unit), this.#idOf(group), ...sumsOf(ofGroup))
+      [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
+    for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
+      const [first] = ofGroup
+      const at = momentOf(first!)
+      const id = this.#idOf(groupOf(first!))
+      const sums = sumsOf(ofGroup)
+      for (const rollup of ROLLUPS) this.#upsert[rollup].run(unitOf(rollup, at), id, ...sums)
     }
   }
 
   #addDecided(calls: readonly (readonly string[])[]): void {
     for (const call of calls) {
-      const day = unitOf('day', timeOf(fieldOf(call, 'id')))
-      const [account, key] = [fieldOf(call, 'account'), fieldOf(call, 'key')]
       for (const { rule, mode, side, outcome } of readDecided(fieldOf(call, 'decided'))) {
+        const [account, key] = [fieldOf(call, 'account'), fieldOf(call, 'key')]
+        const day = unitOf('day', momentOf(call))
         this.#decide.run(day, account, key, rule, mode, side, outcome)
       }
     }
@@ -85,9 +89,10 @@ export class CalledTables {
 
   #addFailed(calls: readonly (readonly string[])[]): void {
     for (const call of calls) {
-      const hour = unitOf('hour', timeOf(fieldOf(call, 'id')))
       for (const { deployment, result } of readAttempts(fieldOf(call, 'attempts'))) {
-        if (result !== 'ok') this.#fail.run(hour, fieldOf(call, 'model'), deployment, result)
+        if (result === 'ok') continue
+        const hour = unitOf('hour', momentOf(call))
+        this.#fail.run(hour, fieldOf(call, 'model'), deployment, result)
       }
     }
   }
@@ -100,6 +105,11 @@ export class CalledTables {
 
 function fieldOf(call: readonly string[], name: string): string {
   return call[PLACES.get(name)!] ?? ''
+}
+
+/** When a call came, ms since epoch. */
+function momentOf(call: readonly string[]): number {
+  return timeOf(fieldOf(call, 'id'))
 }
 
 function groupOf(call: readonly string[]): string[] {

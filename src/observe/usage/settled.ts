@@ -147,22 +147,24 @@ export class SettledTables {
     return wholeOf(sum)
   }
 
+  /** Sums of an hour are sums of its day and month too. */
   #addCalls(account: string, calls: readonly SettledCall[]): void {
-    for (const rollup of ROLLUPS) {
-      const sums = summed(calls, ({ at, group }) => [unitOf(rollup, at), ...group])
-      for (const [[unit, ...group], { calls, cost, estimated, quantities }] of sums) {
-        const values = QUANTITIES.map((name) => quantities[name] ?? null)
-        const id = this.#groupOf(group as string[])
-        this.#add[rollup].run(unit!, id, calls, cost, estimated, ...values)
+    const sums = summed(calls, ({ at, group }) => [unitOf('hour', at), ...group])
+    for (const [{ at, group }, { calls, cost, estimated, quantities }] of sums) {
+      const values = QUANTITIES.map((name) => quantities[name] ?? null)
+      const id = this.#groupOf(group)
+      for (const rollup of ROLLUPS) {
+        this.#add[rollup].run(unitOf(rollup, at), id, calls, cost, estimated, ...values)
       }
     }
     for (const kind of ['tag', 'user'] as const) {
       const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
-      for (const [[unit, key, wanted], { calls, cost, quantities }] of sums) {
-        const value = this.#bounded(Number(unit), account, kind, String(wanted))
+      for (const [first, { calls, cost, quantities }] of sums) {
+        const unit = unitOf('day', first.at)
+        const value = this.#bounded(unit, account, kind, first[kind])
         const { prompt_tokens = null, completion_tokens = null } = quantities
         const tokens = [prompt_tokens, completion_tokens]
-        this.#tag.run(unit!, account, key!, kind, value, calls, cost, ...tokens)
+        this.#tag.run(unit, account, first.group[1]!, kind, value, calls, cost, ...tokens)
       }
     }
   }
@@ -254,26 +256,25 @@ function quantitiesOf(usage: UsageRow | undefined): Sums['quantities'] {
   return quantities
 }
 
-/** Adds calls up by group. */
+/** Adds calls up by group. @returns the first call of each, and the sums of all */
 function summed(
   calls: readonly SettledCall[],
   groupOf: (call: SettledCall) => readonly (string | number)[],
-): Iterable<readonly [readonly (string | number)[], Sums]> {
-  const found = new Map<string, [readonly (string | number)[], Sums]>()
+): Iterable<readonly [SettledCall, Sums]> {
+  const found = new Map<string, [SettledCall, Sums]>()
   for (const call of calls) {
-    const group = groupOf(call)
-    const name = group.join('\n')
+    const name = groupOf(call).join('\n')
     let sums = found.get(name)?.[1]
     if (!sums) {
       sums = { calls: 0, cost: 0n, estimated: 0, quantities: {} }
-      found.set(name, [group, sums])
+      found.set(name, [call, sums])
     }
     sums.calls += call.sums.calls
     sums.cost += call.sums.cost
     sums.estimated += call.sums.estimated
-    for (const [quantity, count] of Object.entries(call.sums.quantities)) {
-      const name = quantity as Quantity
-      sums.quantities[name] = (sums.quantities[name] ?? 0) + count
+    for (const name in call.sums.quantities) {
+      const quantity = name as Quantity
+      sums.quantities[quantity] = (sums.quantities[quantity] ?? 0) + call.sums.quantities[quantity]!
     }
   }
   return found.values()
