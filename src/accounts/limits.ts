@@ -1,10 +1,16 @@
 /** The limits of a key as operators and the holder of the key see them: what is used, and when that starts anew. */
 import { formatPico, parsePico, usdJson } from '../money/money.ts'
 import { windowEnd } from '../state/ledger/clock.ts'
-import type { AccountTotals, FreeTierLimits, KeySpend } from '../state/ledger/ledger.ts'
+import type {
+  AccountTotals,
+  FreeTierLimits,
+  KeySpend,
+  RatesUsed,
+  RateUse,
+} from '../state/ledger/ledger.ts'
 import type { Account, Key } from './stored.ts'
 
-/** One limit. `used` and `left` are null where the ledger does not tell, which is so for rates. */
+/** One limit. */
 interface LimitView {
   /** Such as `key.rpm`, `account.cap.month`, `tier.day`. */
   readonly limit: string
@@ -12,8 +18,8 @@ interface LimitView {
   readonly value: number | string
   /** Whose setting it is. */
   readonly source: 'key' | 'account' | 'default' | 'tier'
-  readonly used: number | object | null
-  readonly left: number | object | null
+  readonly used: number | object
+  readonly left: number | object
   /** When what is used counts no more, ISO 8601; null for one that does not start anew. */
   readonly resets_at: string | null
 }
@@ -26,26 +32,30 @@ interface LimitsOfKey {
   readonly freeTier: FreeTierLimits
   readonly spend: KeySpend
   readonly totals: AccountTotals
+  readonly rates: RatesUsed
   /** ms since epoch */
   readonly now: number
 }
 
 /** Every limit that applies to the calls of a key, the key's own first. */
 export function limitsOfKey(given: LimitsOfKey): LimitView[] {
-  const { key, defaults, freeTier, spend, totals, now } = given
+  const { key, defaults, freeTier, spend, totals, rates, now } = given
   const own = (value: number | undefined) => (value === undefined ? 'default' : 'key')
   const tier: LimitView[] = totals.paid
     ? []
     : [
-        rate('tier.rpm', 'tier', freeTier.rpm),
-        { ...rate('tier.day', 'tier', freeTier.perDay), resets_at: endOf('day', now) },
+        rate('tier.rpm', 'tier', freeTier.rpm, rates.account, now),
+        {
+          ...counted('tier.day', 'tier', freeTier.perDay, rates.today),
+          resets_at: endOf('day', now),
+        },
         calls('tier.concurrency', 'tier', freeTier.concurrency, totals.spend),
       ]
   return [
-    rate('key.rpm', own(key.rpm), key.rpm ?? defaults.rpm),
+    rate('key.rpm', own(key.rpm), key.rpm ?? defaults.rpm, rates.key, now),
     calls('key.concurrency', own(key.concurrency), key.concurrency ?? defaults.concurrency, spend),
     ...caps('key', key, spend, now),
-    ...limitsOfAccount(given.account, totals, now),
+    ...limitsOfAccount(given.account, totals, rates, now),
     ...tier,
   ]
 }
@@ -54,11 +64,12 @@ export function limitsOfKey(given: LimitsOfKey): LimitView[] {
 export function limitsOfAccount(
   account: Account,
   { spend }: AccountTotals,
+  rates: RatesUsed,
   now: number,
 ): LimitView[] {
   const { rpm, concurrency } = account
   return [
-    ...(rpm === undefined ? [] : [rate('account.rpm', 'account', rpm)]),
+    ...(rpm === undefined ? [] : [rate('account.rpm', 'account', rpm, rates.account, now)]),
     ...(concurrency === undefined
       ? []
       : [calls('account.concurrency', 'account', concurrency, spend)]),
@@ -66,8 +77,24 @@ export function limitsOfAccount(
   ]
 }
 
-function rate(limit: string, source: LimitView['source'], value: number): LimitView {
-  return { limit, value, source, used: null, left: null, resets_at: null }
+function rate(
+  limit: string,
+  source: LimitView['source'],
+  value: number,
+  { count, resetMs }: RateUse,
+  now: number,
+): LimitView {
+  const resets_at = count === 0 ? null : new Date(now + resetMs).toISOString()
+  return { ...counted(limit, source, value, count), resets_at }
+}
+
+function counted(
+  limit: string,
+  source: LimitView['source'],
+  value: number,
+  used: number,
+): LimitView {
+  return { limit, value, source, used, left: Math.max(0, value - used), resets_at: null }
 }
 
 function calls(
@@ -76,8 +103,7 @@ function calls(
   value: number,
   { inFlight }: KeySpend,
 ): LimitView {
-  const left = Math.max(0, value - inFlight)
-  return { limit, value, source, used: inFlight, left, resets_at: null }
+  return counted(limit, source, value, inFlight)
 }
 
 function caps(

@@ -149,6 +149,26 @@ function keyExamples(example: Example): void {
 }
 
 function rateExamples(example: Example): void {
+  example('tells what is used of the rates', async (fixture) => {
+    const used = (id = 'key') => fixture.ledger.rates('acct', id)
+    const none = { count: 0, resetMs: 0 }
+    expect(await used()).toEqual({ key: none, account: none, today: 0 })
+    await fixture.limit(ROOMY)
+    await fixture.admit()
+    await fixture.clock.advance(1000)
+    await fixture.admit()
+    await fixture.clock.advance(500)
+    const two = { count: 2, resetMs: MINUTE_MS - 500 }
+    expect(await used()).toEqual({ key: two, account: two, today: 2 })
+    expect(await used('@account')).toMatchObject({ account: two })
+    expect(await used('other')).toEqual({ key: none, account: two, today: 2 })
+    await fixture.clock.advance(MINUTE_MS - 1500)
+    const one = { count: 1, resetMs: 1000 }
+    expect(await used()).toEqual({ key: one, account: one, today: 2 })
+    await fixture.clock.advance(1000)
+    expect(await used()).toEqual({ key: none, account: none, today: 2 })
+  })
+
   example('admits the limit, then refuses exactly until Retry-After', async (fixture) => {
     await fixture.pay()
     await fixture.limit({ ...ROOMY, rpm: 3 })

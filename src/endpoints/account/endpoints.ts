@@ -10,9 +10,10 @@ export const key: GetRoute = {
   cacheControl: 'no-store',
   async answer({ key, account, entered, runtime }) {
     const { accounts, ledger, config } = runtime
-    const [spend, [totals]] = await Promise.all([
+    const [spend, [totals], rates] = await Promise.all([
       ledger.key(account.id, key.id),
       ledger.balances([account.id]),
+      ledger.rates(account.id, key.id),
     ])
     const limits = accounts.effectiveLimits(key, entered.paid, config.defaults.freeTier)
     const cap = key.spendCap
@@ -36,6 +37,7 @@ export const key: GetRoute = {
           freeTier: config.defaults.freeTier,
           spend,
           totals: totals!,
+          rates,
           now: entered.at,
         }),
         tag: key.tag ?? null,

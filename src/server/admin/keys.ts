@@ -54,7 +54,9 @@ export async function showLimits({ runtime, id }: Asked): Promise<Answer> {
   const [totals] = await runtime.ledger.balances([account.id])
   const { limits: defaults, freeTier } = runtime.config.defaults
   const spend = await runtime.ledger.key(account.id, key.id)
-  const given = { key, account, defaults, freeTier, spend, totals: totals!, now: Date.now() }
+  const rates = await runtime.ledger.rates(account.id, key.id)
+  const money = { spend, totals: totals!, rates }
+  const given = { key, account, defaults, freeTier, ...money, now: Date.now() }
   return { body: { data: limitsOfKey(given) } }
 }
 

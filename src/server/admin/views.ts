@@ -7,7 +7,7 @@ import { versionOf } from '../../money/versions.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
-import type { KeySpend, LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
+import { ACCOUNT, type KeySpend, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
 import { Unavailable } from '../../errors/errors.ts'
 import type { UsageQuestions } from '../../observe/usage/messages.ts'
@@ -23,8 +23,9 @@ const SHOWN_CALLS = 100
 export async function accountView(runtime: Runtime, account: Account) {
   const [totals] = await runtime.ledger.balances([account.id])
   const { balance, available, paid, spend } = totals!
+  const rates = await runtime.ledger.rates(account.id, ACCOUNT)
   const keys = await runtime.accounts.listKeys(account.id)
-  const limits: readonly object[] = limitsOfAccount(account, totals!, Date.now())
+  const limits: readonly object[] = limitsOfAccount(account, totals!, rates, Date.now())
   return {
     ...accountSettings(account),
     balance_usd: usdJson(balance),

@@ -27,6 +27,7 @@ import {
   type KeyLimits,
   type KeySpend,
   type Raise,
+  type RatesUsed,
   type RateStatus,
   type RequestId,
   type Settlement,
@@ -41,6 +42,11 @@ export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
 /** The spend of an unknown key. */
+export const NO_RATES_USED: RatesUsed = {
+  key: { count: 0, resetMs: 0 },
+  account: { count: 0, resetMs: 0 },
+  today: 0,
+}
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
 /** A call that holds a lease. */
@@ -275,6 +281,14 @@ export class AccountBook {
     const [lifetime, day, month] = key.windows(this.#clock.day(now))
     const settled = { lifetime: lifetime.settled, day: day.settled, month: month.settled }
     return { ...settled, inFlight: key === this.#own ? this.#calls.size : key.running }
+  }
+
+  /** What is used of the rates of a key or of {@link ACCOUNT}. */
+  rates(id: string): RatesUsed {
+    const now = this.#clock.now()
+    const time = this.#clock.steady(now)
+    const key = this.#keys.get(id)?.log.used(time) ?? NO_RATES_USED.key
+    return { key, account: this.#own.log.used(time), today: this.#admissionsOn(now) }
   }
 
   /** A key's settled spend. */

@@ -1,6 +1,6 @@
 /** Time, and the windows in which the ledger counts: admissions by the last minute; spend by lifetime, UTC day and UTC month. */
 import type { Pico } from '../../money/money.ts'
-import type { CapScope, KeyLimits, RateStatus } from './ledger.ts'
+import type { CapScope, KeyLimits, RateStatus, RateUse } from './ledger.ts'
 
 export const DAY_MS = 86_400_000
 
@@ -81,8 +81,12 @@ class RateLog {
   }
 
   rate(now: number, limit: number): RateStatus {
-    const remaining = Math.max(0, limit - this.#entries.count(now))
-    return { limit, remaining, resetMs: this.#entries.resetMs(now) }
+    const { count, resetMs } = this.used(now)
+    return { limit, remaining: Math.max(0, limit - count), resetMs }
+  }
+
+  used(now: number): RateUse {
+    return { count: this.#entries.count(now), resetMs: this.#entries.resetMs(now) }
   }
 
   push(now: number, limit: number): void {

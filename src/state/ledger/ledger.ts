@@ -255,6 +255,22 @@ export interface AccountTotals extends AccountBalance {
   readonly spend: KeySpend
 }
 
+/** Admissions of the last minute that count in a rate limit. */
+export interface RateUse {
+  readonly count: number
+  /** Time until none of them counts. */
+  readonly resetMs: number
+}
+
+/** What is used of the rates of a key and of its account. */
+export interface RatesUsed {
+  readonly key: RateUse
+  /** Counted while the account has a rate of its own, or is unpaid. */
+  readonly account: RateUse
+  /** Admissions of an unpaid account on this UTC day. */
+  readonly today: number
+}
+
 /** Settled spend of a key, and its running calls. */
 export interface KeySpend {
   readonly lifetime: Pico
@@ -379,6 +395,8 @@ export interface Ledger {
   spends(keys: readonly KeyOfAccount[]): Promise<readonly Pico[]>
   /** @param id a key, or {@link ACCOUNT} */
   key(account: string, id: string): Promise<KeySpend>
+  /** @param id a key, or {@link ACCOUNT} */
+  rates(account: string, id: string): Promise<RatesUsed>
   /** Stores limits of a key or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
   /** Rows of an account, newest first. @param before a `seq`: only rows below it */

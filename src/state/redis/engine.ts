@@ -27,6 +27,7 @@ import {
   type KeyLimits,
   type KeyOfAccount,
   type KeySpend,
+  type RatesUsed,
   type Lease,
   type Leave,
   type Ledger,
@@ -296,6 +297,18 @@ export class RedisLedger implements Ledger {
   /** @throws Unavailable while Redis cannot be reached */
   async key(account: string, id: string): Promise<KeySpend> {
     return toSpend(await this.#state(account, id))
+  }
+
+  /** @throws Unavailable while Redis cannot be reached */
+  async rates(account: string, id: string): Promise<RatesUsed> {
+    const keys = keysOf(account, 'book', `rl:${id}`, `rl:${ACCOUNT}`)
+    const reply = await this.#connection.ask(() => this.#store.rates(...keys))
+    const [count, resetMs, countOfAll, resetMsOfAll, today] = reply.map(Number)
+    return {
+      key: { count: count!, resetMs: resetMs! },
+      account: { count: countOfAll!, resetMs: resetMsOfAll! },
+      today: today!,
+    }
   }
 
   /** @throws RangeError for a rate or concurrency below 1; Unavailable while Redis cannot be reached */

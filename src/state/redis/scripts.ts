@@ -84,6 +84,7 @@ export function scriptsWith(clock: string) {
       clock,
       BASE + STEADY + CALENDAR + WINDOWS + SPEND + RELEASE + ROW + SWEEP + LOOK,
     ),
+    rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + CALENDAR + RATE + RATES),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
       BASE + WINDOWS + SPEND + ROW + CHARGE + PAID_IN + CREDIT + ADJUST + TAKE_ROW,
@@ -275,6 +276,14 @@ local fields = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .
 if key == '${ACCOUNT}' then fields[7] = call('ZCARD', leases) end
 fields[8] = now
 return fields
+`
+
+const RATES = `
+local state = call('HMGET', book, 'last', 'ahead', 'fday', 'fcount')
+local time = steady(state[1], state[2])
+local own, all = rateOf(log, math.huge, time), rateOf(shared, math.huge, time)
+local today = state[3] == dayOf(now) and tonumber(state[4]) or 0
+return { own.count, own.reset, all.count, all.reset, today }
 `
 
 const TAKE_ROW = `

@@ -35,7 +35,11 @@ describe('the usage of a key', () => {
     expect((await get(secret, `/v1/key/usage?key=${other.id}`)).status).toBe(400)
     const shown = (await get(secret, '/v1/key')).json.data
     expect(shown).toMatchObject({ tag: null, log_content: false })
-    expect(shown.limits[0]).toMatchObject({ limit: 'key.rpm', source: 'default' })
+    const [rate] = shown.limits
+    expect(rate).toMatchObject({ limit: 'key.rpm', source: 'default' })
+    // With the request that asks.
+    expect(rate.used).toBeGreaterThanOrEqual(1)
+    expect(rate.used + rate.left).toBe(rate.value)
     const { data, next } = (await get(secret, '/v1/key/requests?limit=1&status=2xx')).json
     expect(JSON.stringify(data)).not.toMatch(/deployment|attempts|account/)
     expect(data).toHaveLength(1)

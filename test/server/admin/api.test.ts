@@ -388,6 +388,9 @@ describe('limits of an account', () => {
       ['account.rpm', 2, 'account'],
       ['account.cap.month', '5', 'account'],
     ])
+    const rates = shown.map((one: any) => [one.limit, one.used, one.left])
+    expect(rates[0]).toEqual(['key.rpm', 1, 6])
+    expect(rates[2]).toEqual(['account.rpm', 2, 0])
     const { used, left, resets_at } = shown.at(-1)
     expect(used).toBeGreaterThan(0)
     expect(used + left).toBe(5)
