@@ -1,8 +1,9 @@
 /** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
-import { defineProvider, type Host } from '../src/plugin.ts'
+import { defineProvider, type ChatInput, type Host, type ProviderRequest } from '../src/plugin.ts'
 import { parseExactly } from './shared/exact-json.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
+import { NO_COUNT, readCount, toCounted } from './bedrock/count.ts'
 import { httpFailure } from './bedrock/errors.ts'
 import { readFrames } from './bedrock/frames.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
@@ -12,7 +13,7 @@ import type { AwsCredentials } from './shared/cloud/aws-signature.ts'
 import { awsLogin } from './shared/cloud/aws.ts'
 import type { Login } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
-import { withFunctionsOnly } from './shared/functions-only.ts'
+import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { apiKey, baseURL } from './shared/options.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
@@ -106,14 +107,32 @@ export default defineProvider({
       ...(latency && { performanceConfig: { latency } }),
     }
 
+    const requestOf = async ({ input, model, options, signal }: ProviderRequest<ChatInput>) => {
+      const fetching = { host, signal, parts: ['image_url', 'file'] } as const
+      const messages = await withFetchedFiles(input.messages, fetching)
+      const deployment = options as v.InferOutput<typeof deploymentOptions>
+      const traits = traitsOf(deployment.foundationModel ?? model)
+      return { ...toConverse({ ...input, messages }, traits, deployment, host.fail), traits }
+    }
+
     return {
       ...login?.members,
-      chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
-        const fetching = { host, signal, parts: ['image_url', 'file'] } as const
-        const input = { ...given, messages: await withFetchedFiles(given.messages, fetching) }
+      async countTokens(request) {
+        const input = toFunctionsOnly(request.input, NAMES)
+        const { body } = await requestOf({ ...request, input })
+        const { model, signal } = request
+        const url = joinUrl(base, `model/${encodeURIComponent(model)}/count-tokens`)
+        const call = { url, body: JSON.stringify(toCounted(body)), signal, stream: false }
+        const response = await sendSigned(host, signer, call).catch((error: Error) => {
+          throw /support counting/i.test(error.message) ? host.fail('not_found', NO_COUNT) : error
+        })
+        return readCount(parseAnswer(await response.text(), host.fail), host.fail)
+      },
+
+      chat: withFunctionsOnly(async (given) => {
+        const { input, model, options, signal } = given
         const deployment = options as v.InferOutput<typeof deploymentOptions>
-        const traits = traitsOf(deployment.foundationModel ?? model)
-        const { body, answerTool } = toConverse(input, traits, deployment, host.fail)
+        const { body, answerTool, traits } = await requestOf(given)
         const stream = input.stream === true
         const method = stream ? 'converse-stream' : 'converse'
         const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)

@@ -1,8 +1,9 @@
 /** Gemini models, through the Gemini API or another service with `generateContent`. */
 import * as v from 'valibot'
-import { defineProvider } from '../src/plugin.ts'
+import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
 import { createClient, readJson } from './google/client.ts'
+import { countTokens } from './google/count.ts'
 import { createEmbeddings } from './google/embeddings.ts'
 import { createImages } from './google/images.ts'
 import { isReadByGoogle } from './google/media.ts'
@@ -12,7 +13,7 @@ import { LEVELS } from './google/thinking.ts'
 import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
-import { withFunctionsOnly } from './shared/functions-only.ts'
+import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { isEventStream } from './shared/http.ts'
 import { baseURL, headersOption, voicesOption } from './shared/options.ts'
 
@@ -77,25 +78,32 @@ export default defineProvider({
     /** Models that have refused penalties before. Their names do not tell. */
     const refusesPenalties = new Set<string>()
 
+    const requestOf = async ({ input, model, options, signal }: ProviderRequest<ChatInput>) => {
+      const { thinking } = options as v.InferOutput<typeof deploymentOptions>
+      const parts = ['image_url', 'file'] as const
+      const fetching = { host, signal, parts, except: isReadByGoogle }
+      const messages = await withFetchedFiles(input.messages, fetching)
+      return toBody({ ...input, messages }, model, { safety, thinking }, host.fail)
+    }
+
     return {
       ...login?.members,
       ...createImages(client, host, safety),
       ...createSpeech(client, host, voices, safety),
       ...createEmbeddings(client, host, vertex !== undefined),
 
-      chat: withFunctionsOnly(async ({ input: given, model, options, signal }) => {
-        const { thinking } = options as v.InferOutput<typeof deploymentOptions>
-        const stream = given.stream === true
+      async countTokens(request) {
+        const input = toFunctionsOnly(request.input, NAMES)
+        const { body } = await requestOf({ ...request, input })
+        const { model, signal } = request
+        return countTokens({ body, model, isVertex: vertex !== undefined, signal }, client, host)
+      },
+
+      chat: withFunctionsOnly(async (given) => {
+        const { model, signal } = given
+        const stream = given.input.stream === true
         const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-        const fetching = {
-          host,
-          signal,
-          parts: ['image_url', 'file'],
-          except: isReadByGoogle,
-        } as const
-        const messages = await withFetchedFiles(given.messages, fetching)
-        const input = { ...given, messages }
-        const { body, answerTool } = toBody(input, model, { safety, thinking }, host.fail)
+        const { body, answerTool } = await requestOf(given)
         const context = { answerTool, fail: host.fail }
         const post = () => client.post(model, verb, body, { signal, stream })
         if (refusesPenalties.has(model)) dropPenalties(body)

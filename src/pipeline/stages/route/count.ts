@@ -16,18 +16,23 @@ export const count: Stage = async function count(call) {
   const counting = model.deployments.filter(
     ({ provider }) => runtime.providers.get(provider)!.countTokens,
   )
-  if (counting.length === 0)
-    throw new NotFound('model_not_found', 'No token counter for this model')
+  if (counting.length === 0) throw noCounter()
   for (const [index, deployment] of counting.entries()) {
     try {
       return { parts: flowOf({ tokens: await tokensBy(call, deployment) }) }
     } catch (error) {
       const failure = failureOf(call, deployment.provider, error)
       const isLast = index === counting.length - 1
+      if (isLast && UpstreamFailure.is(failure) && failure.failure === 'not_found')
+        throw noCounter()
       if (isLast || !UpstreamFailure.is(failure) || !failure.failover) throw failure
     }
   }
   throw new Error('unreachable')
+}
+
+function noCounter(): NotFound {
+  return new NotFound('model_not_found', 'No token counter for this model')
 }
 
 async function tokensBy(call: Call, deployment: Deployment): Promise<number> {
