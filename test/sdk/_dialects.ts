@@ -12,9 +12,9 @@ import {
 } from '@langchain/core/messages'
 import { concat } from '@langchain/core/utils/stream'
 import { ChatOpenAI } from '@langchain/openai'
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
+import { generateText, jsonSchema, Output, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
-import { QUESTION, type Heard, type How } from './_vendors.ts'
+import { QUESTION, SCHEMA, type Heard, type How } from './_vendors.ts'
 
 /** Which API a library speaks. */
 export type Form = 'messages' | 'responses'
@@ -29,6 +29,10 @@ export interface FormLibrary {
   ask(how: How & { readonly tools: readonly string[] }): Promise<Heard>
   /** Runs the tool `get_weather` of `weather` until the model has no more calls. */
   work(how: How, weather: (city: string) => string): Promise<string>
+  /** Whether it reads objects from streams. */
+  readonly parsesStreams: boolean
+  /** Asks for an object after {@link SCHEMA}. */
+  parse(how: How): Promise<unknown>
 }
 
 const NAME = 'get_weather'
@@ -106,6 +110,7 @@ function anthropicClient(baseURL: string, apiKey: string): FormLibrary {
     name: '@anthropic-ai/sdk',
     form: 'messages',
     returnsThoughts: true,
+    parsesStreams: true,
     async ask({ tools, ...how }) {
       const offered = tools.map((name) => ({ name, input_schema: ANY }))
       const answer = await turn(how, [question], offered)
@@ -130,6 +135,15 @@ function anthropicClient(baseURL: string, apiKey: string): FormLibrary {
         messages.push({ role: 'assistant', content: answer.content })
         messages.push({ role: 'user', content: results })
       }
+    },
+    async parse({ model, stream }) {
+      const format = { type: 'json_schema' as const, schema: SCHEMA as any }
+      const messages = [{ role: 'user' as const, content: QUESTION }]
+      const request = { model, messages, max_tokens: 4000, output_config: { format } }
+      const answer = stream
+        ? await client.messages.stream(request).finalMessage()
+        : await client.messages.create(request)
+      return JSON.parse(textOf(answer))
     },
   }
 }
@@ -159,6 +173,7 @@ function openaiClient(baseURL: string, apiKey: string): FormLibrary {
     name: 'openai with the Responses API',
     form: 'responses',
     returnsThoughts: true,
+    parsesStreams: true,
     async ask({ tools, ...how }) {
       const offered = tools.map((name) => offer(name, ANY))
       const answer = await turn(how, [question], offered)
@@ -186,6 +201,15 @@ function openaiClient(baseURL: string, apiKey: string): FormLibrary {
         )
       }
     },
+    async parse({ model, stream }) {
+      const schema = { name: 'weather', schema: SCHEMA as any, strict: true }
+      const format = { type: 'json_schema' as const, ...schema }
+      const request = { model, input: QUESTION, store: false, text: { format } }
+      const answer = stream
+        ? await client.responses.stream(request).finalResponse()
+        : await client.responses.parse(request)
+      return answer.output_parsed
+    },
   }
 }
 
@@ -207,6 +231,7 @@ function aiLibrary(
     name,
     form,
     returnsThoughts: name === '@ai-sdk/anthropic',
+    parsesStreams: true,
     async ask({ model, stream, tools }) {
       const asked = {
         ...request(model),
@@ -238,6 +263,11 @@ function aiLibrary(
       const answer = stream ? streamText({ ...asked, onError }) : await generateText(asked)
       return answer.text
     },
+    async parse({ model, stream }) {
+      const asked = { ...request(model), output: Output.object({ schema: jsonSchema(SCHEMA) }) }
+      const answer = stream ? streamText({ ...asked, onError }) : await generateText(asked)
+      return await answer.output
+    },
   }
 }
 
@@ -261,6 +291,8 @@ function langchain(
     form,
     // The other API gives them to clients that ask for encrypted ones.
     returnsThoughts: form === 'messages',
+    // Its parser takes streams of text only, and these forms have blocks.
+    parsesStreams: false,
     async ask({ tools, ...how }) {
       const offered = tools.map((one) => ({ name: one, description: 'A tool.', schema: ANY }))
       const answer = await turn(how, [new HumanMessage(QUESTION)], offered)
@@ -284,6 +316,10 @@ function langchain(
           messages.push(new ToolMessage({ tool_call_id: id!, content: weather(args.city) }))
         }
       }
+    },
+    async parse({ model }) {
+      const how = { name: 'weather', method: 'jsonSchema' } as const
+      return (modelOf(model) as ChatOpenAI).withStructuredOutput(SCHEMA, how).invoke(QUESTION)
     },
   }
 }

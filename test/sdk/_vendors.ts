@@ -137,7 +137,7 @@ export const TEXT = 'Grüße aus Oslo: 12°, und aus Rom 👩🏽‍🚀: 24°.'
 const THOUGHTS = 'Two cities, so two questions — 𝛑 is not one of them.'
 export const SIGNATURE = 'c2lnbmVkIGJ5IHRoZSB2ZW5kb3I='
 export const CALLS = ['Oslo', 'Rome'].map((city) => ({ name: 'get_weather', input: { city } }))
-const OBJECT = { city: 'Reykjavík', degrees: -3.5 }
+export const OBJECT = { city: 'Reykjavík', degrees: -3.5 }
 
 /** A gateway in front of vendors that say what a test has them say. */
 export interface Stage extends AsyncDisposable {

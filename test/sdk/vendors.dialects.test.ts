@@ -2,16 +2,19 @@
  * Libraries that speak Anthropic's Messages API and OpenAI's Responses API, in front of vendors of several kinds: what these
  * have said, recorded and generated, in both lanes where there are two.
  */
+import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Call } from '../../src/pipeline/pipeline.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
 import { readBack } from '../providers/_openai.ts'
+import { json } from '../upstream.ts'
 import { formLibraries, type Form, type FormLibrary } from './_dialects.ts'
 import {
   CALLS,
   CHATS,
   countsTokens,
   isAnswer,
+  OBJECT,
   QUESTION,
   resultsIn,
   setUp,
@@ -76,9 +79,9 @@ afterAll(() => stage[Symbol.asyncDispose]())
 
 const LIBRARIES = formLibraries('http://127.0.0.1:9', 'none')
 
-describe.each(LIBRARIES.map(({ name, form }, index) => ({ name, form, index })))(
+describe.each(LIBRARIES.map((library, index) => ({ ...library, index })))(
   '$name',
-  ({ form, index }) => {
+  ({ form, parsesStreams, index }) => {
     const lanes = KINDS.flatMap((vendor) => lanesOf(form, vendor))
     describe.each(lanes)('and $vendor.name, verbatim: $verbatim', ({ vendor, verbatim }) => {
       it.each([false, true])(
@@ -104,9 +107,57 @@ describe.each(LIBRARIES.map(({ name, form }, index) => ({ name, form, index })))
           }
         },
       )
+
+      it.each(parsesStreams ? [false, true] : [false])(
+        'parses an object, streamed: %s',
+        async (stream) => {
+          const library = libraries.get(verbatim)![index]!
+          stage.plays(vendor, { text: JSON.stringify(OBJECT) })
+          expect(await library.parse({ model: `vendor/${vendor.name}`, stream })).toEqual(OBJECT)
+          expect(last.native).toBe(verbatim)
+          expect(stage.upstream.requests.at(-1)!.body.toString()).toContain('degrees')
+        },
+      )
     })
   },
 )
+
+describe('a count of tokens', () => {
+  /** How each vendor is asked, and what it says. */
+  const COUNTERS = [
+    { vendor: 'anthropic', path: /\/count_tokens$/, says: { input_tokens: 42 } },
+    { vendor: 'openai-responses', path: /\/input_tokens$/, says: { input_tokens: 42 } },
+    { vendor: 'google', path: /:countTokens$/, says: { totalTokens: 42 } },
+    { vendor: 'bedrock', path: /\/count-tokens$/, says: { inputTokens: 42 } },
+  ]
+  const client = () =>
+    new Anthropic({ baseURL: stage.t.url, apiKey: stage.t.key.secret, maxRetries: 0 })
+  const count = (vendor: string) =>
+    client().messages.countTokens({
+      model: `vendor/${vendor}`,
+      system: 'Be brief.',
+      messages: [{ role: 'user', content: QUESTION }],
+      tools: [{ name: 'get_weather', input_schema: { type: 'object', properties: {} } }],
+    })
+
+  it.each(COUNTERS)('is that of $vendor', async ({ vendor, path, says }) => {
+    stage.upstream.answer(json(says))
+    expect(await count(vendor)).toEqual({ input_tokens: 42 })
+    const sent = stage.upstream.requests.at(-1)!
+    expect(sent.path).toMatch(path)
+    const body = sent.body.toString()
+    for (const part of ['Be brief.', QUESTION, 'get_weather']) expect(body).toContain(part)
+    expect(body).not.toMatch(/max|stream|temperature/i)
+  })
+
+  it.each([
+    ['mistral', json({})],
+    ['bedrock', json({ message: "The provided model doesn't support counting tokens." }, 400)],
+  ])('of %s is none where it has no counter for the model', async (vendor, answer) => {
+    stage.upstream.answer(answer)
+    await expect(count(vendor)).rejects.toMatchObject({ status: 404 })
+  })
+})
 
 /** What is replayed: texts, thoughts, calls and stops of each vendor. */
 const REPLAYED = new Set([
@@ -126,6 +177,8 @@ const REPLAYED = new Set([
   ...['chat-plain', 'chat-stream-tools-parallel-usage', 'chat-reasoning-gpt5'].map(
     (name) => `openai/${name}`,
   ),
+  'anthropic/json-schema-output',
+  'openai/chat-json-schema',
   ...['chat-reasoning', 'chat-stream-tool-call'].map((name) => `deepseek/${name}`),
 ])
 
