@@ -149,7 +149,11 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
     'autoscaling.enabled=true',
     'autoscaling.targetRunningCalls=20',
   ],
-  monitoring: ['monitoring.serviceMonitor=true'],
+  monitoring: [
+    'monitoring.serviceMonitor=true',
+    'monitoring.rules=true',
+    'monitoring.dashboard=true',
+  ],
   'existing secret': ['existingSecret=vendor-keys'],
   plugins: ['plugins.guard\\.ts=export default {}'],
   all: [
@@ -180,6 +184,13 @@ describe('helm/sluicegate', () => {
     expect(names.filter((name) => !(name in schema.properties))).toEqual([])
     const page = read('helm/sluicegate/README.md')
     expect(names.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([])
+  })
+
+  it.each([
+    ['files/alerts.yaml', 'prometheus/alerts.yaml'],
+    ['files/dashboard.json', 'grafana/sluicegate.json'],
+  ])('%s is %s; `npm run docs:generate` copies it', (copy, file) => {
+    expect(read('helm/sluicegate', copy)).toBe(read(file))
   })
 
   withTool('helm', (helm) => {
@@ -219,7 +230,15 @@ describe('helm/sluicegate', () => {
         expect(ofKind('PodDisruptionBudget')).toHaveLength(1)
       }
 
-      const [{ data }] = ofKind('ConfigMap')
+      const [{ data }, shown] = ofKind('ConfigMap')
+      if (name === 'monitoring') {
+        expect(ofKind('PrometheusRule')[0].spec).toEqual(parseYAML(read('prometheus/alerts.yaml')))
+        expect(shown.data['sluicegate.json']).toBe(read('grafana/sluicegate.json'))
+        expect(shown.metadata.labels).toMatchObject({ grafana_dashboard: '1' })
+        expect(ofKind('ServiceMonitor')[0].spec.endpoints[0].relabelings).toEqual([
+          { targetLabel: 'job', replacement: 'sluicegate' },
+        ])
+      }
       expect(JSON.stringify(data)).not.toContain('planted-secret')
       const file = join(folder, 'gateway.config.yaml')
       await writeFile(file, data['gateway.config.yaml'])
