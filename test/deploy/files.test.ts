@@ -273,7 +273,7 @@ describe('helm/sluicegate', () => {
 })
 
 describe('workflows', () => {
-  const names = ['ci', 'release', 'rebuild']
+  const names = ['ci', 'clients', 'docs', 'rebuild', 'release']
   const text = (name: string) => readFileSync(join(ROOT, `.github/workflows/${name}.yml`), 'utf8')
 
   it.each(names)('%s uses actions by commit, and has no rights by default', (name) => {

@@ -54,21 +54,36 @@ export function generate(text: string): string {
   })
 }
 
-/** `docs/llms.txt`: title, address and description of every page in reading order, for programs that look for a page. */
-export function pageList(pages: readonly Page[]): string {
+/** A page of `docs/` with what its head says. */
+interface Listed {
+  /** Below `docs/`. */
+  readonly folder: string
+  readonly file: string
+  readonly title: string
+  readonly description: string
+  readonly text: string
+}
+
+/** The pages of `docs/` in reading order. */
+export function pagesInOrder(pages: readonly Page[]): readonly Listed[] {
   const entries = pages.flatMap(({ path, text }) => {
     const head = /^---\ntitle: (.+)\ndescription: (.+)\norder: (\d+)\n---\n/.exec(text)
     if (!path.startsWith('docs/') || !head) return []
     const file = path.slice('docs/'.length)
     const folder = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : ''
-    return [{ folder, file, title: head[1]!, description: head[2]!, order: Number(head[3]) }]
+    return [{ folder, file, title: head[1]!, description: head[2]!, order: Number(head[3]), text }]
   })
-  entries.sort(
+  return entries.toSorted(
     (one, other) =>
       one.folder.localeCompare(other.folder) ||
       one.order - other.order ||
       one.file.localeCompare(other.file),
   )
+}
+
+/** `docs/llms.txt`: title, address and description of every page in reading order, for programs that look for a page. */
+export function pageList(pages: readonly Page[]): string {
+  const entries = pagesInOrder(pages)
   const lines = entries.flatMap(({ folder, file, title, description }, index) => [
     ...(folder === entries[index - 1]?.folder
       ? []

@@ -5,7 +5,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 export const root = resolve(import.meta.dirname, '../..')
 
 /** Folders that are no part of the repository. */
-const SKIPPED = new Set(['node_modules', 'dist', 'data', 'coverage'])
+const SKIPPED = new Set(['node_modules', 'dist', 'site', 'data', 'coverage'])
 
 export interface Block {
   /** The word behind the fence; empty without one. */
@@ -41,9 +41,10 @@ export class Page {
   /** The text with fenced blocks blanked, line by line. */
   readonly #prose: readonly string[]
 
-  constructor(path: string) {
+  /** @param text in place of what the file has */
+  constructor(path: string, text = readFileSync(join(root, path), 'utf8')) {
     this.path = path
-    this.text = readFileSync(join(root, path), 'utf8')
+    this.text = text
     const prose: string[] = []
     const blocks: Block[] = []
     let open: { language: string; lines: string[]; line: number; fence: string } | undefined
@@ -142,7 +143,8 @@ export function brokenLink(from: string, target: string): string | undefined {
 const files = new Set(filesBelow('.', () => true))
 const folders = new Set([...files].flatMap((path) => parentsOf(path)))
 
-function exists(path: string): boolean {
+/** Whether the repository has a file or a folder. */
+export function exists(path: string): boolean {
   return files.has(path) || folders.has(path.replace(/\/$/, ''))
 }
 
