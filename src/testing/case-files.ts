@@ -1,4 +1,4 @@
-/** Cases of guards and search engines as files of one folder: `<name>.json`, and `<name>.http` where a service answers. */
+/** Cases of guards, search engines and sinks as files of one folder: `<name>.json`, and `<name>.http` where a service answers. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as v from 'valibot'
@@ -6,6 +6,7 @@ import { ConfigError, FAILURE_CLASSES } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { GuardCase } from './guard-cases.ts'
 import type { SearchCase } from './search-cases.ts'
+import { EVENT_NAMES, type SinkCase } from './sink-cases.ts'
 import { parseHttp, type RecordedResponse } from './transcripts.ts'
 
 const text = v.string('a text')
@@ -54,6 +55,28 @@ const searchFile = v.strictObject({
     sent: v.optional(v.looseObject({})),
   }),
 })
+
+const sinkFile = v.strictObject({
+  events: v.pipe(
+    v.array(
+      v.strictObject({ event: v.picklist(EVENT_NAMES), data: v.optional(v.looseObject({})) }),
+    ),
+    v.minLength(1),
+  ),
+  expect: v.strictObject({
+    sent: v.optional(v.looseObject({})),
+    requests: v.optional(count),
+    failure: v.optional(v.picklist(FAILURE_CLASSES)),
+  }),
+})
+
+/** The cases of a sink, sorted by name. @throws ConfigError that names the file and the mistake */
+export async function readSinkCases(folder: string): Promise<SinkCase[]> {
+  const found = await readFiles(folder, sinkFile)
+  return found.map(({ name, content, answer }) => {
+    return { name, ...content, ...(answer && { answer }) } as SinkCase
+  })
+}
 
 /** The cases of a guard, sorted by file. @throws ConfigError that names the file and the mistake */
 export async function readGuardCases(folder: string): Promise<GuardCase[]> {

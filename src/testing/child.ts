@@ -31,7 +31,7 @@ async function run(job: PluginJob): Promise<void> {
     providePluginImports()
     const found = await findPlugin(job.plugin, job.directory)
     const { kind, name, api } = found.plugin
-    if (kind !== 'sink') tell({ found: { kind, name, api } })
+    tell({ found: { kind, name, api } })
     const watch = watchProcess(dirname(found.file))
     const report = await runPluginJob(job, found, (progress) => tell({ progress }))
     // Rejections without a handler are told after the microtasks.

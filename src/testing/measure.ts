@@ -12,17 +12,18 @@ const MAX_SIZE = 400_000
 
 /**
  * Whether ten times the size costs more than 25 times the processor time.
- * @param what the size counts. @param start the size to begin with, which grows until it can be measured
+ * @param what the size counts. @param start the size to begin with, which grows until it can be measured, up to `largest`
  * @returns the problem, or nothing
  */
 export async function growth(
   what: string,
   run: (size: number) => unknown,
   start: number,
+  largest = MAX_SIZE,
 ): Promise<string[]> {
   let size = start
   let base = await best(run, size)
-  while (base < BASE_MS && size < MAX_SIZE) {
+  while (base < BASE_MS && size < largest) {
     size *= base < BASE_MS / 4 ? 4 : 2
     base = await best(run, size)
   }

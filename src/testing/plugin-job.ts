@@ -4,13 +4,14 @@ import { pathToFileURL } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
 import { didYouMean, show } from '../errors/issues.ts'
 import type { FoundPlugin } from '../gateway/plugin-code.ts'
-import { readGuardCases, readSearchCases } from './case-files.ts'
+import { readGuardCases, readSearchCases, readSinkCases } from './case-files.ts'
 import type { RequestForm } from './checks/conversations.ts'
 import { checkGuard } from './guard.ts'
 import { allHints } from './hints.ts'
 import { testProvider } from './kit.ts'
 import type { KitOptions, KitReport } from './report.ts'
 import { testSearch } from './search.ts'
+import { testSink } from './sink.ts'
 import { readTranscripts } from './transcripts.ts'
 
 /** What to test, and how; all of it can be sent to another process. */
@@ -37,10 +38,6 @@ export async function runPluginJob(
   onProgress: KitOptions['onProgress'],
 ): Promise<KitReport> {
   const { plugin, directory, options, addressOption, seed, timeoutMs, only } = job
-  if (found.kind === 'sink') {
-    const message = 'there is no kit for sinks; providers, guards and search engines have one'
-    throw new ConfigError('the test', [{ path: 'plugin', message }])
-  }
   if (only !== undefined && !Object.hasOwn(allHints(), only)) {
     const message = `there is no check ${show(only)}; ${didYouMean(only, Object.keys(allHints()))}`
     throw new ConfigError('the test', [{ path: 'only', message }])
@@ -61,6 +58,10 @@ export async function runPluginJob(
   if (found.kind === 'search') {
     const cases = folder ? await readSearchCases(folder) : []
     return testSearch(found.plugin, { ...kit, cases })
+  }
+  if (found.kind === 'sink') {
+    const cases = folder ? await readSinkCases(folder) : []
+    return testSink(found.plugin, { ...kit, cases })
   }
   const form = job.requests === undefined ? undefined : await readForm(job.requests)
   return testProvider({

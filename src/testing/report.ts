@@ -36,7 +36,7 @@ export interface Check {
 
 /** A plugin, as far as reports name it. */
 interface Named {
-  readonly kind: 'provider' | 'guard' | 'search'
+  readonly kind: 'provider' | 'guard' | 'search' | 'sink'
   readonly name: string
   readonly api: number
 }

@@ -1,15 +1,14 @@
 /** The conformance kit for search engines: asks an engine as the gateway would, against a fake service on a local socket. */
-import type { FailureClass, SearchPlugin } from '../plugin.ts'
-import { UpstreamFailure } from '../errors/errors.ts'
+import type { SearchPlugin } from '../plugin.ts'
 import { checkDomains, checkFields, checkQuery, checkRepeat } from './checks/searches.ts'
-import { json, startUpstream, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
+import { BUSY, checkRefusal, page, refusals, type Fault } from './checks/statuses.ts'
+import { startUpstream, type ReceivedRequest } from './fake-upstream.ts'
 import { IsolatedHost } from './hosts.ts'
 import { within } from './provider-under-test.ts'
 import {
   CheckRun,
   describeError,
   kitDefaults,
-  notFailure,
   reportOf,
   toCheck,
   type Check,
@@ -40,18 +39,6 @@ export interface SearchTestOptions extends KitOptions {
 }
 
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
-/** The wait of a 429. */
-const WAIT_MS = 7000
-
-/** A fault of the service, and the classes of failures that describe it. */
-type Fault = readonly [name: string, answer: FakeResponse, classes: readonly FailureClass[]]
-
-const page = (status: number): FakeResponse => ({
-  status,
-  headers: { 'content-type': 'text/html' },
-  pieces: ['<!DOCTYPE html><p>Bad gateway</p>'],
-})
-
 /**
  * Checks a search engine.
  * @throws ConfigError if the options are invalid; whatever `setup` throws
@@ -100,48 +87,24 @@ async function runChecks(
   await run.run('domains', null, () => checkDomains(fixture, first))
   await run.run('repeat', null, () => checkRepeat(fixture, cases))
   for (const fault of faultsOf(first)) {
-    await run.run('errors', fault[0], () => checkFault(fixture, fault))
+    await run.run('errors', fault[0], async () =>
+      checkRefusal(fault, await search(fixture, fault[1])),
+    )
   }
   await run.run('cancel', null, () => checkCancel(fixture))
 }
 
 function faultsOf(first: SearchCase): readonly Fault[] {
   const body = Buffer.from(answerText(first))
-  const refused = (status: number, headers = {}) => json({ error: { key: KEY } }, status, headers)
-  const busy: readonly FailureClass[] = ['upstream_error', 'overloaded']
   const half = [body.subarray(0, body.length >> 1)]
   return [
-    ['400', refused(400), ['bad_request']],
-    ['401', refused(401), ['upstream_auth']],
-    ['402', refused(402), ['upstream_balance']],
-    ['403', refused(403), ['upstream_auth']],
-    ['404', refused(404), ['not_found', 'upstream_error']],
-    ['408', refused(408), ['timeout']],
-    ['413', refused(413), ['payload_too_large', 'bad_request']],
-    ['422', refused(422), ['bad_request']],
-    ['429', refused(429, { 'retry-after': '7' }), ['upstream_rate', 'overloaded']],
-    ['500', { status: 500, pieces: [body] }, busy],
-    ['503', refused(503), ['overloaded']],
-    ['529', refused(529), ['overloaded']],
-    ['redirect', refused(302, { location: '/elsewhere' }), ['upstream_error']],
+    ...refusals(KEY),
+    ['500 with an answer', { status: 500, pieces: [body] }, BUSY],
     ['HTML', page(200), ['upstream_error']],
-    ['HTML, 502', page(502), busy],
     ['empty', { pieces: [] }, ['upstream_error']],
     ['cut JSON', { pieces: half }, ['upstream_error']],
     ['cut off', { pieces: half, ending: 'cut' }, ['upstream_error']],
-    ['reset', { pieces: [], ending: 'refuse' }, ['upstream_error']],
   ]
-}
-
-async function checkFault(fixture: SearchFixture, [name, answer, classes]: Fault): Promise<Check> {
-  const { error, asked } = await search(fixture, answer)
-  const problem = notFailure(error, classes)
-  const problems = problem === undefined ? [] : [problem]
-  const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
-  if (!problem && name === '429' && wait !== WAIT_MS)
-    problems.push(`retryAfterMs is ${wait ?? 'none'}, expected ${WAIT_MS}`)
-  if (asked.length > 1) problems.push(`it asked ${asked.length} times; the gateway tries again`)
-  return toCheck('errors', name, problems)
 }
 
 /** The search is given up while the service is silent. */

@@ -10,10 +10,12 @@ import {
   checkGuard,
   readGuardCases,
   readSearchCases,
+  readSinkCases,
   readTranscripts,
   testPlugin,
   testProvider,
   testSearch,
+  testSink,
 } from '../../src/testing.ts'
 
 /** Writes a plugin into a folder. */
@@ -39,7 +41,7 @@ describe('plugin new', () => {
     expect([name, failed]).toEqual(['acme', []])
   })
 
-  it('writes a guard and a search engine that pass', async () => {
+  it('writes a guard, a search engine and a sink that pass', async () => {
     const guard = await written('guard', 'tick')
     expect(linesOf(await guard.read('tick.ts'))).toBeLessThanOrEqual(25)
     const { default: tick } = await import(join(guard.dir, 'tick.ts'))
@@ -49,6 +51,11 @@ describe('plugin new', () => {
     const { default: finder } = await import(join(search.dir, 'finder.js'))
     const cases = await readSearchCases(join(search.dir, 'finder.cases'))
     expect((await testSearch(finder, { cases })).failed).toEqual([])
+    const sink = await written('sink', 'chat')
+    expect(linesOf(await sink.read('chat.ts'))).toBeLessThanOrEqual(25)
+    const { default: chat } = await import(join(sink.dir, 'chat.ts'))
+    const events = await readSinkCases(join(sink.dir, 'chat.cases'))
+    expect((await testSink(chat, { cases: events })).failed).toEqual([])
   })
 
   it('writes what a gateway serves', async () => {
@@ -84,7 +91,7 @@ describe('plugin new', () => {
   })
 
   it.each<[args: string[], message: RegExp]>([
-    [['lamp', 'acme'], /no kind of plugin "lamp"; there are provider, guard, search/],
+    [['lamp', 'acme'], /no kind of plugin "lamp"; there are provider, guard, search, sink/],
     [['guard', 'Acme'], /cannot be called "Acme": expected lower-case letters/],
     [['guard', 'acme', '--style', 'sse'], /--style is one of sse, lines, whole, for a provider/],
   ])('refuses %j', async (args, message) => {

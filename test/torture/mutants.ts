@@ -4,6 +4,7 @@ import { judge, play, type Family } from '../testing/mutants/play.ts'
 import { PROVIDERS } from '../testing/mutants/providers.ts'
 import { SEARCHES } from '../testing/mutants/searches.ts'
 import { SERVICES } from '../testing/mutants/services.ts'
+import { SINKS } from '../testing/mutants/sinks.ts'
 
 const FAMILIES: Readonly<Record<string, Family>> = {
   providers: PROVIDERS,
@@ -11,6 +12,7 @@ const FAMILIES: Readonly<Record<string, Family>> = {
   'guards, streams': STREAMS,
   'guards, services': SERVICES,
   searches: SEARCHES,
+  sinks: SINKS,
 }
 /** Many of the faults are that something does not end. */
 const HANGS_MS = 2000

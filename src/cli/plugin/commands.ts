@@ -27,7 +27,7 @@ const CASES = {
 export const PLUGIN_COMMANDS: readonly Command[] = [
   {
     name: 'plugin new',
-    help: 'Write a provider, guard or search engine that passes its kit, to start from.',
+    help: 'Write a provider, guard, search engine or sink that passes its kit, to start from.',
     arguments: ['kind', 'name'],
     options: {
       style: { value: 'sse|lines|whole', help: 'of a provider: how its vendor answers' },

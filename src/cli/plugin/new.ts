@@ -23,6 +23,7 @@ const TEMPLATES: Readonly<Record<string, Template>> = {
   provider: { name: 'my-provider', yaml: providerYaml },
   guard: { name: 'my-check', yaml: guardYaml },
   search: { name: 'my-search', yaml: searchYaml },
+  sink: { name: 'my-sink', yaml: sinkYaml },
 }
 
 /** Writes a plugin, its cases and its test. @throws CommandError for a wrong name, or where a file exists */
@@ -278,5 +279,11 @@ function searchYaml(name: string, use: string): string {
       use: ${use}
       options: { url: 'https://search.example' }
       price: '0.002'
+`
+}
+
+function sinkYaml(_name: string, use: string): string {
+  return `sinks:
+  - { use: ${use}, options: { url: 'https://receiver.example' } }
 `
 }

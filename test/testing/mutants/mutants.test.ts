@@ -5,6 +5,7 @@ import { codeOf, judge, play, type Family } from './play.ts'
 import { PROVIDERS } from './providers.ts'
 import { SEARCHES } from './searches.ts'
 import { SERVICES } from './services.ts'
+import { SINKS } from './sinks.ts'
 
 const FAMILIES: readonly (readonly [string, Family, sample: string])[] = [
   ['providers', PROVIDERS, 'leaves out a text that another answer had'],
@@ -12,6 +13,7 @@ const FAMILIES: readonly (readonly [string, Family, sample: string])[] = [
   ['guards of streams', STREAMS, 'releases one too many'],
   ['guards with a service', SERVICES, 'takes what is missing for a pass'],
   ['search engines', SEARCHES, 'does not narrow'],
+  ['sinks', SINKS, 'remembers what it has tried'],
 ]
 
 it.each(FAMILIES)('%s: the right one passes, and a fault is named', async (_, family, sample) => {
@@ -26,9 +28,10 @@ it('are as many as the kits are measured with, and each differs from its origina
   )
   expect(all.filter(({ one, original }) => codeOf(original, one) === original.code)).toEqual([])
   const counts = FAMILIES.map(([, { mutants }]) => mutants.length)
-  const [providers = 0, simple = 0, streams = 0, services = 0, searches = 0] = counts
+  const [providers = 0, simple = 0, streams = 0, services = 0, searches = 0, sinks = 0] = counts
   expect(providers).toBeGreaterThanOrEqual(40)
   expect(simple + streams).toBeGreaterThanOrEqual(25)
   expect(services).toBeGreaterThanOrEqual(10)
   expect(searches).toBeGreaterThanOrEqual(10)
+  expect(sinks).toBeGreaterThanOrEqual(10)
 })

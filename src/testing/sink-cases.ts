@@ -1,0 +1,177 @@
+/** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
+import { deepFrozen } from '../lifetime/frozen.ts'
+import type { FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
+import { missingMembers } from './compare.ts'
+import {
+  json,
+  type FakeResponse,
+  type FakeUpstream,
+  type ReceivedRequest,
+} from './fake-upstream.ts'
+import type { IsolatedHost } from './hosts.ts'
+import { within } from './provider-under-test.ts'
+import { describeError, notFailure, toCheck, type Check } from './report.ts'
+import type { RecordedResponse } from './transcripts.ts'
+
+/** Events, and what becomes of them. */
+export interface SinkCase {
+  readonly name: string
+  /** Members that an event leaves out are those of a sample of its name. */
+  readonly events: readonly EventOfCase[]
+  /** What the receiver answers; 200 by default. */
+  readonly answer?: RecordedResponse
+  readonly expect: ExpectedSending
+}
+
+interface EventOfCase {
+  readonly event: GatewayEvent['event']
+  readonly data?: Readonly<Record<string, unknown>>
+}
+
+/** What a sink is to do with a batch. */
+export interface ExpectedSending {
+  /** Members of the body of the first request. */
+  readonly sent?: Readonly<Record<string, unknown>>
+  /** Number of requests; at least one by default. */
+  readonly requests?: number
+  /** Class of the failure with which the batch ends. */
+  readonly failure?: FailureClass
+}
+
+/** A sink, and the receiver that it is set up with. */
+export interface SinkFixture {
+  readonly plugin: SinkPlugin
+  readonly sink: Sink
+  readonly host: IsolatedHost
+  readonly receiver: FakeUpstream
+  readonly timeoutMs: number
+  /** Everything that the sink has thrown. */
+  readonly thrown: unknown[]
+}
+
+/** The outcome of one batch. */
+interface Sending {
+  readonly error?: unknown
+  readonly asked: readonly ReceivedRequest[]
+}
+
+const AT = '2026-05-04T12:00:00.000Z'
+
+const CALL = {
+  id: 'req_01HZX0000000000000000SAMPL',
+  at: AT,
+  method: 'POST',
+  endpoint: '/v1/chat/completions',
+  account_id: 'acme',
+  key_id: 'key_sample',
+  model: 'vendor/small',
+  deployment: 'vendor/small-1',
+  status: 200,
+  code: null,
+  limited_by: null,
+  outcome: 'completed',
+  stream: true,
+  times: { admit_ms: 1, first_ms: 120, total_ms: 800 },
+  usage: { prompt_tokens: 11, completion_tokens: 3 },
+  estimated: false,
+  cost_usd: '0.000017',
+  cost_details: { prompt: '0.000011', completion: '0.000006' },
+  rate: { limit: 60, left: 59 },
+  guard: null,
+  tag: null,
+  user: null,
+  gateway: 'gw-sample',
+  session: null,
+  agent: 'openai-node',
+  attempts: [],
+  retry: null,
+  error: null,
+  trace: null,
+}
+
+const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
+  'call.ended': CALL,
+  'guard.blocked': {
+    ...CALL,
+    outcome: 'refused',
+    guard: { outcome: 'blocked', rules: ['deny:code'] },
+  },
+  'guard.escalation': {
+    request_id: CALL.id,
+    account_id: 'acme',
+    key_id: 'key_sample',
+    endpoint: CALL.endpoint,
+    model: CALL.model,
+    mode: 'block',
+    outcome: 'blocked',
+    rules: ['deny:code'],
+  },
+  alert: {
+    id: 'deployment.down:vendor/small-1',
+    kind: 'deployment.down',
+    object: 'vendor/small-1',
+    state: 'raised',
+    message: 'calls avoid vendor/small-1',
+  },
+}
+
+/** The names of all events. */
+export const EVENT_NAMES = Object.keys(SAMPLES) as readonly GatewayEvent['event'][]
+
+let count = 0
+
+/** An event of this name with an id of its own. @param data in place of members of the sample */
+export function sampleEvent(event: GatewayEvent['event'], data: object = {}): GatewayEvent {
+  const id = `evt_sample${count++}`
+  const told = { ...SAMPLES[event], ...data }
+  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: told }) as GatewayEvent
+}
+
+/** Sends a batch, in bounded time. Never throws. */
+export async function sendBatch(
+  { sink, receiver, timeoutMs, thrown }: SinkFixture,
+  answer: FakeResponse,
+  events: readonly GatewayEvent[],
+): Promise<Sending> {
+  receiver.answer(answer)
+  const before = receiver.requests.length
+  const batch = new AbortController()
+  const asked = () => receiver.requests.slice(before)
+  try {
+    const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
+    await within(sending, 'it did not end', timeoutMs)
+    return { asked: asked() }
+  } catch (error) {
+    thrown.push(error)
+    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
+  } finally {
+    batch.abort()
+  }
+}
+
+/** The events of a case arrive as it says. */
+export async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
+  const { name, answer, expect } = one
+  const events = one.events.map(({ event, data }) => sampleEvent(event, data))
+  const response = answer
+    ? { status: answer.status, headers: answer.headers, pieces: [answer.body] }
+    : json({})
+  const { error, asked } = await sendBatch(fixture, response, events)
+  const problems: string[] = []
+  if (expect.failure) problems.push(notFailure(error, [expect.failure]) ?? '')
+  else if (error !== undefined) problems.push(describeError(error))
+  const { requests } = expect
+  if (requests !== undefined && asked.length !== requests) {
+    problems.push(`it made ${asked.length} requests, expected ${requests}`)
+  } else if (requests === undefined && asked.length === 0) problems.push('it made no request')
+  if (asked[0]) problems.push(...missingMembers(expect.sent ?? {}, bodyOf(asked[0]), 'sent'))
+  return toCheck('events', name, problems.filter(Boolean))
+}
+
+function bodyOf({ body }: ReceivedRequest): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,259 @@
+/** The conformance kit for sinks: sends events as the gateway would, to a fake receiver on a local socket. */
+import { FAILURE_CLASSES } from '../errors/errors.ts'
+import type { FailureClass, GatewayEvent, SinkHost, SinkPlugin } from '../plugin.ts'
+import { checkRefusal, refusals, type Fault } from './checks/statuses.ts'
+import { json, startUpstream, type ReceivedRequest } from './fake-upstream.ts'
+import { IsolatedHost } from './hosts.ts'
+import { growth, heapGrowth } from './measure.ts'
+import { within } from './provider-under-test.ts'
+import {
+  CheckRun,
+  describeError,
+  kitDefaults,
+  reportOf,
+  skipped,
+  toCheck,
+  type Check,
+  type KitOptions,
+  type KitReport,
+} from './report.ts'
+import { containsSecret, secretsIn } from './secrets.ts'
+import { optionsWithAddress } from './set-up.ts'
+import {
+  checkCase,
+  EVENT_NAMES,
+  sampleEvent,
+  sendBatch,
+  type SinkCase,
+  type SinkFixture,
+} from './sink-cases.ts'
+
+export type { SinkCase }
+
+/** How to test a sink. */
+export interface SinkTestOptions extends KitOptions {
+  readonly cases?: readonly SinkCase[]
+  /** Options of the plugin without the address; by default a key is tried. */
+  readonly options?: Readonly<Record<string, unknown>>
+  /** Name of the option with the address; by default the first of `baseURL`, `url` and `endpoint` that works. */
+  readonly addressOption?: string
+}
+
+const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
+const NOBODY = 'it sends nothing over HTTP'
+const FINAL: readonly FailureClass[] = ['bad_request', 'payload_too_large']
+const CALLS = 200
+const MAX_HEAP_BYTES = 2 * 1024 * 1024
+const MAX_BATCH = 1000
+const TELEMETRY: SinkHost['telemetry'] = {
+  semconv: 'v1.41',
+  service: 'sluicegate',
+  ratio: 1,
+  slow: 10,
+  providers: {},
+  version: '0.0.0',
+}
+
+/** Checks a sink. @throws ConfigError if the options are invalid; whatever `setup` throws */
+export async function testSink(
+  plugin: SinkPlugin,
+  options: SinkTestOptions = {},
+): Promise<KitReport> {
+  const { seed, timeoutMs } = kitDefaults(options)
+  const receiver = await startUpstream(json({}))
+  const host = new IsolatedHost(receiver.url)
+  const run = new CheckRun(options)
+  const { cases = [] } = options
+  try {
+    const { value, given } = await optionsWithAddress(plugin, options, receiver.url, KEY)
+    const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
+    const sink = await plugin.setup(value, made)
+    const fixture: SinkFixture = { plugin, sink, host, receiver, timeoutMs, thrown: [] }
+    const secrets = [...new Set([KEY, ...secretsIn(given)])]
+    const setUp = checkSetUp(fixture)
+    await run.run('set up', null, () => setUp)
+    if (setUp.result === 'ok') await runChecks(fixture, cases, run, options.thorough ?? false)
+    await run.run('secrets', null, () => checkSecrets(fixture, secrets))
+    await run.run('close', null, () => checkClose(fixture))
+    const names = cases.map(({ name }) => name)
+    return reportOf(plugin, { seed, cases: names }, run.checks, secrets)
+  } finally {
+    await host.close()
+    await receiver.close()
+  }
+}
+
+async function runChecks(
+  fixture: SinkFixture,
+  cases: readonly SinkCase[],
+  run: CheckRun,
+  thorough: boolean,
+): Promise<void> {
+  for (const one of cases) await run.run('events', one.name, () => checkCase(fixture, one))
+  const { takes } = fixture.sink
+  for (const name of takes) await run.run('events', name, () => checkTaken(fixture, name))
+  const all = () => takes.map((name) => sampleEvent(name))
+  const { error, asked } = await sendBatch(fixture, json({}), all())
+  // What stays on this machine, such as a file, has no receiver that could fail.
+  if (asked.length === 0 && error === undefined) {
+    for (const name of ['errors', 'repeat', 'cancel']) {
+      await run.run(name, null, () => skipped(name, null, NOBODY))
+    }
+  } else {
+    await run.run('events', 'an unknown one', () => checkUnknown(fixture))
+    for (const fault of faults()) {
+      const one = [sampleEvent(takes[0]!)]
+      await run.run('errors', fault[0], async () =>
+        checkRefusal(fault, await sendBatch(fixture, fault[1], one)),
+      )
+    }
+    await run.run('repeat', null, () => checkRepeat(fixture))
+    await run.run('cancel', null, () => checkCancel(fixture))
+  }
+  if (!thorough) return
+  await run.run('time', null, () => checkTime(fixture))
+  await run.run('memory', null, () => checkMemory(fixture))
+}
+
+/**
+ * Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. What becomes of others
+ * is the receiver's business.
+ */
+function faults(): readonly Fault[] {
+  return refusals(KEY).map(([name, answer, classes]): Fault => {
+    const isFinal = classes.some((one) => FINAL.includes(one))
+    if (isFinal) return [name, answer, FINAL]
+    const isLater = name === '429' || name === '503' || name === 'reset'
+    return [name, answer, isLater ? classes : FAILURE_CLASSES]
+  })
+}
+
+function checkSetUp({ sink, host }: SinkFixture): Check {
+  const problems: string[] = []
+  if (typeof sink?.send !== 'function') problems.push('"setup" has to return an object with "send"')
+  const { takes, batch } = (sink ?? {}) as Partial<SinkFixture['sink']>
+  if (!Array.isArray(takes) || takes.length === 0) problems.push('"takes" names no event')
+  else {
+    const unknown = takes.find((name) => !EVENT_NAMES.includes(name))
+    if (unknown !== undefined)
+      problems.push(`"takes" has ${JSON.stringify(unknown)}; there are ${EVENT_NAMES.join(', ')}`)
+  }
+  if (batch !== undefined && !(Number.isInteger(batch) && batch >= 1 && batch <= MAX_BATCH))
+    problems.push(`"batch" is ${JSON.stringify(batch)}, expected 1 to ${MAX_BATCH}`)
+  const others = [...host.refusedOrigins]
+  if (others.length > 0) problems.push(`it asked ${others.join(', ')}`)
+  return toCheck('set up', null, problems)
+}
+
+/** An event is sent before the promise resolves, and a 204 is an answer too. */
+async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Promise<Check> {
+  const problems: string[] = []
+  const refused = fixture.host.refusedOrigins.size
+  for (const status of [200, 204]) {
+    const event = [sampleEvent(name)]
+    const answer = { status, pieces: status === 204 ? [] : ['{}'] }
+    const { error, asked } = await sendBatch(fixture, answer, event)
+    if (error !== undefined) problems.push(`a ${status}: ${describeError(error)}`)
+    else if (asked.length === 0 && fixture.receiver.requests.length > 0)
+      problems.push('it resolves, and has sent nothing')
+  }
+  if (fixture.host.refusedOrigins.size > refused) problems.push('it asked another host')
+  return toCheck('events', name, [...new Set(problems)])
+}
+
+/** An event of a later version. */
+async function checkUnknown(fixture: SinkFixture): Promise<Check> {
+  const [name] = fixture.sink.takes
+  const later = { ...sampleEvent(name!), event: 'later.version' as never, data: {} as never }
+  const { error } = await sendBatch(fixture, json({}), [later])
+  const problem = `it fails for a name that it does not know: ${describeError(error)}`
+  return toCheck('events', 'an unknown one', error === undefined ? [] : [problem])
+}
+
+/** A batch that failed arrives when it is sent again, and so does one after it; a long one has an end. */
+async function checkRepeat(fixture: SinkFixture): Promise<Check> {
+  const { takes, batch = 512 } = fixture.sink
+  const [name] = takes
+  const problems: string[] = []
+  const one = [sampleEvent(name!)]
+  await sendBatch(fixture, json({}, 500), one)
+  const again = await sendBatch(fixture, json({}), one)
+  if (again.error !== undefined || again.asked.length === 0)
+    problems.push('a batch that failed does not arrive when it is sent again')
+  const next = await sendBatch(fixture, json({}), [sampleEvent(name!)])
+  if (next.error !== undefined || next.asked.length === 0)
+    problems.push('a batch after one that failed does not arrive')
+  const many = Array.from({ length: batch }, () => sampleEvent(name!))
+  const long = await sendBatch(fixture, json({}), many)
+  if (long.error !== undefined)
+    problems.push(`a batch of ${batch} events: ${describeError(long.error)}`)
+  return toCheck('repeat', null, problems)
+}
+
+/** The batch is given up while the receiver is silent. */
+async function checkCancel({ sink, receiver, timeoutMs }: SinkFixture): Promise<Check> {
+  const arrived = Promise.withResolvers<ReceivedRequest>()
+  receiver.answer((request) => {
+    arrived.resolve(request)
+    return { pieces: [], ending: 'silent' }
+  })
+  const batch = new AbortController()
+  const sending = (async () => sink.send([sampleEvent(sink.takes[0]!)], batch.signal))()
+  const ended = sending.then(
+    () => 'it resolved, although the receiver had not answered',
+    () => undefined,
+  )
+  try {
+    const request = await within(arrived.promise, 'no request', timeoutMs)
+    batch.abort(new Error('the batch is given up'))
+    const problem = await within(ended, 'the batch did not end', timeoutMs)
+    await within(request.aborted, 'the connection was not closed', timeoutMs)
+    return toCheck('cancel', null, problem === undefined ? [] : [problem])
+  } catch (error) {
+    return toCheck('cancel', null, [describeError(error)])
+  }
+}
+
+async function checkTime(fixture: SinkFixture): Promise<Check> {
+  const [name] = fixture.sink.takes
+  const run = (size: number) =>
+    sendBatch(
+      fixture,
+      json({}),
+      Array.from({ length: size }, () => sampleEvent(name!)),
+    )
+  // A sink may make a request for each event.
+  return toCheck('time', null, await growth('events', run, 20, 2000))
+}
+
+async function checkMemory(fixture: SinkFixture): Promise<Check> {
+  const [name] = fixture.sink.takes
+  const requests = fixture.receiver.requests as ReceivedRequest[]
+  const bytes = await heapGrowth(CALLS, async () => {
+    await sendBatch(fixture, json({}), [sampleEvent(name!)])
+    requests.length = 0
+    fixture.host.requests.length = 0
+  })
+  if (bytes === undefined) return skipped('memory', null, 'memory is measured by testPlugin only')
+  const mib = (bytes / 1024 / 1024).toFixed(1)
+  const problem = `${CALLS} batches leave ${mib} MiB behind`
+  return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [problem] : [])
+}
+
+function checkSecrets({ thrown, host }: SinkFixture, secrets: readonly string[]): Check {
+  const problems: string[] = []
+  const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)
+  if (texts.some((text) => containsSecret(text, secrets))) problems.push('an error shows the key')
+  if (host.logLines.some((line) => containsSecret(line, secrets)))
+    problems.push('the log shows the key')
+  return toCheck('secrets', null, problems)
+}
+
+async function checkClose({ sink, timeoutMs }: SinkFixture): Promise<Check> {
+  const closing = (async () => sink.close?.())()
+  const problem = await within(closing, 'it did not close', timeoutMs).then(
+    () => undefined,
+    describeError,
+  )
+  return toCheck('close', null, problem === undefined ? [] : [problem])
+}

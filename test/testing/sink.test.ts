@@ -1,0 +1,33 @@
+/** The kit for sinks: sinks that ship pass it. */
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { testSink } from '../../src/testing.ts'
+import type { SinkPlugin } from '../../src/plugin.ts'
+import { folder } from '../_folder.ts'
+import file from '../../plugins/sinks/file.ts'
+import langfuse from '../../plugins/sinks/langfuse.ts'
+import otlp from '../../plugins/sinks/otlp.ts'
+import webhook from '../../plugins/sinks/webhook.ts'
+import mySink from '../../docs/examples/my-sink.ts'
+
+const keys = { publicKey: 'pk-0123456789', secretKey: 'sk-0123456789ab' }
+
+it.each<[plugin: SinkPlugin, options: object, addressOption?: string]>([
+  [webhook, { secret: 'a-secret-of-the-receiver' }, 'url'],
+  [otlp, {}],
+  [langfuse, keys, 'host'],
+  [mySink, {}],
+])('passes: $name', async (plugin, options, addressOption) => {
+  const given = Object.keys(options).length > 0 ? { options: { ...options } } : {}
+  const report = await testSink(plugin, { ...given, ...(addressOption && { addressOption }) })
+  expect(report.failed).toEqual([])
+  expect(report.checks.filter(({ result }) => result === 'skipped')).toEqual([])
+})
+
+it('leaves out what a sink without a receiver cannot have', async () => {
+  const path = join(await folder({}), 'events.jsonl')
+  const { failed, checks } = await testSink(file, { options: { path } })
+  expect(failed).toEqual([])
+  const skipped = checks.filter(({ result }) => result === 'skipped').map(({ name }) => name)
+  expect(skipped).toEqual(['errors', 'repeat', 'cancel'])
+})
