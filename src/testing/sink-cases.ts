@@ -29,7 +29,7 @@ interface EventOfCase {
 }
 
 /** What a sink is to do with a batch. */
-export interface ExpectedSending {
+interface ExpectedSending {
   /** Members of the body of the first request. */
   readonly sent?: Readonly<Record<string, unknown>>
   /** Number of requests; at least one by default. */
