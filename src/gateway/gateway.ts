@@ -34,6 +34,7 @@ import { PriceRecords } from '../state/prices.ts'
 import { Routing } from '../models/routing.ts'
 import { instanceOf, Instances } from './instances.ts'
 import { DiskSpace, foldersOf } from './disk-space.ts'
+import { AlertClaims } from './alert-claims.ts'
 import { tellOfPrices } from './alert-findings.ts'
 import { createLog } from './log.ts'
 import { moneySettings, topSpenders } from './money-settings.ts'
@@ -128,6 +129,7 @@ export async function createGateway(
   const log = mask.over(options.log ?? createLog(loaded))
   const metrics = new Metrics()
   const running = new RunningCalls()
+  const isShared = loaded.config.state.driver === 'redis'
   const { format, path: folder, keep, size, content } = loaded.config.log
   const events = new LiveEvents()
   const access = new AccessLog({ format })
@@ -166,6 +168,7 @@ export async function createGateway(
       log,
       events,
       tell: (notice) => generation.runtime.sinks?.tell('alert', notice),
+      ...(isShared && { claim: (id, state) => claims.claim(id, state) }),
     }),
     gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
   }
@@ -211,7 +214,6 @@ export async function createGateway(
   const disk = new DiskSpace(foldersOf(loaded.config))
   const more = () => [...spending.findings(), ...disk.findings()]
   const health = new HealthEvents(events, () => generation.runtime, more)
-  const isShared = loaded.config.state.driver === 'redis'
   const takenOut = new TakenOut({ records, routing, log }, isShared)
   await takenOut.load()
   const startedAt = Date.now()
@@ -220,6 +222,7 @@ export async function createGateway(
     ...(worker && { worker: worker.number }),
   })
   const instances = new Instances({ records, log, own }, isShared)
+  const claims = new AlertClaims({ records, instances, gatewayId: common.gatewayId })
   const { announcements } = state
   const { gatewayId } = common
   const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })

@@ -68,6 +68,15 @@ const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]
   'key.expiring': [0, 0],
   'price.changed': [0, 0],
 }
+/** About what gateways share: each of them that looks sees it. The others are about one process. */
+const SHARED: ReadonlySet<AlertKind> = new Set([
+  'ledger.differs',
+  'balance.low',
+  'balance.empty',
+  'cap.80',
+  'cap.100',
+  'key.expiring',
+])
 /** Between two changes of one alert. */
 const PAUSE_MS = 60_000
 /** Ended alerts that are remembered. */
@@ -89,6 +98,8 @@ interface AlertsOptions {
   readonly events: Pick<LiveEvents, 'emit'>
   /** Takes what is told, for others than the log. */
   readonly tell?: (notice: AlertNotice) => void
+  /** Of an alert about what gateways share: whether this one is to tell its change. By default it is. */
+  readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
   /** ms since epoch. */
   readonly wallClock?: () => number
 }
@@ -193,10 +204,21 @@ export class Alerts {
     if ((alert.mutedUntil ?? 0) > this.#wallClock()) return
     const { id, kind, object, endedAt } = alert
     const state: AlertNotice['state'] = endedAt === undefined ? 'raised' : 'ended'
-    const members = { id, kind, object, state }
-    logEvent(this.#options.log, level, { event: 'alert', message, members })
-    const notice = { ...members, message: alert.message }
-    this.#options.events.emit('alert', () => notice)
+    const notice = { id, kind, object, state, message: alert.message }
+    const { claim } = this.#options
+    if (!claim || !SHARED.has(kind)) return this.#tellNow(level, notice, message)
+    // Better twice than never.
+    void claim(id, state)
+      .catch(() => true)
+      .then((isOurs) => {
+        if (isOurs) this.#tellNow(level, notice, message)
+      })
+  }
+
+  #tellNow(level: 'warn' | 'info', notice: AlertNotice, text: string): void {
+    const { message: _, ...members } = notice
+    logEvent(this.#options.log, level, { event: 'alert', message: text, members })
+    this.#options.events.emit('alert', () => ({ ...notice }))
     this.#options.tell?.(notice)
   }
 }
