@@ -15,6 +15,7 @@ import {
   type Span,
   type Verdict,
 } from '../../src/plugin.ts'
+import { EncodedWords } from './pii/encoded.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
 import { PersonalDataScan } from './pii/scan.ts'
 import { warmUp } from './text/expressions.ts'
@@ -62,9 +63,12 @@ export default defineGuard({
 /** Checks one growing text. */
 class PersonalDataCheck implements OutputCheck {
   readonly #scan: PersonalDataScan
+  readonly #encoded: EncodedWords
   /** Shapes, and addresses of roles, that did not count alone. */
   readonly #shapes: Span[] = []
   #roles = 0
+  /** Characters that were read. */
+  #read = 0
   #verdict: Verdict | undefined = undefined
 
   constructor(
@@ -85,20 +89,40 @@ class PersonalDataCheck implements OutputCheck {
       this.#verdict = { action: 'block', rule: 'deny:personal-data', spans, reason: label }
       return false
     })
+    this.#encoded = new EncodedWords(({ start, end, before, text: said }) => {
+      const scan = new PersonalDataScan({ classes, strict: weak }, (entity, text) => {
+        const { tier, label } = entity
+        if (tier > 1 || entity.start < before.length || isIgnored(text)) return true
+        const spans = [{ start, end, label }]
+        this.#verdict ??= { action: 'block', rule: 'deny:personal-data', spans, reason: label }
+        return false
+      })
+      scan.push(before + said)
+      scan.end()
+      return !this.#verdict
+    })
   }
 
   push(text: string): CheckProgress {
-    this.#scan.push(text)
+    for (let at = 0; at < text.length && !this.#verdict;) {
+      const piece = text.slice(at, (at += this.#encoded.reach(text.slice(at))))
+      const from = this.#read
+      this.#scan.push(piece)
+      this.#read += piece.length
+      // Both stop at the same character, however the text is split.
+      this.#encoded.push(this.#verdict ? piece.slice(0, this.#scan.at - from) : piece)
+    }
     return this.#progress()
   }
 
   end(): CheckProgress {
     this.#scan.end()
+    if (!this.#verdict) this.#encoded.end()
     return this.#progress()
   }
 
   #progress(): CheckProgress {
-    const { safe } = this.#scan
+    const safe = Math.min(this.#scan.safe, this.#encoded.safe)
     return this.#verdict ? { safeOffset: safe, verdict: this.#verdict } : { safeOffset: safe }
   }
 }

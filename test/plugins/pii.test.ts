@@ -198,6 +198,29 @@ const NOTHING = [
   'one two three four five six seven eight nine ten',
 ]
 
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+const escaped = (text: string, write: (code: string) => string) =>
+  Array.from(text, (one) => write(one.charCodeAt(0).toString(16).padStart(2, '0'))).join('')
+
+/** Ways to write data so that it reads otherwise. */
+const ENCODED: Readonly<Record<string, (text: string) => string>> = {
+  base64,
+  'base64 behind a sign': (text) => `x${base64(text)}`,
+  'base64 with line breaks': (text) => {
+    const said = base64(`This is what you wanted to know about the person: ${text}. That is all.`)
+    return said.replaceAll(/.{40}/g, '$&\n')
+  },
+  'hexadecimal digits': (text) => Buffer.from(text).toString('hex'),
+  'percent encoding': (text) => escaped(text, (code) => `%${code}`),
+  'percent encoding of signs alone': (text) => encodeURIComponent(text).replaceAll('.', '%2E'),
+  'escapes of JSON': (text) => escaped(text, (code) => `\\u00${code}`),
+  'escapes of strings': (text) => escaped(text, (code) => `\\x${code}`),
+  'entities of HTML': (text) => escaped(text, (code) => `&#x${code};`),
+  'decimal entities': (text) => Array.from(text, (one) => `&#${one.charCodeAt(0)};`).join(''),
+  'letters with marks of Markdown': (text) => text.replaceAll(/\w\w(?=\w)/g, '$&**'),
+  'groups with lines between them': (text) => text.replaceAll(' ', '_'),
+}
+
 describe('what it finds', () => {
   for (const [label, texts] of Object.entries(FOUND)) {
     it.each(texts)(`${label} in %j`, (marked) => {
@@ -289,6 +312,9 @@ describe('while an answer streams', () => {
     'x'.repeat(300),
     '1234 '.repeat(120),
     'AB12'.repeat(160),
+    'YWJj'.repeat(600),
+    `${base64('jane.doe@example.com, my name is Jonas Feld')} `,
+    '%6aane.doe%40example.com;',
     '🌊 ',
     'My name is Jonas Feld, ',
     'born on ',
@@ -348,6 +374,39 @@ describe('while an answer streams', () => {
       expect('It is '.startsWith(whole.sent)).toBe(true)
       expect(stream(guardOf(), text.split(''))).toEqual(whole)
     }
+  })
+
+  it.each(Object.entries(ENCODED))('finds data in %s, and releases nothing of it', (_, encode) => {
+    for (const plain of ['4111 1111 1111 1111', 'jane.doe@example.com', 'DE89370400440532013000']) {
+      const text = `It is ${encode(plain)}, is it?`
+      const whole = stream(guardOf(), [text])
+      expect(whole).toMatchObject({ verdict: { rule: 'deny:personal-data' } })
+      expect('It is '.startsWith(whole.sent)).toBe(true)
+      expect(stream(guardOf(), text.split(''))).toEqual(whole)
+    }
+  })
+
+  it('finds data in a long encoded text, and none in encoded pictures, hashes and addresses of pages', () => {
+    const filler = 'Nothing to be seen here but words. '.repeat(200)
+    const text = base64(`${filler}Write to jane.doe@example.com today. ${filler}`)
+    for (const encoded of [text, text.replaceAll(/.{76}/g, '$&\r\n')]) {
+      expect(verdictOf(`See ${encoded}`)).toMatchObject({ rule: 'deny:personal-data' })
+    }
+    for (const harmless of [
+      `data:image/png;base64,${Buffer.from(Array.from({ length: 60_000 }, (_, i) => (i * i * 31) % 251)).toString('base64')}`,
+      'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+      'https://shop.example/s?q=blue%20shoes%2C%20size%2042&from=2026%2D05%2D03',
+      `sha512-${base64('x'.repeat(60))}`,
+      base64('{"sub":"user","iat":1516239022,"roles":["reader"]}'),
+    ]) {
+      expect(verdictOf(harmless), harmless.slice(0, 60)).toEqual({ action: 'pass' })
+    }
+  })
+
+  it('takes words before encoded data as its label, and ignores what it is told to ignore', () => {
+    expect(verdictOf(`My phone: ${base64('0151 23456789')}`)).toMatchObject({ action: 'block' })
+    const ignore = ['@example.com']
+    expect(verdictOf(base64('jane.doe@example.com'), { ignore })).toEqual({ action: 'pass' })
   })
 
   it('retains unfinished words and numbers', () => {

@@ -21,6 +21,7 @@ const { values } = parseArgs({
 const LENGTH = Number(values.kib) * 1024
 
 const OURS = { deny: ['personal-data', 'code', 'math'] }
+const PERSONAL = { deny: ['personal-data'] }
 const letters = hostilePatterns().find(([name]) => name === '200 letters')![2]
 /** Neither of them blocks this: they look at all of a text. */
 const fine = ordinaryText(15_000, 9).replaceAll('@', ' ')
@@ -41,6 +42,11 @@ const CASES: readonly Case[] = [
   ],
   ['guards of ours', OURS, (length) => ordinaryText(length, 9)],
   ['guards of ours, nothing found', OURS, (length) => fine.repeat(length / fine.length)],
+  ['pii, digits', PERSONAL, (length) => '1'.repeat(length)],
+  ['pii, blanks', PERSONAL, (length) => ' '.repeat(length)],
+  ['pii, digits and blanks', PERSONAL, (length) => '7 1'.repeat(length / 3)],
+  ['pii, groups of digits', PERSONAL, (length) => '1234 5678 '.repeat(length / 10)],
+  ['pii, base64', PERSONAL, (length) => 'YWJj'.repeat(length / 4)],
 ]
 
 /** What is done beside the stream: compile the rules, look at what is asked, at what is said; and the same without rules. */

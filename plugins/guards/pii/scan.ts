@@ -2,6 +2,7 @@
  * Scans a growing text for personal data. It splits the text into stretches that personal data cannot cross. The
  * stretches, and so the results, depend on the text only and not on how it arrives.
  */
+import { expression } from '../text/expressions.ts'
 import { SPELLED_DIGITS } from './contact.ts'
 import { findPersonalData } from './find.ts'
 import {
@@ -57,6 +58,9 @@ const MEMORY = LINE_MEMORY + 64
 const BEFORE = 64
 const MAX_GAP = 3
 
+/** A mark of Markdown, or a line for a blank, inside a number or an address. */
+const MARKED = expression(/[\p{L}\p{N}.@-][*_]+[\p{L}\p{N}.@-]/u)
+
 /** The scan of one text. Offsets count from its start. */
 export class PersonalDataScan {
   readonly #classes: ReadonlySet<EntityClass>
@@ -93,6 +97,11 @@ export class PersonalDataScan {
   /** Offset up to which the text cannot be part of a later entity. */
   get safe(): number {
     return Math.min(this.#start < 0 ? this.#at : this.#start, this.#lines.safe)
+  }
+
+  /** Offset up to which the text was read: of the character that decided once an entity was taken. */
+  get at(): number {
+    return this.#at
   }
 
   push(piece: string): void {
@@ -269,8 +278,17 @@ export class PersonalDataScan {
     if (!(traits & interesting) && this.#spelled < SPELLED_DIGITS) return
     const raw = this.#textOf(start, end)
     const folded = traits & HAS_ODD ? foldText(raw) : undefined
+    this.#report(start, upTo, folded?.text ?? raw, folded?.places)
+    if (this.#stopped || !MARKED.test(raw)) return
+    const plain = withoutMarks(folded?.text ?? raw, folded?.places)
+    this.#report(start, upTo, plain.text, plain.places)
+  }
+
+  /** @param places where each character of the text stands in the range, where they differ */
+  #report(start: number, upTo: number, text: string, places: readonly number[] | undefined): void {
+    const traits = this.#traits
     const before = this.#before(start)
-    const entities = findPersonalData(folded?.text ?? raw, before, this.#classes, {
+    const entities = findPersonalData(text, before, this.#classes, {
       label: this.#lines.labelBefore(start - BEFORE),
       digits: (traits & (HAS_DIGIT | HAS_FILLER)) > 0,
       at: (traits & HAS_AT) > 0,
@@ -278,14 +296,14 @@ export class PersonalDataScan {
       spelledDigits: this.#spelled,
     })
     for (const entity of entities) {
-      const place = (index: number) => start + (folded ? folded.places[index]! : index)
+      const place = (index: number) => start + (places ? places[index]! : index)
       // Invisible characters after the last one are not part of the entity.
-      const last = folded ? place(entity.end - 1) + 1 : place(entity.end)
+      const last = places ? place(entity.end - 1) + 1 : place(entity.end)
       // Windows overlap, so an entity may already be reported.
       if (last > upTo || place(entity.start) < this.#foundUpTo) continue
       this.#foundUpTo = last
       const found = { ...entity, start: place(entity.start), end: last }
-      if (!this.#take(found, (folded?.text ?? raw).slice(entity.start, entity.end))) {
+      if (!this.#take(found, text.slice(entity.start, entity.end))) {
         this.#stopped = true
         return
       }
@@ -313,4 +331,20 @@ export class PersonalDataScan {
     this.#text = this.#text.slice(needed - this.#base)
     this.#base = needed
   }
+}
+
+/** A text without the marks of Markdown. @param places where its characters stand; by default where they are */
+function withoutMarks(
+  text: string,
+  places?: readonly number[],
+): { text: string; places: readonly number[] } {
+  const kept: number[] = []
+  let plain = ''
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '*' || text[i] === '_') continue
+    plain += text[i]
+    kept.push(places ? places[i]! : i)
+  }
+  kept.push(places ? places.at(-1)! : text.length)
+  return { text: plain, places: kept }
 }
