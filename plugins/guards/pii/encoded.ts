@@ -3,7 +3,7 @@
 import { expression, matchesOf } from '../text/expressions.ts'
 
 /** A part of a text, and what it says. */
-export interface Decoded {
+interface Decoded {
   /** Offsets in the text. */
   readonly start: number
   readonly end: number
