@@ -32,6 +32,9 @@ interface Ask {
   readonly key?: string
 }
 
+/** A question that is repeated takes at most this part of the gateway's time: a page that is only watched must not slow calls. */
+const MOST_TIME = 1 / 50
+
 /** Called when the session has ended. */
 let onSignedOut: () => void = () => {}
 
@@ -111,7 +114,7 @@ interface State<Answer> {
 /**
  * Asks when the component appears and when the path changes; aborts when it is left.
  * @param path null asks nothing
- * @param options.every ms between repetitions, while the page is visible
+ * @param options.every ms between repetitions, while the page is visible; more where an answer takes long
  */
 export function useAnswer<Answer>(
   path: string | null,
@@ -120,18 +123,23 @@ export function useAnswer<Answer>(
   const empty = { path, data: undefined, error: undefined, loading: path !== null, at: 0 }
   const [state, setState] = useState<State<Answer>>(empty)
   const [turn, setTurn] = useState(0)
+  const [took, setTook] = useState(0)
   const shown = useRef(path)
   useEffect(() => {
     if (path === null) return undefined
     const controller = new AbortController()
     const isOther = shown.current !== path
+    const began = performance.now()
     shown.current = path
     setState((last) => (isOther ? { ...empty } : { ...last, path, loading: true }))
     call<Answer>('GET', path, {
       signal: controller.signal,
       ...(key !== undefined && { key }),
     }).then(
-      (data) => setState({ path, data, error: undefined, loading: false, at: Date.now() }),
+      (data) => {
+        setTook(performance.now() - began)
+        setState({ path, data, error: undefined, loading: false, at: Date.now() })
+      },
       (error: unknown) => {
         if (controller.signal.aborted) return
         setState((last) => ({ ...last, error: toApiError(error), loading: false }))
@@ -139,7 +147,10 @@ export function useAnswer<Answer>(
     )
     return () => controller.abort()
   }, [path, key, turn])
-  useRepetition(every, () => setTurn((last) => last + 1))
+  // In whole repetitions, so that the timer does not begin again with each answer.
+  const pause = every && every * Math.max(1, Math.ceil(took / MOST_TIME / every))
+  // Not while it is under way: a question that is given up is answered all the same.
+  useRepetition(pause, () => state.loading || setTurn((last) => last + 1))
   const { data, error, loading, at } = state.path === path ? state : empty
   return {
     data,

@@ -207,8 +207,13 @@ function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
     list.reload()
   }
   const decide = useRef(show)
+  const decideLater = () => {
+    unseen.current.timer ||= setTimeout(() => decide.current(), LIVE_MS)
+  }
   decide.current = () => {
     unseen.current.timer = 0
+    // A question that is given up is answered all the same.
+    if (list.loading) return decideLater()
     const { pointer, focus } = held.current
     if (!pointer && !focus && !isOpen && !list.hasMore) return show()
     const { ids, isMore } = unseen.current
@@ -220,7 +225,7 @@ function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
     if (type === 'skipped' || now.ids.size >= MOST_WAITING) now.isMore = true
     else if (type !== 'again') now.ids.add((data as RequestRow).id)
     // One answer for many events: a busy gateway ends hundreds of calls a second.
-    now.timer ||= setTimeout(() => decide.current(), LIVE_MS)
+    decideLater()
   })
   useEffect(() => () => clearTimeout(unseen.current.timer), [])
   return { waiting: on ? waiting : '', isLost, show, held: held.current }
