@@ -1,6 +1,14 @@
-/** Every screen, in both themes and three widths: readable by everyone, nothing wider than the window, no errors. */
+/** Every screen, in both themes and three widths, and what it shows where an answer is empty, partial or an error: readable by everyone, nothing wider than the window, no errors. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hasBrowser, overflowOf, settled, shoot, Stage, violationsOf } from './_browser.ts'
+import {
+  hasBrowser,
+  overflowOf,
+  settled,
+  shoot,
+  Stage,
+  violationsOf,
+  type Watched,
+} from './_browser.ts'
 import { furnish } from './_furniture.ts'
 
 /** Name of the picture and address. */
@@ -33,6 +41,40 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['account-bookings', '/console/accounts/ACCOUNT/bookings'],
   ['account-statement', '/console/accounts/ACCOUNT/statement'],
 ]
+
+const REFUSED = { error: { message: 'The log is being read. Try again.', code: 'busy' } }
+const EMPTY = { data: [], next: null }
+/** Name of the picture, address, the question that gets another answer, and which: an error, or a change of what it would be. */
+const STATES: readonly (readonly [
+  name: string,
+  path: string,
+  question: string,
+  answer: 'error' | object,
+])[] = [
+  ['overview-error', '/console', '/admin/overview', 'error'],
+  ['usage-error', '/console/usage', '/admin/usage?*', 'error'],
+  [
+    'usage-partial',
+    '/console/usage',
+    '/admin/usage?*',
+    { partial: { from: '2026-11-23T08:00:00Z' } },
+  ],
+  ['usage-indexing', '/console/usage', '/admin/usage?*', { indexed: 0.43 }],
+  ['requests-error', '/console/requests', '/admin/requests?*', 'error'],
+  ['requests-empty', '/console/requests', '/admin/requests?*', EMPTY],
+  [
+    'requests-partial',
+    '/console/requests',
+    '/admin/requests?*',
+    { unreadable_days: ['2026-11-20'] },
+  ],
+  ['accounts-error', '/console/accounts', '/admin/accounts', 'error'],
+  ['accounts-empty', '/console/accounts', '/admin/accounts', EMPTY],
+  ['keys-empty', '/console/keys', '/admin/keys', EMPTY],
+  ['models-empty', '/console/models', '/admin/models', EMPTY],
+  ['guard-error', '/console/guard', '/admin/guard?*', 'error'],
+  ['settings-audit-empty', '/console/settings/audit', '/admin/audit?*', EMPTY],
+]
 const THEMES = ['light', 'dark'] as const
 const WIDTHS = [1440, 760, 360] as const
 
@@ -47,25 +89,51 @@ afterAll(async () => {
   if (hasBrowser) await stage[Symbol.asyncDispose]()
 })
 
+/** What is wrong with a page that is shown; undefined where nothing is. @param refused notices of errors that belong to it */
+async function wrongWith({ page, faults }: Watched, refused: number): Promise<object | undefined> {
+  const violations = await violationsOf(page)
+  const overflow = await overflowOf(page)
+  const notices = await page.locator('.notice.bad').count()
+  const found = { violations, faults: faults.splice(0), overflow, notices }
+  const isFine = violations.length + found.faults.length === 0 && overflow <= 0
+  return isFine && notices === refused ? undefined : found
+}
+
 describe.skipIf(!hasBrowser).each(THEMES)('in the theme %s', (theme) => {
-  it.each(WIDTHS)('at %i px, every screen can be read and used', async (width) => {
-    const { page, faults } = await stage.page({ width, theme })
+  it.concurrent.each(WIDTHS)('at %i px, every screen can be read and used', async (width) => {
+    const watched = await stage.page({ width, theme })
+    const { page } = watched
     const found: Record<string, unknown> = {}
     for (const [name, address] of SCREENS) {
-      const path = address.replace(/[A-Z]{3,}/g, (word) => places[word] ?? word)
+      await page.goto(address.replace(/[A-Z]{3,}/g, (word) => places[word] ?? word))
+      await settled(page)
+      await shoot(page, `${theme}/${width}/${name}`)
+      found[name] = await wrongWith(watched, name.endsWith('-missing') ? 1 : 0)
+    }
+    await page.context().close()
+    expect(Object.entries(found).filter(([, wrong]) => wrong)).toEqual([])
+  })
+
+  it.concurrent('what is empty, partial or an error can be read, too', async () => {
+    const width = theme === 'dark' ? 360 : 1440
+    const watched = await stage.page({ width, theme })
+    const { page } = watched
+    const found: Record<string, unknown> = {}
+    for (const [name, path, question, answer] of STATES) {
+      await page.route(`**${question}`, async (route) => {
+        if (answer === 'error') return route.fulfill({ status: 429, json: REFUSED })
+        const { pathname, search } = new URL(route.request().url())
+        const { json } = await stage.admin('GET', pathname.replace('/admin', '') + search)
+        return route.fulfill({ json: { ...json, ...answer } })
+      })
       await page.goto(path)
       await settled(page)
       await shoot(page, `${theme}/${width}/${name}`)
-      const violations = await violationsOf(page)
-      const overflow = await overflowOf(page)
-      const refused = /-(missing|wrong)$/.test(name) ? 0 : await page.locator('.notice.bad').count()
-      if (violations.length + faults.length + refused > 0 || overflow > 0) {
-        found[name] = { violations, faults: [...faults], refused, overflow }
-      }
-      faults.length = 0
+      found[name] = await wrongWith(watched, answer === 'error' ? 1 : 0)
+      await page.unroute(`**${question}`)
     }
     await page.context().close()
-    expect(found).toEqual({})
+    expect(Object.entries(found).filter(([, wrong]) => wrong)).toEqual([])
   })
 
   it('the sign-in can be read and used', async () => {

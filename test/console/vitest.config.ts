@@ -6,6 +6,8 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ['*.browser.ts'],
     fileParallelism: false,
+    // Of tests that may run beside each other.
+    maxConcurrency: 2,
     // A browser beside other work can miss its moment.
     retry: 1,
     testTimeout: 120_000,
