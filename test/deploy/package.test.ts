@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, inject, it } from 'vitest'
 import { keyIn } from '../_cli.ts'
 import { pdfOf } from '../_documents.ts'
 import { eventsOf, send } from '../_setup.ts'
+import { hasBrowser, settled, Visitors } from '../console/_browser.ts'
 import { asUser, environment, own } from './_installed.ts'
 import { addressOf, isRunning, startAs, type Started } from './_process.ts'
 
@@ -71,6 +72,23 @@ const npx = (args: readonly string[], env = {}) =>
 function ask(url: string, key: string, path: string, body?: object) {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   return send(url + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
+}
+
+/** Opens screens with each of the console's libraries in a browser, as an operator and as a holder of a key do. */
+async function openConsole(url: string, token: string): Promise<void> {
+  await using visitors = await Visitors.open(url)
+  const { page, faults } = await visitors.page({ token })
+  for (const [path, text] of [
+    ['/console', 'Overview'],
+    ['/console/usage', 'Usage'],
+    ['/console/requests', 'Requests'],
+    ['/me', 'Your key'],
+  ] as const) {
+    await page.goto(path)
+    await page.locator('h1', { hasText: text }).waitFor()
+    await settled(page)
+  }
+  expect(faults).toEqual([])
 }
 
 async function stopped(started: Started): Promise<void> {
@@ -205,6 +223,8 @@ describe('a start in an empty folder', () => {
     })
     expect([200, 400]).toContain(transcript.status)
 
+    const token = await readFile(join(project, 'data/admin-token'), 'utf8')
+    if (hasBrowser) await openConsole(url, token.trim())
     const made = (await entries()).filter((name) => !before.includes(name))
     expect(made).toEqual(['data'])
     expect(existsSync(join(project, 'data/ledger.db'))).toBe(true)
