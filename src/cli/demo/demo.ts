@@ -17,7 +17,6 @@ import { closeState, openState } from '../../gateway/open-state.ts'
 import type { SeedReport } from '../../gateway/seed.ts'
 import { formatPico, parsePico, type Pico } from '../../money/money.ts'
 import { compilePrices } from '../../money/prices.ts'
-import { lineOf } from '../../observe/log/fields.ts'
 import { RequestLog } from '../../observe/log/request-log.ts'
 import { CalledTables } from '../../observe/usage/called.ts'
 import { openTables } from '../../observe/usage/tables.ts'
@@ -150,26 +149,23 @@ async function writeLog(
   for (let day = 0; day <= DAYS; day++) {
     createFile(join(folder, `${new Date(now - day * DAY_MS).toISOString().slice(0, 10)}.db`))
   }
-  const place = { folder }
-  const requests = new RequestLog({ place, keep: Math.max(keep, DAYS + 1), size, log })
-  for (let at = 0; at < calls.length; at += BATCH) {
-    for (const { record } of calls.slice(at, at + BATCH)) requests.add(record)
-    // An answer comes after everything before it is stored.
-    await requests.list({ filters: {}, limit: 1 })
-  }
-  await requests.close()
+  const requests = new RequestLog({
+    place: { folder },
+    keep: Math.max(keep, DAYS + 1),
+    size,
+    log,
+  })
   // Beside it stands what usage knows of statuses, refusals and decisions; the rest of usage is read from the ledger.
   const tables = openTables(folder)
   try {
     const called = new CalledTables(tables.db)
+    requests.onBatch = (lines) => called.add(lines)
     for (let at = 0; at < calls.length; at += BATCH) {
-      called.add(
-        calls
-          .slice(at, at + BATCH)
-          .map(({ record }) => lineOf(record))
-          .join('\n'),
-      )
+      for (const { record } of calls.slice(at, at + BATCH)) requests.add(record)
+      // An answer comes after everything before it is stored.
+      await requests.list({ filters: {}, limit: 1 })
     }
+    await requests.close()
   } finally {
     tables.close()
   }
