@@ -115,6 +115,14 @@ describe('sizes', () => {
     expect(page(path).words).toBeLessThanOrEqual(most)
   })
 
+  it('keep a page of a guide below 1200 words', () => {
+    const guide = /^docs\/(?:(?:install|clients|migrate|operate|explain)\/|troubleshooting)/
+    const long = pages
+      .filter(({ path, words }) => guide.test(path) && words > 1200)
+      .map(({ path, words }) => `${path}: ${words} words`)
+    expect(long).toEqual([])
+  })
+
   it('keep a README of a source folder below 80 lines', () => {
     const long = pages
       .filter(({ path }) => path.startsWith('src/') && basename(path) === 'README.md')

@@ -8,6 +8,7 @@ const ELSEWHERE = /^docs\/(?:clients\/|quickstart\.md$)/
 const SERVED = new Set(
   [
     'api',
+    'explain/money',
     'keys-and-money',
     'migrate/from-new-api',
     'migrate/from-openrouter',
