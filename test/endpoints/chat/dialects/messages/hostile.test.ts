@@ -1,5 +1,5 @@
 /** Vendors that answer wrongly: both ways of a request end well, cost the same, and leave nothing behind. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
 import { eventually } from '../../../../_wait.ts'
 import {
@@ -257,9 +257,10 @@ const cases: Record<string, FakeResponse> = {
 
 let upstream: FakeUpstream
 let gateway: TestGateway
-beforeEach(async () => {
+beforeAll(async () => {
   upstream = await startUpstream()
   gateway = await createTestGateway({
+    routing: { cooldown: 0 },
     providers: { vendor: { use: 'anthropic', options: { apiKey: 'k', baseURL: upstream.url } } },
     models: {
       'acme/claude': {
@@ -274,7 +275,7 @@ beforeEach(async () => {
     },
   })
 })
-afterEach(async () => {
+afterAll(async () => {
   await gateway.close()
   await upstream.close()
 })

@@ -1,7 +1,7 @@
 /** The two ways of a request of the Messages API, side by side: to the vendor as it came, and translated. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../_wait.ts'
 import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
 import { recordingsOf } from '../../../../fixtures.ts'
@@ -32,11 +32,11 @@ const reading = { version: 1 as const, bannedPatterns: ['swordfish'] }
 
 let upstream: FakeUpstream
 let gateway: TestGateway
-beforeEach(async () => {
+beforeAll(async () => {
   upstream = await startUpstream()
   gateway = await open({})
 })
-afterEach(async () => {
+afterAll(async () => {
   await gateway.close()
   await upstream.close()
 })
@@ -45,6 +45,7 @@ function open(server: object): Promise<TestGateway> {
   const options = { apiKey: 'k', baseURL: upstream.url }
   return createTestGateway({
     server,
+    routing: { cooldown: 0 },
     providers: { vendor: { use: 'anthropic', options } },
     models: {
       'acme/claude': {

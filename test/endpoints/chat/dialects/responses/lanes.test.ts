@@ -1,7 +1,7 @@
 /** The two ways of a request of the Responses API, side by side: to the vendor as it came, and translated. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
 import { recordingsOf } from '../../../../fixtures.ts'
 import { sse, startUpstream, type FakeUpstream } from '../../../../upstream.ts'
@@ -35,11 +35,12 @@ const reading = { version: 1 as const, bannedPatterns: ['swordfish'] }
 
 let upstream: FakeUpstream
 let gateway: TestGateway
-beforeEach(async () => {
+beforeAll(async () => {
   upstream = await startUpstream()
   const options = { apiKey: 'k', baseURL: upstream.url }
   const pricing = { prompt: '0.000003', completion: '0.000015' }
   gateway = await createTestGateway({
+    routing: { cooldown: 0 },
     providers: {
       openai: { use: 'openai', options },
       anthropic: { use: 'anthropic', options },
@@ -53,7 +54,7 @@ beforeEach(async () => {
     },
   })
 })
-afterEach(async () => {
+afterAll(async () => {
   await gateway.close()
   await upstream.close()
 })
@@ -84,10 +85,11 @@ async function answered(model: string, key: string, body: string, isNative = fal
 describe('a recorded answer', () => {
   it.each(own)('says the same and costs the same in both: %s', async (_name, body) => {
     const { secret: reader } = await gateway.newKey({ policy: reading })
+    const before = upstream.requests.length
     const native = await answered('acme/gpt', gateway.key.secret, body, true)
     const translated = await answered('acme/gpt', reader, body)
     expect(translated).toEqual(native)
-    const [first, second] = [upstream.requests.at(0), upstream.requests.at(-1)]
+    const [first, second] = [upstream.requests[before], upstream.requests.at(-1)]
     expect(first!.json).toHaveProperty('moderation')
     expect(second!.json).not.toHaveProperty('moderation')
   })
