@@ -185,7 +185,7 @@ class AnswerState {
   }
 
   /** The chunks that are only known at the end. @param ended whether the vendor marked the end of the answer */
-  *rest(ended: boolean): Generator<ChatChunk, void, undefined> {
+  rest(ended: boolean): ChatChunk[] {
     const choices: ChatChunkChoice[] = []
     for (const [index, choice] of this.#choices) {
       const delta = choice.end()
@@ -194,8 +194,9 @@ class AnswerState {
     }
     const annotations = toCitations(this.#sources, this.#text)
     if (annotations.length > 0) choices.push({ index: 0, delta: { annotations } })
-    if (choices.length > 0) yield { choices }
-    if (this.#usage && (ended || this.#finished)) yield { choices: [], usage: this.#usage }
+    const chunks: ChatChunk[] = choices.length > 0 ? [{ choices }] : []
+    if (this.#usage && (ended || this.#finished)) chunks.push({ choices: [], usage: this.#usage })
+    return chunks
   }
 
   #choice(index: number): ChoiceState {

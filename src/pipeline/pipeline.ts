@@ -333,12 +333,12 @@ export class Call {
 
   /** Frees the content of the request, which is not needed again when the answer has begun. */
   dropContent(): void {
-    const { rawJson, ...request } = this.request
-    rawJson?.release()
+    const { request } = this
+    request.rawJson?.release()
     this.incoming.release()
     const { withoutContent } = this.endpoint
     if (!withoutContent) return
-    this.request = { ...request, input: withoutContent(request.input) }
+    this.request = { ...request, rawJson: undefined, input: withoutContent(request.input) }
     this.outbound = withoutContent(this.outbound)
   }
 

@@ -43,7 +43,7 @@ export interface ParsedRequest<In = any> {
   /** Size of the decoded body in bytes, where the prompt is estimated by it. */
   readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
-  readonly rawJson?: RawJson
+  readonly rawJson?: RawJson | undefined
 }
 
 /** How a request goes to a vendor that speaks the client's own form. */

@@ -181,10 +181,10 @@ class ChoiceState {
   readonly #emit: Emit
   readonly #content = new SurrogateJoiner()
   readonly #refusal = new SurrogateJoiner()
-  /** Text of each reasoning block, by its index. */
-  readonly #blocks = new Map<number, SurrogateJoiner>()
+  /** Text of each reasoning block, by its index; most answers have none. */
+  #blocks: Map<number, SurrogateJoiner> | undefined = undefined
   readonly #calls: ToolCall[] = []
-  readonly #callsByKey = new Map<string, ToolCall>()
+  #callsByKey: Map<string, ToolCall> | undefined = undefined
   readonly #annotations: unknown[] = []
   #annotated = false
   /** The last block of reasoning, until it is signed. */
@@ -270,9 +270,10 @@ class ChoiceState {
     given.forEach((detail, position) => {
       const { id, format, index: place, ...rest } = detail
       const index = place ?? position
-      const known = this.#blocks.get(index)
+      const blocks = (this.#blocks ??= new Map())
+      const known = blocks.get(index)
       const block = known ?? new SurrogateJoiner()
-      if (!known) this.#blocks.set(index, block)
+      if (!known) blocks.set(index, block)
       const entry: Record<string, unknown> = { ...rest }
       if (typeof detail.text === 'string') visible += entry.text = block.take(detail.text)
       else if (typeof detail.summary === 'string')
@@ -311,9 +312,9 @@ class ChoiceState {
     const id = fragment.id || undefined
     const slot =
       fragment.index === undefined || fragment.index === null ? undefined : `#${fragment.index}`
+    const byKey = (this.#callsByKey ??= new Map())
     const known =
-      (id && this.#callsByKey.get(id)) ??
-      (slot ? this.#callsByKey.get(slot) : id ? undefined : this.#calls.at(-1))
+      (id && byKey.get(id)) ?? (slot ? byKey.get(slot) : id ? undefined : this.#calls.at(-1))
     if (known && slot && goesOn(known, id)) {
       // Some say a name in pieces, others repeat what they have said of it.
       known.name = name.startsWith(known.name) ? name : known.name + name
@@ -337,8 +338,8 @@ class ChoiceState {
       opened: false,
     }
     this.#calls.push(call)
-    if (id) this.#callsByKey.set(id, call)
-    if (slot) this.#callsByKey.set(slot, call)
+    if (id) byKey.set(id, call)
+    if (slot) byKey.set(slot, call)
     return call
   }
 

@@ -69,7 +69,7 @@ function leave({ runtime, account, key, id, entered }: Call, refused: boolean) {
 }
 
 /** Asks the ledger to admit the call. @throws Unauthenticated without a known key */
-async function admit(call: Call, known: ResolvedKey | null): Promise<Admission> {
+function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admission> {
   if (!known) {
     note(call, 'unknown')
     throw new Unauthenticated('The API key is not valid.')
