@@ -4,19 +4,13 @@ import { defineGuard } from 'sluicegate'
 
 export default defineGuard({
   name: 'my-check',
-  options: v.strictObject({
-    prefix: v.optional(v.pipe(v.string(), v.regex(/^[A-Z]{1,8}$/)), 'TICKET'),
-  }),
+  options: v.strictObject({ prefix: v.optional(v.pipe(v.string(), v.regex(/^\w+$/)), 'TICKET') }),
   setup({ prefix }) {
     const number = new RegExp(`${prefix}-\\d{6}(?!\\d)`)
-    return {
-      enforces: ['x:my-check/ticket'],
-      execution: 'local',
-      reach: prefix.length + 8,
-      check(text) {
-        const start = text.search(number)
-        return start < 0 ? undefined : { start, end: start + prefix.length + 7 }
-      },
+    const check = (text: string) => {
+      const start = text.search(number)
+      return start < 0 ? undefined : { start, end: start + prefix.length + 7 }
     }
+    return { enforces: ['x:my-check/ticket'], execution: 'local', reach: prefix.length + 8, check }
   },
 })

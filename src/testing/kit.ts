@@ -185,11 +185,13 @@ async function checkCases(
     Boolean(answer && request.stream && !expect.failure && !expect.tool_calls),
   )
   const complete = cases.filter(({ transcript: { answer, expect } }) => answer && !expect.failure)
-  const repeated = stream ?? complete[0]
-  if (repeated) {
+  const whole = complete.find(({ transcript }) => !transcript.request.stream)
+  if (complete.length > 0) {
     const transcripts = complete.map(({ transcript }) => transcript)
     await run.run('forwarded', null, () => checkForwarded(fixture, transcripts))
-    await run.run('repeat', repeated.transcript.name, () => checkRepeat(fixture, repeated))
+  }
+  for (const one of [stream, whole]) {
+    if (one) await run.run('repeat', one.transcript.name, () => checkRepeat(fixture, one))
   }
   if (thorough && stream) {
     const on = stream.transcript.name

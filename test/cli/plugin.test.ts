@@ -43,7 +43,7 @@ describe('plugin new', () => {
 
   it('writes a guard, a search engine and a sink that pass', async () => {
     const guard = await written('guard', 'tick')
-    expect(linesOf(await guard.read('tick.ts'))).toBeLessThanOrEqual(25)
+    expect(linesOf(await guard.read('tick.ts'))).toBeLessThanOrEqual(17)
     const { default: tick } = await import(join(guard.dir, 'tick.ts'))
     const texts = await readGuardCases(join(guard.dir, 'tick.cases'))
     expect((await checkGuard(tick, texts)).failed).toEqual([])

@@ -1,5 +1,7 @@
 /** Plugins with one fault each: the kits have to find 95 of 100, and say which check failed; and nothing in right ones. */
 import { CHECKS, STREAMS } from '../testing/mutants/guards.ts'
+import { STREAMING_PROVIDERS } from '../testing/mutants/other-providers.ts'
+import { LOCAL_GUARDS, SCORING_GUARDS, SEARCHES_BY_ADDRESS } from '../testing/mutants/others.ts'
 import { judge, play, type Family } from '../testing/mutants/play.ts'
 import { PROVIDERS } from '../testing/mutants/providers.ts'
 import { SEARCHES } from '../testing/mutants/searches.ts'
@@ -13,6 +15,10 @@ const FAMILIES: Readonly<Record<string, Family>> = {
   'guards, services': SERVICES,
   searches: SEARCHES,
   sinks: SINKS,
+  'others, providers': STREAMING_PROVIDERS,
+  'others, local guards': LOCAL_GUARDS,
+  'others, services': SCORING_GUARDS,
+  'others, searches': SEARCHES_BY_ADDRESS,
 }
 /** Many of the faults are that something does not end. */
 const HANGS_MS = 2000

@@ -35,7 +35,11 @@ export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]>
   )
   const outcome = await provider.outcome(request)
   const asked = vendor.requests.slice(before)
-
+  if ((outcome.error as Error | undefined)?.name === 'AbortError') {
+    const problem =
+      'it was given up, although its own signal was not: the signal is that of another call'
+    return [toCheck('signal', name, [problem])]
+  }
   const problems = answer
     ? asked.length === 0
       ? ['it sent no request to the vendor; is the address in another option? (--base-url-option)']

@@ -29,6 +29,22 @@ const TURNS = [
     ],
   },
 ]
+/** The same for a vendor that knows tools. */
+const CALLS = [
+  { role: 'user', content: 'Question zq1.' },
+  {
+    role: 'assistant',
+    content: null,
+    tool_calls: [
+      { id: 'call_zq2', type: 'function', function: { name: 'look', arguments: '{"at":"zq3"}' } },
+    ],
+  },
+  { role: 'tool', tool_call_id: 'call_zq2', content: 'Result zq4.' },
+  { role: 'user', content: 'Question zq5.' },
+]
+const TOOLS = [
+  { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } },
+]
 const WORD = /zq\d/g
 const MAX_DEPLOYMENTS = 4
 
@@ -57,6 +73,7 @@ export async function checkForwarded(
       if (differs) forwarded.add(member)
     }
     problems.push(...conversationProblems(await sent({ messages: TURNS })))
+    if (like.request.tools) problems.push(...(await toolProblems(sent)))
   }
   if (!asked) return skipped('forwarded', null, NO_UPSTREAM)
   for (const member of Object.keys(PROBES)) {
@@ -72,8 +89,29 @@ export async function checkForwarded(
 
 /** A case for each deployment. */
 function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
-  const keys = (one: Transcript) => JSON.stringify([one.request.model, one.deployment])
+  const keys = ({ request: { model, tools }, deployment }: Transcript) =>
+    JSON.stringify([model, deployment, tools !== undefined])
   return [...new Map(cases.map((one) => [keys(one), one])).values()].slice(0, MAX_DEPLOYMENTS)
+}
+
+/** Of a vendor that knows tools: a call and its result arrive, and whether a tool has to be used. */
+async function toolProblems(
+  sent: (members: object) => Promise<string | undefined>,
+): Promise<string[]> {
+  const problems: string[] = []
+  const body = await sent({ messages: CALLS, tools: TOOLS })
+  const lost = ['Question zq1.', 'zq3', 'Result zq4.', 'Question zq5.'].filter(
+    (text) => body !== undefined && !body.includes(text),
+  )
+  if (lost.length > 0) {
+    const which = lost.map((text) => JSON.stringify(text)).join(', ')
+    problems.push(`of a conversation with a tool these texts do not arrive: ${which}`)
+  }
+  const asked = { messages: CALLS.slice(0, 1), tools: TOOLS }
+  const free = await sent({ ...asked, tool_choice: 'auto' })
+  if (free !== undefined && free === (await sent({ ...asked, tool_choice: 'required' })))
+    problems.push('"tool_choice" has no influence on the request')
+  return problems
 }
 
 /** Whether each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */

@@ -44,6 +44,9 @@ export async function checkService(fixture: GuardFixture, run: CheckRun): Promis
   }
   await run.run('once', null, () => checkOnce(fixture, served))
   await run.run('cancel', null, () => checkCancel(fixture, served))
+  if (passing && blocking) {
+    await run.run('repeat', 'another text', () => checkAnother(fixture, passing, blocking))
+  }
   const missing = 'write a case that passes and one that is blocked, each with its .http'
   await run.run('verdicts', null, () =>
     passing && blocking
@@ -109,6 +112,25 @@ async function checkOnce(fixture: GuardFixture, one: GuardCase): Promise<Check> 
     problems.push(`it asks ${asked} times about one text; the gateway decides what follows`)
   if (asked > made) problems.push('it asks without host.request and host.http')
   return toCheck('once', null, problems)
+}
+
+/** Two texts of one length, of which the service lets one pass: first this one, then the other. */
+async function checkAnother(
+  fixture: GuardFixture,
+  passing: GuardCase,
+  blocking: GuardCase,
+): Promise<Check> {
+  const problems: string[] = []
+  const longer = Math.max(passing.text.length, blocking.text.length) + 1
+  const passes = (one: GuardCase, length: number) =>
+    passesOn(fixture, one, one.text.padEnd(length, '.'))
+  await passes(passing, longer)
+  if ((await passes(blocking, longer)).length > 0)
+    problems.push('a text that the service blocks passes after one of the same length')
+  await passes(blocking, longer + 1)
+  if ((await passes(passing, longer + 1)).length === 0)
+    problems.push('a text that the service lets pass is blocked after one of the same length')
+  return toCheck('repeat', 'another text', problems)
 }
 
 /** The verdict is not wanted any more while the service is silent. */

@@ -30,9 +30,12 @@ export async function checkRepeat(fixture: Fixture, { transcript, request }: Cas
   const same = (other: typeof alone) =>
     isDeepStrictEqual(choicesIn(other.completion), choicesIn(alone.completion)) &&
     isDeepStrictEqual(other.usage, alone.usage)
+  const before = vendor.requests.length
   if (!same(await replay(fixture, request, answer))) {
     problems.push('after an answer that was cut off the same question has another answer')
   }
+  if (vendor.requests.length === before)
+    problems.push('the same question is not asked again: the answer is one of before')
   vendor.answer(() => toFakeResponse(answer, cutAt(answer.body, splitPoints(answer))))
   const together = await Promise.all(
     Array.from({ length: AT_ONCE }, () => provider.outcome(request)),

@@ -1,6 +1,8 @@
 /** A sample of the mutants; `npm run torture -- mutants` plays all of them. */
 import { expect, it } from 'vitest'
 import { CHECKS, STREAMS } from './guards.ts'
+import { STREAMING_PROVIDERS } from './other-providers.ts'
+import { LOCAL_GUARDS, SCORING_GUARDS, SEARCHES_BY_ADDRESS } from './others.ts'
 import { codeOf, judge, play, type Family } from './play.ts'
 import { PROVIDERS } from './providers.ts'
 import { SEARCHES } from './searches.ts'
@@ -14,6 +16,10 @@ const FAMILIES: readonly (readonly [string, Family, sample: string])[] = [
   ['guards with a service', SERVICES, 'takes what is missing for a pass'],
   ['search engines', SEARCHES, 'does not narrow'],
   ['sinks', SINKS, 'remembers what it has tried'],
+  ['providers of another shape', STREAMING_PROVIDERS, 'drops tools of conversations'],
+  ['local guards of another shape', LOCAL_GUARDS, 'counts code points'],
+  ['services of another shape', SCORING_GUARDS, 'remembers verdicts by length'],
+  ['search engines of another shape', SEARCHES_BY_ADDRESS, 'leaves whole hosts out'],
 ]
 
 it.each(FAMILIES)('%s: the right one passes, and a fault is named', async (_, family, sample) => {

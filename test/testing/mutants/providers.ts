@@ -13,7 +13,7 @@ export default defineProvider({
     return {
       async chat({ input, model, signal }: any) {
         const { messages, temperature, top_p, stop, seed, tools, max_completion_tokens: limit } = input
-        const asked = { model, turns: messages, temperature, top_p, stop, seed, tools, limit }
+        const asked = { model, tool_choice: input.tool_choice, turns: messages, temperature, top_p, stop, seed, tools, limit }
         const body = host.json(asked)
         const url = baseURL + '/generate'
         const response = await host.request({ url, headers, body, signal, stream: true })
