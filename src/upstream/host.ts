@@ -111,8 +111,10 @@ class Pools {
   /** @throws an error of undici when the origin is not a valid URL */
   targetOf(url: string): Target {
     if (this.#last?.url === url) return this.#last
-    const slash = url.indexOf('/', url.indexOf('://') + 3)
-    const [origin, path] = slash < 0 ? [url, '/'] : [url.slice(0, slash), url.slice(slash)]
+    const end = url.slice(url.indexOf('://') + 3).search(/[/?]/)
+    const at = end < 0 ? url.length : url.indexOf('://') + 3 + end
+    const [origin, rest] = [url.slice(0, at), url.slice(at)]
+    const path = rest.startsWith('/') ? rest : `/${rest}`
     return (this.#last = { url, pool: this.#poolOf(origin), path })
   }
 

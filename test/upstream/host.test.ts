@@ -63,11 +63,11 @@ describe('request', () => {
     answer = (incoming, response) => response.end(incoming.url)
     const { signal } = new AbortController()
     const answers: string[] = []
-    for (const path of ['/a', '/a', '/b?c=1', '', '/a']) {
+    for (const path of ['/a', '/a', '/b?c=1', '', '?d=/2', '/a']) {
       const response = await owned.host.request({ url: url + path, method: 'GET', signal })
       answers.push(await response.text())
     }
-    expect(answers).toEqual(['/a', '/a', '/b?c=1', '/', '/a'])
+    expect(answers).toEqual(['/a', '/a', '/b?c=1', '/', '/?d=/2', '/a'])
   })
 
   it('rejects an invalid address', async () => {
