@@ -7,14 +7,13 @@ import {
   list,
   object,
   oneOf,
-  toInvalidRequest,
   wrongType,
   type Check,
 } from '../../errors/checks.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { EmbeddingInput } from '../../plugin.ts'
-import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { outboundMembers, readValid } from '../shared/body.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface EmbeddingRequest extends EmbeddingInput {
@@ -56,13 +55,10 @@ export const embeddingBody = object(
 
 /** @throws InvalidRequest */
 export async function readEmbeddings(incoming: Incoming): Promise<EmbeddingRequest> {
-  const body = await readJson(incoming, LIMIT_BYTES)
-  const found = embeddingBody(body)
-  if (found) throw toInvalidRequest(found)
-  const { policy, ...others } = body as Record<string, unknown>
-  const given = { encoding_format: 'float', ...givenMembers(others) } as EmbeddingRequest
-  const asked = { ...given, input: inputsOf(given.input) }
-  return policy === undefined ? asked : { ...asked, policy: readPolicy(policy) }
+  const asked = await readValid<EmbeddingRequest>(incoming, LIMIT_BYTES, embeddingBody, {
+    encoding_format: 'float',
+  })
+  return { ...asked, input: inputsOf(asked.input) }
 }
 
 /** The request for providers. */

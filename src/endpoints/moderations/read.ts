@@ -7,15 +7,14 @@ import {
   list,
   object,
   problem,
-  toInvalidRequest,
   variant,
   wrongType,
   type Check,
 } from '../../errors/checks.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ModerationInput, ModerationPart } from '../../plugin.ts'
-import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { outboundMembers, readValid } from '../shared/body.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface ModerationRequest extends ModerationInput {
@@ -60,13 +59,9 @@ export const moderationBody = object({ model: filledText, input }, ['input'])
 
 /** @throws InvalidRequest */
 export async function readModeration(incoming: Incoming): Promise<ModerationRequest> {
-  const body = await readJson(incoming, LIMIT_BYTES)
-  const found = moderationBody(body)
-  if (found) throw toInvalidRequest(found)
-  const { policy, ...others } = body as Record<string, unknown>
-  const given = { model: LOCAL, ...givenMembers(others) } as ModerationRequest
-  const asked = { ...given, input: inputsOf(given.input) }
-  return policy === undefined ? asked : { ...asked, policy: readPolicy(policy) }
+  const defaults = { model: LOCAL }
+  const asked = await readValid<ModerationRequest>(incoming, LIMIT_BYTES, moderationBody, defaults)
+  return { ...asked, input: inputsOf(asked.input) }
 }
 
 /** The request for providers. */

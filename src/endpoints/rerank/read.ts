@@ -1,18 +1,9 @@
 /** Requests for an order of documents: validated, and in the form that providers get. */
-import {
-  boolean,
-  either,
-  filledText,
-  integer,
-  list,
-  object,
-  text,
-  toInvalidRequest,
-} from '../../errors/checks.ts'
+import { boolean, either, filledText, integer, list, object, text } from '../../errors/checks.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { RerankInput } from '../../plugin.ts'
-import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { outboundMembers, readValid } from '../shared/body.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface RerankRequest extends RerankInput {
@@ -42,13 +33,8 @@ export const rerankBody = object(
 )
 
 /** @throws InvalidRequest */
-export async function readRerank(incoming: Incoming): Promise<RerankRequest> {
-  const body = await readJson(incoming, LIMIT_BYTES)
-  const found = rerankBody(body)
-  if (found) throw toInvalidRequest(found)
-  const { policy, ...others } = body as Record<string, unknown>
-  const given = givenMembers(others) as RerankRequest
-  return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
+export function readRerank(incoming: Incoming): Promise<RerankRequest> {
+  return readValid(incoming, LIMIT_BYTES, rerankBody)
 }
 
 /** The request for providers: the gateway itself copies documents into the answer. */

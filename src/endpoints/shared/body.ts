@@ -1,4 +1,5 @@
 /** Request bodies: media type, size, JSON, and members that all endpoints have. */
+import { toInvalidRequest, type Check } from '../../errors/checks.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ParsedRequest } from '../../pipeline/pipeline.ts'
@@ -72,6 +73,25 @@ export function sessionOf(
 /** A body as valid members: without those that are null, which mean the same as absent ones. */
 export function givenMembers(body: object): Record<string, any> {
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+}
+
+/**
+ * Reads the JSON body of an endpoint without a conversation: valid members, and the policy.
+ * @param check of all members but the policy @param defaults of members that are absent
+ * @throws InvalidRequest
+ */
+export async function readValid<Request extends { readonly policy?: Policy }>(
+  incoming: Incoming,
+  limitBytes: number,
+  check: Check,
+  defaults: Partial<Request> = {},
+): Promise<Request> {
+  const body = await readJson(incoming, limitBytes)
+  const found = check(body)
+  if (found) throw toInvalidRequest(found)
+  const { policy, ...others } = body as Record<string, unknown>
+  const given = { ...defaults, ...givenMembers(others) } as Request
+  return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
 }
 
 /** The policy of a form, where it may be JSON text, or of a JSON body. @throws InvalidRequest */

@@ -1,18 +1,10 @@
 /** Requests for speech: validated, and in the form that providers get. */
 import { described } from '../../errors/check-schema.ts'
-import {
-  either,
-  filledText,
-  number,
-  object,
-  oneOf,
-  shortText,
-  toInvalidRequest,
-} from '../../errors/checks.ts'
+import { either, filledText, number, object, oneOf, shortText } from '../../errors/checks.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { SpeechInput } from '../../plugin.ts'
-import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readJson } from '../shared/body.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { outboundMembers, readValid } from '../shared/body.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface SpeechRequest extends SpeechInput {
@@ -48,13 +40,8 @@ export const speechBody = object(
 )
 
 /** @throws InvalidRequest */
-export async function readSpeech(incoming: Incoming): Promise<SpeechRequest> {
-  const body = await readJson(incoming, LIMIT_BYTES)
-  const found = speechBody(body)
-  if (found) throw toInvalidRequest(found)
-  const { policy, ...others } = body as Record<string, unknown>
-  const given = { response_format: 'mp3', ...givenMembers(others) } as SpeechRequest
-  return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
+export function readSpeech(incoming: Incoming): Promise<SpeechRequest> {
+  return readValid<SpeechRequest>(incoming, LIMIT_BYTES, speechBody, { response_format: 'mp3' })
 }
 
 /** The request for providers: always sound; the gateway makes events of it. */

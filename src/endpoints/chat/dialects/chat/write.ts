@@ -35,20 +35,30 @@ async function writeChat(call: Call, reply: Reply<BilledChunk>, out: Outgoing): 
   if (stream) {
     return writeEvents(call, reply, out, new ChatEvents(wantsUsageChunk(input), chatUsageJson))
   }
+  const { completion, receipt } = await wholeOf(reply)
+  const billed = billedJson(receipt, chatUsageJson(receipt))
+  const body = { id: completion.id, object: 'chat.completion', ...completion, ...billed }
+  await writeJson(call, out, JSON.stringify(body))
+}
+
+/** An answer that is not streamed, built from its chunks. */
+export async function wholeOf({ parts }: Reply<BilledChunk>): Promise<WholeAnswer> {
   const builder = new CompletionBuilder()
   let receipt: Receipt | undefined
   for (let last = false; !last;) {
-    const batch = await reply.parts.next()
-    for (const chunk of batch.parts) {
+    const batch = await parts.next()
+    for (const { receipt: own, ...chunk } of batch.parts) {
       builder.add(chunk)
-      receipt = chunk.receipt ?? receipt
+      receipt = own ?? receipt
     }
     last = batch.last
   }
-  const completion = builder.completion()
-  const billed = billedJson(receipt!, chatUsageJson(receipt!))
-  const body = { id: completion.id, object: 'chat.completion', ...completion, ...billed }
-  await writeJson(call, out, JSON.stringify(body))
+  return { completion: builder.completion(), receipt: receipt! }
+}
+
+interface WholeAnswer {
+  readonly completion: ReturnType<CompletionBuilder['completion']>
+  readonly receipt: Receipt
 }
 
 /** Between the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are escaped. */

@@ -1,6 +1,6 @@
 /** OpenAI's Completions API: answers are texts. */
 import type { Outgoing } from '../../../../pipeline/http.ts'
-import type { Call, Receipt, Reply } from '../../../../pipeline/pipeline.ts'
+import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 import {
   billedJson,
@@ -10,10 +10,10 @@ import {
   type EventFormat,
 } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
-import { CompletionBuilder } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
 import { chatUsageJson } from '../chat/usage.ts'
+import { wholeOf } from '../chat/write.ts'
 import { textLogprobs } from './logprobs.ts'
 import { completionBody, readCompletionRequest, type TextOptions } from './read.ts'
 
@@ -34,23 +34,14 @@ async function writeTexts(call: Call, reply: Reply<BilledChunk>, out: Outgoing):
   const { stream, input, answerOptions } = call.request
   const { echo } = answerOptions as TextOptions
   if (stream) return writeEvents(call, reply, out, new TextEvents(wantsUsageChunk(input), echo))
-  const builder = new CompletionBuilder()
-  let receipt: Receipt | undefined
-  for (let last = false; !last;) {
-    const batch = await reply.parts.next()
-    for (const { receipt: own, ...chunk } of batch.parts) {
-      builder.add(chunk)
-      receipt = own ?? receipt
-    }
-    last = batch.last
-  }
-  const { choices, ...completion } = builder.completion()
+  const { completion: built, receipt } = await wholeOf(reply)
+  const { choices, ...completion } = built
   const texts = choices.map(({ index = 0, message, logprobs, finish_reason }) => {
     const begin = echo?.[index] ?? ''
     const text = begin + (message?.content || message?.refusal || '')
     return { text, index, logprobs: textLogprobs(logprobs, begin.length), finish_reason }
   })
-  const billed = billedJson(receipt!, chatUsageJson(receipt!))
+  const billed = billedJson(receipt, chatUsageJson(receipt))
   await writeJson(
     call,
     out,
