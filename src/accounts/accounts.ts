@@ -6,16 +6,11 @@ import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
-import {
-  ACCOUNT,
-  type FreeTierLimits,
-  type KeyLimits,
-  type Ledger,
-} from '../state/ledger/ledger.ts'
-import { parsePico } from '../money/money.ts'
+import { ACCOUNT, type FreeTierLimits, type Ledger } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
 import { checkId, checkName, isId, need } from './checks.ts'
+import { ledgerLimits } from './limits.ts'
 import { secretOf } from './secrets.ts'
 import {
   changedAccount,
@@ -348,48 +343,51 @@ export class Accounts {
   }
 
   /** @throws NotFound, RevisionChanged, and what `edit` throws */
-  async #changeKey(
-    id: string,
-    edit: (key: Key) => Key,
-    { expected, replaced }: Condition<Key> = {},
-  ): Promise<Key> {
-    for (;;) {
-      const key = await this.key(id)
-      if (!key) throw missing('key', id)
-      if (expected !== undefined && key.revision !== expected) throw new RevisionChanged(key)
-      const next = { ...edit(key), revision: Math.max(key.revision + 1, this.#now()) }
-      // First the record, then the ledger: an instance that learns from the ledger that it is outdated finds the new record.
-      if (!(await this.#records.replace(`key:${id}`, next, key.revision))) continue
-      for (const { sha256, previous } of [key, next]) {
-        this.#cache.delete(sha256)
-        if (previous) this.#cache.delete(previous.sha256)
-      }
-      await this.#announce(next)
-      await this.directory.noteKey(next)
-      replaced?.(key)
-      return next
+  async #changeKey(id: string, edit: (key: Key) => Key, condition?: Condition<Key>): Promise<Key> {
+    const [before, next] = await this.#replace('key', id, () => this.key(id), edit, condition)
+    for (const { sha256, previous } of [before, next]) {
+      this.#cache.delete(sha256)
+      if (previous) this.#cache.delete(previous.sha256)
     }
+    await this.#announce(next)
+    await this.directory.noteKey(next)
+    condition?.replaced?.(before)
+    return next
   }
 
   /** @throws NotFound, RevisionChanged, and what `edit` throws */
   async #changeAccount(
     id: string,
     edit: (account: Account) => Account,
-    { expected, replaced }: Condition<Account> = {},
+    condition?: Condition<Account>,
   ): Promise<Account> {
+    const read = () => this.account(id)
+    const [before, next] = await this.#replace('account', id, read, edit, condition)
+    // Cached keys have the account as it was; the ledger calls them stale.
+    await this.#announceAccount(next)
+    await this.directory.noteAccount(next)
+    condition?.replaced?.(before)
+    return next
+  }
+
+  /**
+   * Replaces a record. The ledger comes after it: an instance that learns from the ledger that it is outdated finds the new
+   * record.
+   * @returns the record before, and the new one
+   */
+  async #replace<One extends Account | Key>(
+    kind: 'account' | 'key',
+    id: string,
+    read: () => Promise<One | undefined>,
+    edit: (one: One) => One,
+    { expected }: Condition<One> = {},
+  ): Promise<[before: One, next: One]> {
     for (;;) {
-      const account = await this.account(id)
-      if (!account) throw missing('account', id)
-      if (expected !== undefined && account.revision !== expected) {
-        throw new RevisionChanged(account)
-      }
-      const next = { ...edit(account), revision: Math.max(account.revision + 1, this.#now()) }
-      if (!(await this.#records.replace(`account:${id}`, next, account.revision))) continue
-      // Cached keys have the account as it was; the ledger calls them stale.
-      await this.#announceAccount(next)
-      await this.directory.noteAccount(next)
-      replaced?.(account)
-      return next
+      const one = await read()
+      if (!one) throw missing(kind, id)
+      if (expected !== undefined && one.revision !== expected) throw new RevisionChanged(one)
+      const next = { ...edit(one), revision: Math.max(one.revision + 1, this.#now()) }
+      if (await this.#records.replace(`${kind}:${id}`, next, one.revision)) return [one, next]
     }
   }
 
@@ -427,19 +425,6 @@ export class Accounts {
 function refuseArchived<One extends Account | Key>(one: One): One {
   need(one.archivedAt === undefined, 'id', 'of one that is not archived')
   return one
-}
-
-/** The limits of an account or a key as the ledger has them; an absent rate or concurrency does not limit. */
-function ledgerLimits(one: Account | Key): KeyLimits {
-  const { disabled, rpm, concurrency, spendCap } = one
-  const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
-  return {
-    disabled,
-    ...(expiresAt !== undefined && { expiresAt }),
-    ...(rpm !== undefined && { rpm }),
-    ...(concurrency !== undefined && { concurrency }),
-    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
-  }
 }
 
 function present<T>(items: readonly (T | undefined)[]): T[] {

@@ -1,9 +1,10 @@
-/** The limits of a key as operators and the holder of the key see them: what is used, and when that starts anew. */
+/** The limits of a key: as the ledger has them, and as operators and the holder of the key see them. */
 import { formatPico, parsePico, usdJson } from '../money/money.ts'
 import { windowEnd } from '../state/ledger/clock.ts'
 import type {
   AccountTotals,
   FreeTierLimits,
+  KeyLimits,
   KeySpend,
   RatesUsed,
   RateUse,
@@ -75,6 +76,19 @@ export function limitsOfAccount(
       : [calls('account.concurrency', 'account', concurrency, spend)]),
     ...caps('account', account, spend, now),
   ]
+}
+
+/** The limits of an account or a key as the ledger has them; an absent rate or concurrency does not limit. */
+export function ledgerLimits(one: Account | Key): KeyLimits {
+  const { disabled, rpm, concurrency, spendCap } = one
+  const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
+  return {
+    disabled,
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(rpm !== undefined && { rpm }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
+  }
 }
 
 function rate(
