@@ -215,6 +215,11 @@ describe('architecture', () => {
     expect(cycles).toEqual([])
   })
 
+  it('has no file above 450 lines', () => {
+    const long = [...src, ...plugins].filter(({ text }) => text.split('\n').length > 451)
+    expect(long.map(({ path }) => path)).toEqual([])
+  })
+
   it('exports nothing that no other file imports', () => {
     const all = [...src, ...plugins, ...sourcesIn('test'), ...sourcesIn('config')]
     const imported = new Set(all.flatMap(importedNames))

@@ -7,9 +7,9 @@ import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { expandWildcard, wildcardIssues } from '../models/wildcards.ts'
 import type { resolveEnvironment } from './environment.ts'
-import { configSchema, crossCheck } from './schema.ts'
+import { crossCheck } from './cross-check.ts'
+import { configSchema, type Settings } from './schema.ts'
 
-type Settings = v.InferOutput<typeof configSchema>
 type Listed = PriceList['models']
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes. */
