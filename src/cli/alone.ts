@@ -1,25 +1,23 @@
 /** `serve` in one process. */
 import { flushCompileCache } from 'node:module'
-import { createGateway } from '../gateway/gateway.ts'
 import { callableUrl } from '../gateway/welcome.ts'
 import { logEvent } from '../observe/events.ts'
 import type { Address } from './address.ts'
 import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
 import type { Demo } from './demo/demo.ts'
-import { lastLine } from './fatal.ts'
 import { openPort } from './open-port.ts'
 import { keepUpToDate } from './reload.ts'
 import {
   closeGateway,
-  keepTickObject,
+  gatewayToServe,
   ofLedger,
   prepareState,
   tell,
   warnOfConfiguration,
   withChangesLogged,
 } from './serving.ts'
-import { limitStop, logWarnings, Stop, type StopReason } from './stop.ts'
+import { limitStop, Stop, type StopReason } from './stop.ts'
 
 /**
  * Serves in this process: starts the gateway, applies changes of its configuration, and lets running calls end at a shutdown.
@@ -32,11 +30,8 @@ export async function serveAlone(
   args: Arguments,
   demo: Demo | undefined,
 ): Promise<void> {
-  keepTickObject()
-  lastLine.isJson = loaded.config.log.format === 'json'
-  const gateway = await createGateway(loaded, { adminToken: true, demo: demo !== undefined })
+  const gateway = await gatewayToServe(loaded, { demo: demo !== undefined })
   const { log } = gateway.runtime
-  if (lastLine.isJson) logWarnings(log)
   warnOfConfiguration(gateway)
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
   const stop = new Stop({

@@ -1,9 +1,10 @@
 /** What a process that serves does at its start and at its end, whether it serves alone or as one of several. */
 import type { ConsolaInstance } from 'consola'
 import { executionAsyncResource } from 'node:async_hooks'
+import type { LoadedConfig } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
-import type { Gateway } from '../gateway/gateway.ts'
+import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { lint } from '../models/lint.ts'
@@ -13,7 +14,8 @@ import { signInLink } from '../server/admin/session.ts'
 import type { Server } from '../server/server.ts'
 import { CommandError } from './command.ts'
 import type { Demo } from './demo/demo.ts'
-import type { StopReason } from './stop.ts'
+import { lastLine } from './fatal.ts'
+import { logWarnings, type StopReason } from './stop.ts'
 
 /** A gateway that serves. */
 interface Serving {
@@ -32,9 +34,16 @@ const kept: object[] = []
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
 
-/** Called once, before the process serves. */
-export function keepTickObject(): void {
+/** The gateway of a process that serves, with an admin token of its own where the configuration has none. Called once. */
+export async function gatewayToServe(
+  loaded: LoadedConfig,
+  options: { readonly demo?: boolean; readonly worker?: WorkerPlace },
+): Promise<Gateway> {
   process.nextTick(() => kept.push(executionAsyncResource()))
+  lastLine.isJson = loaded.config.log.format === 'json'
+  const gateway = await createGateway(loaded, { ...options, adminToken: true })
+  if (lastLine.isJson) logWarnings(gateway.runtime.log)
+  return gateway
 }
 
 /** Logs what an operator should know of the configuration at the start. */

@@ -5,12 +5,7 @@ import type { Channel } from '../cluster/channel.ts'
 import { Link } from '../cluster/link.ts'
 import { sharedStarter } from '../cluster/threads.ts'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
-import {
-  createGateway,
-  type Gateway,
-  type PreparedConfig,
-  type WorkerPlace,
-} from '../gateway/gateway.ts'
+import type { Gateway, PreparedConfig, WorkerPlace } from '../gateway/gateway.ts'
 import { logEvent } from '../observe/events.ts'
 import { startThreadsBy } from '../observe/thread-client.ts'
 import { familiesOf } from '../server/metrics.ts'
@@ -19,18 +14,18 @@ import { addressOf } from './address.ts'
 import { withBoundOutput } from './bounded-output.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { failed, lastLine } from './fatal.ts'
+import { failed } from './fatal.ts'
 import { openPort } from './open-port.ts'
 import {
   closeGateway,
-  keepTickObject,
+  gatewayToServe,
   ofLedger,
   prepareState,
   tell,
   warnOfConfiguration,
   withChangesLogged,
 } from './serving.ts'
-import { limitStop, logWarnings, Stop } from './stop.ts'
+import { limitStop, Stop } from './stop.ts'
 
 /** What all workers are started with. */
 export interface WorkerStart {
@@ -71,14 +66,10 @@ async function serveUntilTold(
   opened: (digest: string) => void,
 ): Promise<void> {
   const { loaded, options } = await configurationOf(args)
-  keepTickObject()
-  lastLine.isJson = loaded.config.log.format === 'json'
   startThreadsBy(sharedStarter(channel))
-  const gateway = await createGateway(loaded, { adminToken: true, worker: { number, count } })
-  const { log, ledger } = gateway.runtime
-  if (lastLine.isJson) logWarnings(log)
+  const gateway = await gatewayToServe(loaded, { worker: { number, count } })
   const stop = new Stop({
-    lost: ledger.lost.then(ofLedger),
+    lost: gateway.runtime.ledger.lost.then(ofLedger),
     onFault: (error, kind) => gateway.reportFault(error, kind),
   })
   let isTold = false
