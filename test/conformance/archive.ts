@@ -6,13 +6,13 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   LEASE_MS,
-  RECEIPT_HOURS,
   type KeyLimits,
   type Ledger,
   type LedgerItem,
   type RowItem,
   type UsageRow,
 } from '../../src/state/ledger/ledger.ts'
+import { RECEIPT_HOURS } from '../../src/state/ledger/items.ts'
 import { ManualClock, type TestClock } from './ledger.ts'
 import { holdOf } from '../state/_hold.ts'
 

@@ -8,16 +8,17 @@ import { checkHold, checkLimits } from './checks.ts'
 import {
   cappedSpend,
   exposed,
+  RETRY_MS,
   sharedLimits,
+  TIGHT_CEILINGS,
   type CappedSpend,
   type SharedLimits,
 } from './limits.ts'
-import { addRunning, spendName } from './sums.ts'
+import { addRunning, NO_RATES_USED, NOTHING_SPENT, spendName } from './sums.ts'
 import {
   ACCOUNT,
   LEASE_MS,
   type AccountBalance,
-  RETRY_MS,
   type Admission,
   type AdmissionRequest,
   type HeldBy,
@@ -31,7 +32,6 @@ import {
   type RateStatus,
   type RequestId,
   type Settlement,
-  TIGHT_CEILINGS,
 } from './ledger.ts'
 
 /** Answer for an unknown account or key, and for a lower revision. */
@@ -41,13 +41,6 @@ const EXPIRED: Admission = { ok: false, why: 'expired', of: 'key' }
 export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
-/** The spend of an unknown key. */
-export const NO_RATES_USED: RatesUsed = {
-  key: { count: 0, resetMs: 0 },
-  account: { count: 0, resetMs: 0 },
-  today: 0,
-}
-export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
 /** A call that holds a lease. */
 interface RunningCall {

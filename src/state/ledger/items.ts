@@ -2,7 +2,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
 import { dayOf } from './clock.ts'
-import { RECEIPT_HOURS, type RowItem, type TotalItem } from './ledger.ts'
+import type { RowItem, TotalItem } from './ledger.ts'
+
+/** A settlement can be repeated for at least this long without being charged twice. */
+export const RECEIPT_HOURS = 48
 
 const HOUR_MS = 3_600_000
 const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note'] as const

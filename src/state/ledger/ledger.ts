@@ -414,7 +414,7 @@ export interface Ledger {
   import(items: readonly LedgerItem[]): Promise<Imported>
   /**
    * Replaces usage rows of UTC days that ended before a moment with one total per key and day. No sum changes. A folded row
-   * is no receipt any more, so rows of calls admitted less than {@link RECEIPT_HOURS} ago stay.
+   * is no receipt any more, so rows of calls admitted less than `RECEIPT_HOURS` (`items.ts`) ago stay.
    * @returns the number of rows folded
    */
   fold(before: Date): Promise<number>
@@ -443,17 +443,8 @@ export interface LedgerHealth {
   readonly oldestMs: number
 }
 
-/** A settlement can be repeated for at least this long without being charged twice. */
-export const RECEIPT_HOURS = 48
-
 /** How long a lease lives unless it is renewed. */
 export const LEASE_MS = 30_000
-
-/** Retry-After of a refusal that ends as soon as another call does. */
-export const RETRY_MS = 1000
-
-/** A call is `tight` while less than so many of its ceilings are left of the balance or the cap. */
-export const TIGHT_CEILINGS = 32n
 
 /** Where an engine reports to the operator. */
 export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>

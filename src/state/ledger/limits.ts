@@ -3,6 +3,12 @@ import type { Pico } from '../../money/money.ts'
 import { windowOf, type KeyBook, type WindowSpend } from './clock.ts'
 import type { Exposure, FreeTierLimits, KeyLimits, LimitOwner } from './ledger.ts'
 
+/** Retry-After of a refusal that ends as soon as another call does. */
+export const RETRY_MS = 1000
+
+/** A call is `tight` while less than so many of its ceilings are left of the balance or the cap. */
+export const TIGHT_CEILINGS = 32n
+
 /** A cap with the spend that it bounds. */
 export interface CappedSpend {
   readonly of: KeyBook

@@ -1,7 +1,23 @@
 /** Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls. */
 import type { Pico } from '../../money/money.ts'
 import { windowOf } from './clock.ts'
-import { ACCOUNT, type Discrepancy, type LedgerRow } from './ledger.ts'
+import {
+  ACCOUNT,
+  type Discrepancy,
+  type KeySpend,
+  type LedgerRow,
+  type RatesUsed,
+} from './ledger.ts'
+
+/** The spend of an unknown key. */
+export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
+
+/** What an unknown key has used of its rates. */
+export const NO_RATES_USED: RatesUsed = {
+  key: { count: 0, resetMs: 0 },
+  account: { count: 0, resetMs: 0 },
+  today: 0,
+}
 
 /** What a row, or the sum of several of a kind, key and day, adds to the sums of its account. */
 interface Costing {

@@ -40,8 +40,8 @@ import {
   type Settled,
   type Settlement,
   type TopUp,
-  TIGHT_CEILINGS,
 } from '../ledger/ledger.ts'
+import { TIGHT_CEILINGS } from '../ledger/limits.ts'
 import { OutboxFile } from './outbox-file.ts'
 import { Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'

@@ -2,7 +2,6 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../../money/money.ts'
 import {
-  RETRY_MS,
   type Admission,
   type CapScope,
   type HeldBy,
@@ -12,6 +11,7 @@ import {
   type RateStatus,
   type Settled,
 } from '../ledger/ledger.ts'
+import { RETRY_MS } from '../ledger/limits.ts'
 import { windowEnd } from '../ledger/clock.ts'
 import type { ScriptName } from './scripts.ts'
 

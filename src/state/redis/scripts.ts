@@ -17,7 +17,8 @@
  * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
  * its keys.
  */
-import { ACCOUNT, LEASE_MS, RECEIPT_HOURS } from '../ledger/ledger.ts'
+import { RECEIPT_HOURS } from '../ledger/items.ts'
+import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
 import {
   ADJUST,
   BASE,

@@ -1,13 +1,16 @@
 /** The account books of one process: the mirror of its file, with which admission decides. */
 import type { Pico } from '../../money/money.ts'
-import { AccountBook, NOTHING_SPENT } from '../ledger/book.ts'
+import { AccountBook } from '../ledger/book.ts'
+import { NO_RATES_USED, NOTHING_SPENT } from '../ledger/sums.ts'
 import type { Clock } from '../ledger/clock.ts'
 import {
   ACCOUNT,
   type AccountTotals,
   type Discrepancy,
   type KeyLimits,
+  type KeySpend,
   type LedgerItem,
+  type RatesUsed,
 } from '../ledger/ledger.ts'
 import { addCost, compareSums } from '../ledger/sums.ts'
 import { isBefore } from './audit.ts'
@@ -62,6 +65,16 @@ export class AccountBooks {
     const book = this.#books.get(account)
     const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
     return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+  }
+
+  /** What a key has spent. */
+  spent(account: string, key: string): KeySpend {
+    return this.find(account)?.spent(key) ?? NOTHING_SPENT
+  }
+
+  /** What a key has used of its rates. */
+  rates(account: string, key: string): RatesUsed {
+    return this.find(account)?.rates(key) ?? NO_RATES_USED
   }
 
   /** What a key has ever spent, whether or not its account was used. */

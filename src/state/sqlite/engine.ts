@@ -8,7 +8,7 @@ import { createStorage } from 'unstorage'
 import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
-import { LOST, NO_RATES_USED, NOTHING_SPENT, STALE } from '../ledger/book.ts'
+import { LOST, STALE } from '../ledger/book.ts'
 import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
 import { checkAdjustment } from '../ledger/checks.ts'
 import { foldBounds } from '../ledger/items.ts'
@@ -289,11 +289,11 @@ export class SqliteLedger implements Ledger {
   }
 
   async key(account: string, id: string): Promise<KeySpend> {
-    return this.#books.find(account)?.spent(id) ?? NOTHING_SPENT
+    return this.#books.spent(account, id)
   }
 
   async rates(account: string, id: string): Promise<RatesUsed> {
-    return this.#books.find(account)?.rates(id) ?? NO_RATES_USED
+    return this.#books.rates(account, id)
   }
 
   /**
