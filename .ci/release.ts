@@ -1,5 +1,8 @@
-/** Checks that a tag can be released, and prints its version for the jobs that follow. Run with the tag, such as `v0.2.0`. */
-import { readFileSync } from 'node:fs'
+/**
+ * Checks that a tag can be released, and prints its version for the jobs that follow. Run with the tag, such as `v0.2.0`; with
+ * `--addresses` behind it, `package.json` gets those of the repository, which provenance needs.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '..')
@@ -17,13 +20,21 @@ const faults = [
   ...(chart.includes(`\nversion: ${version}\nappVersion: ${version}\n`)
     ? []
     : [`the chart has not the version ${version}`]),
-  // Provenance names the repository.
-  ...['repository', 'bugs', 'homepage'].flatMap((name) =>
-    manifest[name] ? [] : [`package.json has no "${name}"`],
-  ),
 ]
 if (faults.length > 0) {
   process.stderr.write(`${faults.map((fault) => `Cannot release: ${fault}.\n`).join('')}`)
   process.exit(1)
 }
 process.stdout.write(`version=${version}\n`)
+
+if (process.argv[3] === '--addresses') {
+  const { GITHUB_SERVER_URL, GITHUB_REPOSITORY } = process.env
+  const page = `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}`
+  const addresses = {
+    homepage: `${page}#readme`,
+    bugs: { url: `${page}/issues` },
+    repository: { type: 'git', url: `git+${page}.git` },
+  }
+  const file = resolve(ROOT, 'package.json')
+  writeFileSync(file, `${JSON.stringify({ ...manifest, ...addresses }, null, 2)}\n`)
+}
