@@ -28,9 +28,6 @@ const APPENDED = new Set([
   'summary',
 ])
 
-/** Members of a chunk that a completion does not have, or has in another way. */
-const OF_A_CHUNK = new Set(['choices', 'usage', 'endOfStream', 'receipt'])
-
 interface Choice {
   readonly index: number
   readonly message: any
@@ -41,13 +38,14 @@ interface Choice {
 /** Builds a completion of the chunks of one answer: of `toChunk(c)` again `c`, for any completion in normal form. */
 export class CompletionBuilder {
   readonly #choices: Choice[] = []
-  readonly #envelope: Record<string, unknown> = {}
+  #envelope: Record<string, unknown> = {}
   #usage: ChatCompletion['usage']
 
   add(chunk: ChatChunk): void {
-    for (const name in chunk) if (!OF_A_CHUNK.has(name)) define(this.#envelope, name, chunk[name])
-    if (chunk.usage) this.#usage = chunk.usage
-    for (const { index = 0, delta, logprobs, finish_reason } of chunk.choices) {
+    const { choices, usage, endOfStream: _end, receipt: _receipt, ...envelope } = chunk
+    this.#envelope = { ...this.#envelope, ...envelope }
+    if (usage) this.#usage = usage
+    for (const { index = 0, delta, logprobs, finish_reason } of choices) {
       const choice = (this.#choices[index] ??= {
         index,
         message: { role: 'assistant', content: null, refusal: null },
@@ -88,8 +86,7 @@ function concatenate(left: any, right: any): any {
 
 /** Merges objects by member, lists by `index`. */
 function merge(target: any, source: any): void {
-  for (const name in source) {
-    const value = source[name]
+  for (const [name, value] of Object.entries(source) as [string, any][]) {
     const old = Object.hasOwn(target, name) ? target[name] : undefined
     if (value === null || value === undefined) {
       if (old === undefined) define(target, name, value)
