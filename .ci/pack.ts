@@ -1,9 +1,13 @@
-/** Readies `dist` for the package, after the build: no declarations that users do not import, no modules of types alone, and the list of what is inside. */
+/**
+ * Readies `dist` for the package, after the build: few files, no declarations that users do not import, no modules of types
+ * alone, and the list of what is inside.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { keepDeclarations } from './declarations.ts'
+import { mergeModules } from './merge-modules.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
@@ -11,6 +15,7 @@ const ENTRIES = ['src/index.d.ts', 'src/plugin.d.ts', 'src/testing.d.ts']
 const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)\.[jt]s['"]/g
 
 keepDeclarations(DIST, ENTRIES)
+await mergeModules(DIST, join(DIST, 'src/endpoints'))
 removeEmptyModules()
 writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials(), null, 2)}\n`)
 
