@@ -139,3 +139,33 @@ export function ask(url: string, secret: string, path: string, body?: object) {
   const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
   return send(url + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)
 }
+
+/** The admin token of {@link PACED_CONFIG}. */
+export const TOKEN = 'admin-token-of-the-test'
+/** A configuration whose model pauses between words. */
+export const PACED_CONFIG = `
+server: { port: 0, shutdownGrace: 20 }
+state: { driver: memory }
+admin: { token: '${TOKEN}' }
+log: { access: false }
+providers: { mock: { use: mock } }
+models:
+  mock/echo:
+    pricing: { prompt: '0.000001', completion: '0.000002' }
+    capabilities: [STREAMING]
+    deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
+`
+
+/** State that is forgotten, unless a test is about its folder. */
+const memory = ({ cwd, env }: Where = {}): Where => ({
+  ...(cwd !== undefined && { cwd }),
+  env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
+})
+const startInMemory = (args: readonly string[], where?: Where, node?: readonly string[]) =>
+  start(args, memory(where), node)
+const runInMemory = (args: readonly string[], where?: Where, node?: readonly string[]) =>
+  run(args, memory(where), node)
+const callInMemory = (args: readonly string[], where?: Where) => call(args, memory(where))
+
+/** Commands whose state is forgotten. */
+export const inMemory = { start: startInMemory, run: runInMemory, call: callInMemory }

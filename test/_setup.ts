@@ -100,7 +100,7 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
   }
 }
 
-/** Starts a gateway on a free port. Whoever calls this closes it. @param directory where its configuration would be */
+/** Starts a gateway on a free port. Its caller closes it. @param directory where its configuration would be */
 export async function createTestGateway(
   config: UserConfig = MOCK_CONFIG,
   directory?: string,

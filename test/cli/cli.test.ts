@@ -4,43 +4,11 @@ import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import {
-  ask,
-  call as callOf,
-  keyIn,
-  run as runOf,
-  start as startOf,
-  urlOf,
-  type Where,
-} from '../_cli.ts'
+import { ask, inMemory, keyIn, PACED_CONFIG as CONFIG, TOKEN, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
-const TOKEN = 'admin-token-of-the-test'
-const CONFIG = `
-server: { port: 0, shutdownGrace: 20 }
-state: { driver: memory }
-admin: { token: '${TOKEN}' }
-log: { access: false }
-providers: { mock: { use: mock } }
-models:
-  mock/echo:
-    pricing: { prompt: '0.000001', completion: '0.000002' }
-    capabilities: [STREAMING]
-    deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
-`
-
-/** State that is forgotten, unless a test is about its folder. */
-const inMemory = ({ cwd, env }: Where = {}): Where => ({
-  ...(cwd !== undefined && { cwd }),
-  env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
-})
-const start = (args: readonly string[], where?: Where, node?: readonly string[]) =>
-  startOf(args, inMemory(where), node)
-const run = (args: readonly string[], where?: Where, node?: readonly string[]) =>
-  runOf(args, inMemory(where), node)
-const call = (args: readonly string[], where?: Where) => callOf(args, inMemory(where))
-
+const { start, run, call } = inMemory
 const CHAT = '/v1/chat/completions'
 
 describe('a mistake in the arguments', () => {

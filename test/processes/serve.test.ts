@@ -6,45 +6,23 @@ import { describe, expect, it } from 'vitest'
 import {
   ask,
   call as callOf,
+  inMemory,
   keyIn,
-  run as runOf,
   start as startOf,
+  PACED_CONFIG as CONFIG,
+  TOKEN,
   urlOf,
   type Running,
-  type Where,
 } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { hello, send } from '../_setup.ts'
 
-const TOKEN = 'admin-token-of-the-test'
-const CONFIG = `
-server: { port: 0, shutdownGrace: 20 }
-state: { driver: memory }
-admin: { token: '${TOKEN}' }
-log: { access: false }
-providers: { mock: { use: mock } }
-models:
-  mock/echo:
-    pricing: { prompt: '0.000001', completion: '0.000002' }
-    capabilities: [STREAMING]
-    deployments: [{ provider: mock, model: echo, options: { paceMs: 50 } }]
-`
 const SOME = expect.stringMatching(/./)
 const SYSTEM = `${process.platform} with ${process.arch}`
 const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
 
-/** State that is forgotten, unless a test is about its folder. */
-const inMemory = ({ cwd, env }: Where = {}): Where => ({
-  ...(cwd !== undefined && { cwd }),
-  env: { SLUICEGATE__STATE: '{"driver":"memory"}', ...env },
-})
-const start = (args: readonly string[], where?: Where, node?: readonly string[]) =>
-  startOf(args, inMemory(where), node)
-const run = (args: readonly string[], where?: Where, node?: readonly string[]) =>
-  runOf(args, inMemory(where), node)
-const call = (args: readonly string[], where?: Where) => callOf(args, inMemory(where))
-
+const { start, run, call } = inMemory
 interface Served extends Running {
   readonly url: string
   readonly cwd: string

@@ -92,7 +92,7 @@ seed:
   return Promise.all(starting)
 }
 
-/** The slots of a gateway that is killed come back; nobody else notices. */
+/** The slots of a gateway that is killed come back; no other gateway notices it. */
 async function killOneOfThree(): Promise<void> {
   await using redis = await RedisServer.start()
   const others = Math.ceil(streams / 3)

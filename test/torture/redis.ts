@@ -219,7 +219,7 @@ async function tortureByKills(appendfsync: 'always' | 'everysec'): Promise<void>
   await setting.close()
 }
 
-/** What a replica that takes over never had is sent again by whoever was told that it was booked. */
+/** What a replica that takes over never had is sent again by the gateway that was told that it was booked. */
 async function tortureByFailovers(): Promise<void> {
   let primary = await RedisServer.start()
   let replica: RedisServer | undefined
