@@ -13,7 +13,8 @@ export interface Hands {
   search(text: string): Promise<void>
   /** Presses a button or follows a link. @param shortcut that does the same, for keys */
   press(name: string, shortcut?: string): Promise<void>
-  fill(label: string, text: string): Promise<void>
+  /** @param shortcut that leads to the field, for keys */
+  fill(label: string, text: string, shortcut?: string): Promise<void>
   /** Chooses the option that begins with this. */
   choose(label: string, option: string): Promise<void>
   /** Opens the row that has this text. */
@@ -48,7 +49,12 @@ export class Keyboard implements Hands {
     await this.#key('Enter')
   }
 
-  async fill(label: string, text: string): Promise<void> {
+  async fill(label: string, text: string, shortcut?: string): Promise<void> {
+    const isThere = (await this.#page.evaluate(nameOfFocused)) === label
+    if (shortcut !== undefined && !isThere) {
+      await this.#key('Escape')
+      await this.#key(shortcut)
+    }
     await this.#tabTo(label)
     await this.#key('Control+A')
     await this.#type(text)

@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
       await page.waitForSelector(`h1:has-text("${name}")`)
       await own.press('Policy', 'e')
       await page.waitForSelector('section[aria-label=Form]')
-      await own.press('Add pattern')
+      await own.press('Add pattern', 'n')
       await own.fill('Pattern 1', '(project heron')
       await page.waitForSelector('.patterns .error')
       await own.fill('Pattern 1', 'project (heron|egret)')
@@ -139,7 +139,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
         ['Tell me about Project Heron', true],
         ['What is project egret?', true],
       ] as const) {
-        await own.fill('Input', text)
+        await own.fill('Input', text, 't')
         await page.waitForSelector(
           blocks ? `.marked mark:has-text("project")` : 'text=nothing blocks these texts',
         )

@@ -1,8 +1,9 @@
 /** The members of a policy as controls. They write the text, which is the state. */
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAnswer, type ApiError } from '../api.ts'
 import type { Policy } from '../answers.ts'
 import { html } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { CheckField, RadioField, SelectField, TextField } from '../parts/form.ts'
 import { Notice } from '../parts/states.ts'
@@ -35,7 +36,7 @@ export function PolicyForm({
     ${guard.mode === 'monitor' && html`<${Notice} tone="warn">Monitor: findings are recorded, and nothing is enforced.<//>`}
     <${TextField} label="Scope" value=${policy.scope ?? ''} onInput=${text('scope')} rows=${2} most=${4000} error=${errorFor('scope')} help="The only subjects allowed. Told to the model; judged only where a judge is configured." />
     <${Deny} denied=${policy.deny ?? []} onChange=${(deny: readonly string[]) => set({ deny: deny.length > 0 ? deny : undefined })} />
-    <${Patterns} patterns=${policy.bannedPatterns ?? []} error=${error} onChange=${(patterns: readonly string[]) => set({ bannedPatterns: patterns.length > 0 ? patterns : undefined })} />
+    <${Patterns} disabled=${disabled} patterns=${policy.bannedPatterns ?? []} error=${error} onChange=${(patterns: readonly string[]) => set({ bannedPatterns: patterns.length > 0 ? patterns : undefined })} />
     <${TextField} label="System prompt" value=${policy.systemPrompt ?? ''} onInput=${text('systemPrompt')} rows=${3} most=${20_000} error=${errorFor('systemPrompt')} />
     <${TextField}
       label="Answer limit, tokens"
@@ -83,8 +84,10 @@ function Deny({
 function Patterns({
   patterns,
   error,
+  disabled,
   onChange,
 }: {
+  readonly disabled: boolean
   readonly patterns: readonly string[]
   readonly error: ApiError | undefined
   readonly onChange: (patterns: readonly string[]) => void
@@ -113,10 +116,21 @@ function Patterns({
     error?.param === `policy.bannedPatterns.${index}`
       ? error.message
       : undefined
+  const list = useRef<HTMLOListElement>(null)
+  const isAdded = useRef(false)
+  const add = () => {
+    isAdded.current = true
+    onChange([...patterns, ''])
+  }
+  useEffect(() => {
+    if (isAdded.current) list.current?.querySelector<HTMLElement>('li:last-child input')?.focus()
+    isAdded.current = false
+  }, [patterns.length])
+  useKeys({ n: () => !disabled && list.current?.checkVisibility() && add() })
   return html`<fieldset class="field">
     <legend class="legend-row">Banned patterns <span class="counter">${patterns.length} / ${MOST_PATTERNS}</span></legend>
     <p class="help">RE2 expressions, whatever the case. Plain words are found in disguises, too.</p>
-    <ol class="patterns">
+    <ol class="patterns" ref=${list}>
       ${patterns.map(
         (pattern, index) => html`<li key=${index}>
           <input type="text" class="mono" spellcheck=${false} aria-label=${`Pattern ${index + 1}`} aria-invalid=${wrong(index) ? 'true' : undefined} value=${pattern} onInput=${(event: Event) => replace(index, (event.target as HTMLInputElement).value)} />
@@ -129,7 +143,7 @@ function Patterns({
     </ol>
     ${many !== undefined && html`<${TextField} label="One pattern a line" value=${many} onInput=${setMany} rows=${4} mono />`}
     <div class="actions">
-      <${Button} onClick=${() => onChange([...patterns, ''])}>Add pattern<//>
+      <${Button} title="n" onClick=${add}>Add pattern<//>
       ${many === undefined ? html`<${Button} kind="quiet" onClick=${() => setMany('')}>Paste many<//>` : html`<${Button} onClick=${addMany}>Add these<//>`}
     </div>
   </fieldset>`

@@ -1,5 +1,5 @@
 /** The policy of a key: a form and its text side by side, tried on texts, compared with what is saved, then saved. */
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { call, type ApiError, useAnswer } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
 import { html } from '../html.ts'
@@ -53,7 +53,17 @@ export function PolicyEditor({
     if (policy) setLast(policy)
   }
   const save = () => !parsed.error && !invalid && isChanged && setOpen('save')
-  useKeys({ 'ctrl+enter': save })
+  const editor = useRef<HTMLDivElement>(null)
+  useKeys({
+    'ctrl+enter': save,
+    t: () => {
+      setPane('Try it')
+      // On a narrow window the field is there once its pane is.
+      requestAnimationFrame(() =>
+        editor.current?.querySelector<HTMLElement>('.try textarea')?.focus(),
+      )
+    },
+  })
   const problem = parsed.error
     ? 'The text is no JSON; repair it first.'
     : invalid
@@ -73,7 +83,7 @@ export function PolicyEditor({
     <div class="pane-tabs tabs" role="tablist" aria-label="Parts of the editor">
       ${PANES.map((name) => html`<button key=${name} type="button" role="tab" aria-selected=${name === pane ? 'true' : 'false'} onClick=${() => setPane(name)}>${name}</button>`)}
     </div>
-    <div class="editor">
+    <div class="editor" ref=${editor}>
       <section class=${pane === 'Form' ? 'panel chosen' : 'panel'} aria-label="Form">
         <header><h2>Form</h2></header>
         <div class="panel-body"><${PolicyForm} policy=${parsed.policy ?? last} error=${invalid} disabled=${parsed.error !== undefined} onChange=${write} /></div>
@@ -83,7 +93,7 @@ export function PolicyEditor({
         <div class="panel-body"><${TextPane} text=${text} onInput=${edit} error=${parsed.error} invalid=${invalid} /></div>
       </section>
       <div class=${pane === 'Try it' ? 'stack chosen' : 'stack'}>
-        <section class="panel" aria-label="Try it">
+        <section class="panel try" aria-label="Try it">
           <header><h2>Try it</h2></header>
           <div class="panel-body"><${TryIt} state=${trial} texts=${texts} onTexts=${setTexts} /></div>
         </section>
