@@ -77,6 +77,7 @@ const MAX_SUBJECTS = 20_000
 const MAX_MODELS = 1000
 /** Output tokens of a choice that are expected where nothing is known. */
 const PRIOR_TOKENS = 2048
+const PRIOR: Readonly<Learned> = { ratio: 1, mean: PRIOR_TOKENS, deviation: 0 }
 /** Tokens a second of a model where nothing is known. */
 const PRIOR_RATE = 80
 /** Output tokens of a choice that are expected at least, so that a hold which doubles soon covers any answer. */
@@ -132,9 +133,10 @@ export class HoldEstimator {
   /** Learns from a call that has completed. */
   learn(subject: Subject, { estimate, line, seconds }: LearnedCall): void {
     const name = nameOf(subject)
-    const isFirst = !this.#learned.has(name)
-    const known = this.#of(subject)
-    this.#learned.set(name, known)
+    const stored = this.#learned.get(name)
+    const isFirst = stored === undefined
+    const known = stored ?? { ...PRIOR }
+    if (isFirst) this.#learned.set(name, known)
     const { usage, prices } = line
     const estimated = held(scaled(estimate.expected, 1), prices, 'guard')
     const paid = held(scaled(usage, 1), prices, 'guard')
@@ -159,9 +161,8 @@ export class HoldEstimator {
     this.#rates.set(subject.model, rate === undefined ? now : rate + (now - rate) * WEIGHT)
   }
 
-  #of(subject: Subject): Learned {
-    const known = this.#learned.get(nameOf(subject))
-    return known ?? { ratio: 1, mean: PRIOR_TOKENS, deviation: 0 }
+  #of(subject: Subject): Readonly<Learned> {
+    return this.#learned.get(nameOf(subject)) ?? PRIOR
   }
 }
 
