@@ -119,7 +119,10 @@ class DevServer {
 
 function spawn(): ChildProcess {
   const flags = ['--disable-warning=ExperimentalWarning']
-  return fork(PROCESS, { execArgv: flags, serialization: 'advanced' })
+  const child = fork(PROCESS, { execArgv: flags, serialization: 'advanced' })
+  // Whoever waits for news of it learns of the error; a spare has nobody who waits.
+  child.on('error', () => {})
+  return child
 }
 
 function tell(child: ChildProcess, order: DevOrder): void {
@@ -131,9 +134,10 @@ async function newsOf(child: ChildProcess): Promise<DevNews> {
   const ended = new AbortController()
   const { signal } = ended
   const told = once(child, 'message', { signal }).then(([news]) => news as DevNews)
-  const exit = once(child, 'exit', { signal }).then(([code]) => {
-    return { refused: `the plugin has ended the process with status ${code}` }
-  })
+  const exit = once(child, 'exit', { signal }).then(
+    ([code]) => ({ refused: `the plugin has ended the process with status ${code}` }),
+    (error: Error) => ({ refused: `the process cannot be used: ${error.message}` }),
+  )
   for (const promise of [told, exit]) promise.catch(() => {})
   try {
     return await Promise.race([told, exit])
