@@ -120,7 +120,7 @@ class DevServer {
 function spawn(): ChildProcess {
   const flags = ['--disable-warning=ExperimentalWarning']
   const child = fork(PROCESS, { execArgv: flags, serialization: 'advanced' })
-  // Whoever waits for news of it learns of the error; a spare has nobody who waits.
+  // Waiting for news of a process rejects with its error. Nothing waits for a spare process.
   child.on('error', () => {})
   return child
 }
