@@ -57,6 +57,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.ts': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
+  '.txt': 'text/plain; charset=utf-8',
 }
 /** Not for browsers. */
 const BUILD = 'pack.ts'
@@ -89,7 +90,6 @@ export async function loadConsole(): Promise<ConsoleFiles> {
     .replace('{app}', `app${SCRIPT}`)
     .replaceAll('{base}', base)
   texts.delete(SHELL)
-  texts.delete('vendor/LICENSES.txt')
   return {
     version,
     files: new Map([...texts].map(([path, text]) => [path, fileOf(TYPES[extname(path)]!, text)])),

@@ -56,6 +56,14 @@ describe('the page', () => {
     }
   })
 
+  it('comes with the licenses of its libraries', async () => {
+    const [, base] = /"(\/console\/a\/\w+\/)app/.exec(shell)!
+    const { status, headers, text } = await get(`${base}vendor/LICENSES.txt`)
+    expect([status, headers['content-type']]).toEqual([200, 'text/plain; charset=utf-8'])
+    for (const name of ['preact', '@preact/signals-core', '@preact/signals', 'htm', 'uplot'])
+      expect(text).toMatch(new RegExp(`^${name}\n\n[^]{500}`, 'm'))
+  })
+
   it('is compressed for who takes that, and has no body for HEAD', async () => {
     const { url } = gateway
     const response = await fetch(`${url}/console`, { headers: { 'accept-encoding': 'br' } })

@@ -56,5 +56,10 @@ it.skipIf(!hasBrowser)('shows every screen', async () => {
   }
   await page.goto('/console/usage')
   await page.waitForSelector('.plot canvas')
+  await page.goto('/console/settings/gateways')
+  const link = page.getByRole('link', { name: 'Licenses of the libraries' })
+  const licenses = await (await page.request.get((await link.getAttribute('href'))!)).text()
+  for (const name of ['preact', '@preact/signals-core', '@preact/signals', 'htm', 'uplot'])
+    expect(licenses).toMatch(new RegExp(`^${name}\n\n[^]{500}`, 'm'))
   expect(faults).toEqual([])
 })

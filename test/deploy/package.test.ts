@@ -113,7 +113,8 @@ describe('the tarball', () => {
       /\.map$|\.test\.|(?<!\.d|docs\/examples\/[\w-]+)\.ts$|CONTRIBUTING|\/test\//.test(name),
     )
     expect(strange).toEqual([])
-    for (const name of ['SECURITY.md', 'LICENSE', 'sbom.json', 'config/prices.json']) {
+    const licenses = 'dist/src/console/vendor/LICENSES.txt'
+    for (const name of ['SECURITY.md', 'LICENSE', licenses, 'sbom.json', 'config/prices.json']) {
       expect(names).toContain(`package/${name}`)
     }
     const declared = names.filter((name) => name.endsWith('.d.ts'))

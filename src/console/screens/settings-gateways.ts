@@ -38,6 +38,8 @@ interface GatewayRow {
 }
 
 const EVERY_MS = 10_000
+/** What the libraries of this page may be used under. */
+const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
 
 /** The part of the settings. */
 export function Gateways() {
@@ -54,7 +56,10 @@ export function Gateways() {
     <//>
     <${Panel} title="Gateways of this state">
       <${Answered} of=${all}>${({ data }: { data: readonly GatewayRow[] }) => html`<${List} rows=${data} />`}<//>
-    <//>`
+    <//>
+    <p class="caption">
+      <a href=${LICENSES} target="_blank">Licenses of the libraries in this page</a>
+    </p>`
 }
 
 function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
