@@ -1,5 +1,6 @@
 /** An operator's hands: the same work by keys alone, or by a pointer. Both count what they do. */
 import type { Locator, Page } from 'playwright-core'
+import { shoot } from './_browser.ts'
 
 /** What an operator does on a page. */
 export interface Hands {
@@ -21,14 +22,18 @@ export interface Hands {
   open(text: string): Promise<void>
 }
 
-/** Keys alone. */
+/** Keys alone. After each key that moves it, the focus has to be seen. */
 export class Keyboard implements Hands {
   count = 0
   letters = 0
   readonly #page: Page
+  readonly #pictures: string | undefined
+  #step = 0
 
-  constructor(page: Page) {
+  /** @param pictures a folder for a picture of each step, as it is when the focus has arrived */
+  constructor(page: Page, pictures?: string) {
     this.#page = page
+    this.#pictures = pictures
   }
 
   async place(_name: string, letter: string): Promise<void> {
@@ -44,14 +49,13 @@ export class Keyboard implements Hands {
   }
 
   async press(name: string, shortcut?: string): Promise<void> {
-    if (shortcut !== undefined) return this.#key(shortcut)
+    if (shortcut !== undefined) return void (await this.#key(shortcut))
     await this.#tabTo(name)
     await this.#key('Enter')
   }
 
   async fill(label: string, text: string, shortcut?: string): Promise<void> {
-    const isThere = (await this.#page.evaluate(nameOfFocused)) === label
-    if (shortcut !== undefined && !isThere) {
+    if (shortcut !== undefined && (await this.#focused()) !== label) {
       await this.#key('Escape')
       await this.#key(shortcut)
     }
@@ -70,14 +74,18 @@ export class Keyboard implements Hands {
     for (let i = 0; i < 40; i++) {
       await this.#key('j')
       const row = await this.#page.textContent('tr:has(.row-link:focus)')
-      if (row?.includes(text)) return this.#key('Enter')
+      if (!row?.includes(text)) continue
+      await this.#arrived(text)
+      return void (await this.#key('Enter'))
     }
     throw new Error(`no row has ${text}`)
   }
 
-  async #key(key: string): Promise<void> {
+  /** @returns the name of what has the focus then */
+  async #key(key: string): Promise<string> {
     this.count++
     await this.#page.keyboard.press(key)
+    return this.#focused()
   }
 
   async #type(text: string): Promise<void> {
@@ -87,12 +95,25 @@ export class Keyboard implements Hands {
 
   /** Moves the focus by Tab until the element with this name has it; fails where no key leads to it. */
   async #tabTo(name: string): Promise<void> {
-    for (let i = 0; i < 120; i++) {
-      const focused = await this.#page.evaluate(nameOfFocused)
-      if (focused === name || focused.startsWith(`${name} (`)) return
-      await this.#key('Tab')
+    let focused = await this.#focused()
+    for (let i = 0; focused !== name && !focused.startsWith(`${name} (`); i++) {
+      if (i === 120) throw new Error(`the keyboard does not lead to ${name}`)
+      focused = await this.#key('Tab')
     }
-    throw new Error(`the keyboard does not lead to ${name}`)
+    await this.#arrived(name)
+  }
+
+  /** @returns the name of the element with the focus. @throws Error where a reader cannot see that it has it */
+  async #focused(): Promise<string> {
+    const { name, hidden } = await this.#page.evaluate(focusOf)
+    if (hidden !== undefined) throw new Error(`the focus on ${name} is not seen: ${hidden}`)
+    return name
+  }
+
+  async #arrived(name: string): Promise<void> {
+    if (this.#pictures === undefined) return
+    const step = String(++this.#step).padStart(2, '0')
+    await shoot(this.#page, `${this.#pictures}/${step} ${name.replaceAll(/\W+/g, ' ')}`)
   }
 }
 
@@ -158,21 +179,45 @@ export class Pointer implements Hands {
   }
 }
 
-/** In the page: what a reader calls the element with the focus. */
-function nameOfFocused(): string {
-  const { document } = globalThis as unknown as {
-    document: { activeElement: FocusedElement | null }
-  }
+/** In the page: what a reader calls the element with the focus, and why the focus is not seen. */
+function focusOf(): { name: string; hidden?: string } {
+  const { document, getComputedStyle, innerHeight, innerWidth } = globalThis as unknown as Shown
   const element = document.activeElement
-  if (!element) return ''
+  // The page and its main part have it while no control does.
+  if (!element || ['BODY', 'MAIN', 'DIALOG'].includes(element.tagName)) return { name: '' }
   const label = element.labels?.[0]?.querySelector?.('span')?.textContent
   const all = element.labels?.[0]?.textContent ?? ''
-  return (element.getAttribute('aria-label') || label || all || element.textContent || '')
-    .trim()
-    .replace(/\s+/g, ' ')
+  const text = element.getAttribute('aria-label') || label || all || element.textContent || ''
+  const name = text.trim().replace(/\s+/g, ' ')
+  const { outlineStyle, outlineWidth, outlineColor } = getComputedStyle(element)
+  if (outlineStyle === 'none' || Number.parseFloat(outlineWidth) < 2)
+    return { name, hidden: `outline ${outlineStyle} ${outlineWidth}` }
+  if (/transparent|, 0\)$/.test(outlineColor)) return { name, hidden: outlineColor }
+  const { left, right, top, bottom } = element.getBoundingClientRect()
+  const x = (Math.max(left, 0) + Math.min(right, innerWidth)) / 2
+  const y = (Math.max(top, 0) + Math.min(bottom, innerHeight)) / 2
+  const above = document.elementFromPoint(x, y)
+  const isAbove = above && (element.contains(above) || above.contains(element))
+  return isAbove ? { name } : { name, hidden: `at ${x}, ${y} is ${above?.outerHTML.slice(0, 80)}` }
+}
+
+interface Shown {
+  readonly document: {
+    readonly activeElement: FocusedElement | null
+    elementFromPoint(x: number, y: number): FocusedElement | null
+  }
+  readonly innerHeight: number
+  readonly innerWidth: number
+  getComputedStyle(element: FocusedElement): {
+    readonly outlineStyle: string
+    readonly outlineWidth: string
+    readonly outlineColor: string
+  }
 }
 
 interface FocusedElement {
+  readonly tagName: string
+  readonly outerHTML: string
   readonly labels?:
     | readonly {
         readonly textContent: string
@@ -181,4 +226,6 @@ interface FocusedElement {
     | null
   readonly textContent: string | null
   getAttribute(name: string): string | null
+  contains(other: FocusedElement): boolean
+  getBoundingClientRect(): { left: number; right: number; top: number; bottom: number }
 }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Page } from 'playwright-core'
 import { signInLink } from '../../src/server/admin/session.ts'
 import { hasBrowser, keptOf, settled, shoot, Stage, TOKEN, VIEWER } from './_browser.ts'
+import { Keyboard } from './_hands.ts'
 
 let stage: Stage
 beforeAll(async () => {
@@ -11,53 +12,6 @@ beforeAll(async () => {
 afterAll(async () => {
   if (hasBrowser) await stage[Symbol.asyncDispose]()
 })
-
-/** Moves the focus by Tab until the element with this name has it; fails where no key leads to it. */
-async function tabTo(page: Page, name: string): Promise<void> {
-  for (let i = 0; i < 120; i++) {
-    const focused = await page.evaluate(() => {
-      const { document } = globalThis as unknown as {
-        document: { activeElement: FocusedElement | null }
-      }
-      const element = document.activeElement
-      if (!element) return ''
-      const label = element.labels?.[0]?.textContent ?? ''
-      return (element.getAttribute('aria-label') || label || element.textContent || '')
-        .trim()
-        .replace(/\s+/g, ' ')
-    })
-    if (focused === name || focused.startsWith(`${name} (`)) return
-    await page.keyboard.press('Tab')
-  }
-  throw new Error(`the keyboard does not lead to ${name}`)
-}
-
-interface FocusedElement {
-  readonly labels?: readonly { readonly textContent: string }[] | null
-  readonly textContent: string | null
-  getAttribute(name: string): string | null
-}
-
-/** Goes down the rows by `j` to the one with this name, and opens it. */
-async function openRow(page: Page, name: string): Promise<void> {
-  await page.locator(`.row-link:has-text("${name}")`).first().waitFor()
-  for (let i = 0; i < 20; i++) {
-    await page.keyboard.press('j')
-    if ((await page.textContent('.row-link:focus')) === name) break
-  }
-  await page.keyboard.press('Enter')
-}
-
-async function press(page: Page, name: string): Promise<void> {
-  await tabTo(page, name)
-  await page.keyboard.press('Enter')
-}
-
-async function type(page: Page, name: string, text: string): Promise<void> {
-  await tabTo(page, name)
-  await page.keyboard.press('Control+A')
-  await page.keyboard.type(text)
-}
 
 /** All text of the page that is anywhere but in the gateway. */
 function everything(page: Page): Promise<string> {
@@ -95,55 +49,51 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     await page.locator('h1:has-text("Accounts")').first().waitFor()
     await settled(page)
 
-    await press(page, 'New account')
-    await type(page, 'Name', 'Museum kiosk')
-    await type(page, 'Id', 'museum')
-    await press(page, 'Create account')
+    const keys = new Keyboard(page, 'journey/keys')
+    await keys.press('New account')
+    await keys.fill('Name', 'Museum kiosk')
+    await keys.fill('Id', 'museum')
+    await keys.press('Create account')
     await page.locator('h1:has-text("Museum kiosk")').first().waitFor()
     await settled(page)
-    await shoot(page, 'journey/1-account')
 
-    await press(page, 'Add credits')
-    await type(page, 'Amount, USD', '12.345678')
-    await press(page, 'Add credits')
+    await keys.press('Add credits')
+    await keys.fill('Amount, USD', '12.345678')
+    await keys.press('Add credits')
     await page.locator('text=$12.345678').first().waitFor()
 
-    await page.keyboard.press('g')
-    await page.keyboard.press('k')
+    await keys.place('Keys', 'k')
     await page.locator('h1:has-text("Keys")').first().waitFor()
-    await page.keyboard.press('n')
+    await settled(page)
+    await keys.press('New key', 'n')
     await page.locator('dialog').first().waitFor()
-    await type(page, 'Name', 'desk')
-    await tabTo(page, 'Account')
-    await page.keyboard.type('Museum')
-    await press(page, 'Create key')
+    await keys.fill('Name', 'desk')
+    await keys.choose('Account', 'Museum')
+    await keys.press('Create key')
     await page.locator('.secret code').first().waitFor()
     const secret = (await page.textContent('.secret code'))!
     expect(secret).toMatch(/^sk-sluice-/)
-    await press(page, 'Done')
-    await press(page, 'It is stored')
+    await keys.press('Done')
+    await keys.press('It is stored')
     await page.locator('.secret').waitFor({ state: 'detached' })
     expect(await everything(page)).not.toContain(secret)
     const { value: cookie } = (await page.context().cookies())[0]!
     expect(await keptOf(page, ['Museum kiosk', secret, TOKEN, cookie])).toEqual(['Museum kiosk'])
 
-    await openRow(page, 'desk')
+    await keys.open('desk')
     await page.locator('h1:has-text("desk")').first().waitFor()
-    await page.keyboard.press('e')
+    await keys.press('Policy', 'e')
     await page.locator('section[aria-label=Form]').first().waitFor()
-    await press(page, 'Add pattern')
-    await type(page, 'Pattern 1', 'ticket-(\\d{4,8}')
+    await keys.press('Add pattern')
+    await keys.fill('Pattern 1', 'ticket-(\\d{4,8}')
     await page.locator('.patterns .error').first().waitFor()
-    await shoot(page, 'journey/2-pattern')
-    await type(page, 'Pattern 1', 'project heron')
+    await keys.fill('Pattern 1', 'project heron')
     await page.locator('.patterns .error').waitFor({ state: 'detached' })
-    await type(page, 'Output', 'Ask about Project Heron today')
+    await keys.fill('Output', 'Ask about Project Heron today')
     await page.locator('mark').first().waitFor()
-    await shoot(page, 'journey/3-tried')
-    await page.keyboard.press('Control+Enter')
+    await keys.press('Save…', 'Control+Enter')
     await page.locator('dialog').first().waitFor()
-    await shoot(page, 'journey/4-save')
-    await press(page, 'Save policy')
+    await keys.press('Save policy')
     await page.locator('dialog').waitFor({ state: 'detached' })
 
     const refused = await stage.gateway.chat(
@@ -151,33 +101,30 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
       { key: secret },
     )
     expect(refused.json.choices[0].finish_reason).toBe('content_filter')
-    await page.keyboard.press('Escape')
-    await page.keyboard.press('g')
-    await page.keyboard.press('r')
+    await keys.press('', 'Escape')
+    await keys.place('Requests', 'r')
     await page.locator('.row-link').first().waitFor()
-    await page.keyboard.press('j')
-    await page.keyboard.press('Enter')
+    await keys.open('blocked')
     await page.locator('dialog.sheet .facts').first().waitFor()
     expect(await page.textContent('dialog.sheet')).toContain('blocked')
-    await shoot(page, 'journey/5-refused')
-    await page.keyboard.press('Escape')
+    await keys.press('', 'Escape')
     await page.locator('dialog').waitFor({ state: 'detached' })
 
     await page.goBack()
     await page.goto('/console/keys?account=museum')
-    await openRow(page, 'desk')
+    await keys.open('desk')
     await page.locator('h1:has-text("desk")').first().waitFor()
     await settled(page)
-    await press(page, 'Rotate')
+    await keys.press('Rotate')
     await page.locator('dialog').first().waitFor()
-    await press(page, 'Rotate')
+    await keys.press('Rotate')
     await page.locator('.secret code').first().waitFor()
     const next = (await page.textContent('.secret code'))!
     expect(next).not.toBe(secret)
-    await press(page, 'Done')
-    await press(page, 'It is stored')
+    await keys.press('Done')
+    await keys.press('It is stored')
     await page.locator('.secret').waitFor({ state: 'detached' })
-    await press(page, 'Disable')
+    await keys.press('Disable')
     await page.locator('text=disabled').first().waitFor()
     const stopped = await stage.gateway.chat({ model: 'mock/echo', messages: [] }, { key: next })
     expect(stopped.status).toBe(401)
@@ -270,7 +217,7 @@ describe.skipIf(!hasBrowser)('two operators', () => {
     const conflict = (await page.textContent('dialog'))!
     expect(conflict).toContain('deny')
     expect(conflict).toContain('["math"]')
-    await shoot(page, 'journey/6-conflict')
+    await shoot(page, 'journey/conflict')
     const stored = await stage.admin('GET', `/keys/${key.id}`)
     expect(stored.json.data.policy.deny).toEqual(['math'])
     await page.locator('button:has-text("Apply mine on top")').click()
