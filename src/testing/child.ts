@@ -26,6 +26,7 @@ const ALIVE_MS = 250
 process.once('message', (job: PluginJob) => void run(job))
 
 async function run(job: PluginJob): Promise<void> {
+  tell({ alive: true })
   const heartbeat = setInterval(() => tell({ alive: true }), ALIVE_MS).unref()
   try {
     providePluginImports()

@@ -31,6 +31,8 @@ export interface PluginTestOptions {
 
 const CHILD = new URL(`./child${extname(import.meta.url)}`, import.meta.url)
 const TIMEOUT_MS = 5000
+/** Deadline for the start of the process, before it loads the plugin. */
+const START_MS = 60_000
 /** A process that is told to end does so after two seconds; a loaded machine may need longer. */
 const END_MS = 20_000
 const LAST_LINES = 3
@@ -94,7 +96,7 @@ class ChildRun {
       child.once('close', (code) => resolve(code))
     })
     child.on('message', (message: ChildMessage) => this.#take(message))
-    this.#expectWord()
+    this.#expectWord(START_MS)
     child.send(this.#job)
     try {
       const code = await ended
@@ -133,10 +135,9 @@ class ChildRun {
   }
 
   /** From now on the process has to say something in time. */
-  #expectWord(): void {
+  #expectWord(ms = 3 * (this.#job.timeoutMs ?? TIMEOUT_MS)): void {
     if (this.#report) return
     clearTimeout(this.#silence)
-    const ms = 3 * (this.#job.timeoutMs ?? TIMEOUT_MS)
     this.#silence = setTimeout(() => {
       this.#end(`it kept the process busy for ${ms / 1000} s without a pause`)
     }, ms)
