@@ -61,7 +61,7 @@ function learn(code: number): number {
 }
 
 function letters(letter: string): string {
-  if (/\s/.test(letter)) return ' '
+  if (/[\s,，、]/.test(letter)) return ' '
   const plain = letter
     .replace(IGNORABLE, '')
     .normalize('NFKD')

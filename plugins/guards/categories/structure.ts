@@ -50,6 +50,7 @@ const LISTED: readonly Shape[] = [
   code('arguments', '(', /\b[a-z_]\w+\((?!s\)|es\)|n\)|k\)|r\)|en\))[^()\n]{0,60}\)/, 2),
   code('line-end', ';{', /(?:[)\]"'\w]\s*;|[)\w>]\s*\{)\s*$/, 2),
   code('operator', '=&|:+!', /=>|===|!==|!=|&&|\|\||\w::\w|\+\+[;)]|\+=|:=/, 2.5),
+  code('comparison', '=', /(?<!=)={2,3}(?!=)/, 'topics'),
   code('select', CAPITALS, /\bSELECT\s[^\n]{1,200}\sFROM\s+\w/, ENOUGH),
   code(
     'statement',
@@ -92,6 +93,7 @@ const LISTED: readonly Shape[] = [
   math('power', '^', /[\w)]\s?\^\s?[-\w({]/, 3),
   math('sum-to-a-power', '^', /\)\s?\^\s?\w|\w\s?\^\s?\d\s?[-+−]/, 2),
   math('unknown', DIGIT, /\b\d+[yz]\b|\b\d+x\s?[-+=−]|[a-z][²³]/, 3),
+  math('power-of-a-sum', '²³', /\)\s?[²³]/, ENOUGH),
   math('product-of-sums', '(', /\(\s*\w{1,4}\s*[-+−]\s*\w{1,4}\s*\)\s*\(|\b[fgh]\(x\)/, 4),
   math(
     'latex',
@@ -101,6 +103,7 @@ const LISTED: readonly Shape[] = [
   ),
   math('symbol', '√∫∑∏∂', /[√∫∑∏∂]/, 4),
   math('point', '(', /\(\s*-?\d+(?:\.\d+)?\s*,\s*-?\d+(?:\.\d+)?\s*\)/, 'topics'),
+  math('sequence', ',，、;', /(?<![\d.])\d{1,4}(?:\s?[,，、;]\s?\d{1,4}){3}(?!\d)/, 'topics'),
   math('share', '%', /\d\s*%\s*(?:of|von|de|di|van|z|от|af|av)\s+[\d$€£]/i, ENOUGH),
   math('fraction', '/', /\b\d{1,3}\/\d{1,3}\s*(?:[-+×*=]|plus|minus|times|as\b)/, 4),
   math(
@@ -150,6 +153,16 @@ const LISTED: readonly Shape[] = [
     signs: ' ,，、',
     pattern:
       /\b(?:du (?:bist|wärst)(?: ab jetzt| jetzt| nun)? (?:ein|eine|der|die|mein|meine) [^.?!\n]{3,80}\bich (?:bin|spiele|wäre)|tu es (?:un|une|le|la|mon|ma) [^.?!\n]{3,80}\b(?:et moi|et je suis|je suis)|(?:eres|serás) (?:un|una|el|la|mi) [^.?!\n]{3,80}\by yo\b|sei (?:un|una|il|la|lo|mio|mia) [^.?!\n]{3,80}\b(?:e io|io sono)|(?:você é|és|você será) (?:um|uma|o|a|meu|minha) [^.?!\n]{3,80}\be eu\b|(?:je|jij) bent (?:een|de|het|mijn) [^.?!\n]{3,80}\b(?:en ik ben|ik ben|en ik)\b|jesteś \p{L}+(?:em|ą|ym|im) [^.?!\n]{0,80}\ba ja\b)|(?<!\p{L})ты\s[^.?!\n]{3,80}, а я(?!\p{L})|你(?:现在)?是[^。？！\n]{2,40}[,，]\s?我是|(?:あなた|君|お前)は[^。？！\n]{2,40}[、,]\s?(?:私|僕|俺)は|(?:너는|넌|당신은|네가|니가)\s[^.?!\n]{2,40}\s(?:나는|난|내가|저는)\s|(?:^|\s)[أا]نت\s[^.؟!\n]{3,60}\sو[أا]نا\s|(?:तुम|आप) [^।?!\n]{3,60}(?:हो|हैं)[^।?!\n]{0,10} मैं /iu,
+    counts: ENOUGH,
+  },
+
+  {
+    // "I am Romeo and you are Juliet."
+    id: 'me-and-you',
+    category: 'roleplay',
+    signs: ' ,，、',
+    pattern:
+      /\b(?:i(?:['’]m| am) \p{L}[^.?!\n]{2,30} and you(?:['’]re| are) \p{L}|ich bin [^.?!\n]{3,30},? (?:und )?du bist \p{L}|je suis [^.?!\n]{3,30}(?:,| et) (?:toi )?tu es \p{L}|yo soy [^.?!\n]{3,30}(?:,| y) tú (?:eres )?\p{L}|io sono [^.?!\n]{3,30}(?:,| e) tu (?:sei )?\p{L}|eu sou [^.?!\n]{3,30}(?:,| e) (?:você|tu) (?:é|és) \p{L}|ik ben [^.?!\n]{3,30}(?:,| en) jij bent \p{L})|(?<!\p{L})я [^.?!\n]{3,30},? а ты \p{L}|我是[^。？！\n]{1,15}[,，]\s?你是\p{L}|(?:私|僕|俺)は[^。？！\n]{1,15}[、,]\s?(?:あなた|君|お前)は\p{L}|(?:나는|난|내가) [^.?!\n]{1,15},? (?:너는|넌|네가) \p{L}/iu,
     counts: ENOUGH,
   },
 
