@@ -14,6 +14,8 @@ function model(id: string, entry: Partial<Models[string]>): Models {
 export default {
   server: { host: '127.0.0.1', port: 8787 },
   state: { driver: 'file', path: 'replaced-by-a-temporary-folder' },
+  // Thirty days until now begin on one day more.
+  log: { keep: 31 },
   providers: { 'demo-east': { use: 'mock' }, 'demo-west': { use: 'mock' } },
   models: {
     ...model('atlas-large', {

@@ -30,7 +30,7 @@ export async function serveAlone(
   args: Arguments,
   demo: Demo | undefined,
 ): Promise<void> {
-  const gateway = await gatewayToServe(loaded, { demo: demo !== undefined })
+  const gateway = await gatewayToServe(loaded, { demo })
   const { log } = gateway.runtime
   warnOfConfiguration(gateway)
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined
@@ -40,7 +40,7 @@ export async function serveAlone(
     onReload: () => watcher?.reload(),
   })
   let reason: StopReason | undefined
-  let stopAsking: (() => void) | undefined
+  let endDemo: (() => Promise<void>) | undefined
   try {
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
@@ -50,7 +50,7 @@ export async function serveAlone(
       withChangesLogged(gateway, () => gateway.reload(next)),
     )
     await tell({ gateway, report, server }, isTerminal)
-    stopAsking = demo?.keepAsking(callableUrl(server.url))
+    endDemo = demo?.begin(gateway, callableUrl(server.url))
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
     reason = await stop.requested
@@ -60,11 +60,11 @@ export async function serveAlone(
       members: { why: reason.why, running: gateway.running.size },
     })
     limitStop(gateway.runtime.config.server)
-    stopAsking?.()
+    await endDemo?.()
     await watcher.close()
     await server.close({ hurry: stop.hurry })
   } finally {
-    stopAsking?.()
+    await endDemo?.()
     await closeGateway(gateway)
     stop.release()
   }

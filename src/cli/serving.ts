@@ -37,7 +37,7 @@ const NO_MODELS =
 /** The gateway of a process that serves, with an admin token of its own where the configuration has none. Called once. */
 export async function gatewayToServe(
   loaded: LoadedConfig,
-  options: { readonly demo?: boolean; readonly worker?: WorkerPlace },
+  options: { readonly demo?: Demo | undefined; readonly worker?: WorkerPlace },
 ): Promise<Gateway> {
   process.nextTick(() => kept.push(executionAsyncResource()))
   lastLine.isJson = loaded.config.log.format === 'json'

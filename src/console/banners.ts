@@ -23,6 +23,12 @@ export function Banners() {
     loaded.current !== session.value.version
   return html`<div class="banners">
     ${
+      session.value?.demo_filling &&
+      html`<${Notice}>
+        The invented calls of 30 days are being written, the oldest first. Figures still grow.
+      <//>`
+    }
+    ${
       isOutdated &&
       html`<${Notice} tone="warn">
         The gateway serves a newer console. <a href=${location.pathname} target="_self">Reload</a>

@@ -201,6 +201,7 @@ function Shortcuts({ onClose }: { readonly onClose: () => void }) {
 /** The session is renewed by use: asks when the page is shown again, which also finds a newer page. */
 function useRenewal(): void {
   const version = useRef(session.value?.version)
+  const everyMs = session.value?.demo_filling ? 1000 : 600_000
   useEffect(() => {
     const renew = () => {
       if (document.hidden) return
@@ -209,13 +210,13 @@ function useRenewal(): void {
         () => {},
       )
     }
-    const timer = setInterval(renew, 600_000)
+    const timer = setInterval(renew, everyMs)
     document.addEventListener('visibilitychange', renew)
     return () => {
       clearInterval(timer)
       document.removeEventListener('visibilitychange', renew)
     }
-  }, [])
+  }, [everyMs])
   if (version.current === undefined) version.current = session.value?.version
 }
 

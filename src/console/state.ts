@@ -23,6 +23,8 @@ export interface Session {
   readonly version?: string
   /** Whether the data of this gateway are made up. */
   readonly demo?: boolean
+  /** Present while a part of them is still to be written. */
+  readonly demo_filling?: boolean
 }
 
 /** From the least to the most. */

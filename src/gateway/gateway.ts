@@ -59,6 +59,12 @@ export interface WorkerPlace {
   readonly count: number
 }
 
+/** What becomes of invented calls. */
+export interface DemoState {
+  /** Whether some of them are still to be written. */
+  readonly isFilling: boolean
+}
+
 /** A running gateway without its server. */
 export interface Gateway {
   /** The current snapshot; a call keeps the one it started with. */
@@ -68,8 +74,8 @@ export interface Gateway {
   /** ms since epoch */
   readonly startedAt: number
   readonly version: string
-  /** Whether its accounts and calls are invented: `serve --demo`. */
-  readonly demo: boolean
+  /** Present where its accounts and calls are invented: `serve --demo`. */
+  readonly demo: DemoState | undefined
   /** Whether its admin token is one that it made itself, because the configuration had none at the start. */
   readonly madeToken: boolean
   /** Calls under way. */
@@ -120,7 +126,7 @@ export async function createGateway(
   options: {
     readonly log?: ConsolaInstance
     readonly adminToken?: boolean
-    readonly demo?: boolean
+    readonly demo?: DemoState | undefined
     readonly worker?: WorkerPlace
   } = {},
 ): Promise<Gateway> {
@@ -247,7 +253,7 @@ export async function createGateway(
   return {
     startedAt,
     version: packageVersion(),
-    demo: options.demo ?? false,
+    demo: options.demo,
     madeToken: token !== undefined && loaded.config.admin.token === token,
     running,
     get stopping() {

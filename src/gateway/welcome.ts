@@ -11,7 +11,7 @@ export const NO_TOKEN =
   'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
 
 /** In place of the folder, which is gone with the process. */
-const DEMO = 'invented: 30 days of calls, which end with this process'
+const DEMO = 'invented: 30 days of calls, written now; they end with this process'
 /** Names in the line of models. */
 const NAMED = 3
 /** Where the texts beside the names of lines begin. */

@@ -2,10 +2,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
 import { resolve } from 'node:path'
 import { send } from '../_setup.ts'
 import { TOKEN, Visitors } from './_browser.ts'
 
+const POLL_MS = 100
 const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 
 /** Many calls, and the browser of an operator. */
@@ -33,6 +35,7 @@ export class Demo implements AsyncDisposable {
     try {
       const url = await urlOf(child)
       const demo = new Demo(url, await Visitors.open(url), child)
+      await demo.#filled()
       await demo.#indexed()
       return demo
     } catch (error) {
@@ -45,6 +48,15 @@ export class Demo implements AsyncDisposable {
   admin(method: string, path: string, body?: object) {
     const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
     return send(`${this.url}/admin${path}`, method, body && JSON.stringify(body), headers)
+  }
+
+  /** The month is written. */
+  async #filled(): Promise<void> {
+    for (;;) {
+      const { json } = await this.admin('GET', '/session')
+      if (!json.data.demo_filling) return
+      await setTimeout(POLL_MS)
+    }
   }
 
   /** Usage has read the ledger to its end. */

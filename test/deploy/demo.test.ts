@@ -12,6 +12,9 @@ it('is a month that adds up, and leaves no folder', async () => {
   const headers = { authorization: `Bearer ${(await readFile(file, 'utf8')).trim()}` }
   const get = async (path: string) =>
     (await send(`${url}/admin${path}`, 'GET', undefined, headers)).json.data
+  // The first page does not wait for the month, and says that it is still being written.
+  expect(await get('/session')).toMatchObject({ demo: true, demo_filling: true })
+  await expect.poll(() => get('/session')).not.toHaveProperty('demo_filling')
   const checked = await get('/ledger/verify?prices=true')
   expect(checked).toMatchObject({ ok: true, prices: { unknown: 0, wrong: [] } })
   expect(checked.prices.checked).toBeGreaterThan(38_000)
@@ -35,6 +38,15 @@ it('is a month that adds up, and leaves no folder', async () => {
   expect([...rules].toSorted()).toEqual(['', 'bannedPatterns', 'deny:legal', 'deny:medical'])
   running.child.kill('SIGTERM')
   expect((await running.ended).code).toBe(0)
+  expect(existsSync(file)).toBe(false)
+})
+
+it('ends while the month is written, and leaves no folder', async () => {
+  const running = await start(['serve', '--demo', '--port', '0'])
+  await urlOf(running)
+  const file = /token in (\S+)\n/.exec(running.said())![1]!
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toMatchObject({ code: 0, err: '' })
   expect(existsSync(file)).toBe(false)
 })
 

@@ -1,41 +1,36 @@
 /** `serve --demo`: a gateway with a month of invented calls, in a folder that goes with the process. */
-import { createConsola, type ConsolaInstance } from 'consola'
+import { createConsola } from 'consola'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Accounts } from '../../accounts/accounts.ts'
 import type { NewKey } from '../../accounts/stored.ts'
-import {
-  loadConfig,
-  type Config,
-  type LoadedConfig,
-  type LoadOptions,
-} from '../../config/config.ts'
+import { loadConfig, type LoadedConfig, type LoadOptions } from '../../config/config.ts'
+import type { DemoState, Gateway } from '../../gateway/gateway.ts'
 import { closeState, openState } from '../../gateway/open-state.ts'
 import type { SeedReport } from '../../gateway/seed.ts'
 import { formatPico, parsePico, type Pico } from '../../money/money.ts'
 import { compilePrices } from '../../money/prices.ts'
-import { RequestLog } from '../../observe/log/request-log.ts'
-import { CalledTables } from '../../observe/usage/called.ts'
-import { openTables } from '../../observe/usage/tables.ts'
 import { readPolicy } from '../../policy/policy.ts'
-import { createFile } from '../../state/sqlite/file.ts'
-import type { Ledger, RowItem } from '../../state/ledger/ledger.ts'
+import type { RowItem } from '../../state/ledger/ledger.ts'
 import { PriceRecords } from '../../state/prices.ts'
 import { CommandError, type Arguments } from '../command.ts'
-import { callsOf, DAYS, type DemoCall, type Random } from './month.ts'
+import { fillMonth, importRows, makeDays, type Month } from './fill.ts'
+import { callsOf, DAYS, DAY_MS, type Random } from './month.ts'
 import { ACCOUNTS, type DemoAccount, type DemoKey } from './people.ts'
 
-/** A demo that is ready to be served. */
-export interface Demo {
+/** A demo: accounts, keys, and a month of calls that is written while the gateway serves. */
+export interface Demo extends DemoState {
   readonly loaded: LoadedConfig
   readonly options: LoadOptions
   /** What its start tells. @param showKey also its first key */
   report(showKey: boolean): SeedReport
-  /** Asks a model every two seconds, until it is told to stop. @param url of the gateway */
-  keepAsking(url: string): () => void
+  /**
+   * Writes the month, and asks a model every two seconds.
+   * @param url of the gateway. @returns a function that ends both, and resolves when nothing is written any more
+   */
+  begin(gateway: Gateway, url: string): () => Promise<void>
   /** Removes the folder. */
   release(): void
 }
@@ -43,15 +38,12 @@ export interface Demo {
 const FILE = fileURLToPath(
   new URL(`../../../config/demo${extname(import.meta.url)}`, import.meta.url),
 )
-const DAY_MS = 24 * 3_600_000
 const ASK_MS = 2000
-/** Rows of a batch: as many as the request log takes before it has stored some. */
-const BATCH = 4000
 const SEED = 1
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Makes the folder and fills it.
+ * Makes the folder, with accounts and keys.
  * @throws CommandError with options that name other state, or a seed that is no number
  */
 export async function openDemo({ text, on }: Arguments): Promise<Demo> {
@@ -81,23 +73,43 @@ export async function openDemo({ text, on }: Arguments): Promise<Demo> {
       2,
     )
   }
-  // A signal while it is filled ends the process at once, and the folder with it.
+  // A signal before it serves ends the process at once, and the folder with it.
   const end = () => process.exit(1)
   for (const signal of SIGNALS) process.once(signal, end)
-  const secret = await fill(loaded, randomFrom(seed), Date.now())
+  const { secret, month } = await prepare(loaded, randomFrom(seed), Date.now())
   for (const signal of SIGNALS) process.off(signal, end)
   const account = ACCOUNTS[0]!.id
+  let isFilling = true
   return {
     loaded,
     options,
     release,
+    get isFilling() {
+      return isFilling
+    },
     report: (showKey) => ({ accounts: [], keys: [], ...(showKey && { secret, account }) }),
-    keepAsking: (url) => keepAsking(url, secret),
+    begin(gateway, url) {
+      const ended = new AbortController()
+      const filled = fillMonth(gateway, month, ended.signal).finally(() => (isFilling = false))
+      const failed = (error: Error) =>
+        gateway.runtime.log.error(`The calls of the demo could not be written: ${error.message}`)
+      const written = filled.catch(failed)
+      const stopAsking = keepAsking(url, secret)
+      return () => {
+        ended.abort()
+        stopAsking()
+        return written
+      }
+    },
   }
 }
 
-/** Writes accounts, keys, calls and bookings. @returns the secret of the first key */
-async function fill(loaded: LoadedConfig, random: Random, now: number): Promise<string> {
+/** Writes accounts, keys and the first bookings. @returns the secret of the first key, and what is still to be written */
+async function prepare(
+  loaded: LoadedConfig,
+  random: Random,
+  now: number,
+): Promise<{ readonly secret: string; readonly month: Month }> {
   const { config } = loaded
   const log = createConsola({ level: 1, stdout: process.stderr })
   const state = await openState(loaded, log)
@@ -110,64 +122,29 @@ async function fill(loaded: LoadedConfig, random: Random, now: number): Promise<
     }
     const { defaults } = config
     const accounts = new Accounts({ ...state, defaults: () => defaults, now: () => begin })
-    let first = ''
+    let secret = ''
     for (const account of ACCOUNTS) {
       await accounts.createAccount({ id: account.id, name: account.name })
       for (const key of account.keys) {
-        const { secret } = await accounts.createKey(account.id, settingsOf(key, spent, now))
-        first ||= secret
+        const created = await accounts.createKey(account.id, settingsOf(key, spent, now))
+        secret ||= created.secret
       }
     }
     const prices = new PriceRecords(state.records, log)
     const priced = Object.values(config.models).map(({ pricing }) => compilePrices(pricing))
     await prices.keep(priced.map((one) => ({ prices: one })))
-    const bookings = ACCOUNTS.flatMap((account) => bookingsOf(account, spent, begin))
-    const rows = [...bookings, ...calls.map(({ item }) => item)].toSorted((a, b) => a.at - b.at)
-    await Promise.all([importRows(state.ledger, rows), writeLog(config, calls, log, now)])
-    return first
+    await makeDays(config.log.path, now)
+    const all = ACCOUNTS.flatMap((account) => bookingsOf(account, spent, begin)).toSorted(
+      (a, b) => a.at - b.at,
+    )
+    const { first = [], later: bookings = [] } = Object.groupBy(all, ({ at }) =>
+      at === begin ? 'first' : 'later',
+    )
+    // A client that calls at once finds money.
+    await importRows(state.ledger, first)
+    return { secret, month: { bookings, calls } }
   } finally {
     await closeState(state)
-  }
-}
-
-async function importRows(ledger: Ledger, rows: readonly RowItem[]): Promise<void> {
-  for (let at = 0; at < rows.length; at += BATCH) {
-    const { refused } = await ledger.import(rows.slice(at, at + BATCH))
-    if (refused !== undefined) throw new CommandError(`The demo could not be written: ${refused}`)
-  }
-}
-
-async function writeLog(
-  { log: { path: folder, keep, size } }: Config,
-  calls: readonly DemoCall[],
-  log: ConsolaInstance,
-  now: number,
-): Promise<void> {
-  if (folder === undefined) return
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  // The log takes rows of days whose file it has.
-  for (let day = 0; day <= DAYS; day++) {
-    createFile(join(folder, `${new Date(now - day * DAY_MS).toISOString().slice(0, 10)}.db`))
-  }
-  const requests = new RequestLog({
-    place: { folder },
-    keep: Math.max(keep, DAYS + 1),
-    size,
-    log,
-  })
-  // Beside it stands what usage knows of statuses, refusals and decisions; the rest of usage is read from the ledger.
-  const tables = openTables(folder)
-  try {
-    const called = new CalledTables(tables.db)
-    requests.onBatch = (lines) => called.add(lines)
-    for (let at = 0; at < calls.length; at += BATCH) {
-      for (const { record } of calls.slice(at, at + BATCH)) requests.add(record)
-      // An answer comes after everything before it is stored.
-      await requests.list({ filters: {}, limit: 1 })
-    }
-    await requests.close()
-  } finally {
-    tables.close()
   }
 }
 

@@ -21,7 +21,8 @@ export interface DemoCall {
 
 const CALLS = 40_000
 const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+/** A day, in ms. */
+export const DAY_MS = 24 * HOUR_MS
 /** Days of the demo. */
 export const DAYS = 30
 /** Part of the calls that fail, and that a guard blocks. */

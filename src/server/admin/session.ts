@@ -73,7 +73,8 @@ export function addSessionRoutes(
       role,
       expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
       version: (await version()) ?? null,
-      demo: gateway.demo,
+      demo: gateway.demo !== undefined,
+      ...(gateway.demo?.isFilling && { demo_filling: true }),
     },
   })
   const handlers: Record<(typeof SESSION_ROUTES)[number], EventHandler> = {
