@@ -52,7 +52,7 @@ export function vertexAi(
     urlOf(model, stream) {
       return `${models}/${encodeURI(model)}:${stream ? 'streamRawPredict' : 'rawPredict'}`
     },
-    prepare: (messages, signal) =>
+    prepare: async (messages, signal) =>
       withFetchedFiles(messages, { host, signal, parts: ['image_url', 'file'] }),
     toBody({ model: _model, service_tier: _tier, ...body }) {
       return { anthropic_version: 'vertex-2023-10-16', ...body }

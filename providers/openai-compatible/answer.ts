@@ -74,22 +74,19 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
   if (!Array.isArray(given) || given.length === 0 || given.some((choice) => !choice))
     throw notAnAnswer(profile.fail)
   const answer = new AnswerState(profile)
-  const choices = payload.choices.map((choice: any) => ({ ...choice, delta: choice?.message }))
-  const chunks = [answer.push({ ...payload, choices }), ...answer.rest(true)]
-  const messages: ChatCompletion['choices'] = payload.choices.map(
-    (choice: any, position: number) => ({
-      index: choice?.index ?? position,
-      message: { role: 'assistant', content: null },
-      finish_reason: choice?.finish_reason ?? null,
-      ...stopSequenceOf(choice),
-      logprobs: choice?.logprobs ?? null,
-    }),
-  )
+  const chunks = [answer.push(payload, 'message'), ...answer.rest(true)]
+  const messages: ChatCompletion['choices'] = given.map((choice, position) => ({
+    index: choice.index ?? position,
+    message: { role: 'assistant', content: null },
+    finish_reason: choice.finish_reason ?? null,
+    ...stopSequenceOf(choice),
+    logprobs: choice.logprobs ?? null,
+  }))
   const completion: ChatCompletion = { choices: messages }
   for (const chunk of chunks) {
-    const { choices: parts = [], ...rest } = chunk ?? {}
-    Object.assign(completion, rest)
-    for (const { index, delta } of parts) {
+    if (!chunk) continue
+    Object.assign(completion, chunk, { choices: messages })
+    for (const { index, delta } of chunk.choices) {
       const target = messages.find((one) => one.index === index)?.message
       if (target && delta) append(target, delta)
     }
@@ -143,13 +140,16 @@ class AnswerState {
     this.#profile = profile
   }
 
-  /** Reads one payload; undefined when it has no content. */
-  push(payload: any): ChatChunk | undefined {
+  /**
+   * Reads one payload; undefined when it has no content.
+   * @param member of a choice that has its content
+   */
+  push(payload: any, member: 'delta' | 'message' = 'delta'): ChatChunk | undefined {
     const given: any[] = Array.isArray(payload.choices) ? payload.choices : []
     let choices: ChatChunkChoice[] | undefined
     let hasContent = false
     for (let i = 0; i < given.length; i++) {
-      const { index = i, delta, finish_reason, stop_reason, logprobs } = given[i] ?? {}
+      const { index = i, [member]: delta, finish_reason, stop_reason, logprobs } = given[i] ?? {}
       const content = delta ? this.#choice(index).read(delta) : undefined
       if (content) hasContent = true
       if (finish_reason) this.#finished = true
@@ -236,8 +236,8 @@ class AnswerState {
 
 /** Appends a delta to a message. */
 function append(message: any, delta: ChatDelta): void {
-  for (const [name, value] of Object.entries(delta)) {
-    const old = message[name]
+  for (const name in delta) {
+    const [old, value] = [message[name], delta[name]]
     if (Array.isArray(value)) message[name] = [...(old ?? []), ...value]
     else message[name] = typeof old === 'string' ? old + String(value) : value
   }

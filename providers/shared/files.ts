@@ -83,24 +83,35 @@ interface Fetching {
  * Files are fetched one after the other, so that their sum is bounded, and each address once.
  * @throws what {@link Host.download} throws, with the path of the part
  */
-export async function withFetchedFiles(
+export function withFetchedFiles(
   messages: readonly ChatMessage[],
   fetching: Fetching,
-): Promise<readonly ChatMessage[]> {
-  const fetcher = new Fetcher(fetching)
-  let next: ChatMessage[] | undefined
-  for (const [i, message] of messages.entries()) {
-    const { content } = message
-    if (!Array.isArray(content) || !content.some((part) => fetcher.wants(part))) continue
-    const parts: unknown[] = []
-    for (const [j, part] of content.entries()) {
-      const path = `messages[${i}].content[${j}]`
-      parts.push(fetcher.wants(part) ? await fetcher.fetched(part, path) : part)
+): readonly ChatMessage[] | Promise<readonly ChatMessage[]> {
+  const isWanted = (part: unknown) => wants(part, fetching)
+  const hasWanted = ({ content }: ChatMessage) => Array.isArray(content) && content.some(isWanted)
+  return messages.some(hasWanted) ? fetched() : messages
+
+  async function fetched(): Promise<readonly ChatMessage[]> {
+    const fetcher = new Fetcher(fetching)
+    const next = [...messages]
+    for (const [i, message] of messages.entries()) {
+      if (!hasWanted(message)) continue
+      const parts: unknown[] = []
+      for (const [j, part] of (message.content as readonly unknown[]).entries()) {
+        const path = `messages[${i}].content[${j}]`
+        parts.push(isWanted(part) ? await fetcher.fetched(part, path) : part)
+      }
+      next[i] = { ...message, content: parts }
     }
-    next ??= [...messages]
-    next[i] = { ...message, content: parts }
+    return next
   }
-  return next ?? messages
+}
+
+/** Whether a part has an address that the vendor does not take. */
+function wants({ type, image_url, file }: any, { parts, except }: Fetching): boolean {
+  if (!parts.includes(type)) return false
+  const source = String(type === 'file' ? file.file_data : image_url.url)
+  return isAddress(source) && !except?.(source)
 }
 
 class Fetcher {
@@ -110,14 +121,6 @@ class Fetcher {
 
   constructor(fetching: Fetching) {
     this.#fetching = fetching
-  }
-
-  /** Whether a part has an address that the vendor does not take. */
-  wants({ type, image_url, file }: any): boolean {
-    const { parts, except } = this.#fetching
-    if (!parts.includes(type)) return false
-    const source = String(type === 'file' ? file.file_data : image_url.url)
-    return isAddress(source) && !except?.(source)
   }
 
   /** The part with its file. @param path of the part, for the error */

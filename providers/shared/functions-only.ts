@@ -31,15 +31,27 @@ export function withFunctionsOnly(chat: Chat, names: RegExp): Chat {
  * @param hasCustom the vendor has tools of type `custom`, so that names alone may have to change
  */
 export function withClientTools(chat: Chat, names: RegExp, hasCustom: boolean): Chat {
-  return async (request) => {
+  return (request) => {
+    if (!hasTools(request.input)) return chat(request)
     const tools = new ClientTools(names, hasCustom)
     const input = tools.toFunctions(request.input)
-    if (input === request.input) return chat(request)
-    const answer = await chat({ ...request, input })
-    if (!(Symbol.asyncIterator in answer)) return toCompletion(answer, tools)
-    const step = new ClientCalls(tools)
-    return 'through' in answer ? (answer as Flow<ChatChunk>).through(step) : converted(answer, step)
+    return input === request.input ? chat(request) : chat({ ...request, input }).then(answered)
+
+    function answered(answer: ChatCompletion | AsyncIterable<ChatChunk>) {
+      if (!(Symbol.asyncIterator in answer)) return toCompletion(answer, tools)
+      const step = new ClientCalls(tools)
+      return 'through' in answer
+        ? (answer as Flow<ChatChunk>).through(step)
+        : converted(answer, step)
+    }
   }
+}
+
+/** Whether a request has tools, or calls of them. */
+function hasTools({ tools, tool_choice, messages }: ChatInput): boolean {
+  const isCall = ({ role, tool_calls, function_call }: ChatMessage) =>
+    role === 'function' || Boolean(tool_calls ?? function_call)
+  return tools !== undefined || tool_choice !== undefined || messages.some(isCall)
 }
 
 /** A request as {@link withFunctionsOnly} hands it on, where there is no answer to convert. */

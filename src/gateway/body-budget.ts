@@ -138,6 +138,7 @@ export class BodyBudget {
   #release(body: Body): void {
     if (body.released) return
     body.released = true
+    if (body.held === 0 && !body.wait) return
     removeFrom(this.#waiting, body)
     body.wait?.settle()
     this.#give(body, -body.held)

@@ -169,26 +169,21 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
  * The answer of a plugin, which may ignore its signal and is not waited for after that.
  * @throws the reason of the signal
  */
-export async function unlessAborted<T>(
-  signal: AbortSignal,
-  answer: T | PromiseLike<T>,
-): Promise<T> {
-  if (!isThenable(answer)) return answer
-  let abort = () => {}
-  const first = new Promise<T>((resolve, reject) => {
-    abort = () => {
+export function unlessAborted<T>(signal: AbortSignal, answer: T | PromiseLike<T>): Promise<T> {
+  if (!isThenable(answer)) return Promise.resolve(answer)
+  return new Promise<T>((resolve, reject) => {
+    const abort = () => {
       reject(signal.reason)
       dropLate(answer, signal)
     }
-    if (signal.aborted) abort()
-    else onAbort(signal, abort)
-    answer.then(resolve, reject)
+    if (signal.aborted) return abort()
+    onAbort(signal, abort)
+    const answered = () => offAbort(signal, abort)
+    answer.then(
+      (value) => (answered(), resolve(value)),
+      (error) => (answered(), reject(error)),
+    )
   })
-  try {
-    return await first
-  } finally {
-    offAbort(signal, abort)
-  }
 }
 
 /**

@@ -43,7 +43,7 @@ export interface BodyReading {
   /** The code for a body that cannot be decoded. */
   readonly undecodable: InvalidCode
   /** Scans the decoded body; absent for bodies that are no JSON. */
-  readonly scan?: JsonScan
+  readonly scan?: JsonScan | undefined
   /** The memory that the body may take; bounded by `limitBytes` alone if absent. The caller releases it. */
   readonly share?: BodyShare | undefined
   /** Called before the first byte is read. */

@@ -62,13 +62,12 @@ export class NodeIncoming implements Incoming {
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
     }
-    const scan = new JsonScan(this.#options.limits)
-    await this.#read({ limitBytes, undecodable: 'invalid_json', scan, take })
+    await this.#read('invalid_json', limitBytes, take, new JsonScan(this.#options.limits))
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
 
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
-    return this.#read({ limitBytes, undecodable: 'invalid_multipart', take })
+    return this.#read('invalid_multipart', limitBytes, take)
   }
 
   release(): void {
@@ -79,10 +78,25 @@ export class NodeIncoming implements Incoming {
     if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
-  #read(how: Pick<BodyReading, 'limitBytes' | 'undecodable' | 'scan' | 'take'>): Promise<void> {
-    const { share, ...options } = this.#options
+  #read(
+    undecodable: BodyReading['undecodable'],
+    limitBytes: number,
+    take: BodyReading['take'],
+    scan?: JsonScan,
+  ): Promise<void> {
+    const { limits, onStart, startTimeout, share } = this.#options
     this.#share = share?.()
-    return readBody({ request: this.#request, ...options, share: this.#share, ...how })
+    return readBody({
+      request: this.#request,
+      limitBytes,
+      limits,
+      undecodable,
+      scan,
+      share: this.#share,
+      onStart,
+      startTimeout,
+      take,
+    })
   }
 }
 

@@ -13,11 +13,12 @@ export const addresses: NonNullable<Endpoint['addresses']> = {
     outbound.messages.forEach(({ content }, at) => {
       if (!Array.isArray(content)) return
       content.forEach((part, index) => {
-        const param = `messages[${at}].content[${index}]`
-        const image = part.image_url?.url
-        const file = part.file?.file_data
-        if (isAddress(image)) found.push({ url: image, param: `${param}.image_url.url` })
-        if (isAddress(file)) found.push({ url: file, param: `${param}.file.file_data` })
+        const note = (url: unknown, member: string) => {
+          if (!isAddress(url)) return
+          found.push({ url, param: `messages[${at}].content[${index}].${member}` })
+        }
+        note(part.image_url?.url, 'image_url.url')
+        note(part.file?.file_data, 'file.file_data')
       })
     })
     return found

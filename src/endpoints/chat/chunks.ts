@@ -28,6 +28,9 @@ const APPENDED = new Set([
   'summary',
 ])
 
+/** Members of a chunk that are not taken over as they are. */
+const APART = new Set(['choices', 'usage', 'endOfStream', 'receipt'])
+
 interface Choice {
   readonly index: number
   readonly message: any
@@ -38,12 +41,12 @@ interface Choice {
 /** Builds a completion of the chunks of one answer: of `toChunk(c)` again `c`, for any completion in normal form. */
 export class CompletionBuilder {
   readonly #choices: Choice[] = []
-  #envelope: Record<string, unknown> = {}
+  readonly #envelope: Record<string, unknown> = {}
   #usage: ChatCompletion['usage']
 
   add(chunk: ChatChunk): void {
-    const { choices, usage, endOfStream: _end, receipt: _receipt, ...envelope } = chunk
-    this.#envelope = { ...this.#envelope, ...envelope }
+    for (const name in chunk) if (!APART.has(name)) define(this.#envelope, name, chunk[name])
+    const { choices, usage } = chunk
     if (usage) this.#usage = usage
     for (const { index = 0, delta, logprobs, finish_reason } of choices) {
       const choice = (this.#choices[index] ??= {
@@ -86,7 +89,8 @@ function concatenate(left: any, right: any): any {
 
 /** Merges objects by member, lists by `index`. */
 function merge(target: any, source: any): void {
-  for (const [name, value] of Object.entries(source) as [string, any][]) {
+  for (const name in source) {
+    const value = source[name]
     const old = Object.hasOwn(target, name) ? target[name] : undefined
     if (value === null || value === undefined) {
       if (old === undefined) define(target, name, value)

@@ -147,10 +147,11 @@ export function chatFormat<Part = BilledChunk>({
     ...(check && { body: check }),
     async read(incoming, limits) {
       const body = await readRawJson(incoming, limitBytes ?? limits.chat)
-      const { input: given, ...others } = read(body, (name) => incoming.header(name))
-      const input = withPolicy(given)
+      const translated = read(body, (name) => incoming.header(name))
+      const input = withPolicy(translated.input)
       const { model, messages, policy, session_id, prompt_cache_key } = input
       return {
+        ...translated,
         input,
         model,
         stream: input.stream === true,
@@ -159,7 +160,6 @@ export function chatFormat<Part = BilledChunk>({
         affinityToken: signatureIn(messages),
         bodyBytes: body.bytes,
         rawJson: body,
-        ...others,
       }
     },
     write,

@@ -328,6 +328,5 @@ function withoutNulls<T extends object>(value: T, kept?: string): T {
 
 /** The same list unless an item changes: then its source text can still be copied. */
 function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
-  const next = items.map(change)
-  return next.every((item, i) => item === items[i]) ? items : next
+  return items.every((item) => change(item) === item) ? items : items.map(change)
 }

@@ -1,7 +1,7 @@
 import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
 import { formatPico } from '../../money/money.ts'
 import { searchOf } from '../native.ts'
-import type { Call, Stage } from '../pipeline.ts'
+import type { Call, Next, Reply, Stage } from '../pipeline.ts'
 import type { SearchResult } from '../../plugin.ts'
 import {
   searchPrice,
@@ -14,10 +14,13 @@ import {
  * Searches the web once for a request that asks for it. The results go upstream with the request and come back as
  * citations. A search that fails counts as no search, unless the operator configured that the call fails with it.
  */
-export const ground: Stage = async function ground(call, next) {
-  const { grounding } = call.endpoint
+export const ground: Stage = function ground(call, next) {
   const wanted = searchOf(call)
-  if (!wanted) return await next()
+  return wanted ? grounded(call, wanted, next) : next()
+}
+
+async function grounded(call: Call, wanted: SearchRequest, next: Next): Promise<Reply> {
+  const { grounding } = call.endpoint
   const { search } = call.runtime
   if (wanted.tool !== undefined) {
     // A tool may go without, as with a vendor that has none.

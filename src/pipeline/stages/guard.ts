@@ -23,12 +23,16 @@ const UNANSWERED = 'no guard looks after a rule'
  * Has guards look at the input before anything of it goes upstream, and at the answer before the client gets it. A call
  * whose policy has no rules passes untouched.
  */
-export const guard: Stage = async function guard(call, next) {
+export const guard: Stage = function guard(call, next) {
   const { policy, runtime, endpoint } = call
   for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return await next()
-  const plan = await runtime.guards.planFor(policy, () => call.throwIfAborted())
-  return await (plan ? new CallGuard(call, endpoint.guard, plan).run(next) : next())
+  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
+  return guarded(call, endpoint.guard, next)
+}
+
+async function guarded(call: Call, adapter: GuardAdapter, next: Next): Promise<Reply> {
+  const plan = await call.runtime.guards.planFor(call.policy, () => call.throwIfAborted())
+  return await (plan ? new CallGuard(call, adapter, plan).run(next) : next())
 }
 
 /** Why a call goes no further, if it does not. */

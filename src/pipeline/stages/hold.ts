@@ -72,6 +72,7 @@ function figuresOf(call: Call, estimate: Estimate): HoldFigures {
   const { runtime } = call
   const figures = runtime.holds.of(runtime.config.billing.hold, subjectOf(call), estimate)
   const beside = searchCost(call) + questionCosts(call)
+  if (beside === 0n) return figures
   return {
     ...figures,
     expected: figures.expected + beside,

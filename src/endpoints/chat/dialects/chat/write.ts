@@ -47,9 +47,9 @@ export async function wholeOf({ parts }: Reply<BilledChunk>): Promise<WholeAnswe
   let receipt: Receipt | undefined
   for (let last = false; !last;) {
     const batch = await parts.next()
-    for (const { receipt: own, ...chunk } of batch.parts) {
+    for (const chunk of batch.parts) {
       builder.add(chunk)
-      receipt = own ?? receipt
+      receipt = chunk.receipt ?? receipt
     }
     last = batch.last
   }
