@@ -79,9 +79,9 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
       if (forms) identify(groups, first, last, forms, add)
       if (first <= otherUntil || !isDigits || length < SHORTEST_PHONE || length > MAX_PHONE)
         continue
-      const rank = isPublic(groups, first, last) ? undefined : phoneRankOf(groups, first, last)
+      const rank = phoneRankOf(groups, first, last)
       // The longest valid number wins.
-      if (rank !== undefined) {
+      if (rank !== undefined && !isPublic(groups, first, last)) {
         phone = {
           start: groups.starts[first]! - groups.openedBefore(first),
           end: groups.ends[last]!,
@@ -107,6 +107,7 @@ class Groups {
   #words = ''
   #isOther: boolean | undefined = undefined
   #isPhone: boolean | undefined = undefined
+  #isOrganization: boolean | undefined = undefined
 
   constructor(text: string, before: string, label: string) {
     this.text = text
@@ -221,6 +222,7 @@ class Groups {
       this.#words = this.#label === '' ? near : `${this.#label} … ${near}`
       this.#isOther = undefined
       this.#isPhone = undefined
+      this.#isOrganization = undefined
     }
     return this.#words
   }
@@ -235,6 +237,12 @@ class Groups {
   isPhone(index: number): boolean {
     const words = this.wordsBefore(index)
     return (this.#isPhone ??= speaksOfPhones(words))
+  }
+
+  /** Whether these words announce a number of an organization. */
+  isOfOrganization(index: number): boolean {
+    const words = this.wordsBefore(index)
+    return (this.#isOrganization ??= OF_ORGANIZATIONS.test(words) && !OF_PERSONS.test(words))
   }
 
   /** Whether a group beside these has the same length and distance: a table, not a number. */
@@ -292,8 +300,7 @@ function isPublic(groups: Groups, first: number, last: number): boolean {
   const digits = groups.isPlused(first) ? compact : compact.replace(abroad ? /^00/ : /^/, '')
   const written = groups.text.slice(groups.starts[first]!, groups.ends[last])
   if (isPublicNumber(digits, abroad) || isPublicForm(written)) return true
-  const words = groups.wordsBefore(first)
-  return OF_ORGANIZATIONS.test(words) && !OF_PERSONS.test(words)
+  return groups.isOfOrganization(first)
 }
 
 /** Rank of a telephone number; undefined when the groups are none. */
