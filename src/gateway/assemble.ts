@@ -1,41 +1,21 @@
 /** Sets up everything that one configuration creates, and closes it again. */
-import type { ConsolaInstance } from 'consola'
-import type { Accounts } from '../accounts/accounts.ts'
-import type { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { Escalations } from '../guard/escalations.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { buildCatalog } from '../models/catalog.ts'
-import type { Routing } from '../models/routing.ts'
-import type { HoldEstimator } from '../money/holds.ts'
 import { compilePrices } from '../money/prices.ts'
-import type { AccessLog } from '../observe/access-log.ts'
-import type { ContentLog } from '../observe/content/content-log.ts'
-import type { RequestLog } from '../observe/log/request-log.ts'
-import type { Alerts } from '../observe/alerts.ts'
-import type { AuthFailures } from '../observe/auth-failures.ts'
-import type { Faults } from '../observe/faults.ts'
-import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
-import type { Metrics } from '../observe/metrics.ts'
-import type { LiveEvents } from '../observe/live-events.ts'
 import type { Sinks } from '../observe/sinks/sinks.ts'
-import type { Spending } from '../observe/spending.ts'
-import type { UsageIndex } from '../observe/usage/usage.ts'
-import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider, ProviderPlugin } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
-import type { Audit } from '../state/audit.ts'
-import type { PriceRecords } from '../state/prices.ts'
-import type { Records } from '../state/records.ts'
-import type { Ledger } from '../state/ledger/ledger.ts'
 import { isPrivateUrl } from '../upstream/addresses.ts'
 import { createDownloader } from '../upstream/download.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 import { setUpGuards } from './guard-setup.ts'
+import type { Common, Shared } from './shared.ts'
 import { setUpSinks } from './sinks/set-up.ts'
 import { packageVersion } from './version.ts'
 import {
@@ -50,39 +30,6 @@ import {
 export interface Assembled {
   readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access' | 'requests'>
   close(): Promise<void>
-}
-
-/** What all configurations share. */
-export interface Shared extends Common {
-  readonly ledger: Ledger
-  readonly audit: Audit
-  readonly records: Records
-  readonly prices: PriceRecords
-  readonly accounts: Accounts
-  readonly labels: Labels
-  readonly usage: UsageIndex
-  readonly spending: Spending
-}
-
-/** What plugins are set up with. */
-export interface Common {
-  readonly mask: Mask
-  readonly loop: LoopWatch
-  /** Shared by all configurations: calls of an old one still end. */
-  readonly access: AccessLog
-  readonly requests: RequestLog
-  readonly contents: ContentLog
-  readonly faults: Faults
-  readonly authFailures: AuthFailures
-  readonly gatewayId: string
-  readonly events: LiveEvents
-  readonly alerts: Alerts
-  readonly log: ConsolaInstance
-  readonly metrics: Metrics
-  readonly usageFindings: UsageFindings
-  readonly routing: Routing
-  readonly holds: HoldEstimator
-  readonly internalChat: Runtime['internalChat']
 }
 
 /**

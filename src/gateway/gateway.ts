@@ -1,57 +1,25 @@
-/** Composition root: makes the Runtime snapshot of a configuration, and closes it again. */
+/** Composition root: makes a gateway of a configuration, and closes it again. */
 import type { ConsolaInstance } from 'consola'
-import { isDeepStrictEqual } from 'node:util'
-import { Faults, type FaultAction, type FaultKind } from '../observe/faults.ts'
-import { AuthFailures } from '../observe/auth-failures.ts'
-import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
-import { AccessLog } from '../observe/access-log.ts'
-import { ContentLog } from '../observe/content/content-log.ts'
-import type { LogPlace } from '../observe/log/messages.ts'
-import { RequestLog } from '../observe/log/request-log.ts'
-import { Accounts } from '../accounts/accounts.ts'
 import { ListedMoney } from '../accounts/listed-money.ts'
-import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
-import { secretsIn } from '../errors/issues.ts'
-import { Alerts } from '../observe/alerts.ts'
-import { LiveEvents } from '../observe/live-events.ts'
-import { LoopWatch } from '../observe/loop-watch.ts'
-import { Mask } from '../observe/mask.ts'
-import { needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
-import { assemble, type Assembled, type Common, type Shared } from './assemble.ts'
-import { internalChat } from './guard-setup.ts'
-import { HealthEvents } from './health-events.ts'
-import { HoldEstimator } from '../money/holds.ts'
-import { Metrics } from '../observe/metrics.ts'
-import { Spending } from '../observe/spending.ts'
-import { UsageIndex } from '../observe/usage/usage.ts'
-import { UsageFindings } from '../observe/usage-findings.ts'
+import type { FaultAction, FaultKind } from '../observe/faults.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
-import { RunningCalls } from '../pipeline/running-calls.ts'
-import { randomId } from '../state/ids.ts'
-import { PriceRecords } from '../state/prices.ts'
-import { Routing } from '../models/routing.ts'
-import { instanceOf, Instances } from './instances.ts'
+import type { RunningCalls } from '../pipeline/running-calls.ts'
+import { needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
+import { assemble, type Assembled } from './assemble.ts'
+import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { DiskSpace, foldersOf } from './disk-space.ts'
-import { AlertClaims } from './alert-claims.ts'
-import { tellOfPrices } from './alert-findings.ts'
-import { createLog } from './log.ts'
-import { moneySettings, topSpenders } from './money-settings.ts'
+import { Generations, type PreparedConfig } from './generations.ts'
+import { HealthEvents } from './health-events.ts'
+import type { Instances } from './instances.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
-import { warnOfRestart } from './restart-settings.ts'
-import { Peers } from './peers.ts'
-import { TakenOut } from './taken-out.ts'
-import { startTimer, TICK_MS } from './timer.ts'
+import type { Peers } from './peers.ts'
+import { createCommon, createShared, secretsOf, type Common, type Shared } from './shared.ts'
+import { createSharing, isShared } from './sharing.ts'
+import type { TakenOut } from './taken-out.ts'
+import { startTimer } from './timer.ts'
 import { packageVersion } from './version.ts'
-
-/** A configuration whose plugins are set up. Its owner calls one of these. */
-export interface PreparedConfig {
-  /** Calls that come from now on use it. */
-  use(): void
-  /** Closes its plugins. */
-  discard(): Promise<void>
-}
 
 /** Which one of several processes a gateway is that serve the same address: from 1. */
 export interface WorkerPlace {
@@ -114,241 +82,143 @@ export interface Gateway {
   close(): Promise<void>
 }
 
-/** `gw_` and eight hexadecimal digits. */
-const GATEWAY_ID_LENGTH = 11
+/** How a gateway is opened. */
+interface GatewayOptions {
+  /** Default: standard output. */
+  readonly log?: ConsolaInstance
+  /** Whether it makes a token of its own where the configuration has none. */
+  readonly adminToken?: boolean
+  readonly demo?: DemoState | undefined
+  readonly worker?: WorkerPlace
+}
+
 /**
  * Opens a gateway.
- * @param options with `adminToken` it makes a token of its own where the configuration has none
  * @throws ConfigError for plugins that cannot be used, and the errors of the state engine
  */
 export async function createGateway(
   loaded: LoadedConfig,
-  options: {
-    readonly log?: ConsolaInstance
-    readonly adminToken?: boolean
-    readonly demo?: DemoState | undefined
-    readonly worker?: WorkerPlace
-  } = {},
+  { log, adminToken, demo, worker }: GatewayOptions = {},
 ): Promise<Gateway> {
-  const mask = new Mask()
-  mask.use(secretsOf(loaded))
-  const log = mask.over(options.log ?? createLog(loaded))
-  const metrics = new Metrics()
-  const running = new RunningCalls()
-  const isShared = loaded.config.state.driver === 'redis'
-  const { format, path: folder, keep, size, content } = loaded.config.log
-  const events = new LiveEvents()
-  const access = new AccessLog({ format })
-  const requests = new RequestLog({
-    place: placeOfLog(loaded),
-    keep,
-    size,
+  const generations = new Generations()
+  const { running } = generations
+  const runtime = () => generations.runtime
+  const common = createCommon(loaded, {
     log,
-    queried: (seconds) => metrics.logQueried(seconds),
+    runtime,
+    running,
+    ...(isShared(loaded) && { claim: (id, state) => sharing.claims.claim(id, state) }),
   })
-  const contents = new ContentLog({ folder, keep: content.keep, size, log })
-  const routing = new Routing()
-  const chat = internalChat((call) => {
-    running.add(call)
-    call.scope.defer(() => running.delete(call))
-  })
-  let settings = loaded
-  const faults = new Faults({ log, metrics, clean: (text) => mask.clean(text) })
-  const usageFindings = new UsageFindings(metrics, log)
-  const common = {
-    loop: new LoopWatch(TICK_MS, (message) => log.warn(message)),
-    access,
-    requests,
-    contents,
-    faults,
-    authFailures: new AuthFailures(metrics, log),
-    log,
-    metrics,
-    mask,
-    usageFindings,
-    routing,
-    holds: new HoldEstimator(),
-    internalChat: chat,
-    events,
-    alerts: new Alerts({
-      log,
-      events,
-      tell: (notice) => generation.runtime.sinks?.tell('alert', notice),
-      ...(isShared && { claim: (id, state) => claims.claim(id, state) }),
-    }),
-    gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
-  }
-  const { assembled, state, token } = await open(loaded, common, options.adminToken)
-  useOwnToken(loaded.config, token)
-  mask.use(secretsOf(loaded))
-  const { ledger, audit } = state
-  let { defaults } = loaded.config
-  const accounts = new Accounts({ ...state, defaults: () => defaults })
-  const { records } = state
-  const prices = new PriceRecords(records, log)
-  const usage = new UsageIndex({
-    folder,
-    source: state.source,
-    collect: () => requests.flush(),
-    log,
-  })
-  requests.onBatch = (lines) => {
-    generation.runtime.usage?.called(lines)
-    generation.runtime.sinks?.calls(lines)
-  }
-  const labels = new Labels(records)
-  const spending = new Spending({
-    accounts,
-    ledger,
-    settings: () => moneySettings(generation.runtime.config),
-    top: (most) => topSpenders(generation.runtime.usage, most),
-    metrics: metrics.money,
-    warn: (message) => log.warn(message),
-  })
-  const shared = { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
-  let generation = generationOf(assembled, shared)
-  metrics.guard.circuits = generation.runtime.guards.circuits
-  const retired = new Set<Generation>()
-  const closing = new Set<Promise<void>>()
-
-  const memory = defaultBodyMemory()
-  const { worker } = options
-  const bodies = new BodyBudget(
-    () => (generation.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
-    (why) => metrics.bodyRefused(why),
-  )
-  const disk = new DiskSpace(foldersOf(loaded.config))
-  const more = () => [...spending.findings(), ...disk.findings()]
-  const health = new HealthEvents(events, () => generation.runtime, more)
-  const takenOut = new TakenOut({ records, routing, log }, isShared)
-  await takenOut.load()
+  const { assembled, state, token } = await open(loaded, common, adminToken)
+  const shared = createShared(common, state, runtime, loaded.config.log.path)
+  generations.begin(loaded, assembled, shared, token)
   const startedAt = Date.now()
-  const own = () => ({
-    ...instanceOf(generation.runtime, running.size, startedAt),
-    ...(worker && { worker: worker.number }),
-  })
-  const instances = new Instances({ records, log, own }, isShared)
-  const claims = new AlertClaims({ records, instances, gatewayId: common.gatewayId })
-  const { announcements } = state
-  const { gatewayId } = common
-  const peers = new Peers({ announcements, records, instances, gatewayId, running, events, usage })
-  const watched = { running, bodies, health, takenOut, instances, peers, disk }
-  const timer = startTimer({ ...watched, ...shared })
-  const { directory } = accounts
-  const isFollowed = () => generation.runtime.usage !== undefined
-  const listedMoney = new ListedMoney({
-    ledger,
-    directory,
-    isShared,
-    isFollowed,
-    now: () => Date.now(),
-  })
-  usage.onNew = (some) => listedMoney.note(some)
-  if (!needsToken(loaded.config.admin)) {
-    directory.prepare()
-    listedMoney.prepare()
-  }
-
+  const own = { startedAt, worker: worker?.number, announcements: state.announcements }
+  const sharing = await createSharing(shared, generations, own)
+  const bodies = bodyBudgetOf(generations, shared, worker)
+  const listedMoney = listedMoneyOf(generations, shared)
+  const timer = watch(generations, shared, { ...sharing, bodies })
   let [stopping, faulty] = [false, false]
   return {
+    ...sharing,
     startedAt,
     version: packageVersion(),
-    demo: options.demo,
-    madeToken: token !== undefined && loaded.config.admin.token === token,
+    demo,
     running,
+    bodies,
+    listedMoney,
+    madeToken: token !== undefined && loaded.config.admin.token === token,
     get stopping() {
       return stopping
     },
     get faulty() {
       return faulty
     },
+    get loaded() {
+      return generations.loaded
+    },
+    get runtime() {
+      return generations.runtime
+    },
+    track: (call) => generations.track(call),
+    prepare: (next) => generations.prepare(next),
+    reload: (next) => generations.reload(next),
     stop() {
       stopping = true
     },
     reportFault(error, kind) {
-      const { instances, action } = faults.report(error, kind)
-      if (kind === 'uncaughtException') blame(generation.runtime, instances)
+      const { instances, action } = common.faults.report(error, kind)
+      if (kind === 'uncaughtException') blame(generations.runtime, instances)
       if (action === 'stop') faulty = true
       return action
     },
-    bodies,
-    instances,
-    takenOut,
-    peers,
-    listedMoney,
-    get loaded() {
-      return settings
-    },
-    get runtime() {
-      return generation.runtime
-    },
-    track(call) {
-      const own = generation
-      own.calls++
-      running.add(call)
-      call.scope.defer(() => {
-        running.delete(call)
-        own.calls--
-        if (retired.has(own) && own.calls === 0) retire(own)
-      })
-    },
-    async reload(next) {
-      const before = generation.runtime.config
-      ;(await prepare(next)).use()
-      warnOfRestart(log, before, next.config)
-    },
-    prepare,
     async close() {
       clearInterval(timer)
-      // Sinks still get the last calls.
-      requests.flush()
-      await Promise.all([...closing, ...[...retired, generation].map((one) => one.close())])
-      access.flush()
-      await peers.close()
-      common.loop.close()
-      await instances.leave()
-      await Promise.all([requests.close(), contents.close()])
-      // They read the ledger, which could not be closed tidily meanwhile.
-      const ofLists = [directory.close(), listedMoney.close()]
-      await Promise.all([usage.close(), spending.close(), ...ofLists])
-      await closeState(state)
+      await closeParts({ generations, shared, state, ...sharing, listedMoney })
     },
-  }
-
-  async function prepare(next: LoadedConfig): Promise<PreparedConfig> {
-    useOwnToken(next.config, token)
-    // Calls of the configuration before may still fail.
-    mask.use([...secretsOf(settings), ...secretsOf(next)])
-    const fresh = generationOf(await assemble(next, common), shared)
-    return { use: () => replaceBy(fresh, next), discard: () => fresh.close() }
-  }
-
-  function replaceBy(fresh: Generation, next: LoadedConfig): void {
-    const old = generation
-    generation = fresh
-    metrics.guard.circuits = fresh.runtime.guards.circuits
-    tellOfPrices(old.runtime, fresh.runtime)
-    settings = next
-    retired.add(old)
-    defaults = next.config.defaults
-    accounts.refresh()
-    const [before, after] = [old.runtime.config.providers, next.config.providers]
-    routing.retain(fresh.runtime.catalog, (provider) =>
-      isDeepStrictEqual(before[provider], after[provider]),
-    )
-    if (old.calls === 0) retire(old)
-  }
-
-  /** Closes a generation in the background: its plugins may take their time. */
-  function retire(old: Generation): void {
-    retired.delete(old)
-    const done = old.close().finally(() => closing.delete(done))
-    closing.add(done)
   }
 }
 
-function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
-  return secretsIn({ path: [], value: config, secrets })
+/** What a gateway closes at its end. */
+interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> {
+  readonly generations: Generations
+  readonly shared: Shared
+  readonly state: OpenState
+}
+
+async function closeParts({ generations, shared, state, ...parts }: Closable): Promise<void> {
+  const { requests, contents, access, loop, usage, spending, accounts } = shared
+  // Sinks still get the last calls.
+  requests.flush()
+  await generations.close()
+  access.flush()
+  await parts.peers.close()
+  loop.close()
+  await parts.instances.leave()
+  await Promise.all([requests.close(), contents.close()])
+  // They read the ledger, which could not be closed tidily meanwhile.
+  const readers = [usage, spending, accounts.directory, parts.listedMoney]
+  await Promise.all(readers.map((one) => one.close()))
+  await closeState(state)
+}
+
+/** The memory for bodies; each of several processes has its share. */
+function bodyBudgetOf(generations: Generations, { metrics }: Shared, worker?: WorkerPlace) {
+  const memory = defaultBodyMemory()
+  return new BodyBudget(
+    () => (generations.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
+    (why) => metrics.bodyRefused(why),
+  )
+}
+
+/** What lists are sorted by; prepared where an operator can ask for lists. */
+function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Shared): ListedMoney {
+  const { directory } = accounts
+  const listedMoney = new ListedMoney({
+    ledger,
+    directory,
+    isShared: isShared(generations.loaded),
+    isFollowed: () => generations.runtime.usage !== undefined,
+    now: () => Date.now(),
+  })
+  usage.onNew = (some) => listedMoney.note(some)
+  if (!needsToken(generations.runtime.config.admin)) {
+    directory.prepare()
+    listedMoney.prepare()
+  }
+  return listedMoney
+}
+
+/** Starts the timer that drives all parts, and what alerts are about. The caller clears it. */
+function watch(
+  generations: Generations,
+  shared: Shared,
+  parts: Pick<Gateway, 'bodies' | 'takenOut' | 'instances' | 'peers'>,
+): NodeJS.Timeout {
+  const disk = new DiskSpace(foldersOf(generations.runtime.config))
+  const more = () => [...shared.spending.findings(), ...disk.findings()]
+  const health = new HealthEvents(shared.events, () => generations.runtime, more)
+  return startTimer({ ...shared, ...parts, running: generations.running, health, disk })
 }
 
 /** Each deployment of these providers has failed once. */
@@ -362,12 +232,6 @@ function blame({ catalog, routing, config }: Runtime, providers: readonly string
     health.failed(began, failure, config.routing.cooldown * 1000)
     health.end(began)
   }
-}
-
-/** Gateways that share a ledger share a log. */
-function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
-  if (state.driver === 'redis') return { redis: state.url }
-  return log.path === undefined ? undefined : { folder: log.path }
 }
 
 /** Opens state and plugins; closes the one when the other fails. */
@@ -397,21 +261,11 @@ async function open(
   try {
     // Only now it is certain that the folder of the state is the gateway's own.
     const token = makesToken && needsToken(config.admin) ? ownAdminToken(config.state) : undefined
+    useOwnToken(config, token)
+    common.mask.use(secretsOf(loaded))
     return { assembled, state, token }
   } catch (error) {
     await Promise.all([assembled.close(), closeState(state)])
     throw error
   }
-}
-
-/** The snapshot of one configuration, with the number of calls that use it. */
-interface Generation {
-  readonly runtime: Runtime
-  calls: number
-  close(): Promise<void>
-}
-
-function generationOf({ own, close }: Assembled, shared: Shared): Generation {
-  const usage = own.config.log.usage ? shared.usage : undefined
-  return { runtime: { ...shared, ...own, usage }, calls: 0, close }
 }

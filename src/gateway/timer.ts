@@ -2,7 +2,7 @@
 import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Call } from '../pipeline/pipeline.ts'
-import type { Shared } from './assemble.ts'
+import { TICK_MS, type Shared } from './shared.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type { DiskSpace } from './disk-space.ts'
 import type { HealthEvents } from './health-events.ts'
@@ -33,8 +33,6 @@ interface Timed extends Pick<
   readonly disk: DiskSpace
 }
 
-/** Between two ticks. */
-export const TICK_MS = 250
 const RENEW_MS = 10_000
 
 /** Starts the timer, which does not keep the process running. The owner clears it. */

@@ -1,0 +1,172 @@
+/** What outlives a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
+import type { ConsolaInstance } from 'consola'
+import { Accounts } from '../accounts/accounts.ts'
+import { Labels } from '../accounts/labels.ts'
+import type { LoadedConfig } from '../config/config.ts'
+import { secretsIn } from '../errors/issues.ts'
+import { Routing } from '../models/routing.ts'
+import { HoldEstimator } from '../money/holds.ts'
+import { AccessLog } from '../observe/access-log.ts'
+import { Alerts } from '../observe/alerts.ts'
+import { AuthFailures } from '../observe/auth-failures.ts'
+import { ContentLog } from '../observe/content/content-log.ts'
+import { Faults } from '../observe/faults.ts'
+import { LiveEvents } from '../observe/live-events.ts'
+import type { LogPlace } from '../observe/log/messages.ts'
+import { RequestLog } from '../observe/log/request-log.ts'
+import { LoopWatch } from '../observe/loop-watch.ts'
+import { Mask } from '../observe/mask.ts'
+import { Metrics } from '../observe/metrics.ts'
+import { Spending } from '../observe/spending.ts'
+import { UsageFindings } from '../observe/usage-findings.ts'
+import { UsageIndex } from '../observe/usage/usage.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
+import type { RunningCalls } from '../pipeline/running-calls.ts'
+import type { AlertNotice } from '../plugin.ts'
+import type { Audit } from '../state/audit.ts'
+import { randomId } from '../state/ids.ts'
+import type { Ledger } from '../state/ledger/ledger.ts'
+import { PriceRecords } from '../state/prices.ts'
+import type { Records } from '../state/records.ts'
+import { internalChat } from './guard-setup.ts'
+import { createLog } from './log.ts'
+import { moneySettings, topSpenders } from './money-settings.ts'
+import type { OpenState } from './open-state.ts'
+
+/** What all configurations share. */
+export interface Shared extends Common {
+  readonly ledger: Ledger
+  readonly audit: Audit
+  readonly records: Records
+  readonly prices: PriceRecords
+  readonly accounts: Accounts
+  readonly labels: Labels
+  readonly usage: UsageIndex
+  readonly spending: Spending
+}
+
+/** What plugins are set up with. */
+export interface Common {
+  readonly mask: Mask
+  readonly loop: LoopWatch
+  /** Shared by all configurations: calls of an old one still end. */
+  readonly access: AccessLog
+  readonly requests: RequestLog
+  readonly contents: ContentLog
+  readonly faults: Faults
+  readonly authFailures: AuthFailures
+  readonly gatewayId: string
+  readonly events: LiveEvents
+  readonly alerts: Alerts
+  readonly log: ConsolaInstance
+  readonly metrics: Metrics
+  readonly usageFindings: UsageFindings
+  readonly routing: Routing
+  readonly holds: HoldEstimator
+  readonly internalChat: Runtime['internalChat']
+}
+
+/** What {@link createCommon} needs beside the configuration. */
+interface CommonOptions {
+  /** Default: standard output. */
+  readonly log: ConsolaInstance | undefined
+  readonly runtime: () => Runtime
+  readonly running: RunningCalls
+  /** Whether this gateway is the one that tells an alert; absent where no other one could. */
+  readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
+}
+
+/** Between two ticks of the timer that drives all parts. */
+export const TICK_MS = 250
+/** `gw_` and eight hexadecimal digits. */
+const GATEWAY_ID_LENGTH = 11
+
+/** Makes what plugins are set up with. Its owner closes the logs and the loop's watch. */
+export function createCommon(
+  loaded: LoadedConfig,
+  { runtime, running, claim, ...options }: CommonOptions,
+): Common {
+  const { format, path: folder, keep, size, content } = loaded.config.log
+  const mask = new Mask()
+  mask.use(secretsOf(loaded))
+  const log = mask.over(options.log ?? createLog(loaded))
+  const metrics = new Metrics()
+  const events = new LiveEvents()
+  return {
+    mask,
+    log,
+    metrics,
+    events,
+    access: new AccessLog({ format }),
+    requests: new RequestLog({
+      place: placeOfLog(loaded),
+      keep,
+      size,
+      log,
+      queried: (seconds) => metrics.logQueried(seconds),
+    }),
+    contents: new ContentLog({ folder, keep: content.keep, size, log }),
+    loop: new LoopWatch(TICK_MS, (message) => log.warn(message)),
+    faults: new Faults({ log, metrics, clean: (text) => mask.clean(text) }),
+    authFailures: new AuthFailures(metrics, log),
+    usageFindings: new UsageFindings(metrics, log),
+    alerts: new Alerts({
+      log,
+      events,
+      tell: (notice) => runtime().sinks?.tell('alert', notice),
+      ...(claim && { claim }),
+    }),
+    routing: new Routing(),
+    holds: new HoldEstimator(),
+    internalChat: internalChat((call) => {
+      running.add(call)
+      call.scope.defer(() => running.delete(call))
+    }),
+    gatewayId: randomId('gw_').slice(0, GATEWAY_ID_LENGTH),
+  }
+}
+
+/** Makes what reads and writes an open state. Its owner closes usage, spending and the directory of accounts. */
+export function createShared(
+  common: Common,
+  state: OpenState,
+  runtime: () => Runtime,
+  logFolder: string | undefined,
+): Shared {
+  const { requests, metrics, log } = common
+  const { ledger, audit, records } = state
+  const defaults = () => runtime().config.defaults
+  const accounts = new Accounts({ ...state, defaults })
+  requests.onBatch = (lines) => {
+    const { usage, sinks } = runtime()
+    usage?.called(lines)
+    sinks?.calls(lines)
+  }
+  const spending = new Spending({
+    accounts,
+    ledger,
+    settings: () => moneySettings(runtime().config),
+    top: (most) => topSpenders(runtime().usage, most),
+    metrics: metrics.money,
+    warn: (message) => log.warn(message),
+  })
+  const usage = new UsageIndex({
+    folder: logFolder,
+    source: state.source,
+    collect: () => requests.flush(),
+    log,
+  })
+  const [prices, labels] = [new PriceRecords(records, log), new Labels(records)]
+  return { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
+}
+
+/** The secrets of a configuration, which no log shows. */
+export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
+  return secretsIn({ path: [], value: config, secrets })
+}
+
+/** Gateways that share a ledger share a log. */
+function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
+  if (state.driver === 'redis') return { redis: state.url }
+  return log.path === undefined ? undefined : { folder: log.path }
+}
