@@ -40,7 +40,7 @@ export interface SinkTestOptions extends KitOptions {
 }
 
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
-const NOBODY = 'it sends nothing over HTTP'
+const NO_RECEIVER = 'it sends nothing over HTTP'
 const FINAL: readonly FailureClass[] = ['bad_request', 'payload_too_large']
 const CALLS = 200
 const MAX_HEAP_BYTES = 2 * 1024 * 1024
@@ -97,7 +97,7 @@ async function runChecks(
   // What stays on this machine, such as a file, has no receiver that could fail.
   if (asked.length === 0 && error === undefined) {
     for (const name of ['errors', 'repeat', 'cancel']) {
-      await run.run(name, null, () => skipped(name, null, NOBODY))
+      await run.run(name, null, () => skipped(name, null, NO_RECEIVER))
     }
   } else {
     await run.run('events', 'an unknown one', () => checkUnknown(fixture))

@@ -124,7 +124,7 @@ function serve(socket: Socket): void {
     if (bytes.length < end + 4 + Number(length)) return
     const asked = bytes.indexOf('answer=', end) + 'answer='.length
     senderOf(bytes.toString('latin1', asked, bytes.indexOf(';', asked)))(socket)
-    // Nobody here sends a request before the last one is answered, so nothing follows it.
+    // No client here sends a request before the last one is answered, so nothing follows it.
     bytes = Buffer.alloc(0)
   })
 }

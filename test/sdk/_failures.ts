@@ -78,7 +78,7 @@ export const FINAL: readonly Failure[] = [
     'tools',
   ),
   bad(
-    'a search that nobody can make',
+    'a search that no engine can make',
     { model: 'acme/swift-1:online' },
     'unsupported_value',
     'model',

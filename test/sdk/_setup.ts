@@ -33,7 +33,7 @@ export const USAGE = { prompt_tokens: 42, completion_tokens: 17, total_tokens: 5
 /** What {@link USAGE} costs at {@link PRICING}. */
 export const COST = 0.0000165
 
-/** Starts everything. Whoever calls this disposes of it. */
+/** Starts everything. Its caller disposes of it. */
 export async function setUp(config: Pick<UserConfig, 'server' | 'defaults'> = {}): Promise<Setup> {
   const vendor = await startUpstream()
   const provider = (quirks?: string) => ({
@@ -130,7 +130,7 @@ export function answered(message: object, finish_reason = 'stop', more: object =
   })
 }
 
-/** A stream that says so much and then nothing more, until somebody leaves. */
+/** A stream that says so much and then nothing more, until the client leaves. */
 export function stalling(...deltas: readonly object[]): FakeResponse {
   return { ...events(...deltas.map((one) => says(one))), ending: 'hang' }
 }

@@ -113,7 +113,7 @@ export interface Library {
   readonly returnsThoughts: (stream: boolean) => boolean
   /**
    * Asks {@link QUESTION}, with reasoning of high effort where that is wanted.
-   * @param how `tools` are names of functions that the model may call; nobody runs them
+   * @param how `tools` are names of functions that the model may call; they are not run
    */
   ask(
     how: How & { readonly reasoning: boolean; readonly tools?: readonly string[] },

@@ -51,7 +51,7 @@ export const hitAndMissUsage = (thinks: boolean) => ({
   prompt_cache_miss_tokens: prompt - cached,
 })
 
-/** Somebody who speaks OpenAI's chat completions. */
+/** A client of OpenAI's chat completions. */
 export function openAI(accent: Accent = {}): Voice {
   const usageOf = accent.usage ?? openAIUsage
   return (line, request) => {

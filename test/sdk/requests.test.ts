@@ -176,7 +176,7 @@ describe('members', () => {
     expect(await sent(OPTIONS)).toEqual({ ...OPTIONS, model: 'swift', messages: HELLO.messages })
   })
 
-  it('that nobody here knows reach it too, at any depth', async () => {
+  it('that are unknown here reach it too, at any depth', async () => {
     const extra = { vendor_option: { deep: [{ er: true }] }, x: 1, y: 'z', empty: [] }
     const messages = [{ role: 'user', content: [{ type: 'text', text: 'Hi', extra: 1 }], extra: 2 }]
     expect(await sent({ ...extra, messages })).toEqual({ ...extra, messages, model: 'swift' })

@@ -69,7 +69,7 @@ describe('create with stream', () => {
     expect(before - (await s.t.balance())).toBe(16_500_000n)
   })
 
-  it('has a head with everything but the cost, which nobody knows yet', async () => {
+  it('has a head with everything but the cost, which is not known yet', async () => {
     s.vendor.answer(HELLO_STREAM)
     const { data, response, request_id } = await s.client.chat.completions
       .create({ ...HELLO, stream: true })

@@ -1,4 +1,4 @@
-/** The AI SDK in front of every vendor, with the provider for whoever speaks OpenAI's language, and with OpenRouter's. */
+/** The AI SDK in front of every vendor, with its provider for vendors with OpenAI's API, and with OpenRouter's. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import {
@@ -26,7 +26,7 @@ type Prepare = (
   reasoning: boolean,
 ) => Pick<Parameters<typeof generateText>[0], 'model' | 'providerOptions'>
 
-/** The AI SDK, whoever makes its models. */
+/** The AI SDK, with the models of any of its providers. */
 function library(said: Pick<Library, 'name' | 'returnsThoughts'>, prepare: Prepare): Library {
   return {
     ...said,

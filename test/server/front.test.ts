@@ -179,7 +179,7 @@ describe('the target of a request', () => {
     }
   })
 
-  it('takes no CONNECT, no TRACE, no method that nobody knows, and no upgrade', async () => {
+  it('takes no CONNECT, no TRACE, no unknown method, and no upgrade', async () => {
     for (const [bytes, code] of [
       [`CONNECT gateway.test:443 HTTP/1.1\r\n${HOST}\r\n`, 'method_not_allowed'],
       [`TRACE /v1/models HTTP/1.1\r\n${HOST}\r\n`, 'method_not_allowed'],

@@ -74,7 +74,7 @@ export class Clients {
 /**
  * Rows of the account `torture` against what clients were told.
  * @param folder for the outbox of the reader
- * @returns how often what was wrong, and how many calls were charged to nobody
+ * @returns how often what was wrong, and how many calls were charged to no account
  */
 export async function booked({ costs }: Clients, redis: RedisServer, folder: string) {
   const wrong = { missing: 0, doubled: 0, amount: 0, sums: 0 }

@@ -20,7 +20,7 @@ export interface GatewayProcess {
   kill(): Promise<void>
 }
 
-/** Those that run; whoever ends the torture early kills them. */
+/** Those that run; a torture that ends early kills them. */
 const running = new Set<() => void>()
 process.on('exit', () => running.forEach((kill) => kill()))
 

@@ -1,6 +1,6 @@
 /**
  * `node test/torture/guard.ts`: how long other streams wait while the rules of one request, made to be hard, are held
- * against 1 MiB of text, going in and coming back. The gateway is in a process of its own, and so is whoever asks; a stream
+ * against 1 MiB of text, going in and coming back. The gateway is in a process of its own, and so is the client; a stream
  * beside the request has an event every 5 ms, and what is printed is the longest gap between two of them, beside the one
  * without rules. A gap has the machine in it, which has to run three processes: so the longest turn of the gateway's event
  * loop stands behind it, in ms of its thread's own time, and exit status 1 says that one took more than 50. Options:

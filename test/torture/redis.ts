@@ -240,7 +240,7 @@ async function tortureByFailovers(): Promise<void> {
         const before = costs.size
         await sleep(50 + Math.random() * 200)
         // So many may have been under way already.
-        await until(() => costs.size > before + WRITERS, 'nobody is told of anything')
+        await until(() => costs.size > before + WRITERS, 'no writer is told of anything')
         address.leadTo(undefined)
         await primary.kill()
         await heir.ask((client) => client.replicaof('NO', 'ONE'))

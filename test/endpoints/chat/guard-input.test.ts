@@ -241,13 +241,13 @@ describe('chatTexts', () => {
       { channel: 'document', role: 'user' },
     ],
     ...['reasoning', 'reasoning_content', 'refusal'].map((name): [string, object, object] => [
-      `the ${name} of somebody who is no assistant`,
+      `the ${name} of a role other than the assistant's`,
       { messages: [{ ...user('a'), [name]: { of: [BANNED] } }] },
       { text: BANNED, channel: 'annotation', role: 'user' },
     ]),
     ...['tool_calls', 'function_call', 'reasoning_details'].map(
       (name): [string, object, object] => [
-        `the ${name} of somebody who is no assistant`,
+        `the ${name} of a role other than the assistant's`,
         { messages: [{ ...user('a'), [name]: [{ function: { name: 'x', arguments: BANNED } }] }] },
         { text: BANNED, channel: 'annotation', role: 'user' },
       ],

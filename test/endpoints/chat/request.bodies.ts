@@ -211,7 +211,7 @@ function number(min: number, max: number): fc.Arbitrary<number> {
   return fc.double({ min, max, noNaN: true })
 }
 
-/** Optional members may be absent or null, and there may be one that nobody knows. */
+/** Optional members may be absent or null, and there may be an unknown one. */
 function record(required: Arbitraries, optional: Arbitraries = {}): fc.Arbitrary<any> {
   const others = Object.entries(optional).map(([key, each]) => [key, some(each)] as const)
   return fc.record(

@@ -381,7 +381,7 @@ describe('policies', () => {
     expect(before - (await t.balance())).toBe(5_100_000_000n)
   })
 
-  it('say what nobody could read', async () => {
+  it('say what no guard could read', async () => {
     const { secret } = await t.newKey({ policy })
     const { json } = await ask({}, secret)
     expect(json.guard).toMatchObject({ outcome: 'passed', unscanned: ['file'] })

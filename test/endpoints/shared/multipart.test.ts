@@ -367,7 +367,7 @@ describe('what is no form', () => {
         .repeat(2),
     ],
     [
-      'a text in a character set that nobody knows',
+      'a text in an unknown character set',
       bodyOf([
         { head: named('a', '\r\nContent-Type: text/plain; charset=x'), body: 'x' },
       ]).toString(),

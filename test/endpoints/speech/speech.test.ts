@@ -288,7 +288,7 @@ describe('a request for speech', () => {
     expect([answer.status, answer.json.error.code]).toEqual([status, code])
   })
 
-  it('may have 4096 characters of any kind, nulls, and members nobody knows', async () => {
+  it('may have 4096 characters of any kind, nulls, and unknown members', async () => {
     vendor.answer(sound(mp3(1)))
     const response = await say({
       input: '🙂'.repeat(4096),

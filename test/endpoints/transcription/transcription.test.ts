@@ -702,7 +702,7 @@ describe('a transcript under guard', () => {
     expect(answer.text).toContain('policy_violation')
   })
 
-  it('says that nobody listened to the sound', async () => {
+  it('says that no guard has checked the sound', async () => {
     const key = await keyWith({ mode: 'block' })
     vendor.answer(json({ text: 'Hello.' }))
     const answer = await hear([['model', 'acme/timed'], file()], key)

@@ -226,7 +226,7 @@ describe('one of three deployments is well', () => {
     expect(headers).not.toHaveProperty('retry-after-ms')
   })
 
-  it('nobody is well: each call asks the one that is due first, and only that', async () => {
+  it('no deployment is healthy: each call asks the one that is due first, and only that', async () => {
     await using s = await setUp({ a: { answer: LIMITED }, b: { answer: REFUSED, priority: 1 } })
     expect((await s.ask()).status).toBe(502)
     const [a, b] = [s.a.requests.length, s.b.requests.length]

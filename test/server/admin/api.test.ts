@@ -64,17 +64,17 @@ function expectError(
   expect(answer.json.error).toMatchObject({ code, param })
 }
 
-describe('who may use the admin API', () => {
-  it('is whoever has the token', async () => {
+describe('the token of the admin API', () => {
+  it('lets a request in', async () => {
     expect((await get('/accounts')).status).toBe(200)
   })
 
   it.each([
-    ['none', null],
+    ['no token', null],
     ['a wrong one', `${TOKEN}x`],
     ['the start of it', TOKEN.slice(0, -1)],
     ['text that is no header value for it', 'a b'],
-  ])('is nobody with %s', async (_, key) => {
+  ])('lets none in with %s', async (_, key) => {
     const answer = await gateway.ask('GET', '/admin/accounts', { key })
     expectError(answer, 401, 'invalid_api_key')
     expect(answer.headers['www-authenticate']).toBe('Bearer')
@@ -831,7 +831,7 @@ describe('keys', () => {
     expectError(await answer('other/sol'), 403, 'model_not_allowed', 'model')
   })
 
-  it('warn of rules that nobody can look after', async () => {
+  it('warn of rules that no guard enforces', async () => {
     const guard = { model: 'mock/echo', onBlock: 'error' }
     const policy = { version: 1, scope: 'Gardens.', bannedPatterns: ['secret plan'], guard }
     const answer = await post(`/accounts/${await newAccount('5')}/keys`, { name: 'kiosk', policy })

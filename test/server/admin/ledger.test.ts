@@ -102,6 +102,6 @@ describe('the outbox', () => {
   })
 })
 
-it('both are for whoever has the token', async () => {
+it('both need the token', async () => {
   for (const path of ['/orphans', '/outbox']) expect((await get(path, null)).status).toBe(401)
 })

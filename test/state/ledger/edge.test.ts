@@ -20,7 +20,7 @@ const PRICING = { prompt: '0.000001', completion: '0.000002' }
 const COST = '0.0012'
 const SILENT = createConsola({ level: -999 })
 
-/** A vendor that answers nobody before it is told to. */
+/** A vendor that answers only once it is told to. */
 class Vendor {
   asked = 0
   gate = Promise.withResolvers<void>()

@@ -207,7 +207,7 @@ export const SCORING_GUARDS: Family = {
       'if (response.status !== 200) return undefined\n        const { results } = await host.readJson(response)',
     ),
     mutant(
-      'passes when nobody is there',
+      'passes when no service is there',
       'down',
       'const response = await host.request({ url, headers, body: host.json({ input: [text] }), signal })',
       'const response = await host.request({ url, headers, body: host.json({ input: [text] }), signal }).catch(() => undefined)\n        if (!response) return undefined',
@@ -329,7 +329,12 @@ export const SEARCHES_BY_ADDRESS: Family = {
       'query.text(300)',
       "query.text(300) + query.excludeDomains.map((one: any) => ' -site:' + one.host).join('')",
     ),
-    mutant('waits for nobody', 'cancel', 'signal })', 'signal: new AbortController().signal })'),
+    mutant(
+      'goes on after an abort',
+      'cancel',
+      'signal })',
+      'signal: new AbortController().signal })',
+    ),
     mutant(
       'quotes the address with the key',
       'secrets',

@@ -50,7 +50,7 @@ describe('a body', () => {
     })
   })
 
-  it('keeps no effort or summary that nobody knows', () => {
+  it('keeps no unknown effort or summary', () => {
     expect(inputOf({ reasoning: { effort: 'odd', summary: 'none' } })).not.toHaveProperty(
       'reasoning',
     )
