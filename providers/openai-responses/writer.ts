@@ -11,8 +11,8 @@ export type PartKind = 'text' | 'refusal' | 'summary' | 'reasoning' | 'arguments
 
 /** A part of an item while it arrives. */
 interface Part {
-  /** Characters that were emitted, without a separator. */
-  written: number
+  /** What was emitted, without a separator. */
+  written: string
   /** Annotations that were emitted. */
   annotations: number
   /** Where its text begins in the whole text, in code points. */
@@ -42,7 +42,7 @@ export class OutputItem {
   part(kind: PartKind, at: number): Part {
     const key = `${kind} ${at}`
     let part = this.#parts.get(key)
-    if (!part) this.#parts.set(key, (part = { written: 0, annotations: 0, start: 0, block: 0 }))
+    if (!part) this.#parts.set(key, (part = { written: '', annotations: 0, start: 0, block: 0 }))
     return part
   }
 }
@@ -73,8 +73,8 @@ export class AnswerWriter {
   ) {
     if (text === '') return
     const part = item.part(kind, at)
-    const isFirst = part.written === 0
-    part.written += text.length
+    const isFirst = part.written === ''
+    part.written += text
     switch (kind) {
       case 'text':
         return this.#say(item, part, isFirst, text, logprobs, emit)
@@ -100,7 +100,11 @@ export class AnswerWriter {
     logprobs?: unknown,
   ) {
     if (typeof whole !== 'string') return
-    this.write(item, kind, at, whole.slice(item.part(kind, at).written), emit, logprobs)
+    const { written } = item.part(kind, at)
+    // Of another text than the one that was emitted nothing can be appended.
+    if (whole.startsWith(written)) {
+      this.write(item, kind, at, whole.slice(written.length), emit, logprobs)
+    }
   }
 
   /** Opens a call. */
