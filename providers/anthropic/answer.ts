@@ -273,8 +273,8 @@ class AnswerState implements Step<any, ChatChunk> {
     const delta: ChatDelta = {}
     if (this.#annotations.length > 0) delta.annotations = this.#annotations
     if (this.#reason === 'refusal' && this.#refusal) delta.refusal = this.#refusal
-    const finish_reason = FINISH_REASONS[this.#reason ?? ''] ?? 'stop'
-    const choice: ChatChunkChoice = { index: 0, delta, finish_reason }
+    const choice: ChatChunkChoice = { index: 0, delta }
+    if (this.#reason !== undefined) choice.finish_reason = FINISH_REASONS[this.#reason] ?? 'stop'
     if (this.#stopSequence) choice.stop_sequence = this.#stopSequence
     const chunk: ChatChunk = { choices: [choice], endOfStream: true }
     if (this.#counts) chunk.usage = toUsage(this.#counts, this.#isCounted ? 0 : this.#output)
