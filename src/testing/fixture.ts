@@ -47,6 +47,6 @@ export function splitPoints({ headers, body }: RecordedResponse): number[] {
   const boundaries = boundariesOf(body, headers['content-type'] ?? '').filter(
     (end) => end < body.length,
   )
-  if (boundaries.length > 1) return boundaries
+  if (boundaries.length > 0) return boundaries
   return Array.from({ length: 7 }, (_, i) => Math.floor(((i + 1) * body.length) / 8))
 }

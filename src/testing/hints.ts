@@ -12,6 +12,10 @@ const HINTS: Readonly<Record<string, string>> = {
     'Report the counts of the vendor once, as integers, with cached tokens inside prompt_tokens.',
   cuts: 'Read the bytes with host.sse, host.lines or host.readJson, and keep no state that depends on the pieces.',
   'cut off': "End an answer only with the vendor's own mark of its end.",
+  'left out':
+    'Give what an event says when it comes, and a finish_reason only where the vendor has said one.',
+  'stream off':
+    'Give the same answer whether "stream" is on or off; ask for the form that the cases show.',
   cancel: 'Pass the signal to every request, and let go of the response when the reader leaves.',
   'back-pressure': 'Return the flow of the response with steps, and read nothing ahead.',
   hang: 'Pass the signal to host.request.',

@@ -16,6 +16,8 @@ import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answer
 import { checkConversations, type RequestForm } from './checks/conversations.ts'
 import { checkFailures, checkSecrets } from './checks/failures.ts'
 import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
+import { checkErrorEvent, checkLeftOut, eventsOf, lastEventOf } from './checks/events.ts'
+import { checkForms } from './checks/forms.ts'
 import { checkForwarded } from './checks/forwarded.ts'
 import { checkTexts, textAsks } from './checks/texts.ts'
 import { checkMemory, checkRepeat, checkTime } from './checks/repeat.ts'
@@ -174,12 +176,20 @@ async function checkCases(
   thorough: boolean,
 ): Promise<void> {
   for (const one of cases) {
-    const { name, expect } = one.transcript
+    const { name, answer, expect } = one.transcript
     const answers = await run.run('answer', name, () => checkAnswer(fixture, one))
     // A wrong answer in one piece would fail the same way in several.
     if (answers[0]?.result === 'failed') continue
     await run.run('cuts', name, () => checkCuts(fixture, one))
-    if (!expect.failure) await run.run('cut off', name, () => checkCutOff(fixture, one))
+    if (expect.failure) continue
+    await run.run('cut off', name, () => checkCutOff(fixture, one))
+    if (!answer) continue
+    await run.run('stream off', name, () => checkForms(fixture, one, cases))
+    if (eventsOf(answer).length < 2) continue
+    await run.run('left out', name, () => checkLeftOut(fixture, one))
+    for (const failing of cases.filter((other) => lastEventOf(other) && isAlike(one, other))) {
+      await run.run('errors', `in ${name}`, () => checkErrorEvent(fixture, one, failing))
+    }
   }
   const stream = cases.find(({ transcript: { request, answer, expect } }) =>
     Boolean(answer && request.stream && !expect.failure && !expect.tool_calls),
@@ -207,6 +217,13 @@ async function checkCases(
     const on = stream?.transcript.name ?? null
     await run.run(name, on, () => (stream ? check(fixture, stream) : skipped(name, null, why)))
   }
+}
+
+/** Whether two cases are about one deployment, and its vendor answers both in one form. */
+function isAlike({ transcript: one }: Case, { transcript: other }: Case): boolean {
+  const formOf = ({ request, deployment, answer }: Transcript) =>
+    JSON.stringify([request.model, deployment, answer?.headers['content-type']])
+  return formOf(one) === formOf(other)
 }
 
 async function toCase({ plugin }: ProviderUnderTest, transcript: Transcript): Promise<Case> {

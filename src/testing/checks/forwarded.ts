@@ -6,7 +6,7 @@ import { toTestRequest, type TestRequest } from '../requests.ts'
 import type { Transcript } from '../transcripts.ts'
 
 /** Two values of members that most vendors have a word for. */
-const PROBES: Readonly<Record<string, readonly [unknown, unknown]>> = {
+const PROBES: Readonly<Record<string, readonly unknown[]>> = {
   max_completion_tokens: [2016, 2017],
   temperature: [0.25, 0.75],
   top_p: [0.25, 0.75],
@@ -14,6 +14,26 @@ const PROBES: Readonly<Record<string, readonly [unknown, unknown]>> = {
   seed: [17, 18],
   presence_penalty: [0.25, 0.75],
   frequency_penalty: [0.25, 0.75],
+}
+
+/** The same of members that many vendors have no word for: they have to be sent where a case has them. */
+const MORE_PROBES: Readonly<Record<string, readonly unknown[]>> = {
+  response_format: [
+    { type: 'json_object' },
+    { type: 'json_schema', json_schema: { name: 'answer', schema: { type: 'object' } } },
+  ],
+  reasoning: [{ effort: 'low' }, { effort: 'high' }],
+  n: [2, 3],
+  tools: [toolsCalled('look'), toolsCalled('find')],
+}
+/** Parts of messages, of which models read the one or the other. */
+const PARTS: Readonly<Record<string, (content: string) => object>> = {
+  image: (data) => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }),
+  sound: (data) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } }),
+  file: (data) => ({
+    type: 'file',
+    file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${data}` },
+  }),
 }
 
 /** Texts of a conversation, each of which occurs nowhere else. */
@@ -42,21 +62,21 @@ const CALLS = [
   { role: 'tool', tool_call_id: 'call_zq2', content: 'Result zq4.' },
   { role: 'user', content: 'Question zq5.' },
 ]
-const TOOLS = [
-  { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } },
-]
+const TOOLS = toolsCalled('look')
 const WORD = /zq\d/g
 const MAX_DEPLOYMENTS = 4
 
 /**
- * Checks each member of {@link PROBES} that the vendor is not said to ignore, and a conversation. A member has to have an
- * influence on one of the deployments at least: models differ in what they take.
+ * Checks each member that the vendor is not said to ignore, and conversations. A member has to have an influence on one of the
+ * deployments at least: models differ in what they take.
  */
 export async function checkForwarded(
   fixture: Fixture,
   cases: readonly Transcript[],
 ): Promise<Check> {
   const { ignores = [] } = fixture.provider.plugin
+  const named = (member: string) => cases.some(({ request }) => member in request)
+  const probes = { ...PROBES, ...MORE_PROBES, ...(named('logprobs') && { logprobs: [true] }) }
   const forwarded = new Set<string>()
   const problems: string[] = []
   let asked = false
@@ -65,7 +85,7 @@ export async function checkForwarded(
     const plain = await sent({})
     if (plain === undefined) continue
     asked = true
-    for (const [member, values] of Object.entries(PROBES)) {
+    for (const [member, values] of Object.entries(probes)) {
       if (forwarded.has(member)) continue
       const bodies = [plain]
       for (const value of values) bodies.push((await sent({ [member]: value })) ?? 'refused')
@@ -73,18 +93,21 @@ export async function checkForwarded(
       if (differs) forwarded.add(member)
     }
     problems.push(...conversationProblems(await sent({ messages: TURNS })))
-    if (like.request.tools) problems.push(...(await toolProblems(sent)))
+    problems.push(...(await partProblems(sent)))
+    if (like.request.tools) problems.push(...(await toolProblems(sent, like)))
   }
   if (!asked) return skipped('forwarded', null, NO_UPSTREAM)
-  for (const member of Object.keys(PROBES)) {
+  const lost: string[] = []
+  for (const member of Object.keys(probes)) {
     if (forwarded.has(member) !== ignores.includes(member)) continue
-    problems.push(
-      forwarded.has(member)
-        ? `"${member}" is in "ignores", but it changes the request`
-        : `"${member}" has no influence on the request`,
-    )
+    if (forwarded.has(member))
+      problems.push(`"${member}" is in "ignores", but it changes the request`)
+    else if (member in PROBES || named(member))
+      problems.push(`"${member}" has no influence on the request`)
+    else lost.push(member)
   }
-  return toCheck('forwarded', null, [...new Set(problems)])
+  const note = `not sent, and neither in a case nor in "ignores": ${lost.join(', ')}`
+  return toCheck('forwarded', null, [...new Set(problems)], lost.length > 0 ? [note] : [])
 }
 
 /** A case for each deployment. */
@@ -94,10 +117,24 @@ function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
   return [...new Map(cases.map((one) => [keys(one), one])).values()].slice(0, MAX_DEPLOYMENTS)
 }
 
-/** Of a vendor that knows tools: a call and its result arrive, and whether a tool has to be used. */
-async function toolProblems(
-  sent: (members: object) => Promise<string | undefined>,
-): Promise<string[]> {
+type Send = (members: object) => Promise<string | undefined>
+
+/** Whether the request is the same with one image or another. A provider may refuse both. */
+async function partProblems(sent: Send): Promise<string[]> {
+  const problems: string[] = []
+  for (const [kind, part] of Object.entries(PARTS)) {
+    const asked = (content: string) => ({
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Say hello.' }, part(content)] }],
+    })
+    const body = await sent(asked('aW1hZ2UgMQ=='))
+    if (body !== undefined && body === (await sent(asked('aW1hZ2UgMg=='))))
+      problems.push(`the ${kind} in a message does not arrive: send it, or refuse it (bad_request)`)
+  }
+  return problems
+}
+
+/** Of a vendor that knows tools: a call and its result arrive, and how tools have to be used. */
+async function toolProblems(sent: Send, { request }: Transcript): Promise<string[]> {
   const problems: string[] = []
   const body = await sent({ messages: CALLS, tools: TOOLS })
   const lost = ['Question zq1.', 'zq3', 'Result zq4.', 'Question zq5.'].filter(
@@ -111,6 +148,12 @@ async function toolProblems(
   const free = await sent({ ...asked, tool_choice: 'auto' })
   if (free !== undefined && free === (await sent({ ...asked, tool_choice: 'required' })))
     problems.push('"tool_choice" has no influence on the request')
+  const parallel = 'parallel_tool_calls'
+  if (
+    parallel in request &&
+    free === (await sent({ ...asked, tool_choice: 'auto', [parallel]: false }))
+  )
+    problems.push(`"${parallel}" has no influence on the request`)
   return problems
 }
 
@@ -134,6 +177,10 @@ function conversationProblems(body: string | undefined): string[] {
   const turns = found.filter((word) => word !== instruction)
   const inOrder = turns.every((word, i) => word === wanted[i + 1])
   return inOrder ? [] : ['the messages of a conversation arrive in another order']
+}
+
+function toolsCalled(name: string): object[] {
+  return [{ type: 'function', function: { name, parameters: { type: 'object', properties: {} } } }]
 }
 
 /** The body that the vendor gets for the request of a case with other members; undefined where it gets none. */

@@ -40,8 +40,8 @@ function reader(host: any): any {
         one({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }, emit)
       }
       if (type === 'part') one({ tool_calls: [{ index, function: { arguments: part } }] }, emit)
-      if (type !== 'end') return
-      emit({ choices: [{ index: 0, finish_reason: reason }], usage: usageOf(counts) })
+      if (type === 'end') emit({ choices: [{ index: 0, finish_reason: reason }] })
+      if (type === 'counts') emit({ choices: [], usage: usageOf(counts) })
     },
   }
 }
@@ -67,7 +67,8 @@ export const STREAMING_PROVIDERS: Family = {
         { type: 'text', text: 'Grüße,\n' },
         { type: 'ping' },
         { type: 'text', text: ' 👋!' },
-        { type: 'end', reason: 'stop', counts },
+        { type: 'end', reason: 'stop' },
+        { type: 'counts', counts },
       ),
       'whole.json': JSON.stringify({ request: { messages }, expect: { text: ' Hello. ', usage } }),
       'whole.http': answered({ output: ' Hello. ', counts }),
@@ -87,7 +88,8 @@ export const STREAMING_PROVIDERS: Family = {
         { type: 'part', index: 0, part: ':1.50}' },
         { type: 'call', index: 1, id: 'b', name: 'read' },
         { type: 'part', index: 1, part: '{}' },
-        { type: 'end', reason: 'tool_calls', counts },
+        { type: 'end', reason: 'tool_calls' },
+        { type: 'counts', counts },
       ),
       'broken.json': JSON.stringify({
         request: { messages, stream: true },
@@ -144,8 +146,8 @@ export const STREAMING_PROVIDERS: Family = {
       'usage | stream rules',
       "if (type === 'text') one({ content: text }, emit)",
       "if (type === 'text') emit({ choices: [{ index: 0, delta: { content: text } }], usage: { prompt_tokens: 11, completion_tokens: 9 } })",
-      'finish_reason: reason }], usage: usageOf(counts) }',
-      'finish_reason: reason }] }',
+      "if (type === 'counts') emit({ choices: [], usage: usageOf(counts) })",
+      '',
     ),
     mutant(
       'says that each answer was too long',
@@ -180,6 +182,42 @@ export const STREAMING_PROVIDERS: Family = {
       'errors',
       'if (response.status !== 200)',
       'if (response.status === 302) await (await host.request({ url: new URL(response.headers.location, endpoint).href, headers, body, signal })).text()\n        if (response.status !== 200)',
+    ),
+    mutant(
+      'makes up a reason',
+      'left out',
+      "if (type === 'end') emit",
+      "if (type === 'end') ended = true; if (type === 'end') emit",
+      "if (type === 'counts') emit({ choices: []",
+      "if (type === 'counts') emit({ choices: ended ? [] : [{ index: 0, finish_reason: 'stop' }]",
+      'const names =',
+      'let ended = false; const names =',
+    ),
+    mutant(
+      'appends arguments to the call before',
+      'left out',
+      '{ index, function: { arguments: part } }',
+      '{ index: names.size - 1, function: { arguments: part } }',
+    ),
+    mutant(
+      'fails in its own code without the beginning of a call',
+      'left out',
+      "if (type === 'part') one",
+      "if (type === 'part' && !names.has(index)) (undefined as any).name; if (type === 'part') one",
+    ),
+    mutant(
+      'knows errors in the beginning only',
+      'errors',
+      "if (type === 'error') throw",
+      "if (type === 'text') said++; if (type === 'error' && said < 2) throw",
+      'const names =',
+      'let said = 0; const names =',
+    ),
+    mutant(
+      'takes an error among calls for one of the client',
+      'errors',
+      "host.fail('overloaded')",
+      "host.fail(names.size > 0 ? 'bad_request' : 'overloaded')",
     ),
     mutant(
       'leaves line ends out',

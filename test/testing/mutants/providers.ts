@@ -13,7 +13,8 @@ export default defineProvider({
     return {
       async chat({ input, model, signal }: any) {
         const { messages, temperature, top_p, stop, seed, tools, max_completion_tokens: limit } = input
-        const asked = { model, tool_choice: input.tool_choice, turns: messages, temperature, top_p, stop, seed, tools, limit }
+        const more = { reasoning: input.reasoning, response_format: input.response_format, n: input.n }
+        const asked = { ...more, model, tool_choice: input.tool_choice, turns: messages, temperature, top_p, stop, seed, tools, limit }
         const body = host.json(asked)
         const url = baseURL + '/generate'
         const response = await host.request({ url, headers, body, signal, stream: true })
@@ -79,6 +80,16 @@ export const PROVIDERS: Family = {
         { text: '👋!' },
         { tokens },
       ),
+      'form.json': JSON.stringify({
+        request: {
+          ...request,
+          n: 1,
+          reasoning: { effort: 'low' },
+          response_format: { type: 'json_object' },
+        },
+        expect: { text: '{}', usage },
+      }),
+      'form.http': lines({ text: '{}' }, { tokens }),
       'tools.json': JSON.stringify({
         request: { ...request, tools },
         expect: {
@@ -292,6 +303,44 @@ export const PROVIDERS: Family = {
       'forwarded',
       'turns: messages',
       'turns: messages.map((m: any) => ({ ...m, content: Array.isArray(m.content) ? m.content[0].text : m.content }))',
+    ),
+    mutant(
+      'drops the form of the answer',
+      'forwarded',
+      'response_format: input.response_format, ',
+      '',
+    ),
+    mutant('drops reasoning', 'forwarded', 'reasoning: input.reasoning, ', ''),
+    mutant('drops n', 'forwarded', ', n: input.n', ''),
+    mutant(
+      'knows reasoning as a switch',
+      'forwarded',
+      'reasoning: input.reasoning,',
+      'reasoning: input.reasoning && true,',
+    ),
+    mutant(
+      'leaves images out',
+      'forwarded',
+      'turns: messages',
+      "turns: messages.map((m: any) => (Array.isArray(m.content) ? { ...m, content: m.content.filter(({ type }: any) => type !== 'image_url') } : m))",
+    ),
+    mutant(
+      'leaves out what is no text',
+      'forwarded',
+      'turns: messages',
+      "turns: messages.map((m: any) => (Array.isArray(m.content) ? { ...m, content: m.content.filter(({ type }: any) => type === 'text') } : m))",
+    ),
+    mutant(
+      'loses reasoning where nothing is streamed',
+      'stream off',
+      'return host.lines(response.body).through(chunks())',
+      'const flow = host.lines(response.body).through(chunks()); if (input.stream) return flow; return (async function* () { for await (const c of flow) if (!c.choices[0].delta?.reasoning) yield c })()',
+    ),
+    mutant(
+      'asks for a form that no case shows',
+      'stream off',
+      'const asked = {',
+      'const asked = { stream: input.stream, ',
     ),
     mutant('turns messages round', 'forwarded', 'turns: messages', 'turns: messages.toReversed()'),
     mutant(
