@@ -101,8 +101,8 @@ export class AccountBooks {
       if (stored) fillSums(book, stored)
       this.#stored.delete(account)
     }
-    for (const { charge, moved } of unwritten) {
-      this.of(charge.account).move(charge.key, charge.day, moved)
+    for (const { settlement, day, moved } of unwritten) {
+      this.of(settlement.account).move(settlement.key, day, moved)
     }
   }
 
@@ -142,9 +142,9 @@ export class AccountBooks {
   ): Discrepancy[] {
     const book = this.#books.get(account)
     if (!book) return []
-    for (const { charge, moved } of unwritten) {
-      if (charge.account !== account || moved === 0n) continue
-      addCost(sums, { kind: 'usage', key: charge.key, day: charge.day, cost: moved })
+    for (const { settlement, day, moved } of unwritten) {
+      if (settlement.account !== account || moved === 0n) continue
+      addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
     }
     const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
     const found = [

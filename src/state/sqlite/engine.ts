@@ -52,7 +52,7 @@ import { sqliteDriver } from './records.ts'
 import { RESCUE_FILE, RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
 import type { Snapshot } from './snapshot.ts'
-import type { CommandResult, StoredRow, WriteName } from './store.ts'
+import { valueOf, type StoredRow } from './store.ts'
 import { startThread } from './thread.ts'
 import { UnwrittenCharges } from './unwritten.ts'
 import { WorkerClient } from './worker-client.ts'
@@ -347,7 +347,7 @@ export class SqliteLedger implements Ledger {
   async import(items: readonly LedgerItem[]): Promise<Imported> {
     this.#client.check()
     return this.#client.write('import', [items], (result) => {
-      const { added, refused } = valueOf(result)
+      const { added, contradiction: refused } = valueOf(result)
       const fresh = items.filter((_, i) => added[i])
       for (const item of fresh) this.#books.import(item)
       return { taken: added.length, added: fresh.length, ...(refused !== undefined && { refused }) }
@@ -428,12 +428,6 @@ export class SqliteLedger implements Ledger {
     this.#client.check()
     if (this.#unwritten.deferred.size > 0) throw cannotBook()
   }
-}
-
-/** @throws RangeError for a value that the database refused */
-function valueOf<Name extends WriteName>(result: CommandResult<Name>) {
-  if ('refused' in result) throw new RangeError(result.refused)
-  return result.value
 }
 
 /** Rows in pages, newest first. @param read takes the `seq` before which a page begins */

@@ -144,6 +144,35 @@ export function charge(sql: Sql, account: string, key: string, day: string, cost
   sql.addSpend.run(account, key, ACCOUNT, ...windows, cost)
 }
 
+/** Costs of rows whose sums do not have them yet: those of one account, key and day change their sums together. */
+export class Costs {
+  readonly #sql: Sql
+  readonly #sums = new Map<string, { account: string; key: string; day: string; cost: Pico }>()
+
+  constructor(sql: Sql) {
+    this.#sql = sql
+  }
+
+  add(account: string, key: string, day: string, cost: Pico): void {
+    const name = `${account}\n${key}\n${day}`
+    const sum = this.#sums.get(name)
+    if (sum) sum.cost += cost
+    else this.#sums.set(name, { account, key, day, cost })
+  }
+
+  /** Adds them to their sums. @throws SQLite's error when a sum leaves its bounds */
+  charge(): void {
+    const sums = [...this.#sums.values()]
+    this.clear()
+    for (const { account, key, day, cost } of sums) charge(this.#sql, account, key, day, cost)
+  }
+
+  /** Their rows were not written. */
+  clear(): void {
+    this.#sums.clear()
+  }
+}
+
 /** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would pass the bound */
 export function credit(sql: Sql, account: string, amount: Pico): void {
   const { balance } = sql.credit.get(account, amount) as { balance: Pico }

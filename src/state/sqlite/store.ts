@@ -11,7 +11,7 @@ import {
   addRow,
   adjust,
   all,
-  charge,
+  Costs,
   credit,
   prepare,
   setLimits,
@@ -20,22 +20,21 @@ import {
   type Sql,
   type UsageColumns,
 } from './sql.ts'
-import type {
-  Adjustment,
-  KeyLimits,
-  LedgerItem,
-  LedgerRow,
-  Settlement,
-  TopUp,
-} from '../ledger/ledger.ts'
+import type { Adjustment, KeyLimits, LedgerItem, LedgerRow, TopUp } from '../ledger/ledger.ts'
 
-/** A settlement with the day to charge. */
-export interface Charge extends Omit<Settlement, 'usage'> {
+/** A settlement as plain values, which cost less to send than an object. */
+export type Charge = [
+  request: string,
+  account: string,
+  key: string,
+  /** That is charged. */
+  day: string,
+  cost: Pico,
   /** ms since epoch */
-  readonly at: number
+  at: number,
   /** UsageRow as JSON. */
-  readonly body: string
-}
+  body: string,
+]
 
 /** A top-up with its time, ms since epoch. */
 type Credit = TopUp & { readonly at: number }
@@ -52,11 +51,11 @@ interface Booked {
 /** A row of history with its `body` as text. */
 export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: string | null }
 
-/** The result of an import; `refused` says why the next item was not imported. */
+/** The result of an import; `contradiction` says why the next item was not imported. */
 interface ImportedItems {
   /** One per imported item: whether it is new. */
   readonly added: readonly boolean[]
-  readonly refused?: string
+  readonly contradiction?: string
 }
 
 /** A record as a row. */
@@ -99,10 +98,25 @@ export interface StoreCommand<Name extends WriteName | ReadName = WriteName | Re
 }
 
 /** The result of one write. A refused write has changed nothing, and does not affect the others of its batch. */
-export type CommandResult<Name extends WriteName = WriteName> =
-  | { readonly value: ReturnType<Store[Name]> }
+export type CommandResult<Name extends WriteName = WriteName> = ReturnType<Store[Name]> | Refused
+
+interface Refused {
   /** Why the value is not legal. */
-  | { readonly refused: string }
+  readonly refused: string
+}
+
+/** Whether a write was refused. */
+export function isRefused(result: CommandResult): result is Refused {
+  return typeof result === 'object' && 'refused' in result
+}
+
+/** @throws RangeError for a write that was refused */
+export function valueOf<Name extends WriteName>(
+  result: CommandResult<Name>,
+): ReturnType<Store[Name]> {
+  if (isRefused(result)) throw new RangeError(result.refused)
+  return result
+}
 
 /** The writes share one transaction; the reads see them. */
 export interface WorkerBatch {
@@ -129,6 +143,7 @@ export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
   readonly #reserve: Pick<Reserve, 'lend'> | undefined
+  readonly #costs: Costs
   /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
   /** Found by the batch that runs. */
@@ -138,6 +153,7 @@ export class Store {
   constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>) {
     this.#db = db
     this.#sql = prepare(db)
+    this.#costs = new Costs(this.#sql)
     this.#reserve = reserve
   }
 
@@ -159,15 +175,24 @@ export class Store {
    * @throws SQLite's error when the database cannot be written; then nothing of the batch is stored
    */
   commit(batch: readonly StoreCommand<WriteName>[]): CommandResult[] {
-    return transact(this.#db, () =>
-      batch.map(({ name, args }) => this.#attempt(() => Reflect.apply(this[name], this, args))),
-    )
+    try {
+      return transact(this.#db, () => this.#do(batch))
+    } catch (error) {
+      this.#costs.clear()
+      if (!isIllegal(error)) throw error
+      // One of them is refused: each is done by itself.
+      return transact(this.#db, () => batch.map((one) => this.#attempt(() => this.#do([one])[0])))
+    }
   }
 
-  settle({ request, account, key, day, cost, at, body }: Charge): Booked {
+  /** @returns the cost, or that of the row of this request that was there before */
+  settle(
+    ...[request, account, key, day, cost, at, body]: Charge
+  ): Pico | { readonly before: Pico } {
     const booked = this.#book('usage', request, account, key, cost, day, at, body)
-    if (booked.fresh) charge(this.#sql, account, key, day, cost)
-    return booked
+    if (!booked.fresh) return { before: booked.cost }
+    this.#costs.add(account, key, day, cost)
+    return cost
   }
 
   /** @throws RangeError for a balance that would pass the bound */
@@ -233,8 +258,8 @@ export class Store {
     const added: boolean[] = []
     for (const item of items) {
       const outcome = this.#attempt(() => take(this.#sql, item))
-      if ('refused' in outcome) return { added, refused: outcome.refused }
-      added.push(outcome.value)
+      if (typeof outcome !== 'boolean') return { added, contradiction: outcome.refused }
+      added.push(outcome)
     }
     return { added }
   }
@@ -338,16 +363,24 @@ export class Store {
     return Number(remove.run(...rows).changes)
   }
 
-  #attempt<Value>(write: () => Value): { readonly value: Value } | { readonly refused: string } {
+  #do(batch: readonly StoreCommand<WriteName>[]): CommandResult[] {
+    const results = batch.map(({ name, args }) => {
+      // Other commands read the sums, or depend on their bounds.
+      if (name !== 'settle') this.#costs.charge()
+      return Reflect.apply(this[name], this, args)
+    })
+    this.#costs.charge()
+    return results
+  }
+
+  #attempt<Value>(write: () => Value): Value | Refused {
     this.#sql.mark.run()
     try {
       const value = write()
       this.#sql.unmark.run()
-      return { value }
+      return value
     } catch (error) {
-      // An illegal value would fail again; any other error is the disk's, and the whole batch is retried.
-      const code = codeOf(error)
-      if (code !== 0 && !ILLEGAL_VALUE.has(code)) throw error
+      if (!isIllegal(error)) throw error
       this.#sql.undo.run()
       this.#sql.unmark.run()
       return { refused: (error as Error).message }
@@ -360,6 +393,12 @@ export class Store {
     const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico }
     return { fresh: false, cost: stored.cost }
   }
+}
+
+/** Whether a value is illegal: the same write would fail again. Any other error is the disk's. */
+function isIllegal(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === 0 || ILLEGAL_VALUE.has(code)
 }
 
 type RowColumns = Omit<UsageColumns, 'account' | 'day'> & { readonly seq: bigint }

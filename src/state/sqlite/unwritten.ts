@@ -6,7 +6,7 @@ import type { Pico } from '../../money/money.ts'
 import type { AccountBook } from '../ledger/book.ts'
 import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
 import type { Lease, Log, Settled, Settlement } from '../ledger/ledger.ts'
-import type { Charge, CommandResult } from './store.ts'
+import { isRefused, type Charge, type CommandResult } from './store.ts'
 import type { RescueFile } from './rescue.ts'
 import type { WorkerClient } from './worker-client.ts'
 
@@ -46,7 +46,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
       this.#watch()
       this.#client.queue(
         'settle',
-        [unwritten.charge],
+        unwritten.charge,
         (result) => this.#written(unwritten, result),
         // The thread has ended, the ledger is closed or damaged.
         () => this.#keep(unwritten),
@@ -57,7 +57,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   /** See {@link Ledger.waive}. @param book of the account */
   waive(lease: Lease, book: AccountBook): Settled {
     for (const unwritten of this.#charges) {
-      if (unwritten.charge.request !== lease.request) continue
+      if (unwritten.settlement.request !== lease.request) continue
       this.#defer(unwritten)
       unwritten.waive()
     }
@@ -80,14 +80,15 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   #written(unwritten: UnwrittenCharge, result: CommandResult<'settle'>): void {
     this.#charges.delete(unwritten)
     const { settlement } = unwritten
-    if ('refused' in result) {
+    if (isRefused(result)) {
       const balance = unwritten.moveTo(0n)
       this.deferred.drop(settlement, result.refused)
       return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance })
     }
-    const { fresh, cost } = result.value
-    const balance = unwritten.moveTo(fresh ? cost : 0n)
-    const state = fresh ? 'charged' : 'duplicate'
+    const isFresh = typeof result === 'bigint'
+    const cost = isFresh ? result : result.before
+    const balance = unwritten.moveTo(isFresh ? cost : 0n)
+    const state = isFresh ? 'charged' : 'duplicate'
     unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
   }
 
@@ -137,7 +138,9 @@ class UnwrittenCharge {
   /** Steady ms. */
   readonly since: number = performance.now()
   /** What the store is asked to write. */
-  readonly charge: Charge & { cost: Pico; body: string }
+  readonly charge: Charge
+  /** That is charged. */
+  readonly day: string
   /** Answers the caller; only the first answer counts. */
   readonly answer: (settled: Settled) => void
   settlement: Settlement
@@ -151,10 +154,9 @@ class UnwrittenCharge {
     book: AccountBook,
     answer: (settled: Settled) => void,
   ) {
-    const { request, account, key, cost, usage } = settlement
-    const body = JSON.stringify(usage)
-    this.charge = { request, account, key, cost, day, at: usage.at, body }
+    this.charge = chargeOf(settlement, day)
     this.settlement = settlement
+    this.day = day
     this.answer = answer
     this.#book = book
   }
@@ -166,8 +168,7 @@ class UnwrittenCharge {
 
   /** Makes the book have this cost. @returns the balance after it */
   moveTo(cost: Pico): Pico {
-    const { key, day } = this.charge
-    this.#book.move(key, day, cost - this.#moved)
+    this.#book.move(this.settlement.key, this.day, cost - this.#moved)
     this.#moved = cost
     return this.#book.balance
   }
@@ -175,8 +176,12 @@ class UnwrittenCharge {
   /** From now on it costs 0, unless it was sent to the store already and is booked there. */
   waive(): void {
     this.settlement = waived(this.settlement)
-    this.charge.cost = 0n
-    this.charge.body = JSON.stringify(this.settlement.usage)
+    // In place: the client has it as the arguments of the write.
+    Object.assign(this.charge, chargeOf(this.settlement, this.day))
     this.moveTo(0n)
   }
+}
+
+function chargeOf({ request, account, key, cost, usage }: Settlement, day: string): Charge {
+  return [request, account, key, day, cost, usage.at, JSON.stringify(usage)]
 }

@@ -159,9 +159,9 @@ export class WorkerClient {
     this.#schedule()
   }
 
-  /** Takes back a write that is not under way. @param argument its first argument. @returns whether it was taken back */
-  withdraw(argument: unknown): boolean {
-    const i = this.#writes.findIndex(({ command }) => command.args[0] === argument)
+  /** Takes back a write that is not under way. @param args its arguments. @returns whether it was taken back */
+  withdraw(args: StoreCommand['args']): boolean {
+    const i = this.#writes.findIndex(({ command }) => command.args === args)
     if (i >= 0) this.#writes.splice(i, 1)
     return i >= 0
   }

@@ -10,7 +10,7 @@ import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
-import { collect, DAY, KEY, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
+import { charge, collect, DAY, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
 import { eventually } from '../../_wait.ts'
 
 const DAY_MS = 86_400_000
@@ -86,15 +86,10 @@ describe('folding a ledger', () => {
     const { db, close } = openFolder(await folder({}))
     onTestFinished(close)
     const store = new Store(db)
-    const charge = { ...KEY, cost: 3n, day: DAY, at: NOON, body: '{}' }
-    store.commit(
-      Array.from({ length: 3000 }, (_, i): StoreCommand<'settle'> => {
-        return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
-      }),
-    )
+    store.commit(Array.from({ length: 3000 }, (_, i) => charge(`req_${i}`)))
     const fold: StoreCommand<'fold'> = { name: 'fold', args: ['20260516', NOON + 1, 2500] }
     expect(store.audit('acct', DAY)).toBeUndefined()
-    expect(store.commit([fold])).toEqual([{ value: 2500 }])
+    expect(store.commit([fold])).toEqual([2500])
     expect(store.audit('acct', DAY)).toMatchObject({
       discrepancies: [],
       sums: new Map([

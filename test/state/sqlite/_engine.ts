@@ -15,6 +15,7 @@ import type {
 } from '../../../src/state/ledger/ledger.ts'
 import type { Audit } from '../../../src/state/audit.ts'
 import type { Records } from '../../../src/state/records.ts'
+import type { StoreCommand } from '../../../src/state/sqlite/store.ts'
 import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
 import { holdOf } from '../_hold.ts'
@@ -107,4 +108,13 @@ export function integrityOf(path: string): unknown {
 
 export function settlement(request: string, cost: bigint, day = DAY): Settlement {
   return { ...KEY, request, day, cost, usage: USAGE }
+}
+
+/** A settlement as the store is asked to write it. */
+export function charge(
+  request: string,
+  cost = 3n,
+  { account = KEY.account, body = '{}' } = {},
+): StoreCommand<'settle'> {
+  return { name: 'settle', args: [request, account, KEY.key, DAY, cost, NOON, body] }
 }

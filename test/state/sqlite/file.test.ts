@@ -13,6 +13,7 @@ import { Store, type StoreCommand, type WriteName } from '../../../src/state/sql
 import { folder } from '../../_folder.ts'
 import {
   admit,
+  charge,
   collect,
   DAY,
   KEY,
@@ -86,16 +87,13 @@ describe('a disk that cannot be written', () => {
     onTestFinished(close)
     const store = new Store(db)
     const body = 'x'.repeat(1000)
-    const charge = { ...KEY, day: DAY, cost: 1n, at: NOON, body }
-    const batch = Array.from({ length: 100 }, (_, i): StoreCommand<'settle'> => {
-      return { name: 'settle', args: [{ ...charge, request: `req_${i}` }] }
-    })
+    const batch = Array.from({ length: 100 }, (_, i) => charge(`req_${i}`, 1n, { body }))
     db.exec('PRAGMA max_page_count = 20')
     expect(() => store.commit(batch)).toThrow('full')
     expect(store.rows('acct', Infinity, 1000)).toEqual([])
     expect(store.load(DAY).size).toBe(0)
     db.exec('PRAGMA max_page_count = 10000')
-    expect(store.commit(batch)).toEqual(batch.map(() => ({ value: { fresh: true, cost: 1n } })))
+    expect(store.commit(batch)).toEqual(batch.map(() => 1n))
     expect(store.rows('acct', Infinity, 1000)).toHaveLength(100)
   })
 })
@@ -167,9 +165,9 @@ it('a long history is added up in steps', async () => {
   const { db, close } = openFolder(await folder({}))
   onTestFinished(close)
   const store = new Store(db)
-  store.commit(Array.from({ length: 5000 }, (_, i) => settle(`req_${i}`)))
+  store.commit(Array.from({ length: 5000 }, (_, i) => charge(`req_${i}`)))
   expect(store.audit('acct', DAY)).toBeUndefined()
-  store.commit([settle('req_late')])
+  store.commit([charge('req_late')])
   expect(store.audit('acct', DAY)).toBeUndefined()
   expect(store.audit('acct', DAY)).toEqual({
     discrepancies: [],
@@ -186,29 +184,47 @@ it('a long history is added up in steps', async () => {
   })
 })
 
+it('writes of a batch have the sums of those before them', async () => {
+  const { db, close } = openFolder(await folder({}))
+  onTestFinished(close)
+  const store = new Store(db)
+  const topUp = (reference: string, amount: bigint): StoreCommand<'topUp'> => {
+    return { name: 'topUp', args: [{ account: 'acct', reference, amount, at: NOON }] }
+  }
+  const batch = [
+    topUp('first', MAX_AMOUNT),
+    charge('req_1', 5n),
+    charge('req_1', 6n),
+    charge('req_2', 2n),
+    topUp('second', 7n),
+  ]
+  expect(store.commit(batch)).toMatchObject([
+    { fresh: true },
+    5n,
+    { before: 5n },
+    2n,
+    { fresh: true },
+  ])
+  expect([...store.load(DAY)]).toMatchObject([['acct', { balance: MAX_AMOUNT }]])
+  expect(store.commit([charge('req_3', 1n), topUp('third', 2n)])[1]).toHaveProperty('refused')
+  expect([...store.load(DAY)]).toMatchObject([['acct', { balance: MAX_AMOUNT - 1n }]])
+})
+
 it('an illegal write is refused, and the rest of its batch is stored', async () => {
   const { db, close } = openFolder(await folder({}))
   onTestFinished(close)
   const store = new Store(db)
-  const charge = { ...KEY, day: DAY, at: NOON, body: '{}' }
   const most = 4n * 10n ** 18n
   const batch: StoreCommand<WriteName>[] = [
-    ...['req_1', 'req_2', 'req_3'].map((request) => {
-      return {
-        name: 'settle' as const,
-        args: [{ ...charge, request, cost: most }],
-      } as StoreCommand<'settle'>
-    }),
+    ...['req_1', 'req_2', 'req_3'].map((request) => charge(request, most)),
     { name: 'orphan', args: ['req_4', 'acct', 'key', 0.5] },
-    { name: 'settle', args: [{ ...charge, request: 'req_6', cost: 2n ** 64n }] },
+    charge('req_6', 2n ** 64n),
     { name: 'topUp', args: [{ account: 'other', reference: 'x', amount: most + 1n, at: NOON }] },
-    { name: 'settle', args: [{ ...charge, account: 'other', request: 'req_5', cost: 7n }] },
+    charge('req_5', 7n, { account: 'other' }),
   ]
   const outcomes = store.commit(batch)
   const refused = { refused: expect.any(String) }
-  const fresh = { value: { fresh: true, cost: most } }
-  const last = { value: { fresh: true, cost: 7n } }
-  expect(outcomes).toEqual([fresh, fresh, refused, refused, refused, refused, last])
+  expect(outcomes).toEqual([most, most, refused, refused, refused, refused, 7n])
   expect(store.rows('acct', Infinity, 9).map(({ request }) => request)).toEqual(['req_2', 'req_1'])
   expect([...store.load(DAY)]).toMatchObject([
     ['acct', { balance: -2n * most, paid: false, paidIn: 0n }],
@@ -329,8 +345,4 @@ async function refusalOf(path: string): Promise<string> {
   if (!(refused instanceof ConfigError)) throw refused
   expect(refused.issues).toMatchObject([{ path: 'state.path' }])
   return refused.issues[0]!.message
-}
-
-function settle(request: string): StoreCommand<'settle'> {
-  return { name: 'settle', args: [{ ...KEY, request, day: DAY, cost: 3n, at: NOON, body: '{}' }] }
 }

@@ -94,7 +94,7 @@ describe('a reserve', () => {
     const note = 'x'.repeat(100_000)
     const credit = { account: 'acct', amount: 5n, reference: 'first', at: 0, note }
     const { outcomes } = store.run({ writes: [{ name: 'topUp', args: [credit] }], reads: [] })
-    expect(outcomes).toEqual([{ value: { fresh: true, cost: -5n } }])
+    expect(outcomes).toEqual([{ fresh: true, cost: -5n }])
     expect(reserve.lent).toBe(1)
     expect(store.rows('acct', Infinity, 10)).toHaveLength(1)
   })
