@@ -229,29 +229,6 @@ describe.skipIf(!hasBrowser)('two operators', () => {
   })
 })
 
-describe.skipIf(!hasBrowser)('amounts', () => {
-  it('of a request and a statement are the text of the API, to the last decimal', async () => {
-    await stage.gateway.newAccount('exact', '1.000000000001')
-    const key = await stage.gateway.newKey({ account: 'exact' })
-    const chat = { model: 'mock/echo', messages: [{ role: 'user', content: 'one two three' }] }
-    await stage.gateway.chat(chat, { key: key.secret })
-    const { json } = await stage.admin('GET', `/requests?key=${key.id}`)
-    const { page } = await stage.page()
-    await page.goto(`/console/requests?open=${json.data[0].id}`)
-    await page.locator('table.cost').first().waitFor()
-    const sent = await stage.admin('GET', `/requests/${json.data[0].id}`)
-    const [, cost] = /"cost_usd":([\d.e-]+)/.exec(sent.text)!
-    expect(await page.textContent('table.cost tfoot')).toContain(`$${cost}`)
-    await page.goto('/console/accounts/exact/statement')
-    await page.locator('table.sums').first().waitFor()
-    const statement = await stage.admin('GET', '/accounts/exact/statement')
-    const [, closing] = /"closing_usd":([\d.]+)/.exec(statement.text)!
-    expect(closing).toMatch(/^0\.9+\d*1$/)
-    expect(await page.textContent('table.sums tfoot')).toContain(`$${closing}`)
-    await page.context().close()
-  })
-})
-
 describe.skipIf(!hasBrowser)('the page of a key', () => {
   it('keeps the key out of everything, and forgets it', async () => {
     const { secret } = stage.gateway.key

@@ -294,7 +294,7 @@ function columnsOf(
       label: group.map((name) => GROUPS[name]!.label).join(' · ') || 'All',
       cell: (row) => html`<i class=${`swatch s${places.get(row) ?? 8}`} aria-hidden="true"></i>
         ${row.name}`,
-      title: ({ group, name }) => group?.join(' · ') ?? name,
+      title: ({ group, name }) => group?.map((value) => value ?? '(none)').join(' · ') ?? name,
     },
     {
       key: 'calls',
@@ -373,12 +373,14 @@ function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<stri
   const { totals } = answer
   const href = requestsHref({})
   const calls = count(totals.calls)
+  const quantity = (value: number | null) =>
+    html`<span title=${count(value)}>${shortCount(value)}</span>`
   return {
     group: 'Total',
     calls: href === undefined ? calls : html`<a href=${href}>${calls}</a>`,
     failed: percent(totals.errors, totals.calls),
     ...Object.fromEntries(
-      QUANTITIES.map(({ key }) => [key, shortCount(totals[key] as number | null)]),
+      QUANTITIES.map(({ key }) => [key, quantity(totals[key] as number | null)]),
     ),
     cost: html`<${Money} usd=${totals.cost_usd} exact />`,
   }
