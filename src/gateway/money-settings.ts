@@ -1,7 +1,7 @@
 /** What balances and caps are watched with: settings, and who spends most. */
 import type { Config } from '../config/config.ts'
 import type { Pico } from '../money/money.ts'
-import type { UsageQuery } from '../observe/usage/query.ts'
+import type { UsageQuery } from '../observe/usage/question.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 
 /** The settings of a configuration. */

@@ -5,26 +5,16 @@
  * `--short` has less of everything, and bounds on what the load of a machine cannot change.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { createConsola } from 'consola'
 import type { CDPSession, Page, Request } from 'playwright-core'
 import type { UserConfig } from '../../src/config/config.ts'
-import { closeState, openState } from '../../src/gateway/open-state.ts'
-import { Bill } from '../../src/money/money.ts'
-import { DayFiles } from '../../src/observe/log/day-files.ts'
-import { lineOf } from '../../src/observe/log/fields.ts'
-import type { CallRecord } from '../../src/observe/record.ts'
-import { CalledTables } from '../../src/observe/usage/called.ts'
-import { openTables } from '../../src/observe/usage/tables.ts'
-import { requestId } from '../../src/state/ids.ts'
-import type { RowItem } from '../../src/state/ledger/ledger.ts'
 import { hasBrowser, settled } from '../console/_browser.ts'
 import { Demo } from '../console/_demo.ts'
-import { loaded, MOCK_CONFIG } from '../_setup.ts'
+import { MOCK_CONFIG } from '../_setup.ts'
 import { accountId, fillDirectory, keyId } from './_directory.ts'
+import { fillMonth } from './_month.ts'
 import { ownFolder } from './_run.ts'
 
 const { values } = parseArgs({
@@ -44,9 +34,6 @@ const accounts = amount(values.accounts, 200, 10_000)
 const hours = amount(values.hours, 0.1, 8)
 const seconds = amount(values.seconds, 3, 60)
 const KEYS_OF_EACH = 5
-const DAYS = 30
-const DAY_MS = 86_400_000
-const BATCH = 4000
 const PER_SECOND = 200
 /** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
 const MOST = {
@@ -74,7 +61,7 @@ const config = {
 const file = join(folder, 'gateway.config.json')
 const first = accountId(0)
 const secret = keyId(first, 0)
-const BUSY_KEYS = Math.min(1000, accounts)
+const BUSY_ACCOUNTS = Math.min(1000, accounts)
 
 let failed = false
 function report(what: string, value: number, most: number, unit = ' ms'): void {
@@ -96,7 +83,7 @@ if (hasBrowser) await run()
 async function run(): Promise<void> {
   const began = performance.now()
   await fillDirectory(config, { from: 0, to: accounts, keysOfEach: KEYS_OF_EACH })
-  await fillCalls()
+  await fillMonth(config, { calls, accounts: BUSY_ACCOUNTS, keysOfEach: KEYS_OF_EACH })
   writeFileSync(file, JSON.stringify(config))
   await using gateway = await Demo.open(['--config', file, '--data', folder])
   print(
@@ -120,96 +107,6 @@ async function run(): Promise<void> {
   await live(gateway, requests)
   await longRun(gateway, [requests, overview])
   process.exitCode = failed ? 1 : 0
-}
-
-/** A month of calls in the ledger, in the request log, and in usage. */
-async function fillCalls(): Promise<void> {
-  const today = Math.floor(Date.now() / DAY_MS)
-  const ofDay = Math.ceil(calls / DAYS)
-  await mkdir(config.log.path, { recursive: true })
-  const state = await openState(loaded(config), createConsola({ level: 0 }))
-  const tables = openTables(config.log.path)
-  try {
-    const called = new CalledTables(tables.db)
-    let number = 0
-    for (let day = today - DAYS + 1; day <= today; day++) {
-      const bounds = { keep: 365, size: Number.MAX_SAFE_INTEGER }
-      const files = new DayFiles(config.log.path, bounds, () => (day + 1) * DAY_MS - 1)
-      const end = Math.min((day + 1) * DAY_MS, Date.now()) - day * DAY_MS
-      for (let i = 0; i < ofDay; i += BATCH) {
-        const some = Array.from({ length: Math.min(BATCH, ofDay - i) }, (_, j) =>
-          callOf(number++, day * DAY_MS + Math.floor(((i + j) / ofDay) * end)),
-        )
-        const lines = some.map(lineOf).join('\n')
-        files.store(lines)
-        called.add(lines)
-        const { refused } = await state.ledger.import(some.map(rowOf))
-        if (refused !== undefined) throw new Error(refused)
-      }
-      files.close()
-    }
-  } finally {
-    tables.close()
-    await closeState(state)
-  }
-}
-
-function callOf(number: number, at: number): CallRecord {
-  // Few keys make most calls.
-  const busy = Math.floor(BUSY_KEYS * (((number * 7919) % 10_007) / 10_007) ** 3)
-  const account = accountId(busy)
-  const isFailed = number % 50 === 0
-  const model = `vendor/model-${(busy * 13 + (number % 3)) % 50}`
-  return {
-    at,
-    requestId: requestId(at),
-    method: 'POST',
-    path: '/v1/chat/completions',
-    status: isFailed ? 502 : 200,
-    ...(isFailed && { code: 'upstream_error' }),
-    outcome: isFailed ? 'failed' : 'completed',
-    stream: number % 2 === 0,
-    ms: 200 + (number % 900),
-    firstMs: 50 + (number % 300),
-    account,
-    key: keyId(account, number % KEYS_OF_EACH),
-    model,
-    deployment: `east/${model.slice(7)}`,
-    usage: { promptTokens: 100 + (number % 900), completionTokens: number % 400 },
-    bill: new Bill(isFailed ? 0n : BigInt(1 + (number % 1000)) * 1_000_000n, []),
-    userAgent: 'OpenAI/JS 5',
-  }
-}
-
-function rowOf({
-  at,
-  requestId: request,
-  account,
-  key,
-  model,
-  deployment,
-  outcome,
-  usage,
-  bill,
-  path,
-}: CallRecord): RowItem {
-  return {
-    kind: 'usage',
-    account: account!,
-    key: key!,
-    request,
-    day: new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
-    at,
-    cost: bill!.cost,
-    usage: {
-      at,
-      endpoint: path,
-      model: model!,
-      deployment: deployment!,
-      outcome,
-      lines: [{ source: 'model', usage: usage! }],
-    },
-  }
 }
 
 /** What every screen asks, how long the gateway takes for it, and when it is painted. */

@@ -3,39 +3,35 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { transact } from '../../state/sqlite/file.ts'
 import { timeOf } from '../../state/ids.ts'
 import { FIELDS, readAttempts, readDecided } from '../log/fields.ts'
+import { Rollups } from './rollups.ts'
 import {
   BOUNDS,
-  CALLED_GROUPS,
-  COUNTS,
+  CALLED,
+  CALLED_OVERALL,
+  CALLED_SUMS,
   FIRST_BUCKETS,
-  ROLLUPS,
   TOTAL_BUCKETS,
   unitOf,
-  type Rollup,
 } from './tables.ts'
 
-const VALUES = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 /** Where a field is in a line of the request log. */
 const PLACES = new Map(FIELDS.map(({ name }, i) => [name, i]))
 
 /** Writes the tables of circumstances. */
 export class CalledTables {
   readonly #db: DatabaseSync
-  readonly #find: StatementSync
-  readonly #add: StatementSync
-  readonly #upsert: Readonly<Record<Rollup, StatementSync>>
+  readonly #rollups: readonly { readonly groups: readonly string[]; readonly to: Rollups }[]
   readonly #decide: StatementSync
   readonly #fail: StatementSync
 
   constructor(db: DatabaseSync) {
     this.#db = db
-    const where = CALLED_GROUPS.map((name) => `${name} = ?`).join(' AND ')
-    this.#find = db.prepare(`SELECT id FROM called_group WHERE ${where}`)
-    this.#add = db.prepare(
-      `INSERT INTO called_group (${CALLED_GROUPS.join(', ')}) VALUES (${CALLED_GROUPS.map(() => '?').join(', ')})`,
-    )
-    const prepared = ROLLUPS.map((rollup) => [rollup, db.prepare(upsert(`called_${rollup}`))])
-    this.#upsert = Object.fromEntries(prepared)
+    const added = (name: string) => `${name} = ${name} + excluded.${name}`
+    const options = { values: CALLED_SUMS, added }
+    this.#rollups = [CALLED, CALLED_OVERALL].map((tables) => ({
+      groups: tables.groups,
+      to: new Rollups(db, tables, options),
+    }))
     this.#decide = db.prepare(
       `INSERT INTO decided (day, account, key, rule, mode, side, outcome, calls)
        VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET calls = calls + 1`,
@@ -64,16 +60,15 @@ export class CalledTables {
     return unit === null ? undefined : Number(unit) * 3_600_000
   }
 
-  /** Sums of an hour are sums of its day and month too. */
   #addSums(calls: readonly (readonly string[])[]): void {
-    const nameOf = (call: readonly string[]) =>
-      [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
-    for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
-      const [first] = ofGroup
-      const at = momentOf(first!)
-      const id = this.#idOf(groupOf(first!))
-      const sums = sumsOf(ofGroup)
-      for (const rollup of ROLLUPS) this.#upsert[rollup].run(unitOf(rollup, at), id, ...sums)
+    for (const { groups, to } of this.#rollups) {
+      const groupOf = (call: readonly string[]) => groups.map((name) => fieldOf(call, name))
+      const nameOf = (call: readonly string[]) =>
+        [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
+      for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
+        const [first] = ofGroup
+        to.add(momentOf(first!), groupOf(first!), sumsOf(ofGroup))
+      }
     }
   }
 
@@ -96,11 +91,6 @@ export class CalledTables {
       }
     }
   }
-
-  #idOf(group: readonly string[]): number {
-    const known = this.#find.get(...group)
-    return Number(known ? known.id : this.#add.run(...group).lastInsertRowid)
-  }
 }
 
 function fieldOf(call: readonly string[], name: string): string {
@@ -112,13 +102,9 @@ function momentOf(call: readonly string[]): number {
   return timeOf(fieldOf(call, 'id'))
 }
 
-function groupOf(call: readonly string[]): string[] {
-  return CALLED_GROUPS.map((name) => fieldOf(call, name))
-}
-
-/** In the order of {@link VALUES}. */
+/** In the order of {@link CALLED_SUMS}. */
 function sumsOf(calls: readonly (readonly string[])[]): number[] {
-  const sums = new Map(VALUES.map((name) => [name, 0]))
+  const sums = new Map(CALLED_SUMS.map((name) => [name, 0]))
   const count = (name: string) => sums.set(name, sums.get(name)! + 1)
   for (const call of calls) {
     count('calls')
@@ -137,10 +123,4 @@ function sumsOf(calls: readonly (readonly string[])[]): number[] {
 function bucketOf(ms: number): number {
   const bucket = BOUNDS.findIndex((bound) => ms <= bound)
   return bucket < 0 ? BOUNDS.length : bucket
-}
-
-function upsert(table: string): string {
-  const names = ['unit', 'group_id', ...VALUES]
-  return `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
-    ON CONFLICT DO UPDATE SET ${VALUES.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`
 }

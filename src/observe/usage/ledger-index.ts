@@ -138,6 +138,7 @@ export class LedgerIndex {
       else late.push(account)
     }
     this.note(late)
+    this.#tables.renewOverall()
     return this.#verdict(heads)
   }
 
@@ -146,6 +147,7 @@ export class LedgerIndex {
     for (const [account, state] of this.#accounts) {
       await this.#alone(account, async () => this.#sum(account, state))
     }
+    this.#tables.renewOverall(true)
     return this.check(undefined, Infinity)
   }
 

@@ -3,7 +3,8 @@ import type { LedgerSource } from '../../state/ledger/reader.ts'
 import type { DecisionsQuery, DecisionSums, FailureSum } from './decisions.ts'
 import type { AccountKey, LastUse } from './last-used.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
-import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
+import type { TooLarge, UsageAnswer } from './query.ts'
+import type { UsageQuery } from './question.ts'
 import type { BalancePoint, Statement } from './statement.ts'
 
 /** What the thread is started with. */

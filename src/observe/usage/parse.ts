@@ -1,6 +1,6 @@
 /** Reads questions about usage from the query of a URL. */
 import { checkParameters, readMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
-import { GROUPS, isAnswerable, labelOf, type GroupName, type UsageQuery } from './query.ts'
+import { GROUPS, isAnswerable, labelOf, type GroupName, type UsageQuery } from './question.ts'
 import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 

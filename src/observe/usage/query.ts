@@ -1,58 +1,28 @@
-/** Questions about usage, and their answers from the tables. */
+/** Answers to questions about usage, from the tables. */
 import type { DatabaseSync } from 'node:sqlite'
+import {
+  labelOf,
+  sourcesOf,
+  TAGGED,
+  type GroupName,
+  type Source,
+  type UsageQuery,
+} from './question.ts'
 import { wholeOf } from './settled.ts'
+import { coverOf, spansOf, widened, type Range, type Span } from './spans.ts'
 import {
   addSums,
-  byMetric,
   COUNTED,
   merge,
   noSums,
   ranked,
+  restOf,
   type Metric,
   type RankedCells,
   type UsageCell,
   type UsageSums,
 } from './sums.ts'
-import {
-  CALLED_GROUPS,
-  COUNTS,
-  QUANTITIES,
-  SETTLED_GROUPS,
-  startOf,
-  unitOf,
-  type Rollup,
-} from './tables.ts'
-
-/** What calls can be grouped by. `tag` and `user`: alone or with `key`, in days and months. */
-export const GROUPS = [
-  'account',
-  'key',
-  'model',
-  'deployment',
-  'endpoint',
-  'outcome',
-  'tag',
-  'user',
-  'code',
-  'limit',
-] as const
-/** One of {@link GROUPS}. */
-export type GroupName = (typeof GROUPS)[number]
-
-/** A question about usage. */
-export interface UsageQuery {
-  /** ms since epoch, half-open; widened to whole hours, with days and months to whole days. */
-  readonly from: number
-  readonly to: number
-  readonly rollup: Rollup
-  /** At most two. */
-  readonly group: readonly GroupName[]
-  /** Values of one filter are alternatives. */
-  readonly filters: Readonly<Partial<Record<GroupName, readonly string[]>>>
-  readonly metric: Metric
-  /** Groups that are kept apart; the rest is `other`. */
-  readonly top: number
-}
+import { COUNTS, QUANTITIES, startOf } from './tables.ts'
 
 /** The answer from the tables. */
 export interface UsageAnswer extends RankedCells {
@@ -72,29 +42,19 @@ export interface TooLarge {
 const MOST_ROWS = 500_000
 /** Histograms of more rows than this would take longer than the rest of an answer. */
 const MOST_TIMED_ROWS = 20_000
-/** A part of the range, read from the table of one rollup. */
-interface Span {
-  readonly table: Rollup
-  /** Units of that table, half-open. */
-  readonly from: number
-  readonly to: number
-  /** The span of the answer that all of it belongs to; absent where each unit is a span of its own. */
-  readonly start?: number
-}
-
-/** A part of an answer: a span of one source, and the number of its rows. */
-interface Part {
-  readonly table: string
-  readonly source: Source
-  readonly span: Span
-  readonly rows: number
-}
-
-/** Groups by their ids: only these, or all but these. */
-type Narrowed = { readonly in: readonly number[] } | { readonly notIn: readonly number[] }
-
 /** Times as many groups as are kept apart. */
 const MANY_GROUPS = 5
+/** Groups are looked up one by one where they are at most this part of all. */
+const FEW_GROUPS = 0.25
+
+/** A part of an answer: a span of one source. */
+interface Part {
+  readonly source: Source
+  readonly span: Span
+}
+
+/** Values of the groups that are read, in the order of the question. */
+type Kept = readonly (readonly string[])[]
 
 /** Answers a question. @param now ms since epoch */
 export function answerUsage(
@@ -102,40 +62,46 @@ export function answerUsage(
   query: UsageQuery,
   now: number,
 ): UsageAnswer | TooLarge {
-  const { from, to } = widened(query)
-  const spans = spansOf(query.rollup, from, to, now)
+  const range = widened(query, query.rollup)
   const sources = sourcesOf(query)
-  const parts: Part[] = []
-  for (const source of sources) {
-    for (const span of spans) {
-      const table = source.tagged ? 'tagged' : `${source.table}_${span.table}`
-      const rows = rowsIn(db, table, source, query, span)
-      if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
-      parts.push({ table, source, span, rows })
-    }
-  }
-  const settled = sources.some(({ table }) => table === 'settled')
+  const settled = sources.some(({ of }) => of === 'settled')
   const found = hasManyGroups(db, query, sources)
-    ? largest(db, query, parts)
-    : ranked(
-        cellsOf(parts, (part) => read(db, query, part)),
-        query,
-      )
-  return { from, to, settled, ...found }
+    ? largest(db, query, sources, range, now)
+    : cellsOf(db, query, partsOf(query, sources, range, now))
+  if ('fits' in found) return found
+  return { ...range, settled, ...('totals' in found ? found : ranked(found, query)) }
 }
 
+function partsOf(
+  { rollup }: UsageQuery,
+  sources: readonly Source[],
+  range: Range,
+  now: number,
+): Part[] {
+  return sources.flatMap((source) =>
+    spansOf(rollup, range, source.rollups, now).map((span) => ({ source, span })),
+  )
+}
+
+/** All cells of some parts, each as the sum of both sources. */
 function cellsOf(
+  db: DatabaseSync,
+  query: UsageQuery,
   parts: readonly Part[],
-  readPart: (part: Part) => Iterable<UsageCell>,
-): readonly UsageCell[] {
+  kept?: Kept,
+): readonly UsageCell[] | TooLarge {
   const cells = new Map<string, UsageCell>()
-  for (const part of parts) for (const cell of readPart(part)) merge(cells, cell)
+  for (const part of parts) {
+    const rows = rowsIn(db, query, part, kept)
+    if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
+    for (const cell of read(db, query, part, rows, kept)) merge(cells, cell)
+  }
   return [...cells.values()]
 }
 
 /** Whether so few of the groups are kept apart that it is faster to find them first. */
 function hasManyGroups(db: DatabaseSync, query: UsageQuery, sources: readonly Source[]): boolean {
-  if (query.group.length === 0 || sources.some(({ tagged }) => tagged)) return false
+  if (query.group.length === 0 || sources.includes(TAGGED)) return false
   // Some questions want all groups.
   if (query.top > MOST_ROWS / MANY_GROUPS) return false
   const many = MANY_GROUPS * query.top
@@ -147,112 +113,79 @@ function hasManyGroups(db: DatabaseSync, query: UsageQuery, sources: readonly So
 }
 
 /**
- * As {@link ranked} of all cells, without making them: sums of whole groups tell which are kept apart, and only their cells
- * are read, and the sums of all others. A third of the time, with a thousand groups and thirty days.
+ * As {@link ranked} of all cells, without making them: the largest groups are found by the sums of whole months and days, only
+ * their cells are read, and the others are what is left of the sums of all.
  */
-function largest(db: DatabaseSync, query: UsageQuery, parts: readonly Part[]): RankedCells {
-  const groups = new Map<
-    string,
-    { readonly sums: UsageSums; readonly ids: Map<Source, Set<number>> }
-  >()
+function largest(
+  db: DatabaseSync,
+  query: UsageQuery,
+  sources: readonly Source[],
+  range: Range,
+  now: number,
+): RankedCells | TooLarge {
+  const kept = largestGroups(db, query, sources, range, now)
+  if ('fits' in kept) return kept
+  const cells = cellsOf(db, query, partsOf(query, sources, range, now), kept)
+  if ('fits' in cells) return cells
+  const whole = { ...query, group: [] }
+  const same = sourcesOf(whole).filter((one) => sources.some(({ of }) => of === one.of))
+  const sums = cellsOf(db, whole, partsOf(query, same, range, now))
+  if ('fits' in sums) return sums
   const totals = noSums()
-  for (const part of parts) {
-    const names = groupNames(db, query, part.source)
-    for (const { id, sums } of readGroups(db, query, part)) {
-      const name = names.get(id)!
-      let group = groups.get(name)
-      if (!group) groups.set(name, (group = { sums: noSums(), ids: new Map() }))
-      addSums(group.sums, sums)
-      addSums(totals, sums)
-      const ids = group.ids.get(part.source)
-      if (ids) ids.add(id)
-      else group.ids.set(part.source, new Set([id]))
+  for (const cell of sums) addSums(totals, cell)
+  const top = ranked(cells, query).cells
+  return { cells: top, other: kept.length < query.top ? [] : restOf(sums, top), totals }
+}
+
+/** The groups that are kept apart. Those without the metric, which another source has, come last. */
+function largestGroups(
+  db: DatabaseSync,
+  query: UsageQuery,
+  sources: readonly Source[],
+  range: Range,
+  now: number,
+): Kept | TooLarge {
+  const kept = new Map<string, readonly string[]>()
+  const isCounted = COUNTED.includes(query.metric) && query.metric !== 'calls'
+  for (const source of isCounted ? sources.toReversed() : sources) {
+    const parts = coverOf(range, source.rollups, now).map((span) => ({ source, span }))
+    for (const part of parts) {
+      const rows = rowsIn(db, query, part)
+      if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
     }
+    for (const group of rankedIn(db, query, parts)) {
+      if (kept.size < query.top) kept.set(group.join('\n'), group)
+    }
+    if (kept.size >= query.top) break
   }
-  const kept = [...groups.values()]
-    .toSorted((one, other) => byMetric(other.sums, one.sums, query.metric))
-    .slice(0, query.top)
-  const idsOf = (source: Source) => kept.flatMap(({ ids }) => [...(ids.get(source) ?? [])])
-  const cells = cellsOf(parts, (part) => read(db, query, part, { in: idsOf(part.source) }))
-  const other = cellsOf(parts, (part) =>
-    read(db, { ...query, group: [] }, part, { notIn: idsOf(part.source) }),
+  return [...kept.values()]
+}
+
+/** Groups of one source, the largest first. */
+function rankedIn(db: DatabaseSync, query: UsageQuery, parts: readonly Part[]): Kept {
+  const [{ source }] = parts as [Part]
+  const values: Value[] = []
+  const sums = parts.map((part) => {
+    const rows = rowsOf(db, query, part, false)
+    values.push(...rows.values)
+    return `SELECT s.group_id AS id, ${measureOf(query.metric, source)} AS measure FROM ${rows.from} GROUP BY s.group_id`
+  })
+  const names = query.group.map((name) => `g.${source.columns[name]}`)
+  const select = db.prepare(
+    `SELECT ${names.join(', ')} FROM (${sums.join(' UNION ALL ')}) s
+     CROSS JOIN ${source.table}_group g ON g.id = s.id
+     GROUP BY ${names.join(', ')} ORDER BY sum(measure) DESC LIMIT ?`,
   )
-  return {
-    cells: ranked(cells, query).cells,
-    other: other.toSorted((one, next) => one.start - next.start),
-    totals,
-  }
+  select.setReturnArrays(true)
+  return select.all(...values, query.top) as unknown as Kept
 }
 
-/** Where an answer comes from. */
-interface Source {
-  readonly table: 'settled' | 'called'
-  readonly tagged: boolean
-  /** Columns by the name of the group. */
-  readonly columns: Readonly<Partial<Record<GroupName, string>>>
-}
-
-const columnsOf = (names: readonly string[]) =>
-  Object.fromEntries(names.map((name) => [name, name]))
-const SETTLED: Source = { table: 'settled', tagged: false, columns: columnsOf(SETTLED_GROUPS) }
-const CALLED: Source = {
-  table: 'called',
-  tagged: false,
-  columns: { ...columnsOf(CALLED_GROUPS), limit: 'limited_by' },
-}
-const TAGGED: Source = {
-  table: 'settled',
-  tagged: true,
-  columns: { account: 'account', key: 'key', tag: 'value', user: 'value' },
-}
-
-function sourcesOf(query: UsageQuery): Source[] {
-  if (labelOf(query)) return [TAGGED]
-  const asked = [...query.group, ...(Object.keys(query.filters) as GroupName[])]
-  const fits = ({ columns }: Source) => asked.every((name) => columns[name] !== undefined)
-  return [SETTLED, CALLED].filter(fits)
-}
-
-/** `tag` or `user`, where the question is about one of them. */
-export function labelOf({ group, filters }: Pick<UsageQuery, 'group' | 'filters'>) {
-  return (['tag', 'user'] as const).find((name) => group.includes(name) || filters[name])
-}
-
-/** Whether a question can be answered: the tables do not hold every combination. */
-export function isAnswerable(query: Pick<UsageQuery, 'group' | 'filters' | 'rollup'>): boolean {
-  const asked = [...query.group, ...(Object.keys(query.filters) as GroupName[])]
-  if (labelOf(query)) {
-    const isBoth = asked.includes('tag') && asked.includes('user')
-    return !isBoth && query.rollup !== 'hour' && asked.every((name) => TAGGED.columns[name])
-  }
-  return [SETTLED, CALLED].some(({ columns }) => asked.every((name) => columns[name]))
-}
-
-function widened({ from, to, rollup }: UsageQuery): { from: number; to: number } {
-  const unit = rollup === 'hour' ? 'hour' : 'day'
-  const end = unitOf(unit, to)
-  return {
-    from: startOf(unit, unitOf(unit, from)),
-    to: startOf(unit, startOf(unit, end) < to ? end + 1 : end),
-  }
-}
-
-/** Whole months are read from the table of months, the rest from that of days. */
-function spansOf(rollup: Rollup, from: number, to: number, now: number): Span[] {
-  if (rollup !== 'month')
-    return [{ table: rollup, from: unitOf(rollup, from), to: unitOf(rollup, to) }]
-  const spans: Span[] = []
-  for (let at = from; at < to;) {
-    const month = unitOf('month', at)
-    const start = startOf('month', month)
-    const end = Math.min(startOf('month', month + 1), to)
-    // There are no calls of the future.
-    const isWhole = at === start && (end === startOf('month', month + 1) || end > now)
-    if (isWhole) spans.push({ table: 'month', from: month, to: month + 1, start })
-    else spans.push({ table: 'day', from: unitOf('day', at), to: unitOf('day', end), start })
-    at = end
-  }
-  return spans
+/** The sum that groups are ranked by; that of amounts is not exact, because a whole may pass 64 bits. */
+function measureOf(metric: Metric, { of }: Source): string {
+  const counted: readonly string[] = COUNTS
+  if (metric === 'cost_usd') return of === 'settled' ? 'total(s.cost)' : 'sum(s.calls)'
+  const isThere = metric === 'calls' || counted.includes(metric) === (of === 'called')
+  return isThere ? `total(s.${metric})` : 'sum(s.calls)'
 }
 
 function fitting({ rollup, filters }: UsageQuery): string {
@@ -261,103 +194,129 @@ function fitting({ rollup, filters }: UsageQuery): string {
   return filters.key || filters.account ? 'a shorter range' : 'a filter by account or key'
 }
 
-/** The conditions of a question for one table, and their values. */
-function conditionsOf(source: Source, query: UsageQuery, span: Span, narrowed?: Narrowed) {
-  const { tagged, table, columns } = source
-  // Labels are kept by day.
-  const [from, to] = tagged ? daysOf(span) : [span.from, span.to]
-  const conditions = ['unit >= ? AND unit < ?']
-  const values: (string | number)[] = [from, to]
-  const filters = Object.entries(query.filters) as [GroupName, readonly string[]][]
-  const listed = filters.map(([name, wanted]) => ({
-    sql: `${columns[name]} IN (${wanted.map(() => '?').join(', ')})`,
+type Value = string | number
+
+/** SQL of the rows `s` of a part with their groups `g`, and its values. */
+interface Rows {
+  readonly from: string
+  readonly values: readonly Value[]
+}
+
+/**
+ * The rows of a part. Few groups are looked up one by one; else all rows of the span are read.
+ * @param isNamed whether the names of the groups are needed
+ */
+function rowsOf(
+  db: DatabaseSync,
+  query: UsageQuery,
+  { source, span }: Part,
+  isNamed: boolean,
+  kept?: Kept,
+): Rows {
+  const { table } = source
+  if (source === TAGGED) return taggedRows(query, span)
+  const groups = groupsOf(source, query, kept)
+  const join = 's.group_id = g.id AND s.unit >= ? AND s.unit < ?'
+  const units = [span.from, span.to]
+  if (groups.isAll && !isNamed) {
+    return { from: `${table}_${span.table} s WHERE s.unit >= ? AND s.unit < ?`, values: units }
+  }
+  if (kept || isFew(db, source, groups)) {
+    return {
+      from: `${table}_group g CROSS JOIN ${table}_${span.table} s ON ${join} WHERE ${groups.where}`,
+      values: [...units, ...groups.values],
+    }
+  }
+  return {
+    from: `${table}_${span.table} s CROSS JOIN ${table}_group g ON ${join} WHERE ${groups.where}`,
+    values: [...units, ...groups.values],
+  }
+}
+
+/** Labels are kept by day, and have no table of groups. */
+function taggedRows(query: UsageQuery, { table, from, to }: Span): Rows {
+  const dayOf = (unit: number) => startOf(table, unit) / DAY_MS
+  const filters = filtersOf(TAGGED, query, 's')
+  const where = ['s.unit >= ? AND s.unit < ?', 's.kind = ?', ...filters.map(({ sql }) => sql)]
+  return {
+    from: `tagged s WHERE ${where.join(' AND ')}`,
+    values: [dayOf(from), dayOf(to), labelOf(query)!, ...filters.flatMap(({ wanted }) => wanted)],
+  }
+}
+
+const DAY_MS = 86_400_000
+
+/** The condition on groups. */
+function groupsOf(source: Source, query: UsageQuery, kept?: Kept) {
+  const filters = filtersOf(source, query, 'g')
+  const where = filters.map(({ sql }) => sql)
+  const values: Value[] = filters.flatMap(({ wanted }) => wanted)
+  if (kept) {
+    const names = query.group.map((name) => `g.${source.columns[name]}`).join(', ')
+    const marks = `(${query.group.map(() => '?').join(', ')})`
+    where.push(`(${names}) IN (VALUES ${kept.map(() => marks).join(', ')})`)
+    values.push(...kept.flat())
+  }
+  return { where: where.length > 0 ? where.join(' AND ') : 'true', values, isAll: !where.length }
+}
+
+function filtersOf({ columns }: Source, { filters }: UsageQuery, of: 'g' | 's') {
+  return (Object.entries(filters) as [GroupName, readonly string[]][]).map(([name, wanted]) => ({
+    sql: `${of}.${columns[name]} IN (${wanted.map(() => '?').join(', ')})`,
     wanted,
   }))
-  if (tagged) {
-    conditions.push('kind = ?', ...listed.map(({ sql }) => sql))
-    values.push(labelOf(query)!)
-  } else if (listed.length > 0) {
-    const where = listed.map(({ sql }) => sql).join(' AND ')
-    conditions.push(`group_id IN (SELECT id FROM ${table}_group WHERE ${where})`)
-  }
-  for (const { wanted } of listed) values.push(...wanted)
-  if (narrowed) {
-    const [is, ids] = 'in' in narrowed ? ['IN', narrowed.in] : ['NOT IN', narrowed.notIn]
-    // The plus keeps SQLite from looking each group up.
-    conditions.push(`+group_id ${is} (SELECT value FROM json_each(?))`)
-    values.push(JSON.stringify(ids))
-  }
-  return { where: conditions.join(' AND '), values }
 }
 
-function daysOf({ table, from, to }: Span): [number, number] {
-  const dayOf = (unit: number) => unitOf('day', startOf(table, unit))
-  return [dayOf(from), dayOf(to)]
+function isFew(
+  db: DatabaseSync,
+  { table }: Source,
+  { where, values, isAll }: ReturnType<typeof groupsOf>,
+): boolean {
+  if (isAll) return false
+  const count = (where: string, values: readonly Value[]) =>
+    Number(
+      db.prepare(`SELECT count(*) AS n FROM ${table}_group g WHERE ${where}`).get(...values)!.n,
+    )
+  return count(where, values) <= FEW_GROUPS * count('true', [])
 }
 
-function rowsIn(db: DatabaseSync, table: string, source: Source, query: UsageQuery, span: Span) {
-  const { where, values } = conditionsOf(source, query, span)
-  const counted = `SELECT 1 FROM ${table} WHERE ${where} LIMIT ${MOST_ROWS + 1}`
+function rowsIn(db: DatabaseSync, query: UsageQuery, part: Part, kept?: Kept): number {
+  const { from, values } = rowsOf(db, query, part, false, kept)
+  const counted = `SELECT 1 FROM ${from} LIMIT ${MOST_ROWS + 1}`
   return Number(db.prepare(`SELECT count(*) AS rows FROM (${counted})`).get(...values)!.rows)
 }
 
 function* read(
   db: DatabaseSync,
   query: UsageQuery,
-  { table, source, span, rows }: Part,
-  narrowed?: Narrowed,
+  part: Part,
+  rowCount: number,
+  kept?: Kept,
 ): Generator<UsageCell> {
-  const { where, values } = conditionsOf(source, query, span, narrowed)
-  const isCalled = source.table === 'called'
-  const columns = isCalled ? calledColumns(rows) : settledColumns(source, reportedIn(db))
-  const unit = span.start === undefined ? 'unit' : '0'
-  const groups = query.group.map((name, i) => `${source.columns[name]} AS group_${i}`)
-  const joined = source.tagged ? '' : ` JOIN ${source.table}_group ON id = group_id`
-  const by = [unit === 'unit' ? ['unit'] : [], query.group.map((_, i) => `group_${i}`)].flat()
+  const { source, span } = part
+  if (kept?.length === 0) return
+  const rows = rowsOf(db, query, part, query.group.length > 0, kept)
+  const isCalled = source.of === 'called'
+  const columns = isCalled ? calledColumns(rowCount) : settledColumns(source, reportedIn(db))
+  const unit = span.start === undefined ? 's.unit' : '0'
+  const of = source === TAGGED ? 's' : 'g'
+  const groups = query.group.map((name, i) => `${of}.${source.columns[name]} AS group_${i}`)
+  const by = [unit === '0' ? [] : ['s.unit'], query.group.map((_, i) => `group_${i}`)].flat()
   const select = db.prepare(
-    `SELECT ${[`${unit} AS unit_`, ...groups, ...columns].join(', ')} FROM ${table}${joined} ` +
-      `WHERE ${where}${by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''}`,
+    `SELECT ${[unit, ...groups, ...columns].join(', ')} FROM ${rows.from}` +
+      (by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''),
   )
   // Rows as objects took twice as long as the sums themselves.
   select.setReturnArrays(true)
   const first = 1 + groups.length
-  for (const row of select.iterate(...values) as Iterable<unknown> as Iterable<Values>) {
+  for (const row of select.iterate(...rows.values) as Iterable<unknown> as Iterable<Values>) {
     // Without groups there is one row, also of nothing.
     if (row[first] === null) continue
-    const start = span.start ?? startOf(source.tagged ? 'day' : span.table, Number(row[0]))
+    const start = span.start ?? startOf(source === TAGGED ? 'day' : span.table, Number(row[0]))
     const group = row.slice(1, first) as string[]
     const sums = row.slice(first) as (number | null)[]
     yield { start, group, ...(isCalled ? countsOf(sums) : settledOf(sums)) }
   }
-}
-
-/** Sums of whole groups, by the id of the group. */
-function* readGroups(
-  db: DatabaseSync,
-  query: UsageQuery,
-  { table, source, span, rows }: Part,
-): Generator<{ readonly id: number; readonly sums: UsageSums }> {
-  const { where, values } = conditionsOf(source, query, span)
-  const isCalled = source.table === 'called'
-  const columns = isCalled ? calledColumns(rows) : settledColumns(source, reportedIn(db))
-  const select = db.prepare(
-    `SELECT group_id, ${columns.join(', ')} FROM ${table} WHERE ${where} GROUP BY group_id`,
-  )
-  select.setReturnArrays(true)
-  for (const row of select.iterate(...values) as Iterable<unknown> as Iterable<Values>) {
-    const [id, ...sums] = row as (number | null)[]
-    yield { id: id!, sums: isCalled ? countsOf(sums) : settledOf(sums) }
-  }
-}
-
-/** Names of groups, as they are in a question, by id. */
-function groupNames(db: DatabaseSync, { group }: UsageQuery, { table, columns }: Source) {
-  const select = db.prepare(
-    `SELECT id, ${group.map((name) => columns[name]).join(', ')} FROM ${table}_group`,
-  )
-  select.setReturnArrays(true)
-  const rows = select.all() as unknown as readonly (readonly [number, ...string[]])[]
-  return new Map(rows.map(([id, ...values]) => [id, values.join('\n')]))
 }
 
 type Values = readonly (string | number | null)[]
@@ -365,27 +324,28 @@ type Values = readonly (string | number | null)[]
 /** Quantities that any call has: sums of the others took up to a fifth of the time of an answer. */
 function reportedIn(db: DatabaseSync): ReadonlySet<string> {
   const found = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
-  const row = db.prepare(`SELECT ${found} FROM settled_month`).get()!
+  const row = db.prepare(`SELECT ${found} FROM settled_overall_day`).get()!
   return new Set(QUANTITIES.filter((name) => row[name] === 1))
 }
 
 /** In the order of {@link settledOf}. */
-function settledColumns({ tagged }: Source, reported: ReadonlySet<string>): string[] {
+function settledColumns(source: Source, reported: ReadonlySet<string>): string[] {
+  const isTagged = source === TAGGED
   const isKept = (name: string) => name === 'prompt_tokens' || name === 'completion_tokens'
-  const has = (name: string) => reported.has(name) && (!tagged || isKept(name))
+  const has = (name: string) => reported.has(name) && (!isTagged || isKept(name))
   return [
-    'sum(calls)',
-    'sum(cost / 1000000000)',
-    'sum(cost % 1000000000)',
-    tagged ? '0' : 'sum(estimated)',
-    ...QUANTITIES.map((name) => (has(name) ? `sum(${name})` : 'NULL')),
+    'sum(s.calls)',
+    'sum(s.cost / 1000000000)',
+    'sum(s.cost % 1000000000)',
+    isTagged ? '0' : 'sum(s.estimated)',
+    ...QUANTITIES.map((name) => (has(name) ? `sum(s.${name})` : 'NULL')),
   ]
 }
 
 /** In the order of {@link COUNTED}; of many rows without the histograms. */
 function calledColumns(rows: number): string[] {
   const isTimed = rows <= MOST_TIMED_ROWS
-  return (isTimed ? COUNTED : COUNTS).map((name) => `sum(${name})`)
+  return (isTimed ? COUNTED : COUNTS).map((name) => `sum(s.${name})`)
 }
 
 function settledOf([calls, billions, rest, estimated, ...quantities]: (

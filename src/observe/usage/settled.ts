@@ -4,14 +4,19 @@ import type { Pico } from '../../money/money.ts'
 import type { Usage } from '../../plugin.ts'
 import type { UsageRow } from '../../state/ledger/ledger.ts'
 import type { FoldedTotal, ReadRow } from '../../state/ledger/reader.ts'
+import { transact } from '../../state/sqlite/file.ts'
+import { Rollups } from './rollups.ts'
 import {
+  addUp,
   OF_THE_LEDGER,
   QUANTITIES,
   ROLLUPS,
+  SETTLED,
   SETTLED_GROUPS,
+  SETTLED_OVERALL,
+  SETTLED_SUMS,
   unitOf,
   type Quantity,
-  type Rollup,
 } from './tables.ts'
 
 /** The model, tag and user of calls whose rows were folded before they were read. */
@@ -22,6 +27,11 @@ const MOST_VALUES = 10_000
 /** Accounts and days whose number of values is remembered. */
 const MOST_COUNTS = 10_000
 const HOUR_MS = 3_600_000
+
+/** Whether the sums of all accounts are to be made anew; it outlives the process. */
+const STALE = `INSERT OR REPLACE INTO meta VALUES ('overall', 'stale')`
+const IS_STALE = `SELECT 1 FROM meta WHERE name = 'overall'`
+const RENEWED = `DELETE FROM meta WHERE name = 'overall'`
 
 /** Sums of some calls. */
 interface Sums {
@@ -42,11 +52,11 @@ interface SettledCall {
   readonly sums: Sums
 }
 
-/** Writes the tables of settled calls. Every method is called inside of a transaction. */
+/** Writes the tables of settled calls. Methods that write are called inside of a transaction. */
 export class SettledTables {
   readonly #db: DatabaseSync
-  readonly #groups: { readonly find: StatementSync; readonly add: StatementSync }
-  readonly #add: Readonly<Record<Rollup, StatementSync>>
+  readonly #rollups: Rollups
+  readonly #overall: Rollups
   readonly #tag: StatementSync
   readonly #isTagged: StatementSync
   readonly #countTagged: StatementSync
@@ -56,20 +66,13 @@ export class SettledTables {
 
   constructor(db: DatabaseSync) {
     this.#db = db
-    const names = SETTLED_GROUPS.join(', ')
-    const where = SETTLED_GROUPS.map((name) => `${name} = ?`).join(' AND ')
-    this.#groups = {
-      find: db.prepare(`SELECT id FROM settled_group WHERE ${where}`),
-      add: db.prepare(
-        `INSERT INTO settled_group (${names}) VALUES (${SETTLED_GROUPS.map(() => '?').join(', ')})`,
-      ),
-    }
-    const prepared = ROLLUPS.map((rollup) => [rollup, db.prepare(upsert(`settled_${rollup}`))])
-    this.#add = Object.fromEntries(prepared)
+    const options = { values: SETTLED_SUMS, added: addedTo }
+    this.#rollups = new Rollups(db, SETTLED, options)
+    this.#overall = new Rollups(db, SETTLED_OVERALL, options)
     this.#tag = db.prepare(
       `INSERT INTO tagged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,
-         ${['prompt_tokens', 'completion_tokens'].map(added).join(', ')}`,
+         ${['prompt_tokens', 'completion_tokens'].map(addedTo).join(', ')}`,
     )
     this.#isTagged = db.prepare(
       'SELECT 1 FROM tagged WHERE unit = ? AND account = ? AND kind = ? AND value = ? LIMIT 1',
@@ -113,6 +116,8 @@ export class SettledTables {
     for (const rollup of ROLLUPS) {
       this.#db.prepare(`DELETE FROM settled_${rollup} WHERE ${own}`).run(account)
     }
+    // What is taken out may be wrong: the sums of all accounts are made of what stays.
+    this.#db.exec(STALE)
     for (const table of ['tagged', 'booking', 'progress']) {
       this.#db.prepare(`DELETE FROM ${table} WHERE account = ?`).run(account)
     }
@@ -122,7 +127,17 @@ export class SettledTables {
   /** Takes out everything. */
   clear(): void {
     for (const table of OF_THE_LEDGER) this.#db.exec(`DELETE FROM ${table}`)
+    this.#db.exec(RENEWED)
     this.#counts.clear()
+  }
+
+  /** Makes the sums of all accounts anew where one was taken out, in a transaction of its own. */
+  renewOverall(isNeeded = this.#db.prepare(IS_STALE).get() !== undefined): void {
+    if (!isNeeded) return
+    transact(this.#db, () => {
+      addUp(this.#db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+      this.#db.exec(RENEWED)
+    })
   }
 
   /** What each key of an account has spent in all days, added up from the tables. */
@@ -147,15 +162,12 @@ export class SettledTables {
     return wholeOf(sum)
   }
 
-  /** Sums of an hour are sums of its day and month too. */
   #addCalls(account: string, calls: readonly SettledCall[]): void {
     const sums = summed(calls, ({ at, group }) => [unitOf('hour', at), ...group])
-    for (const [{ at, group }, { calls, cost, estimated, quantities }] of sums) {
-      const values = QUANTITIES.map((name) => quantities[name] ?? null)
-      const id = this.#groupOf(group)
-      for (const rollup of ROLLUPS) {
-        this.#add[rollup].run(unitOf(rollup, at), id, calls, cost, estimated, ...values)
-      }
+    for (const [{ at, group }, sum] of sums) this.#rollups.add(at, group, valuesOf(sum))
+    const overall = summed(calls, ({ at, group }) => [unitOf('hour', at), ...overallOf(group)])
+    for (const [{ at, group }, sum] of overall) {
+      this.#overall.add(at, overallOf(group), valuesOf(sum))
     }
     for (const kind of ['tag', 'user'] as const) {
       const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
@@ -167,12 +179,6 @@ export class SettledTables {
         this.#tag.run(unit, account, first.group[1]!, kind, value, calls, cost, ...tokens)
       }
     }
-  }
-
-  #groupOf(group: readonly string[]): number {
-    const { find, add } = this.#groups
-    const known = find.get(...group)
-    return Number(known ? known.id : add.run(...group).lastInsertRowid)
   }
 
   /** A value, or `(other)` where the account has had too many others that day. */
@@ -280,14 +286,17 @@ function summed(
   return found.values()
 }
 
-function upsert(table: string): string {
-  const names = ['unit', 'group_id', 'calls', 'cost', 'estimated', ...QUANTITIES]
-  return `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})
-    ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,
-      estimated = estimated + excluded.estimated, ${QUANTITIES.map(added).join(', ')}`
+/** A group of {@link SETTLED_GROUPS} without its account and key. */
+function overallOf(group: readonly string[]): readonly string[] {
+  return group.slice(SETTLED_GROUPS.length - SETTLED_OVERALL.groups.length)
 }
 
-/** Adds a quantity; what was never reported stays NULL. */
-function added(name: string): string {
+/** In the order of {@link SETTLED_SUMS}. */
+function valuesOf({ calls, cost, estimated, quantities }: Sums) {
+  return [calls, cost, estimated, ...QUANTITIES.map((name) => quantities[name] ?? null)]
+}
+
+/** Sets a column to its sum; what was never reported stays NULL. */
+function addedTo(name: string): string {
   return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
 }

@@ -106,8 +106,46 @@ export function ranked(
   return { cells: cells.toSorted(byStart), other, totals }
 }
 
+/**
+ * What is left of sums without some of their cells, by span. A quantity of which nothing is left counts as not reported.
+ * @param sums of all groups. @param cells of some of them
+ */
+export function restOf(
+  sums: readonly SpanSums[],
+  cells: readonly SpanSums[],
+): readonly UsageCell[] {
+  const taken = Map.groupBy(cells, ({ start }) => start)
+  return sums
+    .map((all) => {
+      const part = noSums()
+      for (const cell of taken.get(all.start) ?? []) addSums(part, cell)
+      return { ...difference(all, part), start: all.start, group: [] }
+    })
+    .filter(({ calls, counts }) => calls > 0 || (counts?.[0] ?? 0) > 0)
+    .toSorted((one, next) => one.start - next.start)
+}
+
+type SpanSums = Omit<UsageCell, 'group'>
+
+function difference(all: UsageSums, part: UsageSums): UsageSums {
+  return {
+    calls: all.calls - part.calls,
+    cost: all.cost - part.cost,
+    estimated: all.estimated - part.estimated,
+    quantities: all.quantities.map((count, i) => {
+      const taken = part.quantities[i] ?? null
+      // Seconds have a fraction.
+      return count === null || taken === null ? count : Number((count - taken).toFixed(6)) || null
+    }),
+    // Maybe without the histograms, which both must have.
+    counts: all.counts
+      ?.slice(0, part.counts?.length)
+      .map((count, i) => count - (part.counts?.[i] ?? 0)),
+  }
+}
+
 /** Orders sums by what they are ranked by. */
-export function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
+function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
   if (metric === 'cost_usd') return one.cost < other.cost ? -1 : one.cost > other.cost ? 1 : 0
   return valueOf(one, metric) - valueOf(other, metric)
 }

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createFile, lockFile } from '../../state/sqlite/file.ts'
+import { createFile, lockFile, transact } from '../../state/sqlite/file.ts'
 
 /** Quantities of calls. NULL is "never reported", 0 is zero. */
 export const QUANTITIES = [
@@ -52,6 +52,30 @@ export const ROLLUPS = ['hour', 'day', 'month'] as const
 /** One of {@link ROLLUPS}. */
 export type Rollup = (typeof ROLLUPS)[number]
 
+/** Tables of sums by group and unit: `<table>_group`, and one for each rollup. */
+export interface TableSet {
+  readonly table: string
+  readonly rollups: readonly Rollup[]
+  readonly groups: readonly string[]
+}
+
+/** What was charged, and circumstances. */
+export const SETTLED: TableSet = { table: 'settled', rollups: ROLLUPS, groups: SETTLED_GROUPS }
+export const CALLED: TableSet = { table: 'called', rollups: ROLLUPS, groups: CALLED_GROUPS }
+/**
+ * The same for all accounts together, because keys make up nearly all groups. A month of them might not fit into 64 bits.
+ */
+export const SETTLED_OVERALL = overall(SETTLED)
+export const CALLED_OVERALL = overall(CALLED)
+
+function overall({ table, groups }: TableSet): TableSet {
+  return {
+    table: `${table}_overall`,
+    rollups: ['hour', 'day'],
+    groups: groups.filter((name) => name !== 'account' && name !== 'key'),
+  }
+}
+
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 
@@ -70,38 +94,39 @@ export function startOf(rollup: Rollup, unit: number): number {
   return Date.UTC(Math.floor(unit / 12), unit % 12)
 }
 
-/** Changed when older files cannot be continued; they are made anew then. */
-const VERSION = 1
+/** Changed when an earlier version could not go on with a file. */
+const VERSION = 2
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
 
-const group = (table: string, names: readonly string[]) => `
-  CREATE TABLE ${table} (id INTEGER PRIMARY KEY, ${columns(names, 'TEXT NOT NULL')},
-    UNIQUE (${names.join(', ')})) STRICT;`
-
-const rollups = (table: string, values: string) =>
-  ROLLUPS.map(
-    (rollup) => `
+const tables = ({ table, groups, rollups }: TableSet, values: string) =>
+  `
+  CREATE TABLE ${table}_group (id INTEGER PRIMARY KEY, ${columns(groups, 'TEXT NOT NULL')},
+    UNIQUE (${groups.join(', ')})) STRICT;` +
+  rollups
+    .map(
+      (rollup) => `
   CREATE TABLE ${table}_${rollup} (unit INTEGER NOT NULL, group_id INTEGER NOT NULL, ${values},
     PRIMARY KEY (unit, group_id)) STRICT, WITHOUT ROWID;
   CREATE INDEX ${table}_${rollup}_group ON ${table}_${rollup} (group_id, unit);`,
-  ).join('')
+    )
+    .join('')
 
+/** Columns of what was charged, and of circumstances. */
+export const SETTLED_SUMS = ['calls', 'cost', 'estimated', ...QUANTITIES]
+export const CALLED_SUMS = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 const SETTLED_VALUES = [
   'calls INTEGER NOT NULL, cost INTEGER NOT NULL, estimated INTEGER NOT NULL',
   ...QUANTITIES.map((name) => `${name} ${name === 'seconds' ? 'REAL' : 'INTEGER'}`),
 ].join(', ')
-const CALLED_VALUES = columns(
-  [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS],
-  'INTEGER NOT NULL DEFAULT 0',
-)
+const CALLED_VALUES = columns(CALLED_SUMS, 'INTEGER NOT NULL DEFAULT 0')
 
+const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
 const SCHEMA = `
-  ${group('settled_group', SETTLED_GROUPS)}
-  ${rollups('settled', SETTLED_VALUES)}
-  ${group('called_group', CALLED_GROUPS)}
-  ${rollups('called', CALLED_VALUES)}
+  ${tables(SETTLED, SETTLED_VALUES)}
+  ${tables(CALLED, CALLED_VALUES)}
+  ${OVERALL}
   CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, cost INTEGER NOT NULL,
     prompt_tokens INTEGER, completion_tokens INTEGER,
@@ -126,13 +151,22 @@ const ADDED = `
     deployment TEXT NOT NULL, class TEXT NOT NULL, attempts INTEGER NOT NULL,
     PRIMARY KEY (unit, model, deployment, class)) STRICT, WITHOUT ROWID;`
 
+const namesOf = ({ table, rollups }: TableSet) =>
+  [...rollups, 'group'].map((name) => `${table}_${name}`)
+
 /** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
 export const OF_THE_LEDGER = [
-  ...ROLLUPS.map((rollup) => `settled_${rollup}`),
-  'settled_group',
+  ...namesOf(SETTLED),
+  ...namesOf(SETTLED_OVERALL),
   'tagged',
   'booking',
   'progress',
+]
+
+/** Tables of hours, which are not kept for ever. */
+export const HOURS = [
+  ...[SETTLED, CALLED, SETTLED_OVERALL, CALLED_OVERALL].map(({ table }) => `${table}_hour`),
+  'failed',
 ]
 
 /** Gateways that share a folder; each has a file of its own. */
@@ -185,11 +219,41 @@ function openFile(file: string): DatabaseSync {
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000')
     const { user_version: version } = db.prepare('PRAGMA user_version').get()!
     if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
-    if (version !== VERSION) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
+    if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
+    if (version === 1) addOverall(db)
     db.exec(ADDED)
     return db
   } catch (error) {
     db.close()
     throw error
+  }
+}
+
+/** Files of version 1 have no sums of all accounts. */
+function addOverall(db: DatabaseSync): void {
+  transact(db, () => {
+    db.exec(OVERALL)
+    addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+    addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
+    db.exec(`PRAGMA user_version = ${VERSION}`)
+  })
+}
+
+/** Makes the sums of all accounts from those of each. Called inside of a transaction. */
+export function addUp(
+  db: DatabaseSync,
+  { table: each }: TableSet,
+  { table: all, groups, rollups }: TableSet,
+  sums: readonly string[],
+): void {
+  const names = groups.join(', ')
+  db.exec(`DELETE FROM ${all}_group;
+    INSERT INTO ${all}_group (${names}) SELECT DISTINCT ${names} FROM ${each}_group`)
+  for (const rollup of rollups) {
+    db.exec(`DELETE FROM ${all}_${rollup};
+      INSERT INTO ${all}_${rollup} (unit, group_id, ${sums.join(', ')})
+      SELECT s.unit, a.id, ${sums.map((name) => `sum(s.${name})`).join(', ')}
+      FROM ${each}_${rollup} s JOIN ${each}_group g ON g.id = s.group_id
+      JOIN ${all}_group a USING (${names}) GROUP BY s.unit, a.id`)
   }
 }

@@ -2,7 +2,8 @@
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Proven } from './messages.ts'
-import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
+import type { TooLarge, UsageAnswer } from './query.ts'
+import type { UsageQuery } from './question.ts'
 import { countOf, type UsageCell, type UsageSums } from './sums.ts'
 import { BOUNDS, FIRST_BUCKETS, QUANTITIES, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 

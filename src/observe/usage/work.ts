@@ -8,7 +8,7 @@ import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
 import { balancesOf, statementOf } from './statement.ts'
-import { openTables, unitOf, type OpenTables } from './tables.ts'
+import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
 
 /** For an answer to wait until the newest rows are read. */
 const CHECK_MS = 250
@@ -140,7 +140,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       this.#options.report({ lag: index.lag })
       if (this.#ticks % COMPARE_TICKS !== 0) return
       const oldest = unitOf('hour', this.#options.now()) - KEPT_HOURS
-      for (const table of ['settled_hour', 'called_hour', 'failed']) {
+      for (const table of HOURS) {
         db.prepare(`DELETE FROM ${table} WHERE unit < ?`).run(oldest)
       }
       this.#compare(index)

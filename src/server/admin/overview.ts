@@ -1,10 +1,12 @@
 /** `GET /admin/overview`: whether the gateway is healthy, and what it costs right now. */
-import { alertView } from './alerts.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
-import type { UsageAnswer, UsageQuery } from '../../observe/usage/query.ts'
+import type { UsageAnswer } from '../../observe/usage/query.ts'
+import type { UsageQuery } from '../../observe/usage/question.ts'
+import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
 import { addSums, countOf, noSums, type UsageCell } from '../../observe/usage/sums.ts'
+import { alertView } from './alerts.ts'
 import { runningViews } from './requests.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
@@ -74,7 +76,7 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number) {
     ask(midnight - DAY_MS, last, []),
     ask(last, now, []),
     ask(last, now, ['model']),
-    ask(last, now, ['limit', 'key']),
+    { ...ask(last, now, ['limit']), metric: 'refused' as const },
   ]
   const { result, checked } = await usage.ask('usage', { queries })
   const [today, yesterday, day, models, refused] = result.map(answered)
@@ -92,7 +94,7 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number) {
         calls,
         cost_usd: usdJson(cost),
       })),
-    refused: refusals(refused!.cells),
+    refused: await refusals(usage, refused!.cells, ask(last, now, ['key'])),
     usage: { agrees, as_of, differences: differences.length, indexed: checked.indexed },
   }
 }
@@ -115,20 +117,31 @@ function byName(cells: readonly UsageCell[], place: number) {
   return sums
 }
 
-/** By limit, the most frequent first, with the keys that it refused most. */
-function refusals(cells: readonly UsageCell[]) {
-  const refused = cells.filter(({ group: [limit] }) => limit !== '')
-  const count = (sums: Pick<UsageCell, 'counts'>) => countOf(sums, 'refused') ?? 0
-  return [...Map.groupBy(refused, ({ group: [limit] }) => limit!)]
-    .map(([limit, ofLimit]) => ({
-      limit,
-      refused: ofLimit.reduce((sum, cell) => sum + count(cell), 0),
-      keys: [...byName(ofLimit, 1)]
-        .map(([key, sums]) => ({ key_id: key, refused: count(sums) }))
-        .toSorted((one, other) => other.refused - one.refused)
-        .slice(0, SHOWN_KEYS),
-    }))
+/** By limit, the most frequent first, with the keys that it refused most. @param ask about keys, in the same range */
+async function refusals(usage: UsageIndex, cells: readonly UsageCell[], ask: UsageQuery) {
+  const limits = [...byName(cells, 0)]
+    .map(([limit, sums]) => ({ limit, refused: refusedIn(sums) }))
+    .filter(({ limit, refused }) => limit !== '' && refused > 0)
     .toSorted((one, other) => other.refused - one.refused)
+  if (limits.length === 0) return []
+  const queries = limits.map(({ limit }): UsageQuery => ({
+    ...ask,
+    filters: { limit: [limit] },
+    metric: 'refused',
+    top: SHOWN_KEYS,
+  }))
+  // Nothing of it is an amount: no account is compared with the ledger.
+  const { result } = await usage.ask('usage', { accounts: [], queries })
+  return limits.map((one, i) => ({
+    ...one,
+    keys: [...byName(answered(result[i]!).cells, 0)]
+      .map(([key, sums]) => ({ key_id: key, refused: refusedIn(sums) }))
+      .toSorted((one, other) => other.refused - one.refused),
+  }))
+}
+
+function refusedIn(sums: Pick<UsageCell, 'counts'>): number {
+  return countOf(sums, 'refused') ?? 0
 }
 
 /** Deployments that rest, or are tried again after that. */

@@ -141,12 +141,13 @@ describe('the index of usage', () => {
   it('tells a difference, and repairs it', async () => {
     const { path, ledger } = await paid()
     for (let i = 0; i < 4; i++) await settle(ledger, 10n)
+    await settle(ledger, 3n, { account: 'other' })
     const tables = await folder({})
     const first = await indexOf(path, tables)
     await first.check()
     await first.close()
     const db = new DatabaseSync(join(tables, 'usage.db'))
-    db.exec('UPDATE settled_day SET cost = cost + 7')
+    db.exec('UPDATE settled_day SET cost = cost + 7 WHERE cost = 40')
     db.close()
     const second = await indexOf(path, tables)
     expect(await second.check()).toMatchObject({ agrees: true })
@@ -154,7 +155,9 @@ describe('the index of usage', () => {
       { account: 'acct', key: 'key', indexed: 47n, ledger: 40n },
       { account: 'acct' },
     ])
-    expect(second.usage().totals.cost).toBe(40n)
+    for (const group of [[], ['model'], ['key']] as const) {
+      expect(second.usage(group).totals).toMatchObject({ calls: 5, cost: 43n })
+    }
   })
 
   it('says what differs where the ledger itself does', async () => {

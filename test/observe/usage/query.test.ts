@@ -1,22 +1,24 @@
 /** Answers that keep few of many groups apart are those of all groups. */
+import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
 import { lineOf } from '../../../src/observe/log/fields.ts'
-import { answerUsage, type UsageAnswer, type UsageQuery } from '../../../src/observe/usage/query.ts'
+import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
+import type { UsageQuery } from '../../../src/observe/usage/question.ts'
 import { SettledTables } from '../../../src/observe/usage/settled.ts'
 import { ranked, type Metric, type UsageCell } from '../../../src/observe/usage/sums.ts'
 import { openTables, QUANTITIES } from '../../../src/observe/usage/tables.ts'
 import type { CallRecord } from '../../../src/observe/record.ts'
 import { requestId } from '../../../src/state/ids.ts'
+import { folder } from '../../_folder.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
 import { DAY_MS } from './_index.ts'
 
 const KEYS = 60
 
 /** Tables of calls of many keys in six weeks, some of which were refused. */
-function tablesOfMany() {
-  const { db, close } = openTables(undefined)
-  onTestFinished(close)
+function tablesOfMany(path?: string) {
+  const { db, close } = openTables(path)
   const [settled, called] = [new SettledTables(db), new CalledTables(db)]
   for (let i = 0; i < 900; i++) {
     const at = NOON - (i % 42) * DAY_MS
@@ -47,7 +49,7 @@ function tablesOfMany() {
     const usage = { ...USAGE, model, at, ...(i % 2 && { lines: [] }) }
     settled.add('acct', [{ seq: i, kind: 'usage', request: `req_${i}`, key, day, at, cost, usage }])
   }
-  return db
+  return { db, close }
 }
 
 /** Sums of what was never reported may end early. */
@@ -56,7 +58,8 @@ function filled(cell: UsageCell): UsageCell {
 }
 
 it('keeps few of many groups apart as if it had read all of them', () => {
-  const db = tablesOfMany()
+  const { db, close } = tablesOfMany()
+  onTestFinished(close)
   const ask = (query: Partial<UsageQuery>) =>
     answerUsage(
       db,
@@ -89,4 +92,24 @@ it('keeps few of many groups apart as if it had read all of them', () => {
       }
     }
   }
+})
+
+it('adds the sums of all accounts up in a file of version 1, which has none', async () => {
+  const path = await folder({})
+  const first = tablesOfMany(path)
+  const ask = (db: DatabaseSync, group: UsageQuery['group']) => {
+    const range = { from: NOON - 50 * DAY_MS, to: NOON + DAY_MS, rollup: 'day' } as const
+    return answerUsage(db, { ...range, group, filters: {}, metric: 'cost_usd', top: 9 }, NOON)
+  }
+  const groups = [[], ['model'], ['limit'], ['endpoint', 'outcome']] as const
+  const expected = groups.map((group) => ask(first.db, group))
+  for (const name of ['settled', 'called']) {
+    for (const table of ['hour', 'day', 'group'])
+      first.db.exec(`DROP TABLE ${name}_overall_${table}`)
+  }
+  first.db.exec('PRAGMA user_version = 1')
+  first.close()
+  const { db, close } = openTables(path)
+  onTestFinished(close)
+  expect(groups.map((group) => ask(db, group))).toEqual(expected)
 })

@@ -1,0 +1,48 @@
+/** Adds sums of groups up by hour, day and month, in one set of tables. */
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import { unitOf, type Rollup, type TableSet } from './tables.ts'
+
+/** How sums are added. */
+interface RollupOptions {
+  readonly values: readonly string[]
+  /** SQL that sets a column to its sum with `excluded`. */
+  readonly added: (column: string) => string
+}
+
+/** Writes one set of tables. Every method is called inside of a transaction. */
+export class Rollups {
+  readonly #find: StatementSync
+  readonly #create: StatementSync
+  readonly #add: readonly (readonly [Rollup, StatementSync])[]
+
+  constructor(
+    db: DatabaseSync,
+    { table, rollups, groups }: TableSet,
+    { values, added }: RollupOptions,
+  ) {
+    const where = groups.map((name) => `${name} = ?`).join(' AND ')
+    this.#find = db.prepare(`SELECT id FROM ${table}_group WHERE ${where}`)
+    this.#create = db.prepare(
+      `INSERT INTO ${table}_group (${groups.join(', ')}) VALUES (${marks(groups)})`,
+    )
+    const names = ['unit', 'group_id', ...values]
+    this.#add = rollups.map((rollup) => [
+      rollup,
+      db.prepare(
+        `INSERT INTO ${table}_${rollup} (${names.join(', ')}) VALUES (${marks(names)})
+         ON CONFLICT DO UPDATE SET ${values.map(added).join(', ')}`,
+      ),
+    ])
+  }
+
+  /** Adds sums of an hour, which are sums of its day and month too. @param at in that hour, ms since epoch */
+  add(at: number, group: readonly string[], values: readonly SQLInputValue[]): void {
+    const known = this.#find.get(...group)
+    const id = Number(known ? known.id : this.#create.run(...group).lastInsertRowid)
+    for (const [rollup, add] of this.#add) add.run(unitOf(rollup, at), id, ...values)
+  }
+}
+
+function marks(names: readonly string[]): string {
+  return names.map(() => '?').join(', ')
+}
