@@ -8,7 +8,7 @@ import { timeOf, ulidAt } from '../../state/ids.ts'
 import { createFile, transact } from '../../state/sqlite/file.ts'
 import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
 import { FIELDS } from './fields.ts'
-import { BAD, conditionsOf, type LogPage, type LogQuery, type LogRow } from './query.ts'
+import { conditionsOf, MAKE_INDEXES, type LogPage, type LogQuery, type LogRow } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 const HOUR_MS = 3_600_000
@@ -30,10 +30,7 @@ const COLUMNS = FIELDS.map(({ name, type }) =>
 )
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS call (${COLUMNS.join(', ')}) STRICT, WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS call_key ON call (key, id);
-  CREATE INDEX IF NOT EXISTS call_account ON call (account, id);
-  CREATE INDEX IF NOT EXISTS call_session ON call (session, id) WHERE session IS NOT NULL;
-  CREATE INDEX IF NOT EXISTS call_bad ON call (id) WHERE ${BAD};
+  ${MAKE_INDEXES}
   PRAGMA user_version = ${VERSION};`
 const INSERT = `INSERT OR IGNORE INTO call (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`
 
@@ -255,8 +252,12 @@ function addColumns(db: DatabaseSync): void {
 }
 
 function columnsIn(db: DatabaseSync): Set<string> {
-  const columns = db.prepare(`SELECT name FROM pragma_table_info('call')`).all()
-  return new Set(columns.map(({ name }) => String(name)))
+  return namesIn(db, `pragma_table_info('call')`)
+}
+
+function namesIn(db: DatabaseSync, pragma: string): Set<string> {
+  const rows = db.prepare(`SELECT name FROM ${pragma}`).all()
+  return new Set(rows.map(({ name }) => String(name)))
 }
 
 /** Bytes of a database that hold something; removed rows leave pages that are used again. */
@@ -290,11 +291,12 @@ interface Search {
  * @returns the last id that was looked at when the page is full or the time is up; undefined at the end of the database
  */
 function search(db: DatabaseSync, query: LogQuery, { lowest, rows, until, ...at }: Search) {
-  const { indexed, rest, indexedValues, restValues } = conditionsOf(query)
+  const known = namesIn(db, `pragma_index_list('call')`)
+  const { from, indexed, rest, indexedValues, restValues } = conditionsOf(query, known)
   // Rows of an earlier version have no value there.
   const columns = columnsIn(db)
   if (Object.keys(query.filters).some((name) => !columns.has(name))) return undefined
-  const inner = `FROM call WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
+  const inner = `FROM ${from} WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
   const select = db.prepare(
     `SELECT * FROM (SELECT * ${inner} LIMIT ${WINDOW}) WHERE ${rest} LIMIT ?`,
   )

@@ -53,9 +53,6 @@ export interface LogPage {
   readonly unreadable: readonly string[]
 }
 
-/** The predicate of the index of calls that did not go well. */
-export const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
-
 /** Whether a row is one of those that are asked for. */
 export function matches(
   row: LogRow,
@@ -72,8 +69,63 @@ export function matches(
   )
 }
 
+/** Calls that did not go well, those that did not come to an end, and those of which guards decided something: few among all. */
+const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
+const UNFINISHED = "outcome <> 'completed'"
+const DECIDED = "guard <> 'passed'"
+
+/** An index of calls by column, or of some calls, each in the order of arrival. */
+interface CallIndex {
+  readonly name: string
+  readonly column?: FilterName
+  /** Which calls it has; absent for all. */
+  readonly where?: string
+  /** Whether these are all that a query asks for; absent where a value of the column says so. */
+  readonly fits?: (query: LogQuery) => boolean
+}
+
+const rare = (column: FilterName): CallIndex => ({
+  name: `call_${column}`,
+  column,
+  where: `${column} IS NOT NULL`,
+})
+const isUnfinished = ({ filters }: LogQuery) =>
+  filters.outcome?.every((one) => one !== 'completed') ?? false
+const isDecided = ({ filters }: LogQuery) =>
+  filters.guard?.every((one) => one !== 'passed') ?? false
+const isBad = (query: LogQuery) =>
+  (query.status?.every(([from]) => from >= 400) ?? false) ||
+  isUnfinished(query) ||
+  query.filters.limited_by !== undefined
+
+/** The first one that fits a query finds it fastest. */
+const INDEXES: readonly CallIndex[] = [
+  rare('session'),
+  { name: 'call_bad_key', column: 'key', where: BAD, fits: isBad },
+  { name: 'call_key', column: 'key' },
+  rare('user'),
+  rare('code'),
+  rare('limited_by'),
+  { name: 'call_outcome', column: 'outcome', where: UNFINISHED, fits: isUnfinished },
+  { name: 'call_guard', column: 'guard', where: DECIDED, fits: isDecided },
+  { name: 'call_decided', where: DECIDED, fits: isDecided },
+  { name: 'call_bad_account', column: 'account', where: BAD, fits: isBad },
+  { name: 'call_bad', where: BAD, fits: isBad },
+  { name: 'call_account', column: 'account' },
+  rare('tag'),
+  { name: 'call_model', column: 'model' },
+]
+
+/** SQL that makes the indexes where they are missing. */
+export const MAKE_INDEXES = INDEXES.map(({ name, column, where }) => {
+  const columns = column === undefined ? 'id' : `${column}, id`
+  return `CREATE INDEX IF NOT EXISTS ${name} ON call (${columns})${where === undefined ? '' : ` WHERE ${where}`};`
+}).join('\n')
+
 /** SQL of a query: what an index can find, and what has to be looked at row by row. */
 interface Conditions {
+  /** The table, with the index. */
+  readonly from: string
   readonly indexed: string
   readonly rest: string
   /** Of both, in their order. */
@@ -81,14 +133,15 @@ interface Conditions {
   readonly restValues: readonly (string | number | bigint)[]
 }
 
-/** Columns with an index. */
-const INDEXED: readonly FilterName[] = ['key', 'session', 'account']
-
-/** Splits a query for SQLite. */
-export function conditionsOf({ filters, status, stream, minCost, minMs }: LogQuery): Conditions {
-  const column = INDEXED.find((name) => filters[name]?.length === 1)
-  const onlyBad = status?.every(([from]) => from >= 400) ?? false
-  const indexed = column ? `${column} = ?` : onlyBad ? BAD : 'true'
+/** Splits a query for SQLite. @param known the indexes that there are */
+export function conditionsOf(query: LogQuery, known: ReadonlySet<string>): Conditions {
+  const { filters, status, stream, minCost, minMs } = query
+  const index = INDEXES.find(
+    ({ name, column, fits }) =>
+      known.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
+  )
+  const column = index?.column
+  const indexed = [...(column ? [`${column} = ?`] : []), ...(index?.fits ? [index.where!] : [])]
   const rest: string[] = []
   const restValues: (string | number | bigint)[] = []
   for (const name of FILTERS) {
@@ -112,8 +165,9 @@ export function conditionsOf({ filters, status, stream, minCost, minMs }: LogQue
     restValues.push(value)
   }
   return {
-    indexed,
-    rest: rest.length > 0 ? rest.join(' AND ') : 'true',
+    from: index ? `call INDEXED BY ${index.name}` : 'call',
+    indexed: indexed.join(' AND ') || 'true',
+    rest: rest.join(' AND ') || 'true',
     indexedValues: column ? filters[column]! : [],
     restValues,
   }

@@ -86,7 +86,8 @@ describe.each([
   })
 
   it('filters, alone and together', async () => {
-    const files = open(await place())
+    const path = await place()
+    const files = open(path)
     const records = Array.from({ length: 60 }, (_, i) =>
       recordAt(NOON - i * 1000, {
         key: `k${i % 3}`,
@@ -95,7 +96,9 @@ describe.each([
         stream: i % 4 === 0,
         ms: i,
         bill: new Bill(BigInt(i) * 10n ** 16n, []),
-        ...(i % 7 === 0 && { guard: 'blocked' }),
+        guard: i % 7 === 0 ? 'blocked' : i % 11 === 0 ? 'monitored' : 'passed',
+        ...(i % 13 === 0 && { code: 'rate_limited', limit: 'key.rpm', outcome: 'failed' }),
+        ...(i % 4 === 0 && { tag: 'team', user: `u${i % 8}` }),
       }),
     )
     store(files, records)
@@ -113,7 +116,24 @@ describe.each([
       [{ filters: {}, minCost: 59n * 10n ** 16n }, (_, i) => i === 59],
       [{ filters: {}, from: NOON - 30_000, to: NOON - 10_000 }, (_, i) => i > 10 && i <= 30],
       [{ filters: { key: ['none'] } }, () => false],
+      [{ filters: { guard: ['blocked', 'monitored'] } }, ({ guard }) => guard !== 'passed'],
+      [{ filters: { guard: ['passed'] } }, ({ guard }) => guard === 'passed'],
+      [{ filters: { code: ['rate_limited'] } }, (_, i) => i % 13 === 0],
+      [{ filters: { limited_by: ['key.rpm', 'balance'] } }, (_, i) => i % 13 === 0],
+      [{ filters: { outcome: ['failed', 'cancelled'], key: ['k1'] } }, (_, i) => i % 39 === 13],
+      [{ filters: { account: ['acme'], code: ['x'] } }, () => false],
+      [{ filters: { account: ['acme'] }, status: [[400, 599]] }, (_, i) => i % 5 === 0],
+      [{ filters: { tag: ['team'], user: ['u4'] } }, (_, i) => i % 8 === 4],
     ]
+    for (const [query, keep] of asked) expect(all(files, query)).toEqual(ids(keep))
+    if (path === undefined) return
+    // A day of an earlier version has fewer indexes.
+    files.close()
+    const day = new DatabaseSync(join(path, '2026-11-23.db'))
+    for (const { name } of day.prepare("SELECT name FROM pragma_index_list('call')").all()) {
+      if (String(name).startsWith('call_')) day.exec(`DROP INDEX ${String(name)}`)
+    }
+    day.close()
     for (const [query, keep] of asked) expect(all(files, query)).toEqual(ids(keep))
   })
 
@@ -211,8 +231,8 @@ describe('the files of the request log', () => {
     const path = await folder({})
     const files = open(path)
     const many = Array.from({ length: 12_000 }, (_, i) => recordAt(NOON - i))
-    store(files, [...many, recordAt(NOON - 13_000, { model: 'mock/rare' })])
-    expect(all(files, { filters: { model: ['mock/rare'] } })).toHaveLength(1)
+    store(files, [...many, recordAt(NOON - 13_000, { userAgent: 'curl/8' })])
+    expect(all(files, { filters: { agent: ['curl'] } })).toHaveLength(1)
     const file = new DatabaseSync(join(path, '2026-11-23.db'), { readOnly: true })
     expect(file.prepare('SELECT count(*) AS n FROM call').get()).toEqual({ n: 12_001 })
     file.close()
