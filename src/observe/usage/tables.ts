@@ -45,7 +45,7 @@ export const SETTLED_GROUPS = [
   'outcome',
 ] as const
 /** What those of circumstances are grouped by. */
-export const CALLED_GROUPS = ['account', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
+const CALLED_GROUPS = ['account', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
 
 /** Spans of time that are added up. A unit is the number of the hour or day since 1970, or of the month since year 0. */
 export const ROLLUPS = ['hour', 'day', 'month'] as const
