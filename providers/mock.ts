@@ -7,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
 import {
   defineProvider,
+  type ChatInput,
+  type CompletionInput,
   type ImageEditInput,
   type ImageInput,
   type ProviderRequest,
@@ -84,6 +86,13 @@ export default defineProvider({
         if (error && sent >= error.after) throw failureOf(error)
       }
     }
+    /** An answer that is never streamed. */
+    const whole =
+      <In, Out>(make: (input: In, script: Script) => Out) =>
+      async (request: ProviderRequest<In>) => {
+        await paceOf(request)(Infinity)
+        return make(request.input, request.options as Script)
+      }
     const images = async (request: ProviderRequest<ImageInput | ImageEditInput>) => {
       const { input, options } = request
       const { reply, usage } = options as Script
@@ -93,23 +102,34 @@ export default defineProvider({
       await pace(Infinity)
       return makeImages(input, script)
     }
+    /** The pace of an answer of texts. A failure before its first chunk rejects the call itself. */
+    const begun = async (request: ProviderRequest<ChatInput | CompletionInput>) => {
+      const pace = paceOf(request)
+      const { error } = request.options as Script
+      if (!request.input.stream || error?.after === 0) await pace(Infinity)
+      return pace
+    }
+    const unsupported = (param: string, message: string) =>
+      fail('bad_request', message, { code: 'unsupported_value', param })
     return {
       generateImage: images,
       editImage: images,
-
-      async ocr(request) {
-        const { reply, usage } = request.options as Script
-        await paceOf(request)(Infinity)
-        return readDocument(request.input, { reply, uncounted: usage === 'none' })
-      },
+      ocr: whole((input, { reply, usage }) =>
+        readDocument(input, { reply, uncounted: usage === 'none' }),
+      ),
+      rerank: whole((input, { usage }) => rerank(input, usage === 'none')),
+      moderate: whole((input, { reply = 'flag' }) => moderate(input, reply)),
+      countTokens: whole(({ messages }) => promptTokens(messages)),
+      embed: whole((input, { usage }) => {
+        const vectors = embed(input, usage === 'none')
+        if (vectors) return vectors
+        throw unsupported('dimensions', 'The mock has vectors of at most 4096 numbers.')
+      }),
 
       async speech(request) {
         const sound = synthesize(request.input, paceOf(request))
         if (sound) return sound
-        throw fail('bad_request', 'The mock speaks mp3, wav and pcm only.', {
-          code: 'unsupported_value',
-          param: 'response_format',
-        })
+        throw unsupported('response_format', 'The mock speaks mp3, wav and pcm only.')
       },
 
       async transcribe(request) {
@@ -120,52 +140,19 @@ export default defineProvider({
         return transcribe(request.input, reply)
       },
 
-      async embed(request) {
-        const { usage } = request.options as Script
-        await paceOf(request)(Infinity)
-        const vectors = embed(request.input, usage === 'none')
-        if (vectors) return vectors
-        throw fail('bad_request', 'The mock has vectors of at most 4096 numbers.', {
-          code: 'unsupported_value',
-          param: 'dimensions',
-        })
-      },
-
-      async rerank(request) {
-        const { usage } = request.options as Script
-        await paceOf(request)(Infinity)
-        return rerank(request.input, usage === 'none')
-      },
-
-      async moderate(request) {
-        const { reply = 'flag' } = request.options as Script
-        await paceOf(request)(Infinity)
-        return moderate(request.input, reply)
-      },
-
       async complete(request) {
-        const { input, options } = request
-        const script = options as Script
-        const pace = paceOf(request)
-        if (!input.stream || script.error?.after === 0) await pace(Infinity)
-        const answers = textAnswers(input, script)
-        if (!input.stream) return toTexts(answers)
+        const script = request.options as Script
+        const pace = await begun(request)
+        const answers = textAnswers(request.input, script)
+        if (!request.input.stream) return toTexts(answers)
         return completionChunks(answers, pace, script.error !== undefined)
       },
 
-      async countTokens(request) {
-        await paceOf(request)(Infinity)
-        return promptTokens(request.input.messages)
-      },
-
       async chat(request) {
-        const { input, model } = request
         const script = request.options as Script
-        const pace = paceOf(request)
-        // A failure before the first chunk rejects the call itself.
-        if (!input.stream || script.error?.after === 0) await pace(Infinity)
-        const answer = answerOf(input, model, script)
-        if (!input.stream) return toCompletion(answer)
+        const pace = await begun(request)
+        const answer = answerOf(request.input, request.model, script)
+        if (!request.input.stream) return toCompletion(answer)
         return chatChunks(answer, pace, script.error !== undefined)
       },
     }

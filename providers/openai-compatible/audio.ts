@@ -73,16 +73,20 @@ export function createAudio<Own extends Options>(
         },
         httpFailure,
       )
-      const type = response.headers['content-type'] ?? ''
-      if (type.includes('event-stream')) {
-        return host.sse(response.body).through(new TranscriptEvents(host.fail))
-      }
-      const text = await response.text()
-      // Some servers always answer with plain text.
-      if (type.startsWith('text/plain') && !/^\s*\{/.test(text)) return { text: text.trim() }
-      return toTranscription(Object(parseAnswer(text, host.fail)), host.fail)
+      return transcriptionIn(response, host)
     },
   }
+}
+
+/** Events, an object, or plain text, which some servers always answer with. */
+async function transcriptionIn(response: UpstreamResponse, host: Host) {
+  const type = response.headers['content-type'] ?? ''
+  if (type.includes('event-stream')) {
+    return host.sse(response.body).through(new TranscriptEvents(host.fail))
+  }
+  const text = await response.text()
+  if (type.startsWith('text/plain') && !/^\s*\{/.test(text)) return { text: text.trim() }
+  return toTranscription(Object(parseAnswer(text, host.fail)), host.fail)
 }
 
 /** The known members, or all when none are listed. */

@@ -44,45 +44,51 @@ export async function check(args: Arguments): Promise<void> {
     process.stdout.write(toJson({ file, models: listed, settings, findings, logins }))
     return refuseWarnings(args, count)
   }
-  const rows = models.map((model) => {
-    const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
-    const { capabilities } = model
-    const prices = [
-      ...pricesInWords(pricing),
-      ...model.priceChanges.map(
-        (change) =>
-          `from ${new Date(change.from).toISOString()}: ${pricesInWords(change.pricing).join(', ')}`,
-      ),
-    ]
-    const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
-    const { from, checked_at } = model.priceSource
-    const origins = ofModels.get(id) ?? new Map<string, Origin[]>()
-    const source = [
-      checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`,
-      ...namesOf(origins.get('pricing') ?? []),
-    ]
-    const layers = namesOf([...origins.values()].flat())
-    const tier = free_tier ? 'free' : 'paid'
-    return [id, modality, tier, known, aliases, deployments, layers, source, prices]
-  })
-  const headings = [
-    'MODEL',
-    'MODALITY',
-    'TIER',
-    'CAPABILITIES',
-    'ALIASES',
-    'DEPLOYMENTS',
-    'ENTRY FROM',
-    'PRICES FROM',
-    'USD PER UNIT',
-  ]
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
   process.stdout.write(
-    `${relative(process.cwd(), file)} is valid: ${valid}.\n\n${table(headings, rows)}`,
+    `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
+      table(
+        HEADINGS,
+        models.map((model) => rowOf(model, ofModels.get(model.id))),
+      ),
   )
   process.stdout.write(settingsTable(others))
   process.stdout.write(remarks(models, warnings, logins))
   refuseWarnings(args, count)
+}
+
+const HEADINGS = [
+  'MODEL',
+  'MODALITY',
+  'TIER',
+  'CAPABILITIES',
+  'ALIASES',
+  'DEPLOYMENTS',
+  'ENTRY FROM',
+  'PRICES FROM',
+  'USD PER UNIT',
+]
+
+/** @param origins of the members of its entry */
+function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = new Map()) {
+  const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
+  const { capabilities } = model
+  const prices = [
+    ...pricesInWords(pricing),
+    ...model.priceChanges.map(
+      (change) =>
+        `from ${new Date(change.from).toISOString()}: ${pricesInWords(change.pricing).join(', ')}`,
+    ),
+  ]
+  const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
+  const { from, checked_at } = model.priceSource
+  const source = [
+    checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`,
+    ...namesOf(origins.get('pricing') ?? []),
+  ]
+  const layers = namesOf([...origins.values()].flat())
+  const tier = free_tier ? 'free' : 'paid'
+  return [id, modality, tier, known, aliases, deployments, layers, source, prices]
 }
 
 /** @throws CommandError if there are warnings and `--strict` is given */

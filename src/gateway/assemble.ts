@@ -1,5 +1,5 @@
 /** Sets up everything that one configuration creates, and closes it again. */
-import type { LoadedConfig } from '../config/config.ts'
+import type { Config, LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { Escalations } from '../guard/escalations.ts'
@@ -7,12 +7,11 @@ import { inTime } from '../lifetime/scope.ts'
 import { buildCatalog } from '../models/catalog.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { Mask } from '../observe/mask.ts'
-import type { Sinks } from '../observe/sinks/sinks.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
-import type { Provider, ProviderPlugin } from '../plugin.ts'
+import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import { isPrivateUrl } from '../upstream/addresses.ts'
-import { createDownloader } from '../upstream/download.ts'
+import { createDownloader, type Downloader } from '../upstream/download.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 import { setUpGuards } from './guard-setup.ts'
 import type { Common, Shared } from './shared.ts'
@@ -24,6 +23,7 @@ import {
   loadProvider,
   loadSearch,
   type OpenedPlugin,
+  type PluginSource,
 } from './loader.ts'
 
 /** Everything that one configuration creates. */
@@ -37,88 +37,141 @@ export interface Assembled {
  * @throws ConfigError for plugins that cannot be used; those that were set up before are closed then
  */
 export async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
-  const { config, file } = loaded
-  const { log } = common
-  const hosts: ClosableHost[] = []
-  const opened: OpenedPlugin[] = []
-  const providers = new Map<string, Provider>()
-  const engines: ConfiguredEngine[] = []
-  const { escalate } = config.guards
-  const escalations = escalate && new Escalations(escalate, (message) => log.warn(message))
-  let sinks: Sinks | undefined
-  const close = async () => {
-    await sinks?.close()
-    await escalations?.close()
-    const results = await Promise.allSettled([
-      ...opened.map(closePlugin),
-      ...hosts.map((host) => host.close()),
-    ])
-    for (const result of results) {
-      if (result.status === 'rejected') log.error('closing a plugin failed', result.reason)
-    }
-  }
-  const fetch = createDownloader(config.fetch)
-  const ownHost = (name: string, settings: UpstreamSettings) => {
-    const owner = {}
-    const mask = (secrets: readonly string[]) => common.mask.use(secrets, owner)
-    const owned = createHost(name, settings, log, fetch, mask)
-    const close = () => owned.close().finally(() => mask([]))
-    hosts.push({ ...owned, close })
-    return owned.host
-  }
-  const { directory, secrets } = loaded
-  const origin = {
+  const { config, file, directory, secrets } = loaded
+  const download = createDownloader(config.fetch)
+  const opened = new OpenedPlugins(common, download)
+  const close = () => opened.close()
+  const origin: PluginOrigin = {
     directory,
     secrets,
     own: (path: string, instance: string) => common.faults.own(path, instance),
-    opened: (plugin: OpenedPlugin) => void opened.push(plugin),
+    opened: (plugin: OpenedPlugin) => opened.add(plugin),
   }
   try {
-    const plugins = new Map<string, ProviderPlugin>()
-    await loadEach(Object.entries(config.providers), async ([name, settings]) => {
-      const createHost = () => ownHost(name, upstreamSettings(settings))
-      const made = await loadProvider(name, settings, { ...origin, createHost })
-      providers.set(name, made.provider)
-      plugins.set(name, made.plugin)
-    })
+    const { providers, plugins } = await setUpProviders(config, origin, opened)
     const catalog = await checkDeployments(
       buildCatalog(servedModels(config.models, providers), config.names.bare, config.wildcards),
       plugins,
       secrets,
     )
-    await loadEach(Object.entries(config.search.engines), async ([name, settings]) => {
-      const createHost = () => ownHost(name, sameLimits(settings.timeout))
-      const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
-      const prices = compilePrices({ web_search: settings.price })
-      engines.push({ name, use: plugin.name, engine, prices, timeoutMs: settings.timeout * 1000 })
-    })
-    const createGuardHost = (name: string) => ownHost(name, sameLimits(GUARD_SECONDS))
+    const engines = await setUpSearch(config, origin, opened)
+    const createGuardHost = (name: string) => opened.host(name, sameLimits(GUARD_SECONDS))
     const guards = await setUpGuards(config, catalog, { ...origin, createHost: createGuardHost })
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
-    sinks = await setUpSinks({
-      loaded,
-      gatewayId: common.gatewayId,
-      telemetry: {
-        ...config.telemetry,
-        providers: Object.fromEntries([...plugins].map(([name, plugin]) => [name, plugin.name])),
-        version: packageVersion(),
-      },
-      log,
-      metrics: common.metrics.sinks,
-      mask: maskOfSinks(common.mask),
-    })
+    const { escalate } = config.guards
+    const escalations =
+      escalate && opened.first(new Escalations(escalate, (message) => common.log.warn(message)))
+    const sinks = opened.first(await openSinks(loaded, common, plugins))
     const access = config.log.access ? common.access : undefined
     const requests = config.log.requests ? common.requests : undefined
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
     const privateProviders = privateOnes(config)
-    const plugged = { providers, privateProviders, search, guards, escalations }
-    return { own: { config, catalog, ...plugged, download: fetch, access, requests, sinks }, close }
+    const plugged = { providers, privateProviders, search, guards, escalations, sinks }
+    return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()
     throw error instanceof ConfigError ? new ConfigError(file, error.issues) : error
   }
+}
+
+/** What the plugins of one configuration have open. Its owner closes it. */
+class OpenedPlugins {
+  readonly #common: Common
+  readonly #download: Downloader
+  readonly #hosts: ClosableHost[] = []
+  readonly #plugins: OpenedPlugin[] = []
+  /** What is closed before plugins, in the reverse order. */
+  readonly #first: { close(): Promise<void> }[] = []
+
+  constructor(common: Common, download: Downloader) {
+    this.#common = common
+    this.#download = download
+  }
+
+  /** A host for one plugin, whose secrets are replaced in logs until it is closed. */
+  host(name: string, settings: UpstreamSettings): Host {
+    const { mask, log } = this.#common
+    const owner = {}
+    const own = (secrets: readonly string[]) => mask.use(secrets, owner)
+    const host = createHost(name, settings, log, this.#download, own)
+    const close = () => host.close().finally(() => own([]))
+    this.#hosts.push({ ...host, close })
+    return host.host
+  }
+
+  add(plugin: OpenedPlugin): void {
+    this.#plugins.push(plugin)
+  }
+
+  /** Has something closed before plugins are. @returns it */
+  first<One extends { close(): Promise<void> } | undefined>(one: One): One {
+    if (one) this.#first.unshift(one)
+    return one
+  }
+
+  /** Never rejects for a plugin: its error is logged. */
+  async close(): Promise<void> {
+    for (const one of this.#first) await one.close()
+    const results = await Promise.allSettled([
+      ...this.#plugins.map(closePlugin),
+      ...this.#hosts.map((host) => host.close()),
+    ])
+    for (const result of results) {
+      if (result.status === 'rejected')
+        this.#common.log.error('closing a plugin failed', result.reason)
+    }
+  }
+}
+
+/** Where plugins come from, without their host. */
+type PluginOrigin = Omit<PluginSource, 'createHost'>
+
+async function setUpProviders(
+  { providers: configured }: Config,
+  origin: PluginOrigin,
+  opened: OpenedPlugins,
+) {
+  const providers = new Map<string, Provider>()
+  const plugins = new Map<string, ProviderPlugin>()
+  await loadEach(Object.entries(configured), async ([name, settings]) => {
+    const createHost = () => opened.host(name, upstreamSettings(settings))
+    const made = await loadProvider(name, settings, { ...origin, createHost })
+    providers.set(name, made.provider)
+    plugins.set(name, made.plugin)
+  })
+  return { providers, plugins }
+}
+
+async function setUpSearch({ search }: Config, origin: PluginOrigin, opened: OpenedPlugins) {
+  const engines: ConfiguredEngine[] = []
+  await loadEach(Object.entries(search.engines), async ([name, settings]) => {
+    const createHost = () => opened.host(name, sameLimits(settings.timeout))
+    const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
+    const prices = compilePrices({ web_search: settings.price })
+    engines.push({ name, use: plugin.name, engine, prices, timeoutMs: settings.timeout * 1000 })
+  })
+  return engines
+}
+
+function openSinks(
+  loaded: LoadedConfig,
+  common: Common,
+  plugins: ReadonlyMap<string, ProviderPlugin>,
+) {
+  return setUpSinks({
+    loaded,
+    gatewayId: common.gatewayId,
+    telemetry: {
+      ...loaded.config.telemetry,
+      providers: Object.fromEntries([...plugins].map(([name, plugin]) => [name, plugin.name])),
+      version: packageVersion(),
+    },
+    log: common.log,
+    metrics: common.metrics.sinks,
+    mask: maskOfSinks(common.mask),
+  })
 }
 
 /** Each sink replaces its own secrets. */
@@ -146,14 +199,14 @@ async function closePlugin({ label, instance }: OpenedPlugin): Promise<void> {
 }
 
 /** Providers with an option that is an address inside the operator's network. */
-function privateOnes({ providers }: LoadedConfig['config']): ReadonlySet<string> {
+function privateOnes({ providers }: Config): ReadonlySet<string> {
   const isPrivate = ({ options }: ProviderSettings) =>
     Object.values(options).some((value) => typeof value === 'string' && isPrivateUrl(value))
   const found = Object.entries(providers).filter(([, settings]) => isPrivate(settings))
   return new Set(found.map(([name]) => name))
 }
 
-type ProviderSettings = LoadedConfig['config']['providers'][string]
+type ProviderSettings = Config['providers'][string]
 
 function upstreamSettings(settings: ProviderSettings) {
   return {

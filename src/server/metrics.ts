@@ -34,7 +34,6 @@ export function familiesOf(gateway: Gateway): readonly MetricFamily[] {
 
 function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): Gauge[] {
   const { catalog, routing, ledger } = runtime
-  const { ok, outbox, oldestMs } = ledger.health()
   const deployments = catalog.all().flatMap((model) => model.deployments)
   const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
@@ -43,12 +42,6 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
       help: 'Whether the gateway is about to end.',
       over: 'max',
       value: stopping ? 1 : 0,
-    },
-    {
-      name: 'sluicegate_ledger_up',
-      help: 'Whether the ledger can book.',
-      over: 'min',
-      value: ok ? 1 : 0,
     },
     {
       name: 'sluicegate_build_info',
@@ -69,6 +62,34 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
       help: 'Memory set aside for request bodies.',
       over: 'sum',
       value: bodies.heldBytes,
+    },
+    ...ledgerGauges(ledger),
+    ...logGauges(runtime),
+    ...usageGauges(runtime),
+    ...sinkGauges(runtime),
+    {
+      name: 'sluicegate_start_time_seconds',
+      help: 'When the gateway was started, since epoch.',
+      over: 'min',
+      value: startedAt / 1000,
+    },
+    {
+      name: 'sluicegate_deployment_up',
+      help: 'Whether a deployment is asked: 0 while it rests.',
+      over: 'min',
+      value: { label: 'deployment', of: new Map(up) },
+    },
+  ]
+}
+
+function ledgerGauges(ledger: Runtime['ledger']): Gauge[] {
+  const { ok, outbox, oldestMs } = ledger.health()
+  return [
+    {
+      name: 'sluicegate_ledger_up',
+      help: 'Whether the ledger can book.',
+      over: 'min',
+      value: ok ? 1 : 0,
     },
     {
       name: 'sluicegate_outbox_entries',
@@ -100,21 +121,6 @@ function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): G
       help: 'Newest rows of the ledger that were missing at the start.',
       over: 'max',
       value: ledger.rolledBackRows,
-    },
-    ...logGauges(runtime),
-    ...usageGauges(runtime),
-    ...sinkGauges(runtime),
-    {
-      name: 'sluicegate_start_time_seconds',
-      help: 'When the gateway was started, since epoch.',
-      over: 'min',
-      value: startedAt / 1000,
-    },
-    {
-      name: 'sluicegate_deployment_up',
-      help: 'Whether a deployment is asked: 0 while it rests.',
-      over: 'min',
-      value: { label: 'deployment', of: new Map(up) },
     },
   ]
 }

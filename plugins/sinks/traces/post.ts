@@ -41,9 +41,6 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
     resource: readonly Attribute[],
     signal: AbortSignal,
   ) => {
-    const scope = { name: 'sluicegate', version: telemetry.version }
-    const scopeSpans = [{ scope, spans }]
-    const body = { resourceSpans: [{ resource: { attributes: resource }, scopeSpans }] }
     const response = await host.request({
       url,
       headers: {
@@ -51,7 +48,7 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
         'content-type': 'application/json',
         'content-encoding': 'gzip',
       },
-      body: await compress(JSON.stringify(body)),
+      body: await compress(bodyOf(spans, resource, telemetry.version)),
       signal,
     })
     const { status } = response
@@ -84,6 +81,11 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
       }
     },
   }
+}
+
+function bodyOf(spans: readonly Span[], attributes: readonly Attribute[], version: string): string {
+  const scopeSpans = [{ scope: { name: 'sluicegate', version }, spans }]
+  return JSON.stringify({ resourceSpans: [{ resource: { attributes }, scopeSpans }] })
 }
 
 /** The number of spans that were rejected; undefined for none. */
