@@ -1,30 +1,8 @@
 /** Metrics of calls that have ended, and of their attempts at deployments. */
-import type { Pico } from '../money/money.ts'
 import type { Usage } from '../plugin.ts'
 import type { ModelOutcomes } from './recent-errors.ts'
+import type { CallRecord } from './record.ts'
 import { Amounts, Counter, Histogram, type MetricFamily } from './prometheus.ts'
-
-/** A call that has ended. */
-export interface EndedRequest {
-  readonly endpoint: string
-  /** Only an id of the catalog: names that clients make up would add series without bound. */
-  readonly model?: string | undefined
-  /** The deployment that was asked last. */
-  readonly deployment?: string | undefined
-  readonly outcome: string
-  /** Code of the error that the client received. */
-  readonly code?: string | undefined
-  /** Which limit refused it. */
-  readonly limit?: string | undefined
-  readonly seconds: number
-  /** From the arrival to the first part of an answer that is sent as it comes. */
-  readonly firstSeconds?: number | undefined
-  readonly cost?: Pico | undefined
-  /** What the model consumed. */
-  readonly usage?: Usage | undefined
-  /** Web searches of the gateway. */
-  readonly searches?: number | undefined
-}
 
 /** Upper bounds in seconds: from an answer of a cache to the longest stream. */
 export const REQUEST_BOUNDS = [
@@ -126,13 +104,14 @@ export class CallMetrics {
     open: ['deployment'],
   })
 
-  /** A call has ended. */
-  ended(request: EndedRequest): void {
-    const { endpoint, model = '', deployment = '', outcome, code = '', seconds, limit } = request
-    const { cost = 0n, usage, searches, firstSeconds } = request
+  /** A call has ended. @param model its label: names that clients make up would add series without bound */
+  ended(call: CallRecord, model = ''): void {
+    const { path: endpoint, deployment = '', outcome, code = '', limit, ms, firstMs } = call
+    const { bill, usage, searches } = call
+    const seconds = ms / 1000
     this.#requests.add(1, endpoint, model, outcome, code)
     this.#durations.observe(seconds, endpoint, outcome)
-    this.#cost.add(cost, endpoint, model)
+    this.#cost.add(bill?.cost ?? 0n, endpoint, model)
     if (limit !== undefined) this.#refusals.add(1, limit)
     if (searches) this.#units.add(searches, endpoint, model, 'searches')
     if (usage) {
@@ -145,7 +124,8 @@ export class CallMetrics {
         if (units) this.#units.add(units, endpoint, model, kind)
       }
     }
-    if (firstSeconds === undefined) return
+    if (firstMs === undefined) return
+    const firstSeconds = firstMs / 1000
     this.#firstParts.observe(firstSeconds, model, deployment)
     const tokens = usage?.completionTokens ?? 0
     if (tokens < LEAST_TOKENS || seconds <= firstSeconds || outcome !== 'completed') return

@@ -1,8 +1,9 @@
 /** The metrics of one gateway. Text is built only when Prometheus asks for it. */
 import type { AuthFailure } from './auth-failures.ts'
-import { CallMetrics, REQUEST_BOUNDS, type EndedRequest } from './call-metrics.ts'
+import { CallMetrics, REQUEST_BOUNDS } from './call-metrics.ts'
 import { GuardMetrics } from './guard-metrics.ts'
 import { MoneyMetrics } from './money-metrics.ts'
+import type { CallRecord } from './record.ts'
 import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,
@@ -133,10 +134,10 @@ export class Metrics {
     this.#running++
   }
 
-  /** A call has ended, whatever its outcome. */
-  requestEnded(request: EndedRequest): void {
+  /** A call has ended, whatever its outcome. @param model label of the model; see {@link CallMetrics.ended} */
+  requestEnded(call: CallRecord, model?: string): void {
     this.#running--
-    this.calls.ended(request)
+    this.calls.ended(call, model)
   }
 
   /** A request had no valid key. */

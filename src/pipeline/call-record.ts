@@ -49,7 +49,7 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
 }
 
 /** What one source of the meter has consumed; undefined where it has none. */
-export function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
+function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
 }
 

@@ -90,15 +90,11 @@ function tooLarge(limitBytes: number): InvalidRequest {
 }
 
 class BodyReader {
-  readonly #reading: BodyReading
+  /** Undefined when it is over: the request, which lives as long as its answer, still has the listeners. */
+  #reading: BodyReading | undefined
   readonly #decoder: Decoder | undefined
   readonly #resolve: () => void
   readonly #reject: (error: unknown) => void
-  readonly #onReceived = this.#receive.bind(this)
-  readonly #onData = this.#take.bind(this)
-  readonly #onEnd = this.#end.bind(this)
-  readonly #onError = this.#broken.bind(this)
-  readonly #onClose = this.#closed.bind(this)
   #slow: Timeout | undefined
   /** Bytes as they were sent. */
   #received = 0
@@ -108,7 +104,6 @@ class BodyReader {
   #waits = false
   /** The end has come while the last piece waits: a stream that is paused in its last event `data` ends all the same. */
   #ended = false
-  #over = false
 
   constructor(
     reading: BodyReading,
@@ -123,8 +118,8 @@ class BodyReader {
   }
 
   begin(): void {
-    const { request } = this.#reading
-    request.on('close', this.#onClose)
+    const { request } = this.#reading!
+    request.on('close', () => this.#closed())
     if (request.destroyed) return this.#closed()
     const length = this.#decoder ? 0 : Number(request.headers['content-length'] ?? 0)
     const waiting = this.#reserve(length)
@@ -133,42 +128,39 @@ class BodyReader {
   }
 
   #start(): void {
-    if (this.#over) return
+    if (!this.#reading) return
     const { request, startTimeout, onStart } = this.#reading
     onStart?.()
-    this.#slow = startTimeout(this.#check.bind(this))
-    const source = this.#source
-    source.on('data', this.#onData)
-    source.on('end', this.#onEnd)
-    source.on('error', this.#onError)
-    if (this.#decoder) request.on('data', this.#onReceived).pipe(this.#decoder)
+    this.#slow = startTimeout(() => this.#check())
+    this.#source
+      .on('data', (piece: Buffer) => this.#receive(piece))
+      .on('end', () => this.#end())
+      .on('error', () => this.#broken())
+    if (!this.#decoder) return
+    request.on('data', ({ length }: Buffer) => (this.#received += length)).pipe(this.#decoder)
   }
 
   get #source(): Readable {
-    return this.#decoder ?? this.#reading.request
+    return this.#decoder ?? this.#reading!.request
   }
 
   /** @returns a promise while the body has to wait for memory */
   #reserve(bytes: number): void | Promise<void> {
-    const { share, scan } = this.#reading
+    const { share, scan } = this.#reading!
     if (bytes >= COUNTED_FROM_BYTES) return share?.grow(bodyWeight(bytes, scan?.values))
   }
 
   #receive(piece: Buffer): void {
-    this.#received += piece.length
-  }
-
-  #take(piece: Buffer): void {
-    if (this.#over || turns.run(this.#look.bind(this, piece))) return
+    if (!this.#reading || turns.run(this.#look.bind(this, piece))) return
     this.#waits = true
     this.#source.pause()
   }
 
   #look(piece: Buffer): void {
-    if (this.#over) return
+    if (!this.#reading) return
     try {
       this.#size += piece.length
-      this.#bound(piece)
+      this.#bound(piece, this.#reading)
       this.#reading.take(piece)
       const room = this.#reserve(this.#size)
       if (room) this.#pauseUntil(room)
@@ -186,14 +178,13 @@ class BodyReader {
 
   #goOn(): void {
     this.#waits = false
-    if (this.#over) return
+    if (!this.#reading) return
     if (this.#ended) this.#end()
     else this.#source.resume()
   }
 
   /** @throws InvalidRequest */
-  #bound(piece: Buffer): void {
-    const { limitBytes, limits, scan } = this.#reading
+  #bound(piece: Buffer, { limitBytes, limits, scan }: BodyReading): void {
     if (this.#size > limitBytes) throw tooLarge(limitBytes)
     const encoded = this.#decoder?.bytesWritten
     if (
@@ -211,7 +202,7 @@ class BodyReader {
   }
 
   #end(): void {
-    if (this.#over) return
+    if (!this.#reading) return
     if (this.#waits) return void (this.#ended = true)
     // Decoders end where their format does, and ignore what comes after it.
     if (this.#decoder && this.#decoder.bytesWritten < this.#received) return this.#broken()
@@ -230,32 +221,26 @@ class BodyReader {
 
   #broken(): void {
     const message = 'The request body cannot be decoded: it is corrupt or cut off.'
-    this.#fail(new InvalidRequest(this.#reading.undecodable, message))
+    if (this.#reading) this.#fail(new InvalidRequest(this.#reading.undecodable, message))
   }
 
   #closed(): void {
-    if (!this.#reading.request.complete) this.#fail(new ClientDisconnected())
+    if (this.#reading?.request.complete === false) this.#fail(new ClientDisconnected())
   }
 
   #fail(error: unknown): void {
-    if (this.#over) return
+    if (!this.#reading) return
     this.#release()
     this.#reject(error)
   }
 
-  /** Stops reading, releases the timeout, and leaves nothing of the body on the request, which lives as long as its answer. */
+  /** Stops reading, and releases timeout and decoder. */
   #release(): void {
-    const { request } = this.#reading
-    this.#over = true
     this.#slow?.clear()
-    request
-      .off('data', this.#onData)
-      .off('data', this.#onReceived)
-      .off('end', this.#onEnd)
-      .off('error', this.#onError)
-      .off('close', this.#onClose)
-    if (!this.#decoder) return
-    request.unpipe()
-    this.#decoder.destroy()
+    if (this.#decoder) {
+      this.#reading!.request.unpipe()
+      this.#decoder.destroy()
+    }
+    this.#reading = undefined
   }
 }

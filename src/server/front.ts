@@ -203,7 +203,7 @@ export function oneAtATime(handler: RequestListener): RequestListener {
     const { waiting } = connection
     connection.response = response
     connection.isBusy = true
-    response.once('close', () => {
+    response.on('close', () => {
       const { socket } = request
       const next = waiting.shift()
       connection.isBusy = next !== undefined && !socket.destroyed

@@ -2,13 +2,27 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Metrics } from '../../src/observe/metrics.ts'
 import { combineFamilies, familiesText, type Gauge } from '../../src/observe/prometheus.ts'
-import { formatPico, parsePico } from '../../src/money/money.ts'
+import { formatPico, parsePico, type Bill, type Pico } from '../../src/money/money.ts'
+import type { CallRecord } from '../../src/observe/record.ts'
 
-const chat = {
-  endpoint: '/v1/chat/completions',
-  model: 'acme/swift',
+const chat: CallRecord = {
+  at: 0,
+  requestId: 'req_1',
+  method: 'POST',
+  path: '/v1/chat/completions',
+  status: 200,
   outcome: 'completed',
-  seconds: 1,
+  ms: 1000,
+}
+
+/** Counts a chat that has ended. */
+function end(metrics: Metrics, call: Partial<CallRecord> = {}, model = 'acme/swift'): void {
+  metrics.requestEnded({ ...chat, ...call }, model)
+}
+
+/** A bill of which the cost alone counts. */
+function billOf(cost: Pico): Bill {
+  return { cost } as Bill
 }
 
 /** The samples of a metrics text: name with labels → value. */
@@ -28,13 +42,9 @@ function samples(text: string): Map<string, string> {
 describe('the registry', () => {
   it('counts calls by endpoint, model, outcome and code', () => {
     const metrics = new Metrics()
-    for (const outcome of ['completed', 'completed', 'failed']) {
+    for (const outcome of ['completed', 'completed', 'failed'] as const) {
       metrics.requestStarted()
-      metrics.requestEnded({
-        ...chat,
-        outcome,
-        code: outcome === 'failed' ? 'upstream_error' : undefined,
-      })
+      end(metrics, { outcome, code: outcome === 'failed' ? 'upstream_error' : undefined })
     }
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
@@ -49,7 +59,7 @@ describe('the registry', () => {
     metrics.requestStarted()
     metrics.requestStarted()
     expect(samples(metrics.text()).get('sluicegate_requests_running')).toBe('2')
-    metrics.requestEnded(chat)
+    end(metrics)
     expect(samples(metrics.text()).get('sluicegate_requests_running')).toBe('1')
     expect(metrics.running).toBe(1)
   })
@@ -57,8 +67,8 @@ describe('the registry', () => {
   it('adds up tokens over all outcomes of a model', () => {
     const metrics = new Metrics()
     const usage = { promptTokens: 12, cachedTokens: 4, completionTokens: 3 }
-    metrics.requestEnded({ ...chat, usage })
-    metrics.requestEnded({ ...chat, outcome: 'cancelled', usage: { promptTokens: 5, images: 2 } })
+    end(metrics, { usage })
+    end(metrics, { outcome: 'cancelled', usage: { promptTokens: 5, images: 2 } })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
     expect(read.get(`sluicegate_tokens_total{${labels},kind="prompt"}`)).toBe('17')
@@ -70,7 +80,7 @@ describe('the registry', () => {
 
   it('counts durations in cumulative buckets', () => {
     const metrics = new Metrics()
-    for (const seconds of [0.05, 0.07, 4000]) metrics.requestEnded({ ...chat, seconds })
+    for (const ms of [50, 70, 4_000_000]) end(metrics, { ms })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",outcome="completed"'
     const bucket = (le: string) =>
@@ -121,7 +131,7 @@ describe('the registry', () => {
 
   it('escapes characters that would break a label', () => {
     const metrics = new Metrics()
-    metrics.requestEnded({ ...chat, model: 'a"b\\c\nd' })
+    end(metrics, {}, 'a"b\\c\nd')
     expect(
       samples(metrics.text()).get(
         'sluicegate_requests_total{endpoint="/v1/chat/completions",model="a\\"b\\\\c\\nd",outcome="completed",code=""}',
@@ -131,8 +141,7 @@ describe('the registry', () => {
 
   it('bounds the number of series and loses no call', () => {
     const metrics = new Metrics()
-    for (let i = 0; i < 6000; i++)
-      metrics.requestEnded({ ...chat, outcome: 'failed', code: `e${i}` })
+    for (let i = 0; i < 6000; i++) end(metrics, { outcome: 'failed', code: `e${i}` })
     const counts = [...samples(metrics.text())].filter(([name]) =>
       name.startsWith('sluicegate_requests_total'),
     )
@@ -145,7 +154,7 @@ describe('the registry', () => {
     fc.assert(
       fc.property(fc.array(fc.bigInt({ min: 0n, max: 10n ** 17n }), { minLength: 1 }), (costs) => {
         const metrics = new Metrics()
-        for (const cost of costs) metrics.requestEnded({ ...chat, cost })
+        for (const cost of costs) end(metrics, { bill: billOf(cost) })
         const sum = samples(metrics.text()).get(
           'sluicegate_cost_usd_total{endpoint="/v1/chat/completions",model="acme/swift"}',
         )!
@@ -160,19 +169,17 @@ describe('the registries of several workers', () => {
   it('add up to what one would have, with the largest or smallest of what they know alike', () => {
     const [one, other, whole] = [new Metrics(), new Metrics(), new Metrics()]
     const calls = Array.from({ length: 40 }, (_, i) => ({
-      ...chat,
-      model: `m${i % 3}`,
-      outcome: i % 5 === 0 ? 'failed' : 'completed',
+      outcome: i % 5 === 0 ? ('failed' as const) : ('completed' as const),
       // Exact in binary, so that the order of adding up does not show.
-      seconds: i / 8,
-      cost: 10n ** 17n + BigInt(i),
+      ms: i * 125,
+      bill: billOf(10n ** 17n + BigInt(i)),
       usage: { promptTokens: i },
     }))
     for (const [i, call] of calls.entries()) {
       for (const metrics of [i % 4 === 0 ? one : other, whole]) {
-        metrics.requestEnded(call)
-        metrics.guard.spent('account', call.cost)
-        metrics.settled('charged', call.seconds)
+        end(metrics, call, `m${i % 3}`)
+        metrics.guard.spent('account', call.bill.cost)
+        metrics.settled('charged', call.ms / 1000)
       }
     }
     const gauges = (value: number): Gauge[] =>

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
 import type { CallRecord } from '../../observe/record.ts'
 import { rowOf } from '../../observe/log/fields.ts'
-import { recordOf, usageOf } from '../call-record.ts'
+import { recordOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import type { Policy } from '../../policy/policy.ts'
 
@@ -67,24 +67,11 @@ function hashOf(policy: Policy | undefined): string | undefined {
 }
 
 function record(call: Call): void {
-  const { runtime, path, startedAt, decision, bill } = call
+  const { runtime, startedAt, decision, bill } = call
   const { model }: Partial<Call> = call
   const ms = call.elapsedMs
-  const usage = usageOf(call, 'model')
-  const outcome = call.outcome ?? 'failed'
-  runtime.metrics.requestEnded({
-    endpoint: path,
-    model: model?.label,
-    deployment: call.deployment,
-    outcome,
-    code: call.error?.code,
-    limit: call.limit,
-    seconds: ms / 1000,
-    firstSeconds: call.firstMs === undefined ? undefined : call.firstMs / 1000,
-    cost: bill?.cost,
-    usage,
-    searches: usageOf(call, 'search')?.searches,
-  })
+  const ended = recordOf(call, call.outcome ?? 'failed', ms)
+  runtime.metrics.requestEnded(ended, model?.label)
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
   if (looking) {
@@ -92,7 +79,6 @@ function record(call: Call): void {
       .then(() => recordDecision(call, decision!, startedAt + call.elapsedMs))
       .catch((error: unknown) => call.report(error))
   } else if (decision) recordDecision(call, decision, startedAt + ms)
-  const ended = recordOf(call, outcome, ms)
   runtime.access?.add(ended)
   runtime.requests?.add(ended)
   tell(runtime, ended)
