@@ -1,16 +1,19 @@
 /** What happens in the gateway, for consoles that watch. Nothing is made while none does. */
 import { randomId } from '../state/ids.ts'
 
-/** Kinds of events. Those of calls have a row of the request log as `data`. */
-type LiveEventType =
-  | 'call.started'
-  | 'call.ended'
-  | 'call.refused'
-  | 'guard.blocked'
-  | 'health'
-  | 'alert'
-  | 'audit'
-  | 'skipped'
+/** Kinds of events that a watcher may ask for. Those of calls have a row of the request log as `data`. */
+export const LIVE_EVENT_TYPES = [
+  'call.started',
+  'call.ended',
+  'call.refused',
+  'guard.blocked',
+  'health',
+  'alert',
+  'audit',
+] as const
+
+/** A kind of event; `skipped` says how many a watcher did not get. */
+export type LiveEventType = (typeof LIVE_EVENT_TYPES)[number] | 'skipped'
 
 /** One event. */
 export interface LiveEvent {
@@ -21,9 +24,11 @@ export interface LiveEvent {
 
 /** Receives events, at most twenty a second; then it is told how many were left out. */
 export interface Watcher {
-  /** Whether it wants every event. */
+  /** Those that it wants; undefined for all. */
+  readonly types?: ReadonlySet<LiveEventType>
+  /** Whether it wants every event of these types. */
   readonly all?: boolean
-  /** Whether it takes an event. */
+  /** Whether it takes an event of these types. */
   wants(event: LiveEvent): boolean
   /** @returns false when it is full, and the event is left out */
   take(event: LiveEvent): boolean
@@ -36,7 +41,7 @@ const RING = 500
 const PER_SECOND = 20
 const SECOND_MS = 1000
 const IDLE_MS = 15_000
-/** For a watcher to come back: events go on being made for so long after the last has left. */
+/** For a watcher to come back: all events go on being made for so long after one has left. */
 const LINGER_MS = 30_000
 
 interface Watching {
@@ -89,8 +94,8 @@ export class LiveEvents {
   /** @param make called only while the gateway is watched */
   emit(type: LiveEventType, make: () => LiveEvent['data']): void {
     if (!this.wanted) return
-    if (!this.isWatchedElsewhere && this.#isFull()) {
-      for (const watching of this.#watching) watching.left++
+    if (!this.isWatchedElsewhere && this.#isForNothing(type)) {
+      for (const watching of this.#watching) if (isOf(watching, type)) watching.left++
       return
     }
     const event = { id: `${this.#series}-${++this.#number}`, type, data: make() }
@@ -98,14 +103,16 @@ export class LiveEvents {
     this.onEmit(event)
   }
 
-  /** Whether every watcher has had its events of this second, so that making another one is for nothing. */
-  #isFull(): boolean {
-    if (this.#watching.size === 0) return false
+  /** Whether each watcher wants other types, or has had its events of this second; one that has left may come back. */
+  #isForNothing(type: LiveEventType): boolean {
     const now = performance.now()
-    for (const { watcher, sent, since } of this.#watching) {
+    if (now < this.#until) return false
+    for (const watching of this.#watching) {
+      const { watcher, sent, since } = watching
+      if (!isOf(watching, type)) continue
       if (!watcher.all || sent < PER_SECOND || now - since >= SECOND_MS) return false
     }
-    return true
+    return this.#watching.size > 0
   }
 
   #send(event: LiveEvent): void {
@@ -125,10 +132,10 @@ export class LiveEvents {
     this.#watching.add(watching)
     const last = this.#ring.findIndex(({ id }) => id === after)
     const missed = last < 0 ? [] : this.#ring.slice(last + 1)
-    for (const event of missed) if (watcher.wants(event) && !watcher.take(event)) watching.left++
+    for (const event of missed) if (wants(watching, event) && !watcher.take(event)) watching.left++
     return () => {
       this.#watching.delete(watching)
-      if (this.#watching.size === 0) this.#until = performance.now() + LINGER_MS
+      this.#until = performance.now() + LINGER_MS
     }
   }
 
@@ -144,9 +151,17 @@ export class LiveEvents {
   }
 }
 
+function isOf({ watcher }: Watching, type: LiveEventType): boolean {
+  return !watcher.types || watcher.types.has(type)
+}
+
+function wants(watching: Watching, event: LiveEvent): boolean {
+  return isOf(watching, event.type) && watching.watcher.wants(event)
+}
+
 function send(watching: Watching, event: LiveEvent, now: number): void {
   const { watcher } = watching
-  if (!watcher.wants(event)) return
+  if (!wants(watching, event)) return
   tell(watching, now)
   if (watching.sent >= PER_SECOND || !watcher.take(event)) {
     watching.left++

@@ -183,7 +183,7 @@ describe.skipIf(!hasBrowser)('live', () => {
     await call()
     const { page } = await stage.page()
     let isRefused = true
-    await page.route('/admin/events', (route) =>
+    await page.route('/admin/events?*', (route) =>
       isRefused ? route.fulfill({ status: 503 }) : route.continue(),
     )
     await page.goto(`/console/requests?key=${key.id}&live=on`)

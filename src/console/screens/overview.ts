@@ -32,7 +32,7 @@ const LAST_DAY = 'from=-24h'
 /** The screen. */
 export function Overview() {
   const answer = useAnswer<{ data: OverviewData }>('/admin/overview', { every: EVERY_MS })
-  useEvents('/admin/events', ['health', 'alert'], answer.reload)
+  useEvents('/admin/events?type=health&type=alert', ['health', 'alert'], answer.reload)
   return html`<div class="screen">
     <header class="screen-head"><h1>Overview</h1></header>
     <${Answered} of=${answer} lines=${12}>

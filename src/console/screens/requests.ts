@@ -43,6 +43,7 @@ const FILTERS: readonly Filter[] = [
 ]
 const NAME = 'requests'
 const LIVE_EVENTS = ['call.started', 'call.ended', 'call.refused', 'skipped']
+const LIVE = '/admin/events?type=call.started&type=call.ended&type=call.refused'
 /** Calls that are counted while they wait to be shown. */
 const MOST_WAITING = 1000
 /** At most this often the list is asked for while calls arrive. */
@@ -220,7 +221,7 @@ function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
     for (const { id } of list.rows) ids.delete(id)
     setWaiting(ids.size > 0 || isMore ? `${count(ids.size)}${isMore ? '+' : ''} new` : '')
   }
-  const isLost = useEvents(on ? '/admin/events' : null, LIVE_EVENTS, ({ type, data }) => {
+  const isLost = useEvents(on ? LIVE : null, LIVE_EVENTS, ({ type, data }) => {
     const now = unseen.current
     if (type === 'skipped' || now.ids.size >= MOST_WAITING) now.isMore = true
     else if (type !== 'again') now.ids.add((data as RequestRow).id)

@@ -1,34 +1,60 @@
 /** `GET /admin/events`: what happens, as server-sent events. */
-import type { LiveEvent, Watcher } from '../../observe/live-events.ts'
+import {
+  LIVE_EVENT_TYPES,
+  type LiveEvent,
+  type LiveEventType,
+  type Watcher,
+} from '../../observe/live-events.ts'
 import { matches, type LogQuery, type LogRow } from '../../observe/log/query.ts'
+import { wrongQuery } from './bodies.ts'
 import { readQuery, requestView } from './requests.ts'
 import type { Asked } from './route.ts'
 
-/** Events that wait for a slow client. */
-const MOST_WAITING = 500
+/** Texts that wait for a slow client. */
+const MOST_WAITING = 100
+/** For so long events are gathered: writing each one by itself would cost as much as making it. */
+const GATHER_MS = 250
 const encoder = new TextEncoder()
 
-/** A stream of events until the client leaves. Filters as for requests; with any, only calls are sent. */
+/** A stream of events until the client leaves. Filters as for requests; with any, only calls are sent. `type` chooses kinds. */
 export function streamEvents({ runtime, query, event }: Asked): Response {
-  const asked = readQuery(query)
-  const isFiltered = query.size > 0
+  const types = readTypes(query)
+  const filters = new URLSearchParams([...query].filter(([name]) => name !== 'type'))
+  const asked = readQuery(filters)
+  const isFiltered = filters.size > 0
   const after = event.req.headers.get('last-event-id') ?? undefined
   let stop = () => {}
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        controller.enqueue(encoder.encode(': events\n\n'))
+        let waiting = ': events\n\n'
+        let timer: NodeJS.Timeout | undefined
+        const flush = () => {
+          controller.enqueue(encoder.encode(waiting))
+          waiting = ''
+          timer = undefined
+        }
+        const write = (text: string) => {
+          waiting += text
+          timer ??= setTimeout(flush, GATHER_MS)
+        }
         const watcher: Watcher = {
+          ...(types.size > 0 && { types }),
           all: !isFiltered,
           wants: (one) => isWanted(one, asked, isFiltered),
           take(one) {
             if ((controller.desiredSize ?? 0) <= 0) return false
-            controller.enqueue(encoder.encode(textOf(one)))
+            write(textOf(one))
             return true
           },
-          idle: () => controller.enqueue(encoder.encode(':\n\n')),
+          idle: () => write(':\n\n'),
         }
-        stop = runtime.events.watch(watcher, after)
+        flush()
+        const leave = runtime.events.watch(watcher, after)
+        stop = () => {
+          clearTimeout(timer)
+          leave()
+        }
       },
       cancel: () => stop(),
     },
@@ -42,6 +68,17 @@ export function streamEvents({ runtime, query, event }: Asked): Response {
       'x-accel-buffering': 'no',
     },
   })
+}
+
+/** @throws InvalidRequest for a name that no event has */
+function readTypes(query: URLSearchParams): ReadonlySet<LiveEventType> {
+  return new Set(
+    query.getAll('type').map((name) => {
+      const type = LIVE_EVENT_TYPES.find((one) => one === name)
+      if (type) return type
+      throw wrongQuery('type', LIVE_EVENT_TYPES.join(', '))
+    }),
+  )
 }
 
 function isWanted(event: LiveEvent, asked: LogQuery, isFiltered: boolean): boolean {

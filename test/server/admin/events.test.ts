@@ -92,6 +92,43 @@ describe('events', () => {
     expect((await get('/events?colour=red')).status).toBe(400)
   })
 
+  it('are of the types that are asked for', async () => {
+    const { id, secret } = await gateway.newKey()
+    const { events } = await listen('?type=audit&type=call.ended')
+    await chat(secret)
+    await gateway.ask('PATCH', `/admin/keys/${id}`, { key: TOKEN, body: { name: 'renamed' } })
+    await expect.poll(() => events.map(({ type }) => type)).toEqual(['call.ended', 'audit'])
+    const wrong = await get('/events?type=health&type=weather')
+    expect([wrong.status, wrong.json.error.param]).toEqual([400, 'type'])
+    expect(wrong.json.error.message).toContain('call.ended')
+  })
+
+  it('of a type that no watcher asks for are not made', () => {
+    const events = new LiveEvents()
+    const taken: LiveEvent[] = []
+    const watcher = {
+      wants: () => true,
+      take: (event: LiveEvent) => taken.push(event) > 0,
+      idle() {},
+    }
+    events.watch({ ...watcher, types: new Set(['health'] as const) })
+    let made = 0
+    const emit = (type: 'health' | 'call.ended') => events.emit(type, () => ({ number: ++made }))
+    for (let i = 0; i < 30; i++) emit('call.ended')
+    emit('health')
+    expect([made, taken.map(({ type }) => type)]).toEqual([1, ['health']])
+    events.tick(performance.now() + 1000)
+    expect(taken).toHaveLength(1)
+    const leave = events.watch(watcher)
+    emit('call.ended')
+    expect(taken.map(({ type }) => type)).toEqual(['health', 'call.ended'])
+    leave()
+    emit('call.ended')
+    const [, { id }] = taken as [LiveEvent, LiveEvent]
+    events.watch(watcher, id)
+    expect(taken.map(({ data }) => data.number)).toEqual([1, 2, 3])
+  })
+
   it('are made only while they are watched, and at most twenty a second', () => {
     const events = new LiveEvents()
     let made = 0
