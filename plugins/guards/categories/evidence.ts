@@ -22,6 +22,8 @@ const NEAR = 72
 /** Loose words of a sentence that the question after it may be about. */
 const FOLLOWED = 2
 const MAX_NAMED = 8
+/** Topics and loose words of a sentence that is about little else; one less where it has a typical verb. */
+const DENSE = 4
 
 const numberOf = (role: Role) => ROLES.indexOf(role)
 const ASKS = numberOf('asks')
@@ -93,6 +95,11 @@ export class Evidence {
   /** Whether a question in the next sentence may be about this one. */
   get isFollowed(): boolean {
     return this.#topics > 0 || this.#loose >= FOLLOWED
+  }
+
+  /** Whether the sentence is about little else. */
+  get isDense(): boolean {
+    return this.#topics + this.#loose >= (this.#asks < 0 ? DENSE : DENSE - 1)
   }
 
   /** Notes a cue at a position. */

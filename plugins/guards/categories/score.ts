@@ -188,7 +188,8 @@ export class Scorer {
       if (!wanted.has(this.#categories[i]!)) continue
       const follows = topics[i] ?? false
       topics[i] = evidence.isFollowed
-      const counts = isAddress || TOLD.has(this.#categories[i]!)
+      const isShown = side === 'output' && this.#categories[i] === 'code' && evidence.isDense
+      const counts = isAddress || isShown || TOLD.has(this.#categories[i]!)
       const weight = evidence.weigh({ side, isAddress: counts, isQuestion, follows })
       sums[i] = Math.max(0, sums[i]! / 2 + weight)
       if (best < 0 || sums[i]! > sums[best]!) best = i
