@@ -16,8 +16,10 @@ import { within } from '../provider-under-test.ts'
 import type { RecordedResponse } from '../transcripts.ts'
 
 const POLL_MS = 10
-/** Polls without a further byte after which a connection counts as stopped. */
+/** Polls without a further byte after which a connection counts as stopped, if the plugin is not at work meanwhile. */
 const STILL_POLLS = 10
+/** Share of the time. What was read may keep a plugin busy before it reads on. */
+const MAX_WORK = 0.5
 /** More than the buffers of two sockets hold. */
 const MAX_BYTES = 24 * 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
@@ -93,11 +95,10 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
     await within(answering.parts.next(), 'no part came from an endless answer', timeoutMs)
     const request = vendor.requests.at(-1)!
     const taken = () => request.takenBytes
-    if (!(await stopsReading(taken))) {
-      const mib = MAX_BYTES / 1024 / 1024
-      return toCheck('back-pressure', name, [
-        `${mib} MiB were read from the vendor although the client did not read`,
-      ])
+    if (!(await stopsReading(taken, timeoutMs))) {
+      const mib = (taken() / 1024 / 1024).toFixed(1)
+      const problem = `${mib} MiB were read from the vendor, and no end, although the client did not read`
+      return toCheck('back-pressure', name, [problem])
     }
     const still = taken()
     const readOn = async () => {
@@ -173,7 +174,7 @@ export async function repeatableEvent(
     return error === undefined ? JSON.stringify(choicesIn(completion)).length : -1
   }
   const length = await contentLength(body)
-  const ends = splitPoints(answer)
+  const ends = [0, ...splitPoints(answer)]
   for (const [i, end] of ends.entries()) {
     const next = ends[i + 1]
     if (next === undefined || length < 0) break
@@ -191,15 +192,18 @@ function* endless({ before, again }: Loop): Generator<Uint8Array> {
   for (;;) yield block
 }
 
-/** Waits until the connection takes no more bytes; false if it takes more than buffers hold. */
-async function stopsReading(taken: () => number): Promise<boolean> {
+/** Waits until the connection takes no more bytes; false if it takes more than buffers hold, or the plugin works on. */
+async function stopsReading(taken: () => number, timeoutMs: number): Promise<boolean> {
+  const end = performance.now() + timeoutMs
   let before = -1
   for (let polls = 0; polls < STILL_POLLS;) {
     const now = taken()
-    if (now > MAX_BYTES) return false
-    polls = now === before ? polls + 1 : 0
-    before = now
+    if (now > MAX_BYTES || performance.now() > end) return false
+    const since = performance.eventLoopUtilization()
     await sleep(POLL_MS)
+    const { utilization } = performance.eventLoopUtilization(since)
+    polls = now === before && utilization < MAX_WORK ? polls + 1 : 0
+    before = now
   }
   return true
 }
