@@ -9,6 +9,11 @@ export function isGuarded({ policy, runtime }: Call): boolean {
   return mayBlock(policy) || (runtime.guards.hasAlways && policy.guard.mode === 'block')
 }
 
+/** Whether the vendor is sent what the client must not read: a policy's text, or what a guard keeps from it. */
+export function isConfidential({ policy, decision }: Partial<Call>): boolean {
+  return decision !== undefined || Boolean(policy?.systemPrompt)
+}
+
 /** Whether a deployment takes requests in the client's own form. */
 export function speaksForm({ format, runtime }: Call, deployment: Deployment): boolean {
   const provider = runtime.providers.get(deployment.provider)

@@ -3,7 +3,7 @@ import type { Deployment } from '../../../models/catalog.ts'
 import { GatewayError, UpstreamFailure } from '../../../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../../../policy/policy.ts'
 import type { ProviderRequest } from '../../../plugin.ts'
-import { isGuarded, speaksForm } from '../../native.ts'
+import { isConfidential, isGuarded, speaksForm } from '../../native.ts'
 import { ClientDisconnected, type Call, type NativeRequest } from '../../pipeline.ts'
 import { addressesOf, inputFor } from './addresses.ts'
 
@@ -63,15 +63,14 @@ export function requestOf(
 
 /** An error as the client gets it. @param provider the instance that was asked */
 export function failureOf(call: Call, provider: string, error: unknown) {
-  const { aborted, endpoint, runtime, decision, policy } = call
+  const { aborted, endpoint, runtime } = call
   if (aborted) return aborted
   // The attempt was given up: no plugin is at fault.
   if (error instanceof ClientDisconnected) return error
   if (UpstreamFailure.is(error)) {
     const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
-    if (!decision && !policy?.systemPrompt) return failure
-    // A vendor quotes what it was sent: the policy's text, or what a guard keeps from the client.
-    return failure.withOwnWords()
+    // A vendor quotes what it was sent.
+    return isConfidential(call) ? failure.withOwnWords() : failure
   }
   if (GatewayError.is(error)) return error
   // Names the plugin whose error was none that it owes.

@@ -4,6 +4,7 @@ import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { endEvents, type MessageEvent } from './events.ts'
+import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
 
 /** Events that clients of every version know. */
@@ -15,6 +16,8 @@ interface Envelope {
   readonly opening: () => readonly MessageEvent[]
   /** The client knows betas: it gets events of unknown types. */
   readonly knowsBetas: boolean
+  /** Only members of the API go on. */
+  readonly isConfidential: boolean
 }
 
 /** Forwards the events of one answer. */
@@ -38,7 +41,9 @@ export class ForwardedEvents {
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
   push({ native, receipt }: BilledChunk): MessageEvent[] {
     const events = isObject(native?.data) ? this.#eventsOf(native.data) : []
-    const passed = events.flatMap((event) => this.#pass(event))
+    const { isConfidential } = this.#envelope
+    const known = isConfidential ? events.map(knownEvent) : events
+    const passed = known.flatMap((event) => this.#pass(event))
     return receipt ? [...passed, ...this.#finish(receipt)] : passed
   }
 
@@ -73,7 +78,8 @@ export class ForwardedEvents {
         if (!this.#open.delete(event.index)) return []
     }
     if (KNOWN.has(type)) return [...this.#begin(), event]
-    return this.#envelope.knowsBetas ? [event] : []
+    const { knowsBetas, isConfidential } = this.#envelope
+    return knowsBetas && !isConfidential ? [event] : []
   }
 
   /** @param event the vendor's; without one that has a message, the answer begins with the gateway's own */

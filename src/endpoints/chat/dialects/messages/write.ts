@@ -1,5 +1,6 @@
 /** Anthropic's Messages API. */
 import type { Outgoing } from '../../../../pipeline/http.ts'
+import { isConfidential } from '../../../../pipeline/native.ts'
 import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
 import { randomId } from '../../../../state/ids.ts'
 import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
@@ -115,7 +116,11 @@ class MessageAnswer implements EventFormat<BilledChunk> {
 
   #forward(): ForwardedEvents {
     const { nativeHeaders } = this.#call.request
-    const envelope = { opening: () => this.#begin(), knowsBetas: knowsBetas(nativeHeaders) }
+    const envelope = {
+      opening: () => this.#begin(),
+      knowsBetas: knowsBetas(nativeHeaders),
+      isConfidential: isConfidential(this.#call),
+    }
     return new ForwardedEvents(envelope, this.#begun)
   }
 

@@ -5,6 +5,7 @@ import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { BilledChunk } from '../../billing.ts'
 import { endingOf } from './events.ts'
 import type { ResponseEvent } from './items.ts'
+import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
 
 /** Terminal events of a vendor; one that failed is told by the gateway. */
@@ -24,8 +25,16 @@ export class ForwardedResponse {
   /** The vendor's end, retained until the answer is charged. */
   #last: ResponseEvent | undefined
 
-  /** @param resource of the gateway, for what the vendor does not say */
-  constructor(own: Readonly<Record<string, unknown>>, resource: Record<string, unknown>) {
+  /** Only members of the API go on. */
+  readonly #isConfidential: boolean
+
+  /** @param resource of the gateway, for what the vendor does not say. @param isConfidential see {@link knownEvent} */
+  constructor(
+    own: Readonly<Record<string, unknown>>,
+    resource: Record<string, unknown>,
+    isConfidential: boolean,
+  ) {
+    this.#isConfidential = isConfidential
     this.#own = own
     this.#base = resource
     this.#resource = resource
@@ -51,7 +60,9 @@ export class ForwardedResponse {
     return this.#output.filter(Boolean)
   }
 
-  #pass(event: ResponseEvent): ResponseEvent[] {
+  #pass(sent: ResponseEvent): ResponseEvent[] {
+    const event = this.#isConfidential ? knownEvent(sent, this.#base) : sent
+    if (!event) return []
     const { type, response, obfuscation: _obfuscation, ...others } = event
     if (response) this.#resource = { ...this.#base, ...response, ...this.#own }
     if (TERMINAL.has(type)) {

@@ -1,6 +1,7 @@
 /** OpenAI's Responses API, without a store. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
+import { isConfidential } from '../../../../pipeline/native.ts'
 import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
 import { randomId } from '../../../../state/ids.ts'
 import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
@@ -144,7 +145,8 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
 
   #forward(): ForwardedResponse {
     const { id, model } = this.#resource
-    return new ForwardedResponse({ id, model, ...clientsOwn(this.#echo) }, this.#resource)
+    const own = { id, model, ...clientsOwn(this.#echo) }
+    return new ForwardedResponse(own, this.#resource, isConfidential(this.#call))
   }
 
   #begin(): void {

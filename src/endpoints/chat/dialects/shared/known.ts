@@ -1,0 +1,17 @@
+/**
+ * What goes on of the answer of a vendor that was sent texts which the client must not read: members of the API alone. Some
+ * servers repeat the whole prompt in members of their own, which a client may even ask for.
+ */
+import { isObject } from '../../../../errors/checks.ts'
+
+/** The members with these names. */
+export function membersIn(from: object, names: ReadonlySet<string>): Record<string, any> {
+  return Object.fromEntries(Object.entries(from).filter(([name]) => names.has(name)))
+}
+
+/** The numbers of a usage. */
+export function countsIn(usage: unknown): unknown {
+  if (!isObject(usage)) return typeof usage === 'number' ? usage : undefined
+  const counts = Object.entries(usage).map(([name, value]) => [name, countsIn(value)] as const)
+  return Object.fromEntries(counts.filter(([, value]) => value !== undefined))
+}
