@@ -12,7 +12,7 @@ import { BY_NAME, isParts, LOCAL, textsIn, type ModerationRequest } from './read
 
 /**
  * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard that asks a
- * model at the expense of the account is like a model itself.
+ * model is like a model itself, also where the operator pays for it.
  * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
  */
 export const resolveGuards: Stage = async function resolveGuards(call, next) {
@@ -20,7 +20,8 @@ export const resolveGuards: Stage = async function resolveGuards(call, next) {
   const guards = guardsOf(call)
   if (guards.length === 0) throw unknownModel(runtime.catalog, request.model)
   const judge = judgeOf(call, guards)
-  const model = standIn(request.model, judge)
+  const isPaid = guards.some(({ billing }) => billing === 'account')
+  const model = standIn(request.model, judge, isPaid)
   if (judge && key.models && !isAllowed(key.models, model.id)) {
     throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
   }
@@ -64,17 +65,17 @@ function knowsItsModel({ guard }: GuardInstance): boolean {
   return !guard.asks || guard.asks(undefined) !== undefined
 }
 
-/** The model that one of the guards asks at the expense of the account. */
+/** The model that one of the guards asks. */
 function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | undefined {
-  const asked = guards
-    .filter(({ billing }) => billing === 'account')
-    .map(({ guard }) => guard.asks?.(undefined))
-    .find((id) => id !== undefined)
+  const asked = guards.map(({ guard }) => guard.asks?.(undefined)).find((id) => id !== undefined)
   return asked === undefined ? undefined : catalog.get(asked)
 }
 
-/** What stands for guards where a call has its model: it costs what the model costs that they ask. */
-function standIn(id: string, judge: Model | undefined): Model {
+/**
+ * What stands for guards where a call has its model: it costs what the model costs that they ask.
+ * @param isPaid whether the account pays for it
+ */
+function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
   return {
     id,
     vendor: LOCAL,
@@ -82,8 +83,8 @@ function standIn(id: string, judge: Model | undefined): Model {
     aliases: [],
     modality: 'moderation',
     freeTier: judge?.freeTier ?? true,
-    pricing: judge?.pricing ?? {},
-    prices: judge?.prices ?? {},
+    pricing: (isPaid && judge?.pricing) || {},
+    prices: (isPaid && judge?.prices) || {},
     priceChanges: [],
     capabilities: undefined,
     priceSource: { from: 'own' },

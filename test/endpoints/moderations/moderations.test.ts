@@ -204,15 +204,20 @@ describe('a guard by its name', () => {
   it('is for keys that may use it, on accounts that may pay for it', async () => {
     const before = questions().length
     const limited = await t.newKey({ models: ['acme/omni'] })
-    const refused = await ask({ model: 'guard/judge', input: 'a' }, limited.secret)
-    expect([refused.status, refused.json.error.code]).toEqual([403, 'model_not_allowed'])
+    // Also where the operator pays: what others pay for is no free model.
+    for (const model of ['guard/judge', 'guard/ours']) {
+      const refused = await ask({ model, input: 'a' }, limited.secret)
+      expect([refused.status, refused.json.error.code]).toEqual([403, 'model_not_allowed'])
+    }
     expect((await ask({ input: 'a' }, limited.secret)).status).toBe(200)
     const named = await t.newKey({ models: ['guard/judge'] })
     expect((await ask({ model: 'guard/judge', input: 'b' }, named.secret)).status).toBe(200)
     await t.newAccount('unpaid')
     const free = await t.newKey({ account: 'unpaid' })
-    const unpaid = await ask({ model: 'guard/judge', input: 'a' }, free.secret)
-    expect([unpaid.status, unpaid.json.error.code]).toEqual([403, 'model_not_allowed'])
+    for (const model of ['guard/judge', 'guard/ours']) {
+      const unpaid = await ask({ model, input: 'a' }, free.secret)
+      expect([unpaid.status, unpaid.json.error.code]).toEqual([403, 'model_not_allowed'])
+    }
     expect((await ask({ input: 'a' }, free.secret)).status).toBe(200)
     expect(questions().length - before).toBe(1)
   })
