@@ -3,15 +3,12 @@ import { isObject } from '../../../../errors/checks.ts'
 import { countsIn, membersIn } from '../shared/known.ts'
 import type { MessageEvent } from './events.ts'
 
-const END = ['stop_reason', 'stop_sequence', 'stop_details', 'container']
-const OF_END = new Set(END)
-const OF_MESSAGE = new Set([
-  ...['id', 'type', 'role', 'model', 'content', 'usage', 'context_management'],
-  ...END,
-])
-const OF_EVENT = new Set([
-  ...['type', 'index', 'message', 'content_block', 'delta', 'usage', 'context_management'],
-])
+const END = 'stop_reason stop_sequence stop_details container'
+const OF_END = new Set(END.split(' '))
+const OF_MESSAGE = new Set(`id type role model content usage context_management ${END}`.split(' '))
+const OF_EVENT = new Set(
+  'type index message content_block delta usage context_management'.split(' '),
+)
 
 /** The event without members that are not of the API. */
 export function knownEvent(event: MessageEvent): MessageEvent {

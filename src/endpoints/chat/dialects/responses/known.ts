@@ -5,11 +5,12 @@ import type { ResponseEvent } from './items.ts'
 
 const TYPES =
   /^response\.(created|queued|in_progress|completed|incomplete|failed|output_|content_part|reasoning|refusal|function_call_|custom_tool_call_|web_search_call)/
-const OF_EVENT = new Set([
-  ...['type', 'response', 'item', 'item_id', 'part', 'delta', 'text', 'refusal', 'annotation'],
-  ...['output_index', 'content_index', 'summary_index', 'annotation_index', 'sequence_number'],
-  ...['arguments', 'input', 'name', 'logprobs'],
-])
+const OF_EVENT = new Set(
+  (
+    'type response item item_id part delta text refusal annotation arguments input name logprobs ' +
+    'output_index content_index summary_index annotation_index sequence_number'
+  ).split(' '),
+)
 
 /**
  * The event without members that are not of the API.
