@@ -68,7 +68,8 @@ export class DayFiles implements LogStore {
     const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
     let stored = 0
     if (this.#now() - this.#trimmedAt > HOUR_MS) this.trim()
-    for (const [day, ofDay] of Map.groupBy(rows, ([id]) => this.#nameOf(timeOf(id!)))) {
+    for (const [number, ofDay] of Map.groupBy(rows, ([id]) => Math.floor(timeOf(id!) / DAY_MS))) {
+      const day = this.#nameOf(number * DAY_MS)
       if (this.#isPaused()) {
         drop('disk', ofDay.length)
         continue

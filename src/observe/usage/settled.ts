@@ -41,8 +41,8 @@ interface Sums {
   readonly quantities: Partial<Record<Quantity, number>>
 }
 
-/** A call as the tables need it. */
-interface SettledCall {
+/** Calls that nothing tells apart but their moment in an hour. */
+interface SettledCalls {
   /** ms since epoch, inside the charged day. */
   readonly at: number
   /** Of {@link SETTLED_GROUPS}, in their order. */
@@ -85,15 +85,15 @@ export class SettledTables {
 
   /** Adds rows of an account. */
   add(account: string, rows: readonly ReadRow[]): void {
-    const calls: SettledCall[] = []
+    const calls = new Map<string, SettledCalls>()
     for (const row of rows) {
       const { seq, kind, request, at, cost, note } = row
-      if (kind === 'usage') calls.push(callOf(account, row))
+      if (kind === 'usage') addCall(calls, account, row)
       else if (kind !== 'orphan') {
         this.#book.run(account, seq, at, kind, -cost, request, note ?? null)
       }
     }
-    this.#addCalls(account, calls)
+    this.#addCalls(account, [...calls.values()])
   }
 
   /** Adds calls of an account whose rows are gone. */
@@ -162,7 +162,7 @@ export class SettledTables {
     return wholeOf(sum)
   }
 
-  #addCalls(account: string, calls: readonly SettledCall[]): void {
+  #addCalls(account: string, calls: readonly SettledCalls[]): void {
     const sums = summed(calls, ({ at, group }) => [unitOf('hour', at), ...group])
     for (const [{ at, group }, sum] of sums) this.#rollups.add(at, group, valuesOf(sum))
     const overall = summed(calls, ({ at, group }) => [unitOf('hour', at), ...overallOf(group)])
@@ -205,21 +205,35 @@ export function wholeOf({ billions, rest }: Halves): Pico {
   return BigInt(billions) * 1_000_000_000n + BigInt(rest)
 }
 
-function callOf(account: string, { key = '', day, at, cost, usage }: ReadRow): SettledCall {
-  const {
-    model = '',
-    deployment = '',
-    endpoint = '',
-    outcome = '',
-  } = usage ?? ({} as Partial<UsageRow>)
-  const estimated = usage?.flags?.includes('estimated') ? 1 : 0
-  return {
-    at: insideOf(day, at),
-    group: [account, key, model, deployment, endpoint, outcome],
-    tag: usage?.tag ?? '',
-    user: usage?.user ?? '',
-    sums: { calls: 1, cost, estimated, quantities: quantitiesOf(usage) },
+/** The usage of a row without one. */
+const NOT_KNOWN: Partial<UsageRow> = {}
+
+/** Adds the call of a row. @param calls by what tells them apart */
+function addCall(
+  calls: Map<string, SettledCalls>,
+  account: string,
+  { key = '', day, at, cost, usage }: ReadRow,
+): void {
+  const { model = '', deployment = '', endpoint = '', tag = '', user = '' } = usage ?? NOT_KNOWN
+  const { outcome = '' as const, flags, lines = [] } = usage ?? NOT_KNOWN
+  const moment = insideOf(day, at)
+  const names = `${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
+  const name = `${unitOf('hour', moment)}\n${names}`
+  let known = calls.get(name)
+  if (!known) {
+    const group = [account, key, model, deployment, endpoint, outcome]
+    known = { at: moment, group, tag, user, sums: noSums() }
+    calls.set(name, known)
   }
+  const { sums } = known
+  sums.calls++
+  sums.cost += cost
+  if (flags?.includes('estimated')) sums.estimated++
+  addQuantities(sums.quantities, lines)
+}
+
+function noSums(): Sums {
+  return { calls: 0, cost: 0n, estimated: 0, quantities: {} }
 }
 
 /** The moment of the admission, moved into the day that was charged. */
@@ -234,45 +248,44 @@ function startOfDay(day: string): number {
   return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6)))
 }
 
-const MEMBERS: Readonly<Record<Quantity, keyof Usage>> = {
-  prompt_tokens: 'promptTokens',
-  cached_tokens: 'cachedTokens',
-  cache_write_tokens: 'cacheWriteTokens',
-  completion_tokens: 'completionTokens',
-  reasoning_tokens: 'reasoningTokens',
-  images: 'images',
-  pages: 'pages',
-  seconds: 'seconds',
-  characters: 'characters',
-  searches: 'searches',
-  search_units: 'searchUnits',
-}
+const COLUMNS: ReadonlyMap<string, Quantity> = new Map<keyof Usage, Quantity>([
+  ['promptTokens', 'prompt_tokens'],
+  ['cachedTokens', 'cached_tokens'],
+  ['cacheWriteTokens', 'cache_write_tokens'],
+  ['completionTokens', 'completion_tokens'],
+  ['reasoningTokens', 'reasoning_tokens'],
+  ['images', 'images'],
+  ['pages', 'pages'],
+  ['seconds', 'seconds'],
+  ['characters', 'characters'],
+  ['searches', 'searches'],
+  ['searchUnits', 'search_units'],
+])
 
-/** What the model consumed, and all searches. */
-function quantitiesOf(usage: UsageRow | undefined): Sums['quantities'] {
-  const quantities: Sums['quantities'] = {}
-  for (const { source, usage: used } of usage?.lines ?? []) {
+/** Adds what the model consumed, and all searches. */
+function addQuantities(quantities: Sums['quantities'], lines: UsageRow['lines']): void {
+  for (const { source, usage } of lines) {
     if (source === 'guard') continue
-    for (const name of QUANTITIES) {
-      const count = used[MEMBERS[name]]
-      if (typeof count !== 'number' || (source === 'search' && name !== 'searches')) continue
+    for (const [member, count] of Object.entries(usage)) {
+      const name = COLUMNS.get(member)
+      if (!name || typeof count !== 'number') continue
+      if (source === 'search' && name !== 'searches') continue
       quantities[name] = (quantities[name] ?? 0) + count
     }
   }
-  return quantities
 }
 
 /** Adds calls up by group. @returns the first call of each, and the sums of all */
 function summed(
-  calls: readonly SettledCall[],
-  groupOf: (call: SettledCall) => readonly (string | number)[],
-): Iterable<readonly [SettledCall, Sums]> {
-  const found = new Map<string, [SettledCall, Sums]>()
+  calls: readonly SettledCalls[],
+  groupOf: (call: SettledCalls) => readonly (string | number)[],
+): Iterable<readonly [SettledCalls, Sums]> {
+  const found = new Map<string, [SettledCalls, Sums]>()
   for (const call of calls) {
     const name = groupOf(call).join('\n')
     let sums = found.get(name)?.[1]
     if (!sums) {
-      sums = { calls: 0, cost: 0n, estimated: 0, quantities: {} }
+      sums = noSums()
       found.set(name, [call, sums])
     }
     sums.calls += call.sums.calls
