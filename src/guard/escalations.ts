@@ -3,7 +3,7 @@ import { ofetch } from 'ofetch'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** One block, without any text of the call. */
-export interface EscalationEvent {
+interface EscalationEvent {
   readonly event: 'guard.escalation'
   /** ISO 8601 */
   readonly at: string

@@ -41,7 +41,7 @@ interface PatternCheck {
 }
 
 /** Units that a search reads in one step: a few milliseconds with hostile patterns, 10 µs with others. */
-export const SLICE = 128
+const SLICE = 128
 
 /** Units times instructions of a step: about a millisecond where code is cold. */
 const STEP_SIZE = 1 << 18

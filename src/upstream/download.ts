@@ -25,7 +25,7 @@ export type Downloader = (
 ) => Promise<Download>
 
 /** Replaced by tests, which have no access to public addresses. */
-export interface DownloadEnvironment {
+interface DownloadEnvironment {
   /** All addresses of a host name; rejects when there is no such host. */
   readonly resolve?: (hostname: string) => Promise<readonly string[]>
   readonly isPublic?: (address: string) => boolean

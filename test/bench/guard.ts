@@ -2,7 +2,7 @@
  * What looking for banned patterns costs: `node test/bench/guard.ts`. Prints medians of interleaved rounds beside the
  * figure that has to hold. Time is that of the process, so that a busy machine does not matter much.
  */
-import { compilePatterns, SLICE, type PatternMatcher } from '../../src/patterns/patterns.ts'
+import { compilePatterns, type PatternMatcher } from '../../src/patterns/patterns.ts'
 import { hostilePatterns, LITERALS, ordinaryText, PATTERNS } from '../guard/texts.ts'
 
 interface Case {
@@ -55,6 +55,9 @@ for (const salt of ['warm', 'measured']) {
     report(`${name}: slowest step`, searched.slowest, 'ms', 25)
   }
 }
+
+/** Units of a slice. */
+const SLICE = 128
 
 function inSlices(matcher: PatternMatcher, text: string): Timing {
   const scan = matcher.scan()

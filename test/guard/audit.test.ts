@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Decision } from '../../src/guard/decision.ts'
-import { Escalations, type EscalationEvent } from '../../src/guard/escalations.ts'
+import { Escalations } from '../../src/guard/escalations.ts'
 import { GuardMetrics } from '../../src/observe/guard-metrics.ts'
 import { startUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
@@ -171,7 +171,7 @@ describe('the event of a decision', () => {
 })
 
 describe('escalation', () => {
-  const eventOf = (request_id: string): EscalationEvent => ({
+  const eventOf = (request_id: string): Parameters<Escalations['add']>[0] => ({
     event: 'guard.escalation',
     at: new Date(0).toISOString(),
     request_id,

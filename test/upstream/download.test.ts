@@ -3,11 +3,7 @@ import { createServer, type Server } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import {
-  createDownloader,
-  isPublicAddress,
-  type DownloadEnvironment,
-} from '../../src/upstream/download.ts'
+import { createDownloader, isPublicAddress } from '../../src/upstream/download.ts'
 import type { DownloadOptions } from '../../src/plugin.ts'
 import { makeCertificate } from '../_certificate.ts'
 
@@ -159,6 +155,7 @@ describe.skipIf(!certificate)('over TLS', () => {
   })
 
   /** Names other than `inside` count as public, although all of them resolve to this machine. */
+  type DownloadEnvironment = Parameters<typeof createDownloader>[1]
   const surroundings = (): DownloadEnvironment => ({
     ca: certificate!.cert,
     resolve: async (name) => (name === 'inside.example' ? ['127.0.0.2'] : ['127.0.0.1']),

@@ -11,7 +11,7 @@ import { Login, type Issued } from './login.ts'
 import { LoginFailure, type LoginRequests } from './requests.ts'
 
 /** Where credentials come from. */
-export interface AwsChain {
+interface AwsChain {
   readonly region: string
   /** Only this profile of the shared files. */
   readonly profile?: string | undefined

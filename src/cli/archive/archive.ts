@@ -12,7 +12,7 @@ import type { Ledger, LedgerItem } from '../../state/ledger/ledger.ts'
 import { LineError, readLine, TornLine, VERSION, type Line, type RecordLine } from './lines.ts'
 
 /** The state of a gateway: the source of an export, the target of an import. */
-export interface State {
+interface State {
   readonly ledger: Ledger
   readonly records: Records
 }

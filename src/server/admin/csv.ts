@@ -45,7 +45,7 @@ async function* encoded(
 }
 
 /** One line with its end. A text that a spreadsheet would take for a formula begins with `'`. */
-export function csvLine(cells: readonly Cell[]): string {
+function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(cellText).join(',')}\r\n`
 }
 

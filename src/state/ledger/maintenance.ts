@@ -4,7 +4,7 @@ import { DAY_MS } from './clock.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 /** Options of {@link Maintenance}. */
-export interface MaintenanceOptions {
+interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
   /** Checks the file, where there is one. @returns whether it is sound; the rest is left undone with one that is not */
   readonly check?: () => Promise<boolean>

@@ -17,7 +17,7 @@ import type { StoreWorker } from './thread.ts'
 import { WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openMemory}. */
-export interface MemoryOptions {
+interface MemoryOptions {
   readonly log: Log
   /** The clock, ms since epoch; tests bring their own. */
   readonly now?: () => number

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { Accounts } from '../../../src/accounts/accounts.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
-import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
+import { exportLines, importLines } from '../../../src/cli/archive/archive.ts'
 import { collect, KEY, LIMITS, open as openSqlite, settlement } from '../../state/sqlite/_engine.ts'
 import { admit, needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
+
+type State = Parameters<typeof exportLines>[0]
 
 needRedis()
 

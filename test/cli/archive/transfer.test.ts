@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Accounts } from '../../../src/accounts/accounts.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
-import { exportLines, importLines, type State } from '../../../src/cli/archive/archive.ts'
+import { exportLines, importLines } from '../../../src/cli/archive/archive.ts'
 import { folder } from '../../_folder.ts'
 import {
   collect,
@@ -15,6 +15,8 @@ import {
   settlement,
 } from '../../state/sqlite/_engine.ts'
 import { holdOf } from '../../state/_hold.ts'
+
+type State = Parameters<typeof exportLines>[0]
 
 const DAYS_MS = 86_400_000
 const SHA256 = 'a'.repeat(64)

@@ -4,12 +4,14 @@ import { join } from 'node:path'
 import { AwsV4Signer } from 'aws4fetch'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import bedrock from '../../../providers/bedrock.ts'
-import { awsLogin, type AwsChain } from '../../../providers/shared/cloud/aws.ts'
+import { awsLogin } from '../../../providers/shared/cloud/aws.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import { folder } from '../../_folder.ts'
 import { json, startUpstream, type FakeUpstream, type ReceivedRequest } from '../../upstream.ts'
 import { setUp } from '../_chat.ts'
 import { loginHost, patient, type LoginHost } from './_login.ts'
+
+type AwsChain = Parameters<typeof awsLogin>[1]
 
 const REGION = 'eu-central-1'
 

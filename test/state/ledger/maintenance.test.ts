@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { Maintenance, type MaintenanceOptions } from '../../../src/state/ledger/maintenance.ts'
+import { Maintenance } from '../../../src/state/ledger/maintenance.ts'
 import { openFolder } from '../../../src/state/sqlite/folder.ts'
 import { Store, type StoreCommand } from '../../../src/state/sqlite/store.ts'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
@@ -107,7 +107,7 @@ describe('folding a ledger', () => {
 })
 
 describe('the maintenance of a ledger', () => {
-  function maintain(options: Partial<MaintenanceOptions> = {}) {
+  function maintain(options: Partial<ConstructorParameters<typeof Maintenance>[0]> = {}) {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const fold = vi.fn<Ledger['fold']>(() => Promise.resolve(0))

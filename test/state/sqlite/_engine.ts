@@ -16,7 +16,7 @@ import type {
 import type { Audit } from '../../../src/state/audit.ts'
 import type { Records } from '../../../src/state/records.ts'
 import type { StoreCommand } from '../../../src/state/sqlite/store.ts'
-import { openMemory, type MemoryOptions } from '../../../src/state/sqlite/memory.ts'
+import { openMemory } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
 import { holdOf } from '../_hold.ts'
 
@@ -80,7 +80,7 @@ export async function openPaid(path?: string, now?: () => number): Promise<Opene
 }
 
 /** Opens a ledger and records in memory. */
-export function openInMemory(options: Omit<MemoryOptions, 'log'> = {}) {
+export function openInMemory(options: Omit<Parameters<typeof openMemory>[0], 'log'> = {}) {
   return openMemory({ log: SILENT, ...options })
 }
 
