@@ -10,6 +10,7 @@ import { ScreenedStream } from '../../src/guard/screened-stream.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 import { flowFrom } from '../../src/stream/flow.ts'
 import { screenOf, type Settings } from './_screen.ts'
+import { runs } from '../_runs.ts'
 
 const said = (delta: ChatDelta, index = 0, finish_reason: string | null = null): ChatChunk => ({
   choices: [{ index, delta, finish_reason, logprobs: null }],
@@ -148,7 +149,7 @@ describe('an answer of several choices, in any order', () => {
         }
       },
     )
-    await fc.assert(run, { numRuns: 400 })
+    await fc.assert(run, { numRuns: runs(150) })
   })
 })
 

@@ -7,7 +7,7 @@ import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { litellmList, modelsDevList, openrouterList } from './_lists.ts'
 
-const COUNT = 4000
+const COUNT = 1000
 const A = 'openai/model-0'
 /** A price list without what tells when and of what it was made. */
 const undated = (text: string) =>

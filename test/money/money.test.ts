@@ -11,6 +11,7 @@ import {
 } from '../../src/money/money.ts'
 import { compilePrices, type Pricing } from '../../src/money/prices.ts'
 import type { Usage } from '../../src/plugin.ts'
+import { runs } from '../_runs.ts'
 
 const line = (
   usage: Usage,
@@ -103,7 +104,7 @@ describe('decimals', () => {
         expect(formatPico(amount)).toBe(text)
         expect(JSON.stringify(usdJson(amount))).toBe(text)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(500) },
     )
   })
 })

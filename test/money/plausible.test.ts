@@ -6,6 +6,7 @@ import { parsePico, priceUsage } from '../../src/money/money.ts'
 import { compilePrices } from '../../src/money/prices.ts'
 import { everyEndpointConfig, REQUESTS, type Asked, type Script } from '../_every-endpoint.ts'
 import { createTestGateway, eventsOf, type TestGateway } from '../_setup.ts'
+import { runs } from '../_runs.ts'
 
 const SEED = Number(process.env.USAGE_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const MOST = parsePico('1000')
@@ -70,7 +71,7 @@ describe('an assessment', () => {
           if (verdict === 'absurd') expect(usage.completionTokens).toBe(completion)
         },
       ),
-      { seed: SEED, numRuns: 5000 },
+      { seed: SEED, numRuns: runs(1000) },
     )
   })
 

@@ -9,6 +9,7 @@ import { ROUTES } from '../../src/gateway/routes.ts'
 import { bodies, mutate, mutations } from '../endpoints/chat/request.bodies.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { describeApi } from './_description.ts'
+import { runs } from '../_runs.ts'
 
 const text = readFileSync(new URL('../../config/openapi.json', import.meta.url), 'utf8')
 const document = JSON.parse(text)
@@ -124,7 +125,7 @@ it('accepts every chat that the gateway accepts', () => {
         if (isAccepted(one)) expect(isBody(one), JSON.stringify([one, isBody.errors])).toBe(true)
       }
     }),
-    { numRuns: 300 },
+    { numRuns: runs(100) },
   )
 })
 

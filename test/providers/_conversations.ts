@@ -6,6 +6,7 @@ import type { ProviderPlugin } from '../../src/plugin.ts'
 import { lostIn } from '../../src/testing/conversations/arrival.ts'
 import { startUpstream } from '../upstream.ts'
 import { setUp } from './_chat.ts'
+import { runs } from '../_runs.ts'
 
 /** Texts are blank, or words that can be found again. */
 const words = fc.oneof(
@@ -87,7 +88,7 @@ export function testAnyConversation(given: AnyConversationOptions): void {
         lostIn({ messages, tools: TOOLS }, { json: sent.json, text: String(sent.body) }),
       ).toEqual([])
     })
-    await fc.assert(property, { numRuns: 300 })
+    await fc.assert(property, { numRuns: runs(60) })
   })
 }
 

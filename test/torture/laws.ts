@@ -20,7 +20,12 @@ const runs: readonly (readonly string[])[] = [
   ['test/state', '-t', 'random steps|requests of every kind'],
   ['test/guard/leaks.test.ts'],
   ['test/pipeline/stages/route.test.ts', '-t', 'calls are answered'],
-  ['test/patterns', 'test/endpoints/chat/request.test.ts', 'test/state/ledger/outcomes.test.ts'],
+  [
+    ...['test/patterns', 'test/money', 'test/openapi', 'test/guard/chat-codec.test.ts'],
+    ...['test/endpoints/chat/request.test.ts', 'test/endpoints/chat/normalize.test.ts'],
+    ...['test/endpoints/shared/multipart.test.ts', 'test/state/ledger/outcomes.test.ts'],
+  ],
+  ['test/providers', '-t', 'any conversation'],
 ]
 const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--testTimeout=1800000']
 const env = {

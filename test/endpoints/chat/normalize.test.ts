@@ -8,6 +8,7 @@ import { toFlow } from '../../../src/stream/flow.ts'
 import { normalizeChunks, type Envelope } from '../../../src/endpoints/chat/normalize.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta } from '../../../src/plugin.ts'
+import { runs } from '../../_runs.ts'
 
 const schema = (name: string) =>
   JSON.parse(readFileSync(new URL(`../../wire/schemas/${name}.json`, import.meta.url), 'utf8'))
@@ -554,7 +555,7 @@ describe('fold and unfold', () => {
         })
         expect(JSON.stringify(whole)).toBe(before)
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 
@@ -608,7 +609,7 @@ describe('fold and unfold', () => {
           expect(toCompletion(await run(pieces))).toEqual(quiet)
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 
@@ -673,7 +674,7 @@ describe('fold and unfold', () => {
         expect(toCompletion([said])).toEqual(toCompletion([said, { choices: [] }]))
         expect(JSON.stringify(said)).toBe(before)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(500) },
     )
   })
 

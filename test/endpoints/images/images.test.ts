@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { gzipSync } from 'node:zlib'
@@ -461,13 +460,13 @@ describe('edits', () => {
     const broken = await t.ask('POST', EDITS, { body: cut, headers })
     expectError(broken, 400, 'invalid_multipart', null)
     const file = part('image').replace('"image"', '"image"; filename="a.png"')
-    const sent = (bytes: Buffer) => {
-      const body = gzipSync(Buffer.concat([Buffer.from(file), bytes]))
+    const sent = (bytes: Buffer, level: number) => {
+      const body = gzipSync(Buffer.concat([Buffer.from(file), bytes]), { level })
       return t.ask('POST', EDITS, { body, headers })
     }
-    expectError(await sent(randomBytes(9 * MIB)), 413, 'file_too_large', 'image')
+    expectError(await sent(Buffer.alloc(9 * MIB), 0), 413, 'file_too_large', 'image')
     // Small on the wire, 9 MiB when it is unpacked.
-    expectError(await sent(Buffer.alloc(9 * MIB)), 413, 'request_too_large', null)
+    expectError(await sent(Buffer.alloc(9 * MIB), 1), 413, 'request_too_large', null)
   })
 
   it('need a model that takes references', async () => {

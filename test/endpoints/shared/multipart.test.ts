@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readMultipart, toJsonTypes, type Form } from '../../../src/endpoints/shared/multipart.ts'
 import type { Incoming } from '../../../src/pipeline/http.ts'
+import { runs } from '../../_runs.ts'
 
 const BOUNDARY = 'XbOuNdArY'
 const TYPE = `multipart/form-data; boundary=${BOUNDARY}`
@@ -134,7 +135,7 @@ describe('a form', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 
@@ -161,7 +162,7 @@ describe('a form', () => {
           expect(bytes.subarray(1).equals(files[1]!.file.bytes)).toBe(true)
         },
       ),
-      { numRuns: 25 },
+      { numRuns: runs(15) },
     )
   })
 
@@ -201,7 +202,7 @@ describe('a form', () => {
           expect(await outcome([Buffer.concat(halves(broken, place))])).toEqual(whole)
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 

@@ -482,13 +482,7 @@ describe('a file to be heard', () => {
     SOUND.copy(largest)
     const model = ['model', 'acme/timed'] as const
     expect((await hear([model, file(largest as never)])).status).toBe(200)
-    const larger = await hear([model, file(Buffer.concat([largest, Buffer.alloc(1)]) as never)])
-    expect([larger.status, larger.json.error.code, larger.json.error.param]).toEqual([
-      413,
-      'file_too_large',
-      'file',
-    ])
-    const url = `data:audio/wav;base64,${Buffer.concat([largest, Buffer.alloc(9)]).toString('base64')}`
+    const url = `data:audio/wav;base64,${Buffer.concat([largest, Buffer.alloc(1)]).toString('base64')}`
     const inJson = await t.ask('POST', PATH, {
       body: { model: 'acme/timed', file: url, stream: 7 },
     })
