@@ -21,9 +21,14 @@ const runs: readonly (readonly string[])[] = [
   ['test/guard/leaks.test.ts'],
   ['test/pipeline/stages/route.test.ts', '-t', 'calls are answered'],
   [
-    ...['test/patterns', 'test/money', 'test/openapi', 'test/guard/chat-codec.test.ts'],
-    ...['test/endpoints/chat/request.test.ts', 'test/endpoints/chat/normalize.test.ts'],
-    ...['test/endpoints/shared/multipart.test.ts', 'test/state/ledger/outcomes.test.ts'],
+    'test/patterns',
+    'test/money',
+    'test/openapi',
+    'test/guard/chat-codec.test.ts',
+    'test/endpoints/chat/request.test.ts',
+    'test/endpoints/chat/normalize.test.ts',
+    'test/endpoints/shared/multipart.test.ts',
+    'test/state/ledger/outcomes.test.ts',
   ],
   ['test/providers', '-t', 'any conversation'],
 ]
