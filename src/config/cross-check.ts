@@ -55,6 +55,7 @@ export async function crossCheck(
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
     }),
     ...checkWorkers(config),
+    ...checkLog(config),
     ...checkSearch(config.search),
     ...checkSinks(config),
     ...checkTokens(config.admin),
@@ -74,6 +75,13 @@ function checkWorkers({
       : 'each process would have limits and balances of its own'
   const message = `expected 1 with state.driver ${show(driver)}, found ${show(workers)}: ${why}. Use state.driver "redis" for several workers`
   return [{ path: 'server.workers', message }]
+}
+
+/** A request log in Redis is one that gateways share. */
+function checkLog({ log: { url }, state: { driver } }: Pick<Settings, 'log' | 'state'>) {
+  if (url === undefined || driver === 'redis') return []
+  const message = `expected none with state.driver ${show(driver)}: the request log is in files or in memory then, and only gateways that share a state have it in Redis`
+  return [{ path: 'log.url', message }]
 }
 
 function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIssue[] {

@@ -65,6 +65,10 @@ const content = v.strictObject({
   sample: v.optional(share, 1),
 })
 
+const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'
+/** One server, or nodes of a cluster. */
+const nodes = v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES)
+
 const log = v.strictObject({
   level: v.optional(v.picklist(['silent', 'error', 'warn', 'info', 'debug', 'trace']), 'info'),
   format: v.optional(v.picklist(['pretty', 'json']), 'pretty'),
@@ -76,10 +80,10 @@ const log = v.strictObject({
   path: v.optional(text('a path')),
   keep: v.optional(number(1, 3650, DAYS), 30),
   size: v.optional(size, '2gib'),
+  url: v.optional(nodes),
   content: v.optional(content, {}),
 })
 
-const NODES = 'an address such as "redis://localhost:6379"; of a cluster, a list of them'
 const RETENTION = 'a whole number of days from 2 to 36500'
 const state = v.variant('driver', [
   v.strictObject({ driver: v.literal('memory') }),
@@ -91,7 +95,7 @@ const state = v.variant('driver', [
   }),
   v.strictObject({
     driver: v.literal('redis'),
-    url: v.union([text(NODES), v.pipe(v.array(text(NODES)), v.minLength(1, NODES))], NODES),
+    url: nodes,
     outbox: v.optional(text('a path'), './outbox'),
     outboxLimit: v.optional(size, '1gib'),
     retention: v.optional(number(2, 36_500, RETENTION)),

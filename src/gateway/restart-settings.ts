@@ -12,6 +12,7 @@ export function warnOfRestart(log: ConsolaInstance, old: Config, next: Config): 
     ['log.path', old.log.path, next.log.path],
     ['log.keep', old.log.keep, next.log.keep],
     ['log.size', old.log.size, next.log.size],
+    ['log.url', JSON.stringify(old.log.url), JSON.stringify(next.log.url)],
     ['log.content.keep', old.log.content.keep, next.log.content.keep],
     ['state', JSON.stringify(old.state), JSON.stringify(next.state)],
   ] as const) {

@@ -165,8 +165,8 @@ export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'se
   return secretsIn({ path: [], value: config, secrets })
 }
 
-/** Gateways that share a ledger share a log. */
+/** Gateways that share a ledger share a log, in the same Redis where the log has none of its own. */
 function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
-  if (state.driver === 'redis') return { redis: state.url }
+  if (state.driver === 'redis') return { redis: log.url ?? state.url, isOwn: log.url !== undefined }
   return log.path === undefined ? undefined : { folder: log.path }
 }

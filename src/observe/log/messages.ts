@@ -4,7 +4,14 @@ import type { LogQuery } from './query.ts'
 import type { LogBounds, LogStore, Stored } from './store.ts'
 
 /** Where rows are kept: in a folder, or in the Redis that gateways share. */
-export type LogPlace = { readonly folder: string } | { readonly redis: string | readonly string[] }
+export type LogPlace = { readonly folder: string } | SharedPlace
+
+/** A Redis. */
+interface SharedPlace {
+  readonly redis: string | readonly string[]
+  /** Whether it is for the log alone: it need not keep what a ledger must, and its failures are told. */
+  readonly isOwn: boolean
+}
 
 /** What the thread is started with. */
 export interface ThreadInit {

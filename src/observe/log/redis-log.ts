@@ -32,6 +32,8 @@ const MOST_ROWS = 20_000
 /** Settings of a {@link RedisLog}. */
 interface RedisLogOptions {
   readonly url: string | readonly string[]
+  /** Whether the ledger is there as well; else the server may have any settings. */
+  readonly holdsLedger: boolean
   readonly bounds: LogBounds
   readonly log: Log
   /** ms since epoch */
@@ -185,8 +187,8 @@ export class RedisLog implements LogStore {
   }
 
   async #ask<T>(send: (client: Redis | Cluster) => Promise<T>): Promise<T> {
-    const { url, log } = this.#options
-    this.#connection ??= connect(url, log).then(({ connection }) => connection)
+    const { url, log, holdsLedger } = this.#options
+    this.#connection ??= connect(url, log, holdsLedger).then(({ connection }) => connection)
     // The next use connects again.
     this.#connection.catch(() => (this.#connection = undefined))
     const connection = await this.#connection

@@ -18,5 +18,5 @@ async function storeOf({ place, bounds }: ThreadInit): Promise<LogStore> {
   if ('folder' in place) return new DayFiles(place.folder, bounds)
   // Imported on demand: its client is an optional package.
   const { RedisLog } = await import('./redis-log.ts')
-  return new RedisLog({ url: place.redis, bounds, log: SILENT })
+  return new RedisLog({ url: place.redis, holdsLedger: !place.isOwn, bounds, log: SILENT })
 }

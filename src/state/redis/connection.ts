@@ -7,7 +7,7 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Driver } from 'unstorage'
 import { ConfigError, Unavailable } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
-import { inspectServers, isCluster, renewFiles } from './server-checks.ts'
+import { inspectServers, isCluster, reachServers, renewFiles } from './server-checks.ts'
 
 /** A connection that was opened. */
 interface Connected {
@@ -71,15 +71,20 @@ const OPTIONS = {
 
 /**
  * Connects, and checks that the servers can hold a ledger.
+ * @param holdsLedger false for servers that hold something that may be lost: these may have any settings
  * @param url `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes
  * @throws ConfigError when ioredis is missing, a URL is malformed, no server answers, or a server cannot hold a ledger
  */
-export async function connect(url: string | readonly string[], log: Log): Promise<Connected> {
+export async function connect(
+  url: string | readonly string[],
+  log: Log,
+  holdsLedger = true,
+): Promise<Connected> {
   const urls = (typeof url === 'string' ? [url] : url).map(parse)
   if (urls.length === 0) throw refused('expected at least one URL')
   const redis = await loadDriver()
   const driver = redis(typeof url === 'string' ? serverOptions(url) : clusterOptions(urls))
-  const connection = new RedisConnection(driver.getInstance!(), log)
+  const connection = new RedisConnection(driver.getInstance!(), log, holdsLedger)
   try {
     const { refusal, risks } = await connection.open()
     if (refusal !== undefined) throw refused(refusal)
@@ -96,6 +101,7 @@ export async function connect(url: string | readonly string[], log: Log): Promis
 export class RedisConnection {
   readonly client: Redis | Cluster
   readonly #log: Log
+  readonly #holdsLedger: boolean
   #ready = Promise.withResolvers<void>()
   #connected = false
   /** The error with which Redis refused the last request; '' if it did not. */
@@ -109,9 +115,10 @@ export class RedisConnection {
   #primaries = ''
   #returned: () => void = () => {}
 
-  constructor(client: Redis | Cluster, log: Log) {
+  constructor(client: Redis | Cluster, log: Log, holdsLedger: boolean) {
     this.client = client
     this.#log = log
+    this.#holdsLedger = holdsLedger
     client.on('ready', () => this.#arrive())
     client.on('close', () => this.#lose())
     client.on('error', (error: Error & { lastNodeError?: Error }) => {
@@ -140,7 +147,8 @@ export class RedisConnection {
     }
     this.client.on('error', listen)
     try {
-      const inspection = this.ask(() => inspectServers(this.client), START_MS)
+      const inspect = this.#holdsLedger ? inspectServers : reachServers
+      const inspection = this.ask(() => inspect(this.client), START_MS)
       return await Promise.race([inspection, rejected.promise])
     } catch {
       throw refused(`Redis cannot be reached: ${this.#lastError}.`)
@@ -152,6 +160,7 @@ export class RedisConnection {
 
   /** See {@link renewFiles}; a failure is logged. */
   async renewFiles(): Promise<void> {
+    if (!this.#holdsLedger) return
     try {
       await this.#within(() => renewFiles(this.client), START_MS)
     } catch (error) {

@@ -38,6 +38,12 @@ export async function inspectServers(client: Redis | Cluster): Promise<ServerInf
   return refused ?? { risks: inspections.flatMap(({ risks }) => risks) }
 }
 
+/** Only waits for the servers. @throws Error when one does not answer */
+export async function reachServers(client: Redis | Cluster): Promise<ServerInfo> {
+  await Promise.all(serversOf(client).map((node) => node.ping()))
+  return { risks: [] }
+}
+
 /**
  * Rewrites append-only files that were not rewritten since their servers started. A server that is killed while it writes
  * the effects of a script drops them at its next start, but may leave part of them in the file and apply that part at the

@@ -13,8 +13,9 @@ import { DAY_MS } from '../usage/_index.ts'
 const NOON = Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2
 const KEEP_ALL = { keep: 30, size: 2 ** 40 }
 
-async function open({ bounds = KEEP_ALL, now = () => NOON, url = '' } = {}) {
-  const log = new RedisLog({ url: url || (await sharedServer()).url, bounds, log: SILENT, now })
+async function open({ bounds = KEEP_ALL, now = () => NOON, url = '', holdsLedger = true } = {}) {
+  const place = { url: url || (await sharedServer()).url, holdsLedger }
+  const log = new RedisLog({ ...place, bounds, log: SILENT, now })
   onTestFinished(() => log.close())
   return log
 }
@@ -117,5 +118,18 @@ describe('a request log in Redis', () => {
     await server.ask((client) => client.config('SET', 'maxmemory', '0'))
     now += 60_000
     expect(await full.store(lineAt(NOON))).toMatchObject({ rows: 1, dropped: {} })
+  })
+
+  it('has a server of its own with any settings', async () => {
+    const server = await sharedServer()
+    await server.ask((client) => client.config('SET', 'maxmemory-policy', 'allkeys-lru'))
+    onTestFinished(async () => {
+      await server.ask((client) => client.config('SET', 'maxmemory-policy', 'noeviction'))
+    })
+    const [beside, own] = [await open(), await open({ holdsLedger: false })]
+    expect(await beside.store(lineAt(NOON))).toMatchObject({ dropped: { disk: 1 } })
+    const line = lineAt(NOON)
+    expect(await own.store(line)).toMatchObject({ rows: 1, dropped: {} })
+    expect(await own.find(idOf(line))).toMatchObject({ status: 200n })
   })
 })
