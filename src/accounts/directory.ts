@@ -2,6 +2,7 @@
  * All accounts and keys of the state in memory, in short, so that lists are searched and sorted without reading every
  * record. It is read in the background after the start, and follows every change from then on.
  */
+import { Unavailable } from '../errors/errors.ts'
 import type { Records } from '../state/records.ts'
 import type { Account, Key } from './stored.ts'
 
@@ -53,7 +54,7 @@ export class Directory {
     this.#begun().catch(() => undefined)
   }
 
-  /** Everything that is stored, with the changes of other processes. */
+  /** Everything that is stored, with the changes of other processes. @throws Unavailable */
   async view(): Promise<DirectoryView> {
     const entries = await this.#begun()
     const changes = await this.#records.changesSince(this.#cursor)
@@ -112,11 +113,16 @@ export class Directory {
   /** @param again whether entries that are there are replaced */
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
-      if (this.#closed) return
+      if (this.#closed) throw stopping()
       const found = await this.#records.getMany<Account | Key>(some)
       for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
     }
   }
+}
+
+/** The error of a list that is asked for while the gateway ends: part of it would look like the whole. */
+export function stopping(): Unavailable {
+  return new Unavailable('service_unavailable', 'The gateway is stopping.')
 }
 
 class Entries implements DirectoryView {

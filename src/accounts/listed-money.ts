@@ -4,7 +4,7 @@
  */
 import type { Pico } from '../money/money.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
-import type { Directory, ListedAccount, ListedKey } from './directory.ts'
+import { stopping, type Directory, type ListedAccount, type ListedKey } from './directory.ts'
 
 /** What accounts are sorted by. */
 interface ListedTotals {
@@ -151,7 +151,8 @@ class KeptSums<Item extends { readonly id: string }, Sum> {
     this.#noted = new Set()
     const due = items.filter((item) => !this.#sums.has(item.id) || noted.has(accountOf(item)))
     try {
-      for (let at = 0; at < due.length && !isClosed(); at += BATCH) {
+      for (let at = 0; at < due.length; at += BATCH) {
+        if (isClosed()) throw stopping()
         const some = due.slice(at, at + BATCH)
         for (const [i, sum] of (await read(some)).entries()) this.#sums.set(some[i]!.id, sum)
       }
