@@ -1,6 +1,7 @@
 /** Two operators changed one object: three versions of each member, and what both of them wanted. */
 import { html } from '../html.ts'
 import { shortJson } from './diff.ts'
+import { Heads } from './heads.ts'
 import { Notice } from './states.ts'
 
 type Members = Readonly<Record<string, unknown>>
@@ -33,15 +34,7 @@ export function Conflict({
       <strong>This key was changed meanwhile.</strong> Nothing was saved.
     <//>
     <table class="diff">
-      <thead>
-        <tr>
-          <th scope="col">Member</th>
-          <th scope="col">When you began</th>
-          <th scope="col">Now</th>
-          <th scope="col">Yours</th>
-          <th scope="col">Both</th>
-        </tr>
-      </thead>
+      <${Heads} names=${['Member', 'When you began', 'Now', 'Yours', 'Both']} />
       <tbody>
         ${names.map(
           (name) =>

@@ -1,5 +1,6 @@
 /** What a change does, member by member. */
 import { html, type Content } from '../html.ts'
+import { Heads } from './heads.ts'
 
 /** A member that differs. */
 export interface Change {
@@ -21,14 +22,7 @@ export function Diff({
   const shown = changes.filter(({ order }) => order !== 'equal')
   if (shown.length === 0) return html`<p class="muted">${none}</p>`
   return html`<table class="diff">
-    <thead>
-      <tr>
-        <th scope="col">Member</th>
-        <th scope="col">Before</th>
-        <th scope="col">After</th>
-        <th scope="col"><span class="hidden">Effect</span></th>
-      </tr>
-    </thead>
+    <${Heads} names=${['Member', 'Before', 'After', html`<span class="hidden">Effect</span>`]} />
     <tbody>
       ${shown.map(
         ({ member, from, to, order }) =>

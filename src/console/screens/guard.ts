@@ -8,6 +8,7 @@ import { Spark } from '../parts/bar.ts'
 import { Button } from '../parts/button.ts'
 import { Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
@@ -182,15 +183,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           rules.length === 0
             ? html`<p class="muted">No rule was violated in this range.</p>`
             : html`<table class="plain stacked">
-                <thead>
-                  <tr>
-                    <th scope="col">Rule</th>
-                    <th scope="col">Side</th>
-                    <th scope="col">Became</th>
-                    <th scope="col" class="end">Calls</th>
-                    <th scope="col">Trend</th>
-                  </tr>
-                </thead>
+                <${Heads} names=${['Rule', 'Side', 'Became', 'Calls', 'Trend']} end=${['Calls']} />
                 <tbody>
                   ${rules.map(
                     ({ id, first, calls, values }, place) =>
@@ -216,14 +209,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           data.keys.length === 0
             ? html`<p class="muted">No key violated a rule in this range.</p>`
             : html`<table class="plain stacked">
-                <thead>
-                  <tr>
-                    <th scope="col">Key</th>
-                    <th scope="col">Rule</th>
-                    <th scope="col">Became</th>
-                    <th scope="col" class="end">Calls</th>
-                  </tr>
-                </thead>
+                <${Heads} names=${['Key', 'Rule', 'Became', 'Calls']} end=${['Calls']} />
                 <tbody>
                   ${data.keys.slice(0, MOST_KEYS).map(
                     (one) =>
@@ -245,15 +231,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
     </div>
     <${Panel} title="Guards">
       <table class="plain stacked">
-        <thead>
-          <tr>
-            <th scope="col">Guard</th>
-            <th scope="col">Runs</th>
-            <th scope="col">Circuit</th>
-            <th scope="col" class="end">Errors</th>
-            <th scope="col" class="end">p50 / p95</th>
-          </tr>
-        </thead>
+        <${Heads} names=${['Guard', 'Runs', 'Circuit', 'Errors', 'p50 / p95']} end=${['Errors', 'p50 / p95']} />
         <tbody>
           ${data.guards.map(
             ({ guard, execution, mode, circuits, errors, latency }) =>

@@ -6,6 +6,7 @@ import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Bar } from '../parts/bar.ts'
 import { Money, Time } from '../parts/facts.ts'
+import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
@@ -111,7 +112,7 @@ export function HolderUsage({ secret }: HolderProps) {
         <header><h2>Last 30 days, by model (UTC days)</h2></header>
         <div class="panel-body">
           <table class="plain ruled sums">
-            <thead><tr><th scope="col">Model</th><th scope="col" class="end">Calls</th><th scope="col" class="end">Cost</th><th scope="col"><span class="hidden">Share</span></th></tr></thead>
+            <${Heads} names=${['Model', 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
             <tbody>
               ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
             </tbody>

@@ -19,6 +19,7 @@ import {
 import { html, type Content } from '../html.ts'
 import { Bar, Spark } from '../parts/bar.ts'
 import { Tile, Time } from '../parts/facts.ts'
+import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Notice } from '../parts/states.ts'
 import { FirstSteps } from './first-steps.ts'
@@ -199,13 +200,7 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
       refused.length === 0
         ? html`<p class="muted">No call was refused.</p>`
         : html`<table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Limit</th>
-                <th scope="col" class="end">Calls</th>
-                <th scope="col">Most by</th>
-              </tr>
-            </thead>
+            <${Heads} names=${['Limit', 'Calls', 'Most by']} end=${['Calls']} />
             <tbody>
               ${refused.map(
                 ({ limit, refused: calls, keys }) =>

@@ -5,6 +5,7 @@ import type { Policy } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { RadioField, TextField } from '../parts/form.ts'
+import { Heads } from '../parts/heads.ts'
 import { Failure } from '../parts/states.ts'
 import { marked } from './policy-text.ts'
 
@@ -134,7 +135,7 @@ function Findings({ trial, texts }: { readonly trial: Trial; readonly texts: Tri
   return html`${
     verdicts.length > 0 &&
     html`<table class="plain ruled verdicts">
-      <thead><tr><th scope="col">Side</th><th scope="col">Rule</th><th scope="col">Guard</th><th scope="col">Verdict</th></tr></thead>
+      <${Heads} names=${['Side', 'Rule', 'Guard', 'Verdict']} />
       <tbody>
         ${verdicts.map(
           ({ rule, side, guard, verdict, reason, ms }, index) => html`<tr key=${index}>

@@ -5,6 +5,7 @@ import { count } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { SelectField, useSubmission } from '../parts/form.ts'
+import { Heads } from '../parts/heads.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure, Notice } from '../parts/states.ts'
 
@@ -203,14 +204,7 @@ function Moves<One extends Move>({
   return html`<section>
     <h3>${title}</h3>
     <table class="plain">
-      <thead>
-        <tr>
-          <th scope="col">Take over</th>
-          <th scope="col">Before</th>
-          <th scope="col">After</th>
-          <th scope="col">${why ? 'Why' : 'Change'}</th>
-        </tr>
-      </thead>
+      <${Heads} names=${['Take over', 'Before', 'After', why ? 'Why' : 'Change']} />
       <tbody>
         ${moves.map(
           (move) =>

@@ -8,6 +8,7 @@ import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Facts, Time } from '../parts/facts.ts'
 import { useSubmission } from '../parts/form.ts'
+import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
 import { allows } from '../state.ts'
@@ -64,16 +65,7 @@ export function Gateways() {
 
 function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
   return html`<table class="plain stacked">
-    <thead>
-      <tr>
-        <th scope="col">Gateway</th>
-        <th scope="col">Started</th>
-        <th scope="col">Ledger</th>
-        <th scope="col" class="end">Running</th>
-        <th scope="col" class="end">Lag</th>
-        <th scope="col" class="end">Log rows lost</th>
-      </tr>
-    </thead>
+    <${Heads} names=${['Gateway', 'Started', 'Ledger', 'Running', 'Lag', 'Log rows lost']} end=${['Running', 'Lag', 'Log rows lost']} />
     <tbody>
       ${rows.map(
         ({ id, own, worker, version, started_at, running, ledger, usage_lag_rows: lag, log }) =>

@@ -5,6 +5,7 @@ import { addAmounts, count, exactMoney, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Time } from '../parts/facts.ts'
+import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered } from '../parts/states.ts'
 import { place, setQuery } from '../state.ts'
@@ -74,7 +75,7 @@ function Sheet({ found: { data, ledger } }: { readonly found: StatementAnswer })
         data.bookings.length > 0 &&
         html`<h3>Bookings</h3>
         <table class="plain ruled stacked sums">
-          <thead><tr><th scope="col">Time</th><th scope="col">Kind</th><th scope="col">Reference, note</th><th scope="col" class="end">Amount</th></tr></thead>
+          <${Heads} names=${['Time', 'Kind', 'Reference, note', 'Amount']} end=${['Amount']} />
           <tbody>
             ${data.bookings.map((one) => html`<tr key=${one.seq}><td><${Time} at=${one.at} /></td><td>${one.kind}</td><td><bdi>${[one.reference, one.note].filter(Boolean).join(' · ')}</bdi></td><td class="end number">${exactMoney(one.amount_usd)}</td></tr>`)}
           </tbody>
@@ -104,7 +105,7 @@ function Spending({
       rows.length === 0
         ? html`<p class="muted">${none}</p>`
         : html`<table class="plain ruled sums">
-          <thead><tr><th scope="col">Name</th><th scope="col" class="end">Calls</th><th scope="col" class="end">Cost</th></tr></thead>
+          <${Heads} names=${['Name', 'Calls', 'Cost']} end=${['Calls', 'Cost']} />
           <tbody>${rows.map(({ name, calls, cost_usd: cost }) => html`<tr key=${name}><td><bdi>${name ?? '–'}</bdi></td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td></tr>`)}</tbody>
         </table>`
     }`
