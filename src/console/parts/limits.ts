@@ -33,7 +33,7 @@ export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
           </th>
           <td class="end number">${figureOf(limit)}</td>
           <td>${barOf(limit)}</td>
-          <td class="muted">${limit.resets_at && html`resets <${Time} at=${limit.resets_at} /> UTC`}</td>
+          <td class="muted">${limit.resets_at && html`resets <${Time} at=${limit.resets_at} short /> UTC`}</td>
         </tr>`,
       )}
     </tbody>

@@ -165,6 +165,11 @@ function optionsOf(
     ticks: { stroke: color('line'), width: 1, size: 4 },
     font: '12px system-ui, sans-serif',
   }
+  // A step that has no name has no line either: counts are whole.
+  const named: uPlot.Axis.Filter = (_plot, steps) => {
+    const names = formatAxis(steps)
+    return steps.map((value, index) => (names[index] === '' ? null : value))
+  }
   const step = times.length > 1 ? times.at(-1)! - times.at(-2)! : DAY_SECONDS
   return {
     width: Math.max(200, element.clientWidth),
@@ -187,7 +192,13 @@ function optionsOf(
         values: (_plot, ticks) => ticks.map(tickName),
         ...(step === DAY_SECONDS && { incrs: TICK_DAYS.map((days) => days * DAY_SECONDS) }),
       },
-      { ...axis, size: 64, values: (_plot, ticks) => formatAxis(ticks) },
+      {
+        ...axis,
+        grid: { ...axis.grid, filter: named },
+        ticks: { ...axis.ticks, filter: named },
+        size: 64,
+        values: (_plot, ticks) => formatAxis(ticks),
+      },
     ],
     series: [
       {},

@@ -1,5 +1,6 @@
 /** Lists: sticky header, sorting by the server, rows by keyboard, columns to choose, two lines a row on a phone. */
 import { useRef } from 'preact/hooks'
+import { MISSING } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { go, hrefWith, place, prefer, preferences, setQuery } from '../state.ts'
@@ -131,7 +132,7 @@ function cellOf<Row>(column: Column<Row>, row: Row, href: string | false | undef
     key=${key}
     class=${end ? 'end' : ''}
     data-label=${label}
-    data-phone=${phone}
+    data-phone=${content === MISSING && phone !== 'figure' ? 'none' : phone}
     title=${title?.(row)}
   >
     ${href ? html`<a href=${href} class="row-link">${content}</a>` : content}

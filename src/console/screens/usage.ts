@@ -372,7 +372,7 @@ function hrefOf({ group: values }: UsageRow, { group, top }: Question): string {
 function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<string, Content>> {
   const { totals } = answer
   const href = requestsHref({})
-  const calls = count(totals.calls)
+  const calls = html`${count(totals.calls)}<span class="narrow"> calls</span>`
   const quantity = (value: number | null) =>
     html`<span title=${count(value)}>${shortCount(value)}</span>`
   return {
