@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { existsSync } from 'node:fs'
 import { readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Unavailable } from '../../../src/errors/errors.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import type { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
@@ -107,6 +107,9 @@ describe('a ledger whose thread ends', () => {
   it('is closed while it has none, with its settlements in lines to import', async () => {
     const threads = watchThreads()
     const { ledger, path, logged } = await openPaid()
+    // The second attempt never comes, however long the end takes here.
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     // No other thread takes another ledger, or begins one.
     await rename(path, `${path}-away`)
     await threads.last!.terminate()
