@@ -117,7 +117,7 @@ export async function createGateway(
   const sharing = await createSharing(shared, generations, own)
   const bodies = bodyBudgetOf(generations, shared, worker)
   const listedMoney = listedMoneyOf(generations, shared)
-  const timer = watch(generations, shared, { ...sharing, bodies })
+  const timer = drive(generations, shared, { ...sharing, bodies })
   let [stopping, faulty] = [false, false]
   return {
     ...sharing,
@@ -210,7 +210,7 @@ function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Sh
 }
 
 /** Starts the timer that drives all parts, and what alerts are about. The caller clears it. */
-function watch(
+function drive(
   generations: Generations,
   shared: Shared,
   parts: Pick<Gateway, 'bodies' | 'takenOut' | 'instances' | 'peers'>,
