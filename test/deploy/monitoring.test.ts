@@ -60,7 +60,7 @@ afterAll(async () => {
 const exposition = async () => (await gateway.ask('GET', '/metrics', { key: TOKEN })).text
 
 it('rules and dashboard ask for metrics that there are, with labels that these have', async () => {
-  const documented = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+  const documented = readFileSync(join(ROOT, 'docs/operate/metrics.md'), 'utf8')
   const shown = await exposition()
   for (const { expr } of [...rules, ...queries]) {
     for (const [, name = '', labels = ''] of expr.matchAll(/\b(sluicegate_\w+)(?:\{([^}]*)\})?/g)) {

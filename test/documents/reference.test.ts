@@ -186,7 +186,7 @@ describe('other tables', () => {
     expect(capabilities.options.filter((one) => !text.includes(`\`${one}\``))).toEqual([])
   })
 
-  it('docs/operations.md has every metric, and no other', () => {
+  it('docs/operate/metrics.md has every metric, and no other', () => {
     const names = (text: string) => new Set(text.match(/\bsluicegate_[a-z_]+/g))
     const made = new Set(
       ['src/observe', 'src/server', 'src/cluster']
@@ -194,7 +194,9 @@ describe('other tables', () => {
         .flatMap((text) => [...names(text)]),
     )
     expect(made.size).toBeGreaterThan(20)
-    expect([...names(page('docs/operations.md').text)].toSorted()).toEqual([...made].toSorted())
+    expect([...names(page('docs/operate/metrics.md').text)].toSorted()).toEqual(
+      [...made].toSorted(),
+    )
   })
 
   it('providers/README.md and plugins/README.md have every built-in', () => {

@@ -29,9 +29,9 @@ function signed(request: ReceivedRequest, secret: string): string {
 
 type Verifier = (body: string, signature: string, secret: string, now?: number) => unknown
 
-/** The function that docs/operations.md shows to receivers. */
+/** The function that docs/operate/sinks.md shows to receivers. */
 async function verifierOfTheDocuments(): Promise<Verifier> {
-  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/operate/sinks.md', import.meta.url), 'utf8')
   const [, code = ''] = /```js\n([^]*?function readEvent[^]*?)```/.exec(page)!
   const module = await import(`data:text/javascript,${encodeURIComponent(code)}`)
   return module.readEvent as Verifier
