@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it, vi } from 'vitest'
 import { main } from '../../src/cli/main.ts'
-import { readTranscripts, testProvider } from 'sluicegate/testing'
 import { folder } from '../../test/_folder.ts'
 import { createTestGateway, eventsOf, hello } from '../../test/_setup.ts'
 import { events, json, startUpstream } from '../../test/upstream.ts'
@@ -51,26 +50,11 @@ describe('the provider of docs/plugins/provider.md', () => {
     expect(answer.error.code).toBe(code)
     expect(await gateway.balance()).toBe(100_000_000_000_000n)
   })
-
-  it('passes the kit', async () => {
-    const directory = import.meta.dirname
-    const transcripts = await readTranscripts(`${directory}/my-provider.cases`)
-    const report = await testProvider({ provider: './my-provider.ts', directory, transcripts })
-    expect(report.checks.filter(({ result }) => result !== 'ok')).toEqual([])
-  })
-
-  it.each([
-    ['ts', 'my-provider.ts'],
-    ['', 'my-provider.cases/hello.http'],
-    ['json', 'my-provider.cases/hello.json'],
-  ])('is shown as it is: ```%s %s', async (language, file) => {
-    expect(await blocksOf(language)).toContain((await read(file)).trimEnd())
-  })
 })
 
 describe('sluicegate plugin test', () => {
   const at = (file: string) => new URL(file, import.meta.url).pathname
-  const example = [at('my-provider.ts')]
+  const example = [at('provider-sse/my-provider.ts')]
 
   it('prints what the page says', async () => {
     const { code, out, err } = await run(...example, '--seed', '1')
@@ -88,7 +72,12 @@ describe('sluicegate plugin test', () => {
       }),
       'hello.http': 'HTTP/1.1 200 OK\n\ndata: {"text":"Hello"}\n\ndata: {"tokens":{}}\n\n',
     })
-    const { code, out, err } = await run(at('my-provider.ts'), '--cases', file, '--json')
+    const { code, out, err } = await run(
+      at('provider-sse/my-provider.ts'),
+      '--cases',
+      file,
+      '--json',
+    )
     expect(code).toBe(1)
     expect(err).toMatch(/^\d+ of \d+ checks failed; --seed \d+ repeats them\.\n$/)
     const { ok, checks } = JSON.parse(out)
@@ -105,22 +94,26 @@ describe('sluicegate plugin test', () => {
   it.each<[args: string[], code: number, message: RegExp]>([
     [['./nowhere.ts'], 1, /plugin +there is no file .*nowhere\.ts/],
     [
-      [at('my-provider.ts'), '--options', 'none.json'],
+      [at('provider-sse/my-provider.ts'), '--options', 'none.json'],
       2,
       /cannot be read from none\.json; expected/,
     ],
-    [[at('my-provider.ts'), '--options', '{"apiKey": "s3cr'], 2, /^(?!.*s3cr).*not a JSON object/],
     [
-      [at('my-provider.ts'), '--options', '{"apiKey": "s3cret", "colour": "blue"}'],
+      [at('provider-sse/my-provider.ts'), '--options', '{"apiKey": "s3cr'],
+      2,
+      /^(?!.*s3cr).*not a JSON object/,
+    ],
+    [
+      [at('provider-sse/my-provider.ts'), '--options', '{"apiKey": "s3cret", "colour": "blue"}'],
       1,
       /options\.colour +unknown key[^]*Set options with --options/,
     ],
     [
-      [at('my-provider.ts'), '--cases', 'none'],
+      [at('provider-sse/my-provider.ts'), '--cases', 'none'],
       1,
       /none is not valid:\n.*the folder does not exist/,
     ],
-    [[at('my-provider.ts'), '--seed', 'x'], 2, /--seed takes a whole number, not "x"/],
+    [[at('provider-sse/my-provider.ts'), '--seed', 'x'], 2, /--seed takes a whole number, not "x"/],
   ])('%j is an error that says what would be right', async (args, status, message) => {
     const { code, out, err } = await run(...args)
     expect(err).toMatch(message)
@@ -162,7 +155,10 @@ async function blocksOf(language: string): Promise<string[]> {
 function serving(url: string) {
   return createTestGateway({
     providers: {
-      mine: { use: '../docs/examples/my-provider.ts', options: { url, apiKey: 'vendor-key' } },
+      mine: {
+        use: '../docs/examples/provider-sse/my-provider.ts',
+        options: { url, apiKey: 'vendor-key' },
+      },
     },
     models: {
       'mine/small': {

@@ -29,17 +29,20 @@ async function written(...args: readonly string[]) {
 const linesOf = (text: string) => text.trimEnd().split('\n').length
 
 describe('plugin new', () => {
-  it.each(['sse', 'lines', 'whole'])('writes a provider that passes: %s', async (style) => {
-    const { dir, read } = await written('provider', 'acme', '--style', style)
-    expect(linesOf(await read('acme.ts'))).toBeLessThanOrEqual(30)
-    const transcripts = await readTranscripts(join(dir, 'acme.cases'))
-    const { failed, name } = await testProvider({
-      provider: './acme.ts',
-      directory: dir,
-      transcripts,
-    })
-    expect([name, failed]).toEqual(['acme', []])
-  })
+  it.each(['sse', 'lines', 'whole', 'tools'])(
+    'writes a provider that passes: %s',
+    async (style) => {
+      const { dir, read } = await written('provider', 'acme', '--style', style)
+      expect(linesOf(await read('acme.ts'))).toBeLessThanOrEqual(style === 'tools' ? 90 : 30)
+      const transcripts = await readTranscripts(join(dir, 'acme.cases'))
+      const { failed, name } = await testProvider({
+        provider: './acme.ts',
+        directory: dir,
+        transcripts,
+      })
+      expect([name, failed]).toEqual(['acme', []])
+    },
+  )
 
   it('writes a guard, a search engine and a sink that pass', async () => {
     const guard = await written('guard', 'tick')
@@ -93,7 +96,7 @@ describe('plugin new', () => {
   it.each<[args: string[], message: RegExp]>([
     [['lamp', 'acme'], /no kind of plugin "lamp"; there are provider, guard, search, sink/],
     [['guard', 'Acme'], /cannot be called "Acme": expected lower-case letters/],
-    [['guard', 'acme', '--style', 'sse'], /--style is one of sse, lines, whole, for a provider/],
+    [['guard', 'acme', '--style', 'sse'], /--style of a guard is one of check, stream, remote/],
   ])('refuses %j', async (args, message) => {
     const { code, err } = await call(['plugin', 'new', ...args])
     expect([code, err]).toEqual([2, expect.stringMatching(message)])

@@ -70,7 +70,7 @@ export function pagesInOrder(pages: readonly Page[]): readonly Listed[] {
     const head = /^---\ntitle: (.+)\ndescription: (.+)\norder: (\d+)\n---\n/.exec(text)
     if (!path.startsWith('docs/') || !head) return []
     const file = path.slice('docs/'.length)
-    const folder = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : ''
+    const folder = file.includes('/') ? file.slice(0, file.indexOf('/')) : ''
     return [{ folder, file, title: head[1]!, description: head[2]!, order: Number(head[3]), text }]
   })
   return entries.toSorted(

@@ -99,7 +99,7 @@ class PageRun implements AsyncDisposable {
     if (given !== undefined) await this.#give(given)
     const copied = told.get('copy-of')
     if (copied !== undefined) {
-      const copy = join(this.#folder, 'page', copied.replace('docs/examples/', ''))
+      const copy = join(this.#folder, 'page', copied.replace(/^docs\/examples\/[\w-]+\//, ''))
       await mkdir(dirname(copy), { recursive: true })
       return copyFile(join(root, copied), copy)
     }

@@ -3,7 +3,7 @@ import { pages } from './_markdown.ts'
 import { runPage } from './_run.ts'
 
 /** Pages that others run: the client pages, and those of `npm test`. */
-const ELSEWHERE = /^docs\/(?:clients\/|quickstart\.md$)/
+const ELSEWHERE = /^docs\/(?:clients\/|examples\/|quickstart\.md$)/
 /** Pages whose blocks ask a gateway that runs. */
 const SERVED = new Set(
   [

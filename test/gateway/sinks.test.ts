@@ -108,7 +108,7 @@ describe('the sinks of a gateway', () => {
           options: { url: refusing.url, secret: SECRET, events: ['call.ended'] },
         },
         { use: 'file', options: { path } },
-        { use: '../docs/examples/my-sink.ts', options: { url: chat.url } },
+        { use: '../docs/examples/sink-alerts/my-sink.ts', options: { url: chat.url } },
         { use: 'otlp', options: { endpoint: `${collector.url}/`, headers: { 'x-scope': 'a' } } },
         {
           use: 'langfuse',

@@ -148,7 +148,8 @@ function refusing(what: string, param: string) {
 }
 
 describe('provider test --requests', () => {
-  const provider = new URL('../../docs/examples/my-provider.ts', import.meta.url).pathname
+  const provider = new URL('../../docs/examples/provider-sse/my-provider.ts', import.meta.url)
+    .pathname
   const schemaOf = (issues: string) =>
     `export default { schema: { '~standard': { version: 1, vendor: 'own', validate: (value) => (${issues}) } } }`
   const run = async (module: string) => {

@@ -4,7 +4,7 @@ import exa from '../../plugins/search/exa.ts'
 import parallel from '../../plugins/search/parallel.ts'
 import perplexity from '../../plugins/search/perplexity.ts'
 import searxng from '../../plugins/search/searxng.ts'
-import mySearch from '../../docs/examples/my-search.ts'
+import mySearch from '../../docs/examples/search-json/my-search.ts'
 import { testSearch, type SearchCase } from '../../src/testing.ts'
 import {
   defineSearch,

@@ -8,7 +8,7 @@ import file from '../../plugins/sinks/file.ts'
 import langfuse from '../../plugins/sinks/langfuse.ts'
 import otlp from '../../plugins/sinks/otlp.ts'
 import webhook from '../../plugins/sinks/webhook.ts'
-import mySink from '../../docs/examples/my-sink.ts'
+import mySink from '../../docs/examples/sink-alerts/my-sink.ts'
 
 const keys = { publicKey: 'pk-0123456789', secretKey: 'sk-0123456789ab' }
 

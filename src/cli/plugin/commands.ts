@@ -30,7 +30,10 @@ export const PLUGIN_COMMANDS: readonly Command[] = [
     help: 'Write a provider, guard, search engine or sink that passes its kit, to start from.',
     arguments: ['kind', 'name'],
     options: {
-      style: { value: 'sse|lines|whole', help: 'of a provider: how its vendor answers' },
+      style: {
+        value: 'name',
+        help: 'provider: sse, lines, whole, tools or images; guard: check, stream or remote',
+      },
       package: { help: 'a folder that can be published as a package' },
       js: { help: 'JavaScript in place of TypeScript' },
       dir: { value: 'folder', help: 'where to write (default: here)' },

@@ -6,32 +6,24 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { packageVersion } from '../../gateway/version.ts'
 import { CommandError, type Arguments } from '../command.ts'
 
-/** A plugin to start from. */
-interface Template {
-  /** Name of the example. */
-  readonly name: string
-  /** How a configuration uses it. */
-  readonly yaml: (name: string, use: string) => string
-}
-
 type Files = Map<string, string>
 
 const NAME = /^[a-z][a-z0-9-]{0,40}$/
-const STYLES = ['sse', 'lines', 'whole']
 
-const TEMPLATES: Readonly<Record<string, Template>> = {
-  provider: { name: 'my-provider', yaml: providerYaml },
-  guard: { name: 'my-check', yaml: guardYaml },
-  search: { name: 'my-search', yaml: searchYaml },
-  sink: { name: 'my-sink', yaml: sinkYaml },
+/** Kinds of plugins, and the styles of each; the first is the default. An example is `<kind>-<style>`. */
+const STYLES: Readonly<Record<string, readonly [string, ...string[]]>> = {
+  provider: ['sse', 'lines', 'whole', 'tools', 'images'],
+  guard: ['check', 'stream', 'remote'],
+  search: ['json'],
+  sink: ['alerts'],
 }
 
 /** Writes a plugin, its cases and its test. @throws CommandError for a wrong name, or where a file exists */
 export async function newPlugin({ positionals, text, on }: Arguments): Promise<void> {
   const [kind = '', name = ''] = positionals
-  const template = TEMPLATES[kind]
-  if (!template) {
-    const kinds = Object.keys(TEMPLATES).join(', ')
+  const styles = STYLES[kind]
+  if (!styles) {
+    const kinds = Object.keys(STYLES).join(', ')
     throw new CommandError(
       `There is no kind of plugin ${JSON.stringify(kind)}; there are ${kinds}.`,
       2,
@@ -44,11 +36,11 @@ export async function newPlugin({ positionals, text, on }: Arguments): Promise<v
       2,
     )
   }
-  const { style = 'sse' } = text
-  if (!STYLES.includes(style) || (text.style !== undefined && kind !== 'provider')) {
-    throw new CommandError(`--style is one of ${STYLES.join(', ')}, for a provider.`, 2)
+  const { style = styles[0] } = text
+  if (!styles.includes(style)) {
+    throw new CommandError(`--style of a ${kind} is one of ${styles.join(', ')}.`, 2)
   }
-  const parts = await partsOf(template, name, style)
+  const parts = await partsOf(kind, name, style)
   const folder = resolve(text.dir ?? '.')
   const isPackage = on.has('package')
   const extension = `${isCommonJs(folder) ? 'm' : ''}${on.has('js') ? 'js' : 'ts'}`
@@ -60,31 +52,37 @@ export async function newPlugin({ positionals, text, on }: Arguments): Promise<v
   const listed = [...files.keys()].map((path) => `  ${relative('.', join(folder, path))}\n`)
   process.stdout.write(
     `Written:\n${listed.join('')}\n${nextSteps(kind, name, files)}\n` +
-      `In gateway.config.yaml:\n\n${template.yaml(name, use)}`,
+      `In gateway.config.yaml:\n\n${parts.yaml(use)}`,
   )
 }
 
-/** The code of a template, and its cases by name. */
+/** The code of an example, its cases by name, and how a configuration uses it. */
 interface Parts {
   readonly code: string
   readonly cases: Files
+  readonly yaml: (use: string) => string
 }
 
 /** The example under another name. */
-async function partsOf({ name: example }: Template, name: string, style: string): Promise<Parts> {
-  const folder = examplesFolder()
-  const file = style === 'whole' ? `${example}-whole` : example
-  const own = (text: string) => text.replaceAll(file, name).replaceAll(example, name)
-  const code = own(await readFile(join(folder, `${file}.ts`), 'utf8'))
+async function partsOf(kind: string, name: string, style: string): Promise<Parts> {
+  const folder = join(examplesFolder(), `${kind}-${style === 'lines' ? 'sse' : style}`)
+  const example = `my-${kind}`
+  const upper = (text: string) => text.toUpperCase().replaceAll('-', '_')
+  const own = (text: string) =>
+    text.replaceAll(example, name).replaceAll(upper(example), upper(name))
+  const read = async (path: string) => own(await readFile(join(folder, path), 'utf8'))
+  const code = await read(`${example}.ts`)
   const cases: Files = new Map()
-  for (const path of (await readdir(join(folder, `${file}.cases`))).toSorted()) {
-    cases.set(path, own(await readFile(join(folder, `${file}.cases`, path), 'utf8')))
-  }
-  return style === 'lines' ? inLines({ code, cases }) : { code, cases }
+  const paths = await readdir(join(folder, `${example}.cases`)).catch(() => [])
+  for (const path of paths.toSorted()) cases.set(path, await read(`${example}.cases/${path}`))
+  const [, configuration = ''] = /^```yaml\n([^]*?)^```$/m.exec(await read('README.md')) ?? []
+  const yaml = (use: string) => configuration.replace(`./${name}.ts`, use)
+  const parts = { code, cases, yaml }
+  return style === 'lines' ? inLines(parts) : parts
 }
 
 /** The example for server-sent events, for a vendor that sends lines. */
-function inLines({ code, cases }: Parts): Parts {
+function inLines({ code, cases, yaml }: Parts): Parts {
   const toLines = (text: string) =>
     text
       .replace('text/event-stream', 'application/x-ndjson')
@@ -92,6 +90,7 @@ function inLines({ code, cases }: Parts): Parts {
   return {
     code: code.replace('host.sse(', 'host.lines(').replace('events', 'lines'),
     cases: new Map([...cases].map(([path, text]) => [path, toLines(text)])),
+    yaml,
   }
 }
 
@@ -104,14 +103,15 @@ function plainFiles(name: string, { code, cases }: Parts, extension: string): Fi
   ])
 }
 
-function packageFiles(kind: string, name: string, { code, cases }: Parts, js: boolean): Files {
+function packageFiles(kind: string, name: string, parts: Parts, js: boolean): Files {
+  const { code, cases, yaml } = parts
   const folder = `sluicegate-${kind}-${name}`
   const built = js ? `src/${name}.js` : `dist/${name}.js`
   const at = (path: string) => `${folder}/${path}`
   return new Map([
     [at('package.json'), manifestOf(kind, name, built, js)],
     ...(js ? [] : [[at('tsconfig.json'), TSCONFIG] as const]),
-    [at('README.md'), readmeOf(kind, name)],
+    [at('README.md'), readmeOf(kind, name, yaml(name))],
     [at('.gitignore'), 'node_modules/\ndist/\n'],
     [at('.github/workflows/test.yml'), WORKFLOW],
     [at(`src/${name}.${js ? 'js' : 'ts'}`), js ? toJavaScript(code) : code],
@@ -190,7 +190,7 @@ jobs:
       - run: npm test
 `
 
-function readmeOf(kind: string, name: string): string {
+function readmeOf(kind: string, name: string, yaml: string): string {
   const title = `sluicegate-${kind}-${name}`
   return `# ${title}
 
@@ -201,7 +201,7 @@ npm install ${title}
 \`\`\`
 
 \`\`\`yaml
-${TEMPLATES[kind]!.yaml(name, name)}\`\`\`
+${yaml}\`\`\`
 
 \`npm test\` runs its kit. \`sluicegate plugin show ./${title} --markdown\` prints its options for this page.
 `
@@ -247,43 +247,4 @@ function examplesFolder(): string {
     .find((path) => existsSync(path))
   if (!found) throw new CommandError('The templates in docs/examples are missing.')
   return found
-}
-
-function providerYaml(name: string, use: string): string {
-  const variable = `${name.toUpperCase().replaceAll('-', '_')}_KEY`
-  return `providers:
-  ${name}:
-    use: ${use}
-    options: { url: 'https://vendor.example/generate', apiKey: '\${${variable}}' }
-models:
-  ${name}/small:
-    pricing: { prompt: '0.000001', completion: '0.000002' }
-    capabilities: [STREAMING]
-    deployments: [{ provider: ${name}, model: small-1 }]
-`
-}
-
-function guardYaml(_name: string, use: string): string {
-  return `guards:
-  use:
-    - use: ${use}
-      options: { prefix: TICKET }
-      applies: always
-`
-}
-
-function searchYaml(name: string, use: string): string {
-  return `search:
-  engines:
-    ${name}:
-      use: ${use}
-      options: { url: 'https://search.example' }
-      price: '0.002'
-`
-}
-
-function sinkYaml(_name: string, use: string): string {
-  return `sinks:
-  - { use: ${use}, options: { url: 'https://receiver.example' } }
-`
 }

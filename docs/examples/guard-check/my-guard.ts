@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { defineGuard } from 'sluicegate'
 
 export default defineGuard({
-  name: 'my-check',
+  name: 'my-guard',
   options: v.strictObject({ prefix: v.optional(v.pipe(v.string(), v.regex(/^\w+$/)), 'TICKET') }),
   setup({ prefix }) {
     const number = new RegExp(`${prefix}-\\d{6}(?!\\d)`)
@@ -11,6 +11,6 @@ export default defineGuard({
       const start = text.search(number)
       return start < 0 ? undefined : { start, end: start + prefix.length + 7 }
     }
-    return { enforces: ['x:my-check/ticket'], execution: 'local', reach: prefix.length + 8, check }
+    return { enforces: ['x:my-guard/ticket'], execution: 'local', reach: prefix.length + 8, check }
   },
 })

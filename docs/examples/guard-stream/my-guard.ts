@@ -6,7 +6,7 @@ const RULE = 'x:my-guard/name'
 
 export default defineGuard({
   name: 'my-guard',
-  options: v.strictObject({ names: v.array(v.string()) }),
+  options: v.strictObject({ names: v.optional(v.array(v.string()), ['Acme Corp']) }),
   setup({ names }, host) {
     const matcher = host.compilePatterns(names)
     const toProgress = ({ safeOffset, match }: ScanProgress) =>

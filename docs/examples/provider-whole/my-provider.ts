@@ -3,9 +3,9 @@ import * as v from 'valibot'
 import { defineProvider } from 'sluicegate'
 
 export default defineProvider({
-  name: 'my-provider-whole',
+  name: 'my-provider',
   options: v.strictObject({ url: v.pipe(v.string(), v.url()), apiKey: v.string() }),
-  ignores: ['presence_penalty', 'frequency_penalty'],
+  ignores: ['presence_penalty', 'frequency_penalty', 'response_format', 'reasoning', 'tools', 'n'],
   setup({ url, apiKey }, host) {
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
     return {
