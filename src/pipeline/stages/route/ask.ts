@@ -1,11 +1,16 @@
 /** Asks the provider of one deployment. */
 import type { Deployment } from '../../../models/catalog.ts'
-import { GatewayError, UpstreamFailure } from '../../../errors/errors.ts'
+import { GatewayError, InvalidRequest, UpstreamFailure } from '../../../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../../../policy/policy.ts'
 import type { ProviderRequest } from '../../../plugin.ts'
+import { isPublicUrl } from '../../../upstream/addresses.ts'
 import { isConfidential, isGuarded, speaksForm } from '../../native.ts'
-import { ClientDisconnected, type Call, type NativeRequest } from '../../pipeline.ts'
-import { addressesOf, inputFor } from './addresses.ts'
+import {
+  ClientDisconnected,
+  type Call,
+  type ClientAddress,
+  type NativeRequest,
+} from '../../pipeline.ts'
 
 type Method = (request: ProviderRequest<any>) => Promise<unknown>
 
@@ -108,4 +113,47 @@ function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
   if (ignored.length === 0) return
   const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
   headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
+}
+
+/**
+ * The input for one provider. A provider inside the operator's network gets files instead of addresses.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+export function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
+  const { outbound, runtime } = call
+  const found = addressesOf(call, provider)
+  if (found.length === 0 || !runtime.privateProviders.has(provider)) return outbound
+  return fetched(call, found, signal)
+}
+
+/**
+ * The addresses that a provider would fetch; none for one that may read any.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+function addressesOf(
+  { endpoint: { addresses }, outbound, runtime }: Call,
+  provider: string,
+): readonly ClientAddress[] {
+  if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
+  const found = addresses.of(outbound)
+  const refused = found.find(({ url }) => !isPublicUrl(url))
+  if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
+  return found
+}
+
+const NOT_PUBLIC =
+  'The address may not be read: expected an https address on the public internet, without user ' +
+  'information and port, or the file itself.'
+
+async function fetched(
+  { endpoint, outbound, runtime }: Call,
+  found: readonly ClientAddress[],
+  signal: AbortSignal,
+): Promise<unknown> {
+  const files = new Map<string, Awaited<ReturnType<typeof runtime.download>>>()
+  // One after the other: a request may name many.
+  for (const { url, param } of found) {
+    if (!files.has(url)) files.set(url, await runtime.download(url, signal, { param }))
+  }
+  return endpoint.addresses!.replace(outbound, files)
 }

@@ -3,8 +3,7 @@ import { unlessAborted } from '../../../lifetime/scope.ts'
 import type { Deployment } from '../../../models/catalog.ts'
 import { flowOf } from '../../../stream/flow.ts'
 import type { Call, Stage } from '../../pipeline.ts'
-import { inputFor } from './addresses.ts'
-import { failureOf, requestOf } from './ask.ts'
+import { failureOf, inputFor, requestOf } from './ask.ts'
 
 /**
  * Has a vendor count the tokens of the request: the first deployment whose provider can, and the next one where it fails.
