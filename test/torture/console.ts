@@ -47,6 +47,8 @@ const MOST = {
 }
 /** For so long the processor time of calls is compared, each time. */
 const COMPARED_SECONDS = short ? 2 : 15
+/** After it the requests of a screen are counted. */
+const SILENCE_MS = 800
 /** Times that a screen is opened. */
 const VISITS = short ? 1 : 3
 /** Bounds on time hold on a machine without other work. */
@@ -142,7 +144,7 @@ async function screensOf(gateway: Demo): Promise<void> {
       const { pathname, search } = new URL(request.url())
       // The frame asks for itself who is signed in and whether the ledger books.
       if (/^\/admin\/(?!session|status|events)/.test(pathname))
-        asked.push(pathname.slice(6) + search)
+        asked.push(`${request.method()} ${pathname.slice(6)}${search}`)
     }
     page.on('request', listen)
     const times = []
@@ -152,15 +154,17 @@ async function screensOf(gateway: Demo): Promise<void> {
       await page.goto(path)
       await settled(page)
       times.push(performance.now() - began)
+      // What is typed is tried after a silence, and so is what is there when an editor opens.
+      await sleep(SILENCE_MS)
     }
     page.off('request', listen)
     report(`${path} asks`, asked.length, MOST.requests, '')
     report(`${path} is painted`, Math.min(...times), MOST.painted)
-    for (const one of asked) {
-      const isList = /^\/(?:requests|accounts|keys|audit)(?:\?|$)/.test(one)
+    for (const one of asked.filter((each) => each.startsWith('GET '))) {
+      const isList = /^GET \/(?:requests|accounts|keys|audit)(?:\?|$)/.test(one)
       report(
-        `  GET ${one.slice(0, 70)}`,
-        await timeOf(gateway, one),
+        `  ${one.slice(0, 74)}`,
+        await timeOf(gateway, one.slice(4)),
         isList ? MOST.list : MOST.screen,
       )
     }

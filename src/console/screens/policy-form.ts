@@ -158,9 +158,12 @@ function GuardFields({
   readonly onChange: (change: object) => void
   readonly errorFor: (member: string) => string | undefined
 }) {
+  // Asked for once the pointer or the focus comes near: most policies have no judge.
+  const [isNear, setIsNear] = useState(false)
+  const come = () => setIsNear(true)
   const models =
     useAnswer<{ data: readonly { readonly id: string; readonly modality: string }[] }>(
-      '/admin/models',
+      isNear ? '/admin/models' : null,
     ).data?.data ?? []
   const sides = [
     { value: '', label: 'default (on)' },
@@ -183,7 +186,7 @@ function GuardFields({
   })
   const judges = models.filter(({ modality }) => modality === 'chat').map(({ id }) => id)
   if (guard.model !== undefined && !judges.includes(guard.model)) judges.unshift(guard.model)
-  return html`<div class="row">
+  return html`<div class="row" onPointerEnter=${come} onFocusIn=${come}>
     <${SelectField} label="Check input" ...${side('input')} />
     <${SelectField} label="Check output" ...${side('output')} />
     <${SelectField} label="Mode" ...${choice('mode', ['block', 'monitor'])} />
