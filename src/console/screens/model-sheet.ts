@@ -135,7 +135,7 @@ function OneDeployment({
     ['Last failure', health.last_failure ? html`<code>${health.last_failure}</code>` : 'none'],
     ['The vendor said', health.vendor_message ?? '–'],
     ['Failures, 24 h', failuresOf(failures)],
-    ['First part', `${duration(health.latency_ms)} on average`],
+    ['First part', health.latency_ms === null ? '–' : `${duration(health.latency_ms)} on average`],
     ['Running', shortCount(health.in_flight)],
     ['Choice', `priority ${priority}, weight ${weight}`],
   ]
