@@ -68,6 +68,8 @@ const FOUND: Readonly<Record<string, readonly string[]>> = {
   ],
   IBAN: [
     'IBAN: «DE89 3704 0044 0532 0130 00»',
+    'IBAN: «D E 8 9 3 7 0 4 0 0 4 4 0 5 3 2 0 1 3 0 0 0»',
+    'IBAN: «D-E-8-9-3-7-0-4-0-0-4-4-0-5-3-2-0-1-3-0-0-0»',
     '«de89370400440532013000»',
     '«GB82 WEST 1234 5698 7654 32»',
     '«MT84 MALT 0110 0001 2345 MTLC AST0 01S»',

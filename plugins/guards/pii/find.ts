@@ -97,17 +97,20 @@ function withoutOverlaps(found: readonly Ranked[]): Entity[] {
   return kept.sort((a, b) => a.start - b.start)
 }
 
-const IBAN = expression(/(?<![\p{L}\p{N}_])([A-Z]{2})\d{2}(?:[ -]?[A-Z\d]){11,30}/giu)
+/** With a sign between any two characters, too. */
+const IBAN = expression(
+  /(?<![\p{L}\p{N}_])([A-Z])[ ._-]?([A-Z])[ ._-]?\d[ ._-]?\d(?:[ ._-]?[A-Z\d]){11,30}/giu,
+)
 
 function findIbans(text: string): Range[] {
   const found: Range[] = []
-  for (const { 0: match, 1: country, index } of matchesOf(text, IBAN)) {
-    const length = ibanLength(country!.toUpperCase())
+  for (const { 0: match, 1: first, 2: second, index } of matchesOf(text, IBAN)) {
+    const length = ibanLength(`${first}${second}`.toUpperCase())
     if (length === undefined) continue
     let end = 0
     let compact = ''
     while (end < match.length && compact.length < length)
-      compact += match[end++]!.replace(/[ -]/, '')
+      compact += match[end++]!.replace(/[ ._-]/, '')
     const last = index + end
     if (compact.length < length || /^[\p{L}\p{N}]/u.test(text.slice(last))) continue
     if (isIban(compact.toUpperCase())) found.push({ start: index, end: last })

@@ -31,6 +31,8 @@ import {
   HAS_SPELLED_AT,
   NUMBER,
   PLAIN,
+  SHORT_WORD,
+  SINGLE,
   SPELLED,
   ZONE,
   ZONE_WIDTH,
@@ -216,7 +218,8 @@ export class PersonalDataScan {
     const start = this.#word
     const word = this.#textOf(start, end)
     const kind = kindOf(word, this.#wordTraits, this.#letters)
-    if (this.#lastEnd >= 0 && !joins(this.#lastKind, kind, this.#traits)) {
+    const joined = this.#lastEnd >= 0 && joins(this.#lastKind, kind, this.#traits)
+    if (this.#lastEnd >= 0 && !joined) {
       const [traits, symbols] = [this.#wordTraits, end - start]
       this.#endStretch()
       if (this.#stopped) return
@@ -229,7 +232,8 @@ export class PersonalDataScan {
     this.#traits |= this.#wordTraits
     if (kind === AT) this.#traits |= HAS_SPELLED_AT
     if (kind === SPELLED) this.#spelled++
-    this.#lastKind = kind
+    // No third letter of a country follows.
+    this.#lastKind = joined && kind === SINGLE ? SHORT_WORD : kind
     this.#lastEnd = end
     this.#word = -1
   }

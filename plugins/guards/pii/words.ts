@@ -6,7 +6,7 @@ import { isDigitWord } from './contact.ts'
 export const PLAIN = 0
 export const NUMBER = 1
 /** A short word, which may be part of a number, such as the bank code in an IBAN. */
-const SHORT_WORD = 2
+export const SHORT_WORD = 2
 const PUNCTUATION = 3
 /** A digit in words. */
 export const SPELLED = 4
@@ -14,6 +14,8 @@ export const AT = 5
 const DOT = 6
 /** A line of the machine-readable zone of a travel document. */
 export const ZONE = 7
+/** A letter that stands alone. Two may be the country of a number that is written apart. */
+export const SINGLE = 8
 
 // Traits of a word or a stretch, as bits.
 export const HAS_DIGIT = 1
@@ -46,6 +48,7 @@ export function kindOf(word: string, traits: number, letters: number): number {
     if (bare === 'dot') return DOT
   }
   if (!(traits & (HAS_MARK | HAS_AT | HAS_ODD)) && isDigitWord(word)) return SPELLED
+  if (word.length === 1) return SINGLE
   return letters <= MAX_SHORT_LETTERS ? SHORT_WORD : PLAIN
 }
 
@@ -63,6 +66,7 @@ export function mayJoin(
   if (last === AT || last === DOT || last === SPELLED || last === ZONE) return true
   if (traits & HAS_SPELLED_AT || BEGINS_AT.has(firstCode)) return true
   if (firstClass === DIGIT || firstClass === MARK) return last !== PLAIN
+  if (last === SINGLE) return true
   return last === NUMBER || (last !== PLAIN && (traits & HAS_DIGIT) > 0)
 }
 
@@ -74,7 +78,7 @@ export function joins(last: number, kind: number, traits: number): boolean {
   if (last === ZONE || kind === ZONE) return last === kind || (last === ZONE && kind === NUMBER)
   if (kind === AT || last === AT || last === DOT) return true
   if (kind === DOT) return (traits & HAS_SPELLED_AT) > 0
-  if (kind === SPELLED && last === SPELLED) return true
+  if (kind === last && (kind === SPELLED || kind === SINGLE)) return true
   if (kind === PLAIN || last === PLAIN) return false
   if (kind === NUMBER || last === NUMBER) return true
   return (kind === PUNCTUATION || last === PUNCTUATION) && (traits & HAS_DIGIT) > 0
