@@ -23,6 +23,8 @@ const runs: readonly (readonly string[])[] = [
   [
     'test/patterns',
     'test/money',
+    'test/stream/raw-json.test.ts',
+    'test/cli/archive',
     'test/openapi',
     'test/guard/chat-codec.test.ts',
     'test/endpoints/chat/request.test.ts',

@@ -1,12 +1,13 @@
 import { archiveConformance } from '../../conformance/archive.ts'
 import { open, openInMemory } from '../../state/sqlite/_engine.ts'
 import { folder } from '../../_folder.ts'
+import { runs } from '../../_runs.ts'
 
 archiveConformance('memory', (clock) => openInMemory({ now: () => clock.now() }).ledger, {
-  runs: 100,
+  runs: runs(30),
 })
 archiveConformance(
   'sqlite',
   async (clock) => (await open(await folder({}), () => clock.now())).ledger,
-  { runs: 10 },
+  { runs: runs(5) },
 )

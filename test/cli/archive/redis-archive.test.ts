@@ -9,6 +9,7 @@ import {
   STORED_CLOCK,
 } from '../../state/redis/_engine.ts'
 import type { RedisServer } from '../../state/redis/_redis.ts'
+import { runs } from '../../_runs.ts'
 
 let server: RedisServer
 /** Each ledger has a database of its own on the server. */
@@ -29,7 +30,7 @@ archiveConformance(
     await client.set('now', clock.now())
     return (await open(`${server.url}/${number}`, { clock: STORED_CLOCK })).ledger
   },
-  { runs: 15, clock: emptied },
+  { runs: runs(6), clock: emptied },
 )
 
 /** A clock in every database that is used from now on. */

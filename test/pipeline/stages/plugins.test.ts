@@ -147,7 +147,7 @@ describe('a provider that never ends', () => {
     async function* chat() {
       for (;;) yield says('more and more ')
     }
-    await using t = await withProvider(async () => chat(), { limits: { maxStream: '2mib' } })
+    await using t = await withProvider(async () => chat(), { limits: { maxStream: '300kib' } })
     expect((await besideOthers(t, false)).json.error.code).toBe('upstream_error')
     expect(errorIn(await besideOthers(t, true))).toBe('upstream_error')
     await expectEnded(t)
