@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
 import type { RequestRow } from '../answers.ts'
 import { useEvents } from '../events.ts'
-import { count, duration, shortCount } from '../format.ts'
+import { count, duration, MISSING, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
@@ -77,7 +77,8 @@ const COLUMNS: readonly Column<RequestRow>[] = [
   {
     key: 'cost',
     label: 'Cost',
-    cell: (row) => html`<${Money} usd=${row.cost_usd} estimated=${row.estimated === true} />`,
+    cell: ({ cost_usd: cost, estimated }) =>
+      cost === null ? MISSING : html`<${Money} usd=${cost} estimated=${estimated === true} />`,
     end: true,
     phone: 'rest',
   },
