@@ -67,7 +67,7 @@ export class Accounts {
   /** Look-ups in progress, by hash. */
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
   #lastWrite: Promise<unknown> = Promise.resolve()
-  /** For lists. */
+  /** All accounts and keys in the order of lists. */
   readonly directory: Directory
 
   constructor({ records, ledger, defaults, now = () => Date.now() }: AccountsOptions) {

@@ -9,7 +9,7 @@ interface BoundedOutput {
   release(): void
 }
 
-/** For a reader to take the last lines of the log. */
+/** How long a reader has to take the last lines of the log. */
 const FLUSH_MS = 2_000
 
 const LIMIT_BYTES = 8 * 1024 * 1024

@@ -27,7 +27,7 @@ const SHARED: Readonly<Record<string, Reports>> = {
   content: { to: 'sender', silent: 'trim' },
   usage: { to: 'any' },
 }
-/** For a thread to do what it was sent. */
+/** How long a thread has to do what it was sent. */
 const CLOSE_MS = 2000
 
 /** What a thread is started with. */

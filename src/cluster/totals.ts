@@ -9,7 +9,7 @@ import type { Channel } from './channel.ts'
 
 type Families = readonly MetricFamily[]
 
-/** A worker that is slower than this is counted with what it told last. */
+/** A worker that answers later is counted with its previous figures. */
 const ANSWER_MS = 2000
 
 /** Adds up what workers tell. What ended workers have counted stays, so that no counter goes back. */

@@ -28,11 +28,11 @@ interface Loss {
 
 /** The exit status for settlements that are only in the log. */
 const LOST_STATE = 74
-/** For a worker to set up a configuration. */
+/** How long a worker has to set up a configuration. */
 const PREPARE_MS = 120_000
 /** Attempts to have one configuration in all workers while its files change. */
 const ATTEMPTS = 3
-/** For a reader to take the last lines of a worker. */
+/** How long a reader has to take the last lines of a worker. */
 const SILENCE_MS = 2_000
 
 /** The workers of one gateway. */

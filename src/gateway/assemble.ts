@@ -184,7 +184,7 @@ function maskOfSinks(mask: Mask) {
   }
 }
 
-/** For a plugin to release what it has acquired. */
+/** How long a plugin has to release what it has acquired. */
 const CLOSE_SECONDS = 5
 
 /** Closes a plugin, which may hang: it is left behind then. @throws Error that names it */

@@ -20,7 +20,7 @@ export interface OpenState {
   readonly audit: Audit
   /** Absent for a state of one gateway. */
   readonly announcements?: Announcements
-  /** For reading its rows beside the engine. */
+  /** Its rows, for readers beside the engine. */
   readonly source: LedgerSource | LedgerReader
 }
 

@@ -45,7 +45,7 @@ export interface Alert {
   /** ms since epoch. */
   readonly raisedAt: number
   readonly endedAt?: number
-  /** Until then nothing is told of it; ms since epoch. */
+  /** Sinks and logs are told nothing of it until then; ms since epoch. */
   readonly mutedUntil?: number
 }
 

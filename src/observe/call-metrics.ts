@@ -33,7 +33,7 @@ const UNITS = {
 const TOKEN_KINDS = Object.entries(TOKENS)
 const UNIT_KINDS = Object.entries(UNITS)
 
-/** Codes of failures that are not the client's matter. */
+/** Codes of failures that the client has not caused. */
 const FAULTS: ReadonlySet<string> = new Set([
   'internal_error',
   'provider_overloaded',

@@ -62,7 +62,7 @@ export class LiveEvents {
   #ring: LiveEvent[] = []
   #until = -Infinity
   #untilElsewhere = -Infinity
-  /** Told of each event that this gateway makes. */
+  /** Called with each event that this gateway makes. */
   onEmit: (event: LiveEvent) => void = () => {}
 
   /** Whether events are made. */

@@ -72,7 +72,7 @@ export class Component {
   readonly top: number
   readonly #stepper: NfaStepper
   readonly #normalization: Normalization
-  /** Where its kind stands in a context. */
+  /** Position of its kind in a context. */
   readonly #shift: number
   /** By class of code points: the classes of their symbols. */
   readonly #images: (readonly number[])[] = []
@@ -185,7 +185,7 @@ export class Component {
     return this.#unread(pairs, 0, length, end.symbols, into)
   }
 
-  /** Where its part of a set ends that begins at an index. */
+  /** End of its part of a set that begins at an index. */
   endIn(set: Int32Array, from: number): number {
     let to = from
     while (to < set.length - 1 && set[to]! < this.top) to += 2

@@ -149,7 +149,7 @@ class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
   readonly #beginnings: Uint8Array
-  /** For short runs. */
+  /** Used for short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
   /** By byte: 0 if no match begins with it. */

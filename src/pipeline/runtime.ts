@@ -77,9 +77,9 @@ export interface Runtime {
   readonly contents: ContentLog
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
-  /** Told whose money moves. */
+  /** Learns of accounts whose balance changes. */
   readonly spending: Spending
-  /** Told of what happens, while a console watches. */
+  /** Gets events while a console watches. */
   readonly events: LiveEvents
   /** Undefined without configured sinks. */
   readonly sinks: Sinks | undefined

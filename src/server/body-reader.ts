@@ -27,7 +27,7 @@ const DECODERS: ReadonlyMap<string, () => Decoder> = new Map([
 
 /** A slow body must bring this much within each `server.bodyTimeout`. */
 const PACE_BYTES = 1024 * 1024
-/** The ratio of a smaller decoded body is no concern. */
+/** A decoded body below this size may have any ratio to its compressed size. */
 const RATIO_FROM_BYTES = 1024 * 1024
 
 /** Smaller bodies are not counted in the budget of memory. */
@@ -99,7 +99,7 @@ class BodyReader {
   #received = 0
   #size = 0
   #sizeThen = 0
-  /** For memory or for other bodies, and not for the client. */
+  /** The reader waits for memory or for other bodies, not for the client. */
   #waits = false
   /** The end has come while the last piece waits: a stream that is paused in its last event `data` ends all the same. */
   #ended = false

@@ -7,7 +7,7 @@ export type Topic = 'settled' | 'events' | 'end'
 export interface Heard {
   /** Oldest first. */
   readonly messages: readonly string[]
-  /** For the next time. */
+  /** Where the next reading begins. */
   readonly cursor: string
 }
 

@@ -91,7 +91,7 @@ interface Target {
 }
 
 const CLOSE_MS = 5_000
-/** For connections to end that were destroyed. */
+/** How long destroyed connections have to end. */
 const DESTROY_MS = 1_000
 
 /** One pool per origin. */

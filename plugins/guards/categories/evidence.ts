@@ -48,7 +48,7 @@ export const ADVISED: ReadonlySet<Category> = new Set(['medical', 'legal', 'fina
 /** Categories that a plain statement belongs to as well: data of a person. */
 export const TOLD: ReadonlySet<Category> = new Set(['personal-data'])
 
-/** How a sentence speaks. */
+/** Whom a sentence addresses, and how. */
 interface Manner {
   readonly side: 'input' | 'output'
   /** It asks or tells a person something. */

@@ -50,7 +50,7 @@ interface Track {
   /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** For fragments that state none. */
+  /** Default for fragments that state none. */
   sampleDuration: number
   /** Start of the next fragment, in units. */
   position: number

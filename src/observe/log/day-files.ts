@@ -50,7 +50,7 @@ export class DayFiles implements LogStore {
   readonly #open = new Map<string, OpenDay>()
   #trimmedAt = -Infinity
   #bytes = 0
-  /** Until then nothing is stored, and why. */
+  /** Nothing is stored until this moment, for this reason. */
   #paused: { readonly until: number; readonly fault: string } | undefined
 
   /** @param folder absent for a log in memory. @param now ms since epoch */

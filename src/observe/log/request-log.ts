@@ -16,7 +16,7 @@ import type { Dropped, LogBounds, Stored } from './store.ts'
 interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
   readonly place: LogPlace | undefined
-  /** Told how long each question took. */
+  /** Called with the seconds that each question took. */
   readonly queried?: (seconds: number) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
@@ -37,7 +37,7 @@ export class RequestLog {
   #lines: string[] = []
   #length = 0
   readonly #thread: ThreadClient<string, LogQuestion, Stored>
-  /** Told of every batch that is handed over. */
+  /** Called with every batch that is handed over. */
   onBatch: (lines: string) => void = () => {}
   /** Batches that were not acknowledged. */
   #sent: { readonly characters: number; readonly rows: number }[] = []

@@ -27,10 +27,10 @@ interface RunnerOptions {
 /** Events that wait; the oldest are dropped above it. */
 export const MOST_QUEUED = 10_000
 const BATCH = 512
-/** For a batch to become full. */
+/** How long a batch may wait to become full. */
 const GATHER_MS = 1000
 const SEND_MS = 10_000
-/** For a sink to end after its signal was aborted. */
+/** How long a sink has to end after its signal was aborted. */
 const ABORTED_MS = 1000
 const FIRST_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 300_000

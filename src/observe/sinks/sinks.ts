@@ -40,7 +40,7 @@ interface Untaken {
 
 /** Characters that the thread has not taken: about 10,000 calls. */
 const MOST_SENT = 4 * 1024 * 1024
-/** For the last events to be sent. */
+/** How long sending the last events may take. */
 const CLOSE_MS = 5000
 const LOOK_MS = 10_000
 /** Looks in a row at which a thread has not answered before it is ended. A machine that slept makes one. */

@@ -50,7 +50,7 @@ interface IndexOptions {
   readonly pageRows: number
   /** ms since epoch */
   readonly now: () => number
-  /** Told of every difference, before the account is read anew. */
+  /** Called for every difference, before the account is read anew. */
   readonly differs: (found: readonly UsageDifference[]) => void
 }
 

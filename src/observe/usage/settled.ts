@@ -41,7 +41,7 @@ interface Sums {
   readonly quantities: Partial<Record<Quantity, number>>
 }
 
-/** Calls that nothing tells apart but their moment in an hour. */
+/** Calls of one hour that differ in nothing but their moment. */
 interface SettledCalls {
   /** ms since epoch, inside the charged day. */
   readonly at: number

@@ -40,9 +40,9 @@ export class UsageIndex {
   readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
   readonly #accounts = new Set<string>()
   readonly #elsewhere = new Set<string>()
-  /** Told of accounts that have new rows, by whichever gateway. */
+  /** Called with accounts that have new rows of any gateway. */
   onNew: (accounts: readonly string[]) => void = () => {}
-  /** Told of accounts that have new rows by this gateway. */
+  /** Called with accounts that have new rows of this gateway. */
   onSettled: (accounts: readonly string[]) => void = () => {}
   #called: string[] = []
   #calledLength = 0

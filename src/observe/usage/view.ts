@@ -122,7 +122,7 @@ function percentile(sums: UsageSums, buckets: readonly string[], share: number):
   return BOUNDS.at(-1)!
 }
 
-/** `cost_usd` is what the ledger says of the answer: its own sums, without what the index has outside of the answer. */
+/** `cost_usd` is the cost of the answer by the sums of the ledger: what the index has beyond the answer is taken off. */
 function ledgerView(
   { filters }: UsageQuery,
   { totals, settled }: UsageAnswer,

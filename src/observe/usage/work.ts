@@ -10,7 +10,7 @@ import { answerUsage } from './query.ts'
 import { balancesOf, statementOf } from './statement.ts'
 import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
 
-/** For an answer to wait until the newest rows are read. */
+/** How long an answer may wait until the newest rows are read. */
 const CHECK_MS = 250
 const TICK_MS = 10_000
 const RETRY_MS = 10_000

@@ -44,7 +44,7 @@ class CallGuard implements ResultFilter {
   readonly #adapter: GuardAdapter
   readonly #plan: GuardPlan
   readonly #decision: Decision
-  /** Until the input was looked at. */
+  /** Texts of the input; none once they were checked. */
   #input: InputTexts
   readonly #runners: GuardRunners
   /** Whether the input is looked at, and the answer. */

@@ -36,12 +36,12 @@ class FailoverSource implements Source<any> {
   #finished = false
   #metered = false
   #closed = false
-  /** While closing needs time. */
+  /** Set while closing takes time. */
   #closing: Promise<void> | undefined
   #answer: ProviderAnswer | undefined
   /** What becomes of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
-  /** While an answer comes in parts. */
+  /** Set while an answer comes in parts. */
   #watch: StallWatch | undefined
   /** The rest of an answer that comes in parts. */
   #flow: Flow<any> | undefined

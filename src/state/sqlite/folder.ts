@@ -22,7 +22,7 @@ export interface OpenedFolder {
   readonly identity: string
   /** Rows that this process's predecessors wrote and that are not there: an older copy was put in place. */
   readonly rolledBack: number
-  /** For the operator, one sentence each. */
+  /** Warnings for the operator, one sentence each. */
   readonly warnings: readonly string[]
   /** Remembers how large the ledger is now. */
   note(): void

@@ -90,7 +90,7 @@ export function all<Row>(query: StatementSync, ...args: (string | number | null)
   return query.all(...args) as Row[]
 }
 
-/** Numbers of rows, ascending: none is given again, also where its row was folded. */
+/** Ascending row numbers. A number is used once, even if its row was folded. */
 class RowNumbers {
   #last: number
 

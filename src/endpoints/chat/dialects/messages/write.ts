@@ -66,7 +66,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
   readonly #estimate: number
   readonly #id = randomId('msg_')
   readonly #written: MessageEvents
-  /** Once a vendor answers in this form. */
+  /** Set once a vendor answers in this form. */
   #forwarded: ForwardedEvents | undefined
   #pending: MessageEvent[] = []
   #begun = false

@@ -61,7 +61,7 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   readonly #call: Call
   readonly #resource: Record<string, unknown>
   readonly #echo: AnswerOptions['echo']
-  /** Once a vendor answers in this form. */
+  /** Set once a vendor answers in this form. */
   #forwarded: ForwardedResponse | undefined
   readonly #written: ResponseEvents
   #pending: ResponseEvent[] = []
