@@ -136,7 +136,7 @@ export function createHandler(
     },
   })
   const unknown = new UnknownRoutes(gateway)
-  const refuseUnknown = refusing(({ method, url }) => unknown.refuse(method, url))
+  const refuseUnknown = refusing((request) => unknown.refuse(request))
   for (const route of ROUTES) {
     const handler = nodeHandler((request, response) => serve(gateway, route, request, response))
     const pattern = route.path.replace(/\{\w+\}$/, '**')
@@ -158,7 +158,7 @@ export function createHandler(
   app.all('/admin/**', withBase('/admin', admin.handler))
   const servePage = nodeHandler(async (request, response) => {
     if (!(await pages.answer(request, response))) {
-      await refuseByPath(request, response, unknown.refuse(request.method, request.url))
+      await refuseByPath(request, response, unknown.refuse(request))
     }
   })
   for (const path of CONSOLE_PATHS) {
@@ -184,7 +184,7 @@ export function createHandler(
     }
     // h3 decodes paths before it looks for a route. Those of the API are compared as received.
     if (!isPlainPath(request.url) || isEncodedPath(request.url)) {
-      return refuseByPath(request, response, unknown.refuse(request.method, request.url))
+      return refuseByPath(request, response, unknown.refuse(request))
     }
     if (answerProbe(gateway, request, response, siblings)) return undefined
     if (isRefusing()) return refuseByPath(request, response, shuttingDown())

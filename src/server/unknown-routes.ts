@@ -1,7 +1,9 @@
 /** Requests for routes that do not exist: the answer names those that do, and the operator learns of them within bounds. */
+import type { IncomingMessage } from 'node:http'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { hintFor } from '../gateway/routes.ts'
+import { networkOf } from '../observe/address.ts'
 import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/line-limit.ts'
 
@@ -21,14 +23,16 @@ export class UnknownRoutes {
     })
   }
 
-  /** The answer to one. @param url as received; its query is not shown */
-  refuse(method = 'GET', url = '/'): NotFound {
-    const { metrics, log } = this.#gateway.runtime
+  /** The answer to one. The query of its URL is not shown. */
+  refuse({ method = 'GET', url = '/', socket }: IncomingMessage): NotFound {
+    const { metrics, log, config } = this.#gateway.runtime
     const path = url.split('?', 1)[0]!
     const route = `${method} ${shownOf(path)}`
     metrics.unknownRoute()
     if (this.#lines.admits(SUBJECT, performance.now())) {
-      const members = { method, path: shownOf(path), status: 404 }
+      const isShown = config.log.address === 'truncated'
+      const address = isShown ? networkOf(socket.remoteAddress) : undefined
+      const members = { method, path: shownOf(path), status: 404, address }
       logEvent(log, 'info', { event: 'route.unknown', message: `no route ${route}`, members })
     }
     return new NotFound('unknown_url', `No route ${route}. ${hintFor(method, path)}`)

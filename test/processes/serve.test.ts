@@ -104,7 +104,10 @@ describe('serve', () => {
   it('says everything as lines of JSON with log.format json', async () => {
     const providers = `{ use: mock },
   away: { use: openai-compatible, options: { baseURL: 'http://127.0.0.1:1/v1', apiKey: vendor-key } }`
-    const config = CONFIG.replace('log: { access: false }', 'log: { format: json }')
+    const config = CONFIG.replace(
+      'log: { access: false }',
+      'log: { format: json, address: truncated }',
+    )
       .replace('{ use: mock }', providers)
       .concat('  mock/away: { pricing: { prompt: "0", completion: "0" }, ')
       .concat('deployments: [{ provider: away, model: m }] }\n')
@@ -157,7 +160,11 @@ describe('serve', () => {
       class: 'upstream_error',
     })
     expect(members('auth.failed')).toMatchObject({ why: 'none' })
-    expect(members('route.unknown')).toMatchObject({ method: 'POST', path: '/v1/nothing' })
+    expect(members('route.unknown')).toMatchObject({
+      method: 'POST',
+      path: '/v1/nothing',
+      address: '127.0.0.0/24',
+    })
     expect(members('config.refused')).toMatchObject({ paths: ['sever'] })
     expect(members('config.reloaded')).toMatchObject({ changed: ['routing.cooldown'] })
     expect(members('stopping')).toMatchObject({ why: 'SIGTERM' })
