@@ -77,6 +77,7 @@ const log = v.strictObject({
   usage: v.optional(FLAG, true),
   holders: v.optional(FLAG, true),
   users: v.optional(v.picklist(['plain', 'hash', 'none']), 'plain'),
+  address: v.optional(v.picklist(['none', 'truncated']), 'none'),
   path: v.optional(text('a path')),
   keep: v.optional(number(1, 3650, DAYS), 30),
   size: v.optional(size, '2gib'),
@@ -111,6 +112,7 @@ const provider = v.strictObject({
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
   privateUrls: v.optional(FLAG, false),
+  forwardTrace: v.optional(FLAG, false),
   maxAnswer: v.optional(size, '64mib'),
   maxStream: v.optional(size, '256mib'),
 })

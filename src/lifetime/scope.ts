@@ -102,6 +102,8 @@ export class AbortScope extends AbortController {
   readonly survives: (new () => Error) | undefined
   /** Requests with the signal of this scope use these limits instead of those of their host. */
   limits: DeploymentLimits | undefined = undefined
+  /** Headers that name the trace of the client; requests with the signal of this scope have them. */
+  traceHeaders: Readonly<Record<string, string>> | undefined = undefined
   /** Learns of answers of a plugin that come after nothing waits for them any more. */
   late: LateAnswers | undefined = undefined
   /** The last request with the signal of this scope. */

@@ -17,6 +17,8 @@ export interface TraceLink {
   readonly parent: string
   /** 16 hexadecimal digits. */
   readonly span: string
+  /** The `tracestate` of the client. */
+  readonly state?: string
 }
 
 /** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */

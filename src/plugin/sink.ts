@@ -52,8 +52,12 @@ export interface EndedCall {
   readonly retry: number | null
   /** The message of the error that the client got. */
   readonly error: string | null
-  /** The W3C `traceparent` that the client sent, and the id of the span that was named to it. */
-  readonly trace: { readonly parent: string; readonly span: string } | null
+  /** The W3C `traceparent` and `tracestate` that the client sent, and the id of the span that was named to it. */
+  readonly trace: {
+    readonly parent: string
+    readonly span: string
+    readonly state?: string
+  } | null
 }
 
 /** A block that a policy wants to be told. */

@@ -165,7 +165,9 @@ function send(
       {
         path,
         method: exchange.method as Dispatcher.HttpMethod,
-        headers: headersOf(request),
+        headers: scope?.traceHeaders
+          ? { ...headersOf(request), ...scope.traceHeaders }
+          : headersOf(request),
         body: bodyOf(request),
         headersTimeout: request.stream ? limits.firstPartTimeoutMs : limits.timeoutMs,
         // The same value as for the head: undici then keeps its timer.

@@ -79,6 +79,7 @@ describe('an absent member', () => {
         requests: true,
         usage: true,
         holders: true,
+        address: 'none',
         users: 'plain',
         path: expect.stringMatching(/^\/.*\/data\/log$/),
         keep: 30,
@@ -125,6 +126,7 @@ describe('an absent member', () => {
       connections: 256,
       maxAnswer: 67_108_864,
       maxStream: 268_435_456,
+      forwardTrace: false,
       privateUrls: false,
     })
   })
@@ -307,6 +309,11 @@ describe('issues', () => {
       { server: { workers: 0 } },
       'server.workers',
       'a whole number from 1 to 256, or "auto", found',
+    ],
+    [
+      { log: { url: 'redis://localhost' }, state: { driver: 'file' } },
+      'log.url',
+      'expected none with state.driver "file"',
     ],
     [
       { server: { workers: 2 } },

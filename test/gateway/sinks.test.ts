@@ -117,7 +117,11 @@ describe('the sinks of a gateway', () => {
       ],
     })
     const traced = await t.chat(hello, {
-      headers: { traceparent: `00-${TRACE}-${PARENT}-01`, 'x-service-tag': 'nightly' },
+      headers: {
+        traceparent: `00-${TRACE}-${PARENT}-01`,
+        tracestate: 'a=1 , b@c=x y',
+        'x-service-tag': 'nightly',
+      },
     })
     expect(traced.status).toBe(200)
     const answered = String(traced.headers.traceparent)
@@ -185,6 +189,7 @@ describe('the sinks of a gateway', () => {
     expect(server).toMatchObject({
       traceId: TRACE,
       spanId: answered.split('-')[2],
+      traceState: 'a=1,b@c=x y',
       name: 'POST /v1/chat/completions',
       kind: 2,
     })
@@ -194,7 +199,11 @@ describe('the sinks of a gateway', () => {
       'sluicegate.cost.usd': String(traced.json.usage.cost),
     })
     const [attempt] = spans.filter(({ parentSpanId }) => parentSpanId === server!.spanId)
-    expect(attempt).toMatchObject({ name: 'chat mock/echo', kind: 3 })
+    expect(attempt).toMatchObject({
+      name: 'chat mock/echo',
+      kind: 3,
+      traceState: 'a=1,b@c=x y',
+    })
     expect(attributesOf(attempt!)).toMatchObject({
       'gen_ai.operation.name': 'chat',
       'gen_ai.provider.name': 'mock',

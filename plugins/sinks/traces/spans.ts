@@ -7,6 +7,7 @@ import { attributesOf, operationOf, vendorOf, type Attribute, type Facts } from 
 export interface Span {
   readonly traceId: string
   readonly spanId: string
+  readonly traceState?: string
   readonly parentSpanId?: string
   readonly name: string
   readonly kind: 2 | 3
@@ -46,8 +47,10 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
   const spanId = call.trace?.span ?? hexOf(8)
   const names = (facts: Facts) => attributesOf(telemetry.semconv, facts)
   const at = timesOf(call)
+  const state = call.trace?.state
+  const ids = { traceId: trace.traceId, ...(state !== undefined && { traceState: state }) }
   const own: Span = {
-    traceId: trace.traceId,
+    ...ids,
     spanId,
     ...(trace.parent !== undefined && { parentSpanId: trace.parent }),
     name: `${call.method} ${call.endpoint}`,
@@ -76,7 +79,7 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
       ...(last && { ...consumedBy(call), ...more?.(call) }),
     })
     return {
-      traceId: trace.traceId,
+      ...ids,
       spanId: hexOf(8),
       parentSpanId: spanId,
       name: `${operationOf(call.endpoint)} ${call.model ?? deployment}`,

@@ -87,7 +87,12 @@ export const FIELDS: readonly Field[] = [
   { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
   { name: 'origin', type: 'TEXT', of: ({ origin = 'api' }) => origin },
   { name: 'decided', type: 'TEXT', of: ({ decided }) => decided && decidedText(decided) },
-  { name: 'trace', type: 'TEXT', of: ({ trace }) => trace && `${trace.parent} ${trace.span}` },
+  {
+    name: 'trace',
+    type: 'TEXT',
+    of: ({ trace }) =>
+      trace && [trace.parent, trace.span, ...(trace.state ? [trace.state] : [])].join(' '),
+  },
 ]
 
 /** The row that a record will be. */

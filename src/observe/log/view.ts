@@ -56,8 +56,9 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
 
 /** A row as sinks get it. */
 export function endedCall(row: LogRow): EndedCall {
-  const [parent = '', span] = String(row.trace ?? '').split(' ')
-  const trace = span === undefined ? null : { parent, span }
+  const [parent = '', span, ...more] = String(row.trace ?? '').split(' ')
+  const state = more.join(' ')
+  const trace = span === undefined ? null : { parent, span, ...(state !== '' && { state }) }
   return { ...callView(row, formatPico), trace } as unknown as EndedCall
 }
 

@@ -11,6 +11,7 @@ import type { Batch, Flow, Source, Usage } from '../../plugin.ts'
 import { ask, failureOf } from './route/ask.ts'
 import { logFailure, logRecovery, type FailedAttempt, type NextStep } from './route/failure-log.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
+import { traceHeaders, traceOf } from '../trace-context.ts'
 import { retryDelayMs, type Health, type SessionAffinity } from '../../models/routing.ts'
 
 /**
@@ -288,9 +289,14 @@ class FailoverSource implements Source<any> {
 
   /** The abort scope of one attempt. It survives a client that left where the answer is read on. */
   #startAttempt({ provider, limits }: Deployment): AbortScope {
-    const scope = this.#call.abortScope(this.#drains ? ClientDisconnected : undefined)
+    const call = this.#call
+    const scope = call.abortScope(this.#drains ? ClientDisconnected : undefined)
     scope.limits = limits
-    scope.late = { instance: provider, metrics: this.#call.runtime.metrics }
+    if (call.runtime.config.providers[provider]!.forwardTrace) {
+      const trace = call.trace ?? traceOf(call.incoming)
+      if (trace) scope.traceHeaders = traceHeaders(trace)
+    }
+    scope.late = { instance: provider, metrics: call.runtime.metrics }
     this.#attempt = scope
     return scope
   }

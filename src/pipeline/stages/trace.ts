@@ -4,6 +4,7 @@ import type { CallRecord } from '../../observe/record.ts'
 import { rowOf } from '../../observe/log/fields.ts'
 import { recordOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
+import { parentOf, traceOf } from '../trace-context.ts'
 import type { Policy } from '../../policy/policy.ts'
 
 /** Counts the call while it runs, and makes one record of it when it has ended. */
@@ -16,15 +17,11 @@ export const trace: Stage = function trace(call, next) {
 
 /** Joins the trace of a client that has one, and names our span in the answer. */
 function linkTrace(call: Call): void {
-  const parent = call.incoming.header('traceparent')
-  if (parent === undefined || !TRACEPARENT.test(parent)) return
-  const span = randomBytes(8).toString('hex')
-  call.trace = { parent, span }
-  call.headers.traceparent = `${parent.slice(0, 36)}${span}${parent.slice(52)}`
+  const trace = traceOf(call.incoming)
+  if (!trace) return
+  call.trace = { ...trace, span: randomBytes(8).toString('hex') }
+  call.headers.traceparent = parentOf(call.trace)
 }
-
-/** Version 00 of https://www.w3.org/TR/trace-context/; neither id may be all zero. */
-const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** Writes the decision of the guards to log and metrics. */
 function recordDecision(call: Call, decision: Decision, at: number): void {
