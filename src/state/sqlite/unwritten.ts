@@ -30,7 +30,8 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   }
 
   /**
-   * Writes a charge. Resolves when it is in the file, or as `deferred`; never rejects.
+   * Writes a charge. Resolves when it is in the file, or as `deferred`; at once for a call with a hold where the store is
+   * volatile. Never rejects.
    * @param held the day of the call's own hold. Such a call was not settled before, so its book is charged at once; for
    * other calls only the file can tell.
    */
@@ -41,7 +42,11 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     }
     return new Promise((resolve) => {
       const unwritten = new UnwrittenCharge(settlement, held ?? day, book, resolve)
-      if (held !== undefined) unwritten.moveTo(cost)
+      if (held !== undefined) {
+        unwritten.moveTo(cost)
+        // After this step: until then it can be waived.
+        if (this.#client.volatile) queueMicrotask(() => unwritten.confirm())
+      }
       this.#charges.add(unwritten)
       this.#watch()
       this.#client.queue(
@@ -58,6 +63,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   waive(lease: Lease, book: AccountBook): Settled {
     for (const unwritten of this.#charges) {
       if (unwritten.settlement.request !== lease.request) continue
+      if (unwritten.confirmed) return { ...unwritten.confirmed, state: 'duplicate' }
       this.#defer(unwritten)
       unwritten.waive()
     }
@@ -144,6 +150,9 @@ class UnwrittenCharge {
   /** Answers the caller; only the first answer counts. */
   readonly answer: (settled: Settled) => void
   settlement: Settlement
+  /** What the caller was told before it was written. */
+  confirmed: Settled | undefined
+  #isWaived = false
   readonly #book: AccountBook
   #moved: Pico = 0n
 
@@ -173,8 +182,16 @@ class UnwrittenCharge {
     return this.#book.balance
   }
 
+  /** Tells the caller that it is charged, unless it was waived. */
+  confirm(): void {
+    if (this.#isWaived) return
+    this.confirmed = { state: 'charged', cost: this.#moved, balance: this.#book.balance }
+    this.answer(this.confirmed)
+  }
+
   /** From now on it costs 0, unless it was sent to the store already and is booked there. */
   waive(): void {
+    this.#isWaived = true
     this.settlement = waived(this.settlement)
     // In place: the client has it as the arguments of the write.
     Object.assign(this.charge, chargeOf(this.settlement, this.day))
