@@ -1,4 +1,4 @@
-/** Answers whose events arrive in one burst, through every kind of vendor that streams. */
+/** Answers whose events arrive in one burst, and answers beyond their ceiling, through every kind of vendor that streams. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../../_setup.ts'
 import { DIALECTS } from '../../guard/_dialects.ts'
@@ -23,7 +23,7 @@ beforeAll(async () => {
   vendor = await startUpstream()
   const use = DIALECTS.map(({ use, options }) => ({ use, options: options(vendor.url) }))
   const models = DIALECTS.map(({ deployment: options = {} }, index) => ({
-    pricing: { prompt: '0', completion: '0' },
+    pricing: { prompt: '0.000001', completion: '0.000002' },
     capabilities: ['STREAMING'],
     deployments: [{ provider: `vendor${index}`, model: 'swift', options }],
   }))
@@ -61,5 +61,24 @@ it.each(
       if (seen.content === TEXT && seen.finish === 'stop' && !seen.error) right++
     }
     expect(right).toBe(ANSWERS)
+  },
+)
+
+it.each(DIALECTS.map((dialect, index) => [dialect.name, dialect, index] as const))(
+  'an answer beyond its ceiling is cut, ends once and is charged: %s',
+  async (_vendor, dialect, index) => {
+    const policy = { version: 1, maxOutputTokens: 5 } as const
+    const { secret: key } = await t.newKey({ policy })
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const text = TEXT.slice(0, 600)
+    for (const stream of [true, false]) {
+      vendor.answer(stream ? atOnce(dialect.stream({ text })) : dialect.whole({ text }))
+      const answer = await t.chat({ model: `acme/${index}`, messages, stream }, { key })
+      expect(answer.status).toBe(200)
+      const ends = answer.text.matchAll(/"finish_reason":"(\w+)"/g)
+      expect(Array.from(ends, ([, reason]) => reason)).toEqual(['length'])
+      expect(answer.text).not.toContain(text.slice(-6))
+      expect(Number(/"cost":([\d.e-]+)/.exec(answer.text)?.[1])).toBeGreaterThan(0)
+    }
   },
 )
