@@ -83,6 +83,27 @@ export async function testSink(
   }
 }
 
+/** Sends the events of each case once, to a receiver that answers as the case says. What comes of it is not looked at. */
+export async function playSinkCases(
+  plugin: SinkPlugin,
+  cases: readonly SinkCase[],
+  options: Pick<SinkTestOptions, 'options' | 'addressOption'>,
+): Promise<void> {
+  await using receiver = await startUpstream(json({}))
+  const host = new IsolatedHost(receiver.url)
+  try {
+    const { value } = await optionsWithAddress(plugin, options, receiver.url, KEY)
+    const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
+    const sink = await plugin.setup(value, made)
+    const { timeoutMs } = kitDefaults({})
+    const fixture: SinkFixture = { plugin, sink, host, receiver, timeoutMs, thrown: [] }
+    for (const one of cases) await checkCase(fixture, one)
+    await sink.close?.()
+  } finally {
+    await host.close()
+  }
+}
+
 async function runChecks(
   fixture: SinkFixture,
   cases: readonly SinkCase[],

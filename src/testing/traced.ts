@@ -2,7 +2,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { AnyPlugin } from '../gateway/plugin-code.ts'
-import type { CheckProgress, Flow, GuardHost, OutputCheck, UpstreamRequest } from '../plugin.ts'
+import type {
+  CheckProgress,
+  Flow,
+  GuardHost,
+  OutputCheck,
+  TextItem,
+  UpstreamRequest,
+} from '../plugin.ts'
 import { toFlow } from '../stream/flow.ts'
 import { placeIn } from './code-frame.ts'
 import { describeError } from './report.ts'
@@ -68,6 +75,11 @@ class Trace {
   constructor(method: string, options: TraceOptions) {
     this.#method = method
     this.#options = options
+  }
+
+  /** What an answer without a value means. */
+  get nothing(): string {
+    return this.#method === 'send' ? 'nothing: all has arrived' : 'nothing: it passes'
   }
 
   note(what: string, value: unknown): void {
@@ -152,6 +164,8 @@ function tracedMethods<T extends object>(made: T, begin: (name: string) => Trace
 /** Calls, and shows what comes of it: at once, later, or part by part. */
 function tracedCall(trace: Trace, run: () => unknown, args: readonly unknown[]): unknown {
   const [first] = args as [{ input?: unknown; signal?: AbortSignal }]
+  const item = (args[1] as { item?: TextItem } | undefined)?.item
+  if (item) trace.note('of', `the ${item.side}, ${item.id}`)
   trace.note('got', questionIn(first))
   const second = args[1] as AbortSignal | { signal?: AbortSignal } | undefined
   const signal = first?.signal ?? (second instanceof AbortSignal ? second : second?.signal)
@@ -196,7 +210,7 @@ function given(trace: Trace, answer: unknown): unknown {
     })
   }
   if (isCheck(answer)) return tracedCheck(trace, answer)
-  trace.note('gave', answer ?? 'nothing: it passes')
+  trace.note('gave', answer ?? trace.nothing)
   trace.ended()
   return answer
 }

@@ -2,6 +2,9 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { setUpDev } from '../../src/cli/plugin/dev-setup.ts'
+import { findPlugin } from '../../src/gateway/plugin-code.ts'
+import type { TracedCall } from '../../src/testing/traced.ts'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello } from '../_setup.ts'
@@ -123,6 +126,30 @@ describe('plugin new', () => {
     const { code, err } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])
     expect([code, err]).toEqual([1, expect.stringMatching(/tick\.ts exists/)])
   })
+})
+
+it('plugin dev sends the events of the cases of a sink, and shows what becomes of them', async () => {
+  const { dir } = await written('sink', 'chat')
+  const found = await findPlugin(join(dir, 'chat.ts'), dir)
+  const shown: TracedCall[] = []
+  const show = (one: TracedCall) => void shown.push(one)
+  const setup = await setUpDev({
+    found,
+    cases: join(dir, 'chat.cases'),
+    live: false,
+    options: undefined,
+    addressOption: undefined,
+    secret: 'sk-of-the-test',
+    trace: { folder: dir, stack: false, secrets: [], show },
+    show: () => {},
+  })
+  await setup.play!()
+  await setup.close()
+  const [{ title, lines }] = shown as [TracedCall]
+  expect([title, shown.length]).toEqual(['chat, send', 1])
+  expect(lines.join('\n')).toMatch(
+    /got .*The disk is full[^]*sent .*POST .*raised: The disk[^]*came .*200[^]*all has arrived/,
+  )
 })
 
 describe('plugin record', () => {

@@ -76,6 +76,7 @@ async function serve(job: DevJob): Promise<void> {
     const [order] = (await once(process, 'message')) as [DevOrder]
     const server = await listenAt(gateway, 'listen' in order ? order.listen : 0)
     tell({ url: server.url, calls: setup.calls })
+    void setup.play?.().catch(outside)
     await retirement()
     await retire(server, gateway, setup)
   } catch (error) {

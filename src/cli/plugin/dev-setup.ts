@@ -3,11 +3,12 @@ import { stat } from 'node:fs/promises'
 import * as v from 'valibot'
 import type { UserConfig } from '../../config/config.ts'
 import type { FoundPlugin } from '../../gateway/plugin-code.ts'
-import { defineProvider, type ChatChunk } from '../../plugin.ts'
+import { defineProvider, type ChatChunk, type SinkPlugin } from '../../plugin.ts'
 import {
   json,
   readGuardCases,
   readSearchCases,
+  readSinkCases,
   readTranscripts,
   startUpstream,
   type FakeResponse,
@@ -17,6 +18,7 @@ import {
 } from '../../testing.ts'
 import { optionsWithAddress } from '../../testing/set-up.ts'
 import { WORDS } from '../../testing/search-cases.ts'
+import { playSinkCases } from '../../testing/sink.ts'
 import { traced, type TraceOptions } from '../../testing/traced.ts'
 import { CommandError } from '../command.ts'
 
@@ -25,6 +27,8 @@ export interface DevSetup {
   readonly config: UserConfig
   /** A call for each case. */
   readonly calls: readonly DevCall[]
+  /** Plays what no call can show; called once it serves. */
+  readonly play?: () => Promise<void>
   /** Ends the vendors and services on this machine. */
   close(): Promise<void>
 }
@@ -92,8 +96,8 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
     return (await optionsWithAddress(found.plugin, given, upstream.url, KEY)).given
   }
   try {
-    const { config, policy, calls } = await SETUPS[kind](settings, optionsFor)
-    return { config: { ...config, ...seedOf(settings.secret, policy) }, calls, close }
+    const { config, policy, ...rest } = await SETUPS[kind](settings, optionsFor)
+    return { config: { ...config, ...seedOf(settings.secret, policy) }, ...rest, close }
   } catch (error) {
     await close()
     throw error
@@ -104,7 +108,7 @@ type Answer = (request: ReceivedRequest) => FakeResponse
 type OptionsFor = (answer: Answer) => Promise<Readonly<Record<string, unknown>>>
 type SetUp = (settings: DevSettings, optionsFor: OptionsFor) => Promise<Described>
 
-interface Described extends Pick<DevSetup, 'config' | 'calls'> {
+interface Described extends Pick<DevSetup, 'config' | 'calls' | 'play'> {
   /** Of the key. */
   readonly policy?: object
 }
@@ -189,8 +193,12 @@ async function setUpSearch({ found, cases, trace }: DevSettings, optionsFor: Opt
   return { config: { ...ECHOING, search: { engines: { [name]: engine } } }, calls }
 }
 
-/** The receiver shows what it gets. The account has less than the alert asks for, which raises one with its first call. */
-async function setUpSink({ found, show }: DevSettings, optionsFor: OptionsFor) {
+/**
+ * The events of the cases are sent at once. The receiver of the gateway shows what it gets: the account has less than the alert
+ * asks for, which raises one within a minute of its first call.
+ */
+async function setUpSink(settings: DevSettings, optionsFor: OptionsFor) {
+  const { found, show, cases, live, trace, options: given, addressOption } = settings
   const options = await optionsFor(({ method, path, body }) => {
     show(`the receiver got ${method} ${path}\n  ${body.toString().slice(0, 2000)}\n`)
     return json({})
@@ -198,7 +206,15 @@ async function setUpSink({ found, show }: DevSettings, optionsFor: OptionsFor) {
   const body = { model: ECHO, messages: [{ role: 'user', content: 'Say hello.' }] }
   const sinks = [{ use: found.file, options }]
   const alerts = { balance: '2000' }
-  return { config: { ...ECHOING, sinks, alerts }, calls: [{ name: 'a call, and an alert', body }] }
+  const known = live ? [] : await readSinkCases(cases).catch(() => [])
+  const sink = traced(found.plugin as SinkPlugin, { ...trace, instance: found.plugin.name })
+  const play = () =>
+    playSinkCases(sink, known, {
+      ...(given && { options: given }),
+      ...(addressOption !== undefined && { addressOption }),
+    })
+  const calls = [{ name: 'a call, and an alert within a minute', body }]
+  return { config: { ...ECHOING, sinks, alerts }, calls, play }
 }
 
 /** One account and its key. */
@@ -209,10 +225,10 @@ function seedOf(secret: string, policy?: object): UserConfig {
 }
 
 async function* words(text: string): AsyncIterable<ChatChunk> {
-  for (const content of text.match(/\s*\S+\s*$|\s*\S+/g) ?? []) {
-    yield { choices: [{ index: 0, delta: { content } }] }
-  }
-  yield { choices: [{ index: 0, finish_reason: 'stop' }] }
+  const said = text.match(/\s*\S+\s*$|\s*\S+/g) ?? []
+  for (const content of said) yield { choices: [{ index: 0, delta: { content } }] }
+  const usage = { prompt_tokens: said.length, completion_tokens: said.length }
+  yield { choices: [{ index: 0, finish_reason: 'stop' }], usage }
 }
 
 async function existing(folder: string): Promise<string> {
