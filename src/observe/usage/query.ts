@@ -91,6 +91,8 @@ function cellsOf(
   kept?: Kept,
 ): readonly UsageCell[] | TooLarge {
   const cells = new Map<string, UsageCell>()
+  // No group is kept where there are no calls.
+  if (kept?.length === 0) return []
   for (const part of parts) {
     const rows = rowsIn(db, query, part, kept)
     if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
@@ -294,7 +296,6 @@ function* read(
   kept?: Kept,
 ): Generator<UsageCell> {
   const { source, span } = part
-  if (kept?.length === 0) return
   const rows = rowsOf(db, query, part, query.group.length > 0, kept)
   const isCalled = source.of === 'called'
   const columns = isCalled ? calledColumns(rowCount) : settledColumns(source, reportedIn(db))

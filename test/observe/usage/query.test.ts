@@ -75,6 +75,8 @@ it('keeps few of many groups apart as if it had read all of them', () => {
       },
       NOON,
     ) as UsageAnswer
+  const before = { from: NOON - 90 * DAY_MS, to: NOON - 60 * DAY_MS }
+  expect(ask({ ...before, top: 5 })).toMatchObject({ cells: [], other: [], totals: { calls: 0 } })
   for (const rollup of ['hour', 'day', 'month'] as const) {
     expect(ask({ rollup, top: Infinity })).toEqual(ask({ rollup }))
     for (const group of [['key'], ['key', 'model'], ['model', 'key']] as const) {
