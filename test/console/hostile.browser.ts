@@ -37,7 +37,7 @@ async function harmOf({ page, faults }: Watched): Promise<unknown[]> {
   return [...faults, title === '1' ? 'a script ran' : [], images, await overflowOf(page)].flat()
 }
 
-describe.skipIf(!hasBrowser)('texts of strangers', () => {
+describe.skipIf(!hasBrowser)('texts of strangers', { concurrent: true }, () => {
   it.each([1440, 360])('are texts on every screen, and fit into %i px', async (width) => {
     const watched = await stage.page({ width })
     const { page } = watched

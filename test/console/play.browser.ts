@@ -33,7 +33,7 @@ async function send(page: Page): Promise<void> {
   await page.getByText(/^done ·/).waitFor()
 }
 
-describe.skipIf(!hasBrowser)('the playground', () => {
+describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
   it.each(['light', 'dark'] as const)(
     'shows a conversation, its cost and its events, %s',
     async (theme) => {
