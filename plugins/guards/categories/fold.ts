@@ -28,7 +28,7 @@ const UNSEEN = 0xffff
 const NOTHING = 0
 const SEVERAL = 0xfffe
 
-/** Folds cues and texts alike: lower case, no accents, straight apostrophes, single spaces. */
+/** Folds cues and texts alike: lower case, no accents, straight apostrophes, single spaces, which commas are, too. */
 export function fold(text: string): string {
   const units = new Uint16Array(text.length * MAX_UNITS)
   return String.fromCharCode(...units.subarray(0, foldInto(text, units)))
