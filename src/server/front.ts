@@ -171,17 +171,18 @@ export function tidyUrl(target: string): string {
 // oxlint-disable-next-line no-control-regex -- Control characters are what it looks for.
 const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 
-/** After it the id of a model, in which clients encode the slash. */
-export const ENCODED_ID = '/v1/models/'
-/** After these stand ids with slashes that clients encode. */
-const WITH_SLASHES = [ENCODED_ID, '/admin/deployments/']
+/** After these stand ids, in which clients encode characters. */
+const WITH_IDS = ['/v1/models/', '/admin/']
+/** After these stand ids with slashes. */
+const WITH_SLASHES = ['/v1/models/', '/admin/deployments/']
 
 /** Whether a path means the same to every reader. It is compared as received, so any other path is unknown. */
 export function isPlainPath(url: string): boolean {
   const path = url.split('?', 1)[0]!
-  const hasSlashes = WITH_SLASHES.some((prefix) => path.startsWith(prefix))
-  const compared = hasSlashes ? path.replaceAll(/%2f/gi, '/') : path
-  return path.startsWith('/') && !AMBIGUOUS.test(compared)
+  if (!path.includes('%')) return path.startsWith('/') && !AMBIGUOUS.test(path)
+  const isBelow = (prefix: string) => path.startsWith(prefix)
+  if (!WITH_IDS.some(isBelow)) return false
+  return !AMBIGUOUS.test(WITH_SLASHES.some(isBelow) ? path.replaceAll(/%2f/gi, '/') : path)
 }
 
 /** Sends `100 Continue` where the client waits for it. Called when the body is first read. */

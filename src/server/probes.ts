@@ -25,8 +25,8 @@ export function answerProbe(
   response: ServerResponse,
   siblings?: Siblings,
 ): boolean {
-  const path = url.split('?', 1)[0]!
   if (method !== 'GET' && method !== 'HEAD') return false
+  const path = url.split('?', 1)[0]!
   if (path === '/') {
     // Only a browser asks for a page; clients that look for the API get what it is.
     if (

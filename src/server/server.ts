@@ -14,7 +14,6 @@ import { answerProbe } from './probes.ts'
 import type { Siblings } from './siblings.ts'
 import {
   checkHead,
-  ENCODED_ID,
   isPlainPath,
   keepsBodyBack,
   letContinue,
@@ -183,7 +182,7 @@ export function createHandler(
       return preflight(request, response)
     }
     // h3 decodes paths before it looks for a route. Those of the API are compared as received.
-    if (!isPlainPath(request.url) || isEncodedPath(request.url)) {
+    if (!isPlainPath(request.url)) {
       return refuseByPath(request, response, unknown.refuse(request))
     }
     if (answerProbe(gateway, request, response, siblings)) return undefined
@@ -374,12 +373,6 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
 /** Whether a path is the admin API's or the console's. */
 function isForOperators(url: string): boolean {
   return /^\/(admin|console|me)(\/|\?|$)/.test(url)
-}
-
-/** Whether a path has encoded characters where no id stands, which may be encoded. */
-function isEncodedPath(url: string): boolean {
-  const hasId = url.startsWith('/admin/') || url.startsWith(ENCODED_ID)
-  return !hasId && url.split('?', 1)[0]!.includes('%')
 }
 
 /** An error that h3 caught, for the client: the gateway's own as it is, h3's by its status. */
