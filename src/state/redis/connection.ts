@@ -208,11 +208,11 @@ export class RedisConnection {
 
   #within<T>(send: () => Promise<T>, ms: number): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      let failure = new Error(`Redis has not answered within ${ms} ms`)
+      let failure: Error | undefined
       let late = false
       const timer = setTimeout(() => {
         late = true
-        reject(failure)
+        reject(failure ?? new Error(`Redis has not answered within ${ms} ms`))
       }, ms)
       const attempt = async () => {
         for (;;) {
