@@ -9,14 +9,9 @@ import type {
   SearchResponse,
   SearchResult,
 } from '../plugin.ts'
+import type { ServiceFixture } from './checks/service.ts'
 import { missingMembers } from './compare.ts'
-import {
-  json,
-  type FakeResponse,
-  type FakeUpstream,
-  type ReceivedRequest,
-} from './fake-upstream.ts'
-import type { IsolatedHost } from './hosts.ts'
+import { json, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
 import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
@@ -47,14 +42,9 @@ interface ExpectedSearch {
 }
 
 /** An engine, and the service that it is set up with. */
-export interface SearchFixture {
+export interface SearchFixture extends ServiceFixture {
   readonly plugin: SearchPlugin
   readonly engine: SearchEngine
-  readonly host: IsolatedHost
-  readonly service: FakeUpstream
-  readonly timeoutMs: number
-  /** Everything that the engine has thrown. */
-  readonly thrown: unknown[]
 }
 
 /** The outcome of one search. */

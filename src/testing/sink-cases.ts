@@ -1,14 +1,9 @@
 /** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
 import { deepFrozen } from '../lifetime/frozen.ts'
 import type { FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
+import type { ServiceFixture } from './checks/service.ts'
 import { missingMembers } from './compare.ts'
-import {
-  json,
-  type FakeResponse,
-  type FakeUpstream,
-  type ReceivedRequest,
-} from './fake-upstream.ts'
-import type { IsolatedHost } from './hosts.ts'
+import { json, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
 import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
@@ -39,14 +34,9 @@ interface ExpectedSending {
 }
 
 /** A sink, and the receiver that it is set up with. */
-export interface SinkFixture {
+export interface SinkFixture extends ServiceFixture {
   readonly plugin: SinkPlugin
   readonly sink: Sink
-  readonly host: IsolatedHost
-  readonly receiver: FakeUpstream
-  readonly timeoutMs: number
-  /** Everything that the sink has thrown. */
-  readonly thrown: unknown[]
 }
 
 /** The outcome of one batch. */
@@ -129,14 +119,14 @@ export function sampleEvent(event: GatewayEvent['event'], data: object = {}): Ga
 
 /** Sends a batch, in bounded time. Never throws. */
 export async function sendBatch(
-  { sink, receiver, timeoutMs, thrown }: SinkFixture,
+  { sink, service, timeoutMs, thrown }: SinkFixture,
   answer: FakeResponse,
   events: readonly GatewayEvent[],
 ): Promise<Sending> {
-  receiver.answer(answer)
-  const before = receiver.requests.length
+  service.answer(answer)
+  const before = service.requests.length
   const batch = new AbortController()
-  const asked = () => receiver.requests.slice(before)
+  const asked = () => service.requests.slice(before)
   try {
     const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
     await within(sending, 'it did not end', timeoutMs)

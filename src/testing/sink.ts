@@ -1,11 +1,17 @@
 /** The conformance kit for sinks: sends events as the gateway would, to a fake receiver on a local socket. */
 import { FAILURE_CLASSES } from '../errors/errors.ts'
 import type { FailureClass, GatewayEvent, SinkHost, SinkPlugin } from '../plugin.ts'
+import {
+  checkCancel,
+  checkClose,
+  checkSecrets,
+  KEY,
+  type ServiceOptions,
+} from './checks/service.ts'
 import { checkRefusal, refusals, type Fault } from './checks/statuses.ts'
 import { json, startUpstream, type ReceivedRequest } from './fake-upstream.ts'
 import { IsolatedHost } from './hosts.ts'
 import { growth, heapGrowth } from './measure.ts'
-import { within } from './provider-under-test.ts'
 import {
   CheckRun,
   describeError,
@@ -14,10 +20,9 @@ import {
   skipped,
   toCheck,
   type Check,
-  type KitOptions,
   type KitReport,
 } from './report.ts'
-import { containsSecret, secretsIn } from './secrets.ts'
+import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
 import {
   checkCase,
@@ -31,15 +36,10 @@ import {
 export type { SinkCase }
 
 /** How to test a sink. */
-export interface SinkTestOptions extends KitOptions {
+export interface SinkTestOptions extends ServiceOptions {
   readonly cases?: readonly SinkCase[]
-  /** Options of the plugin without the address; by default a key is tried. */
-  readonly options?: Readonly<Record<string, unknown>>
-  /** Name of the option with the address; by default the first of `baseURL`, `url` and `endpoint` that works. */
-  readonly addressOption?: string
 }
 
-const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const NO_RECEIVER = 'it sends nothing over HTTP'
 const FINAL: readonly FailureClass[] = ['bad_request', 'payload_too_large']
 const CALLS = 200
@@ -68,13 +68,13 @@ export async function testSink(
     const { value, given } = await optionsWithAddress(plugin, options, receiver.url, KEY)
     const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
     const sink = await plugin.setup(value, made)
-    const fixture: SinkFixture = { plugin, sink, host, receiver, timeoutMs, thrown: [] }
+    const fixture: SinkFixture = { plugin, sink, host, service: receiver, timeoutMs, thrown: [] }
     const secrets = [...new Set([KEY, ...secretsIn(given)])]
     const setUp = checkSetUp(fixture)
     await run.run('set up', null, () => setUp)
     if (setUp.result === 'ok') await runChecks(fixture, cases, run, options.thorough ?? false)
     await run.run('secrets', null, () => checkSecrets(fixture, secrets))
-    await run.run('close', null, () => checkClose(fixture))
+    await run.run('close', null, () => checkClose(sink, fixture))
     const names = cases.map(({ name }) => name)
     return reportOf(plugin, { seed, cases: names }, run.checks, secrets)
   } finally {
@@ -129,7 +129,13 @@ async function runChecks(
       )
     }
     await run.run('repeat', null, () => checkRepeat(fixture))
-    await run.run('cancel', null, () => checkCancel(fixture))
+    await run.run('cancel', null, () =>
+      checkCancel(fixture, {
+        name: 'the batch',
+        resolved: 'it resolved, although the receiver had not answered',
+        start: (signal) => fixture.sink.send([sampleEvent(takes[0]!)], signal),
+      }),
+    )
   }
   if (!thorough) return
   await run.run('time', null, () => checkTime(fixture))
@@ -175,7 +181,7 @@ async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Pr
     const answer = { status, pieces: status === 204 ? [] : ['{}'] }
     const { error, asked } = await sendBatch(fixture, answer, event)
     if (error !== undefined) problems.push(`a ${status}: ${describeError(error)}`)
-    else if (asked.length === 0 && fixture.receiver.requests.length > 0)
+    else if (asked.length === 0 && fixture.service.requests.length > 0)
       problems.push('it resolves, and has sent nothing')
   }
   if (fixture.host.refusedOrigins.size > refused) problems.push('it asked another host')
@@ -211,30 +217,6 @@ async function checkRepeat(fixture: SinkFixture): Promise<Check> {
   return toCheck('repeat', null, problems)
 }
 
-/** The batch is given up while the receiver is silent. */
-async function checkCancel({ sink, receiver, timeoutMs }: SinkFixture): Promise<Check> {
-  const arrived = Promise.withResolvers<ReceivedRequest>()
-  receiver.answer((request) => {
-    arrived.resolve(request)
-    return { pieces: [], ending: 'silent' }
-  })
-  const batch = new AbortController()
-  const sending = (async () => sink.send([sampleEvent(sink.takes[0]!)], batch.signal))()
-  const ended = sending.then(
-    () => 'it resolved, although the receiver had not answered',
-    () => undefined,
-  )
-  try {
-    const request = await within(arrived.promise, 'no request', timeoutMs)
-    batch.abort(new Error('the batch is given up'))
-    const problem = await within(ended, 'the batch did not end', timeoutMs)
-    await within(request.aborted, 'the connection was not closed', timeoutMs)
-    return toCheck('cancel', null, problem === undefined ? [] : [problem])
-  } catch (error) {
-    return toCheck('cancel', null, [describeError(error)])
-  }
-}
-
 async function checkTime(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
   const run = (size: number) =>
@@ -249,7 +231,7 @@ async function checkTime(fixture: SinkFixture): Promise<Check> {
 
 async function checkMemory(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
-  const requests = fixture.receiver.requests as ReceivedRequest[]
+  const requests = fixture.service.requests as ReceivedRequest[]
   const bytes = await heapGrowth(CALLS, async () => {
     await sendBatch(fixture, json({}), [sampleEvent(name!)])
     requests.length = 0
@@ -259,22 +241,4 @@ async function checkMemory(fixture: SinkFixture): Promise<Check> {
   const mib = (bytes / 1024 / 1024).toFixed(1)
   const problem = `${CALLS} batches leave ${mib} MiB behind`
   return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [problem] : [])
-}
-
-function checkSecrets({ thrown, host }: SinkFixture, secrets: readonly string[]): Check {
-  const problems: string[] = []
-  const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)
-  if (texts.some((text) => containsSecret(text, secrets))) problems.push('an error shows the key')
-  if (host.logLines.some((line) => containsSecret(line, secrets)))
-    problems.push('the log shows the key')
-  return toCheck('secrets', null, problems)
-}
-
-async function checkClose({ sink, timeoutMs }: SinkFixture): Promise<Check> {
-  const closing = (async () => sink.close?.())()
-  const problem = await within(closing, 'it did not close', timeoutMs).then(
-    () => undefined,
-    describeError,
-  )
-  return toCheck('close', null, problem === undefined ? [] : [problem])
 }

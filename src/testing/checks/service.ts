@@ -1,0 +1,87 @@
+/** Checks of plugins that ask one service of their own: search engines and sinks. */
+import type { Closable } from '../../plugin.ts'
+import type { FakeUpstream, ReceivedRequest } from '../fake-upstream.ts'
+import type { IsolatedHost } from '../hosts.ts'
+import { within } from '../provider-under-test.ts'
+import { describeError, toCheck, type Check, type KitOptions } from '../report.ts'
+import { containsSecret } from '../secrets.ts'
+
+/** How to set up a plugin that asks a service. */
+export interface ServiceOptions extends KitOptions {
+  /** Options of the plugin without the address; by default a key is tried. */
+  readonly options?: Readonly<Record<string, unknown>>
+  /** Name of the option with the address; by default the first of `baseURL`, `url` and `endpoint` that works. */
+  readonly addressOption?: string
+}
+
+/** A plugin that is set up, with the service that it asks. */
+export interface ServiceFixture {
+  readonly host: IsolatedHost
+  readonly service: FakeUpstream
+  readonly timeoutMs: number
+  /** Everything that the plugin has thrown. */
+  readonly thrown: unknown[]
+}
+
+/** Work of a plugin that is given up while the service is silent. */
+interface AbortedWork {
+  /** For messages, such as `the search`. */
+  readonly name: string
+  /** What is wrong if it does not reject. */
+  readonly resolved: string
+  start(signal: AbortSignal): Promise<unknown>
+}
+
+/** The key that plugins are set up with. */
+export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
+
+/** Work that is given up rejects, and its connection is closed. */
+export async function checkCancel(
+  { service, timeoutMs }: ServiceFixture,
+  work: AbortedWork,
+): Promise<Check> {
+  const arrived = Promise.withResolvers<ReceivedRequest>()
+  service.answer((request) => {
+    arrived.resolve(request)
+    return { pieces: [], ending: 'silent' }
+  })
+  const client = new AbortController()
+  // Called in a function: a plugin may also throw before it gives a promise.
+  const started = (async () => work.start(client.signal))()
+  const ended = started.then(
+    () => work.resolved,
+    () => undefined,
+  )
+  try {
+    const request = await within(arrived.promise, 'no request', timeoutMs)
+    client.abort(new Error(`${work.name} is given up`))
+    const problem = await within(ended, `${work.name} did not end`, timeoutMs)
+    await within(request.aborted, 'the connection was not closed', timeoutMs)
+    return toCheck('cancel', null, problem === undefined ? [] : [problem])
+  } catch (error) {
+    return toCheck('cancel', null, [describeError(error)])
+  }
+}
+
+/** No error and no line of the log shows a secret. */
+export function checkSecrets({ thrown, host }: ServiceFixture, secrets: readonly string[]): Check {
+  const problems: string[] = []
+  const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)
+  if (texts.some((text) => containsSecret(text, secrets))) problems.push('an error shows the key')
+  if (host.logLines.some((line) => containsSecret(line, secrets)))
+    problems.push('the log shows the key')
+  return toCheck('secrets', null, problems)
+}
+
+/** The plugin closes in time. */
+export async function checkClose(
+  instance: Closable,
+  { timeoutMs }: ServiceFixture,
+): Promise<Check> {
+  const closing = (async () => instance.close?.())()
+  const problem = await within(closing, 'it did not close', timeoutMs).then(
+    () => undefined,
+    describeError,
+  )
+  return toCheck('close', null, problem === undefined ? [] : [problem])
+}
