@@ -96,7 +96,7 @@ export async function playSinkCases(
     const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
     const sink = await plugin.setup(value, made)
     const { timeoutMs } = kitDefaults({})
-    const fixture: SinkFixture = { plugin, sink, host, receiver, timeoutMs, thrown: [] }
+    const fixture: SinkFixture = { plugin, sink, host, service: receiver, timeoutMs, thrown: [] }
     for (const one of cases) await checkCase(fixture, one)
     await sink.close?.()
   } finally {
