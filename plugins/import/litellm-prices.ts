@@ -1,5 +1,6 @@
 /** LiteLLM's price map, `model_prices_and_context_window.json`: USD per token, one object for each model. */
 import type { PriceRow, PriceSource, PriceText, SkippedRow } from '../../src/plugin.ts'
+import { MODALITIES } from './litellm/modes.ts'
 import { TOKEN_PRICES } from './litellm/price-names.ts'
 
 type Row = Readonly<Record<string, unknown>>
@@ -24,21 +25,6 @@ const VENDORS: Readonly<Record<string, string>> = {
   perplexity: 'perplexity',
   together_ai: 'together',
   xai: 'xai',
-}
-
-/** Modalities by `mode`. */
-const MODES: Readonly<Record<string, string>> = {
-  chat: 'chat',
-  responses: 'chat',
-  completion: 'chat',
-  image_generation: 'image',
-  image_edit: 'image',
-  ocr: 'ocr',
-  audio_speech: 'speech',
-  audio_transcription: 'transcription',
-  embedding: 'embedding',
-  rerank: 'rerank',
-  moderation: 'moderation',
 }
 
 /** Prices for something else, and the modality that pays them; any modality where it is absent. */
@@ -92,7 +78,7 @@ function rowOf(key: string, row: Row): PriceRow | SkippedRow {
     return { skipped: 'with prices of one region' }
   }
   const mode = typeof row.mode === 'string' ? row.mode : 'chat'
-  const modality = Object.hasOwn(MODES, mode) ? MODES[mode]! : mode
+  const modality = Object.hasOwn(MODALITIES, mode) ? MODALITIES[mode]! : mode
   const { input_cost_per_image: input, output_cost_per_image: output } = row
   const differ = modality === 'image' && input !== undefined && output !== undefined
   const capabilities = [

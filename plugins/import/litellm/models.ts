@@ -1,4 +1,5 @@
 /** Models of a configuration: one entry for each name, with a deployment for each model that serves it. */
+import { MODALITIES } from './modes.ts'
 import { isPrice, pricingOf } from './prices.ts'
 import { INSTANCE_MEMBERS, type Instances } from './providers.ts'
 import { isUnset, numberOf, rawOf, textOf, type Raw } from './values.ts'
@@ -14,17 +15,6 @@ export interface Entry {
 }
 
 type Say = (where: string, message: string) => void
-
-const MODALITIES: Readonly<Record<string, string>> = {
-  chat: 'chat',
-  completion: 'chat',
-  responses: 'chat',
-  image_generation: 'image',
-  image_edit: 'image',
-  ocr: 'ocr',
-  audio_speech: 'speech',
-  audio_transcription: 'transcription',
-}
 
 /** Members of `litellm_params` that a deployment is made of. */
 const DEPLOYMENT_MEMBERS: ReadonlySet<string> = new Set([

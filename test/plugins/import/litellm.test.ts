@@ -217,6 +217,17 @@ describe('models', () => {
     expect(pricing(same, 'image_generation')).toEqual([{ image: '0.04' }, []])
   })
 
+  it.each([
+    ['embedding', { input_cost_per_token: 1e-7 }, { prompt: '0.0000001' }],
+    ['rerank', { input_cost_per_query: 0.002 }, { search_unit: '0.002' }],
+    ['moderation', { input_cost_per_token: 0 }, { prompt: '0' }],
+  ])('of the mode %s have an endpoint here', (mode, prices, pricing) => {
+    const litellm_params = { model: 'openai/m', ...prices }
+    const { models, notes } = mapped([{ model_name: 'm', litellm_params, model_info: { mode } }])
+    expect(models['openai/m']).toMatchObject({ modality: mode, pricing })
+    expect(notes).toEqual([])
+  })
+
   it('read YAML numbers from their source text', () => {
     const source = readYaml(
       'a: 1.10e-06\nb: {c: .5, d: [0.30000000000000004, 12]}\ne: "7"\nf: 1_000\n',
