@@ -1,4 +1,5 @@
 /** What a console sees while the gateway works: events, the overview, and the end of a running call. */
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { LiveEvents, type LiveEvent } from '../../../src/observe/live-events.ts'
@@ -171,12 +172,15 @@ describe('the overview', () => {
     await expect
       .poll(async () => (await overview()).refused[0]?.keys.map((one: any) => one.key_id))
       .toContain(id)
+    // An answer is shared for a moment, in which a call may be charged.
+    const sums = ({ calls, cost_usd }: any) => ({ calls, cost_usd })
+    await expect
+      .poll(async () => {
+        const { totals } = (await get('/usage')).json
+        return [sums((await overview()).today), sums(totals)]
+      })
+      .toSatisfy(([shown, charged]) => isDeepStrictEqual(shown, charged))
     const shown = await overview()
-    const usage = (await get('/usage')).json
-    expect(shown.today).toMatchObject({
-      calls: usage.totals.calls,
-      cost_usd: usage.totals.cost_usd,
-    })
     expect(shown).toMatchObject({
       yesterday: { calls: 0 },
       models: [{ model: 'mock/echo' }, { model: 'mock/slow' }],
