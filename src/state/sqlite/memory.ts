@@ -27,8 +27,6 @@ interface MemoryOptions {
 
 /** A batch of this size keeps the event loop busy for about two milliseconds. */
 const MAX_WRITES = 100
-/** Turns of the event loop that charges wait for others: 100 rows at once cost half as much each as ten do. */
-const TURNS = 8
 /** About 25 MB. */
 const MAX_ROWS = 50_000
 
@@ -45,7 +43,6 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
   const from = firstDay(clock)
   const client = new WorkerClient(new LocalWorker(store, () => db.close(), maxRows), log, {
     maxWrites: MAX_WRITES,
-    volatile: true,
   })
   const exportItems = async function* (): AsyncGenerator<LedgerItem> {
     // In one turn of the event loop: writes use the same connection.
@@ -69,7 +66,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
   }
 }
 
-/** Runs batches in this thread, each in a turn of the event loop of its own. Nothing waits for charges, so they come after some. */
+/** Runs batches in this thread, each in a turn of the event loop of its own. */
 class LocalWorker extends EventEmitter implements StoreWorker {
   readonly #store: Store
   readonly #closeDatabase: () => void
@@ -85,8 +82,8 @@ class LocalWorker extends EventEmitter implements StoreWorker {
   }
 
   postMessage(message: WorkerBatch | 'close'): void {
-    if (message !== 'close') return this.#after(isUrgent(message) ? 1 : TURNS, message)
     setImmediate(() => {
+      if (message !== 'close') return this.#run(message)
       this.#closeDatabase()
       this.emit('exit')
     })
@@ -96,10 +93,6 @@ class LocalWorker extends EventEmitter implements StoreWorker {
 
   unref(): void {}
 
-  #after(turns: number, batch: WorkerBatch): void {
-    setImmediate(() => (turns === 1 ? this.#run(batch) : this.#after(turns - 1, batch)))
-  }
-
   #run(batch: WorkerBatch): void {
     this.emit('message', this.#store.run(batch))
     this.#writes += batch.writes.length
@@ -107,9 +100,4 @@ class LocalWorker extends EventEmitter implements StoreWorker {
     this.#writes = 0
     this.#store.run({ writes: [{ name: 'trim', args: [this.#maxRows] }], reads: [] })
   }
-}
-
-/** Whether something waits for a batch. */
-function isUrgent({ writes, reads }: WorkerBatch): boolean {
-  return reads.length > 0 || writes.some(({ name }) => name !== 'settle')
 }

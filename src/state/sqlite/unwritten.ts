@@ -30,8 +30,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   }
 
   /**
-   * Writes a charge. Resolves when it is in the file, or as `deferred`; at once for a call with a hold where the store is
-   * volatile. Never rejects.
+   * Writes a charge. Resolves when it is in the file, or as `deferred`; never rejects.
    * @param held the day of the call's own hold. Such a call was not settled before, so its book is charged at once; for
    * other calls only the file can tell.
    */
@@ -42,11 +41,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     }
     return new Promise((resolve) => {
       const unwritten = new UnwrittenCharge(settlement, held ?? day, book, resolve)
-      if (held !== undefined) {
-        unwritten.moveTo(cost)
-        // After this step: until then it can be waived.
-        if (this.#client.volatile) queueMicrotask(() => unwritten.confirm())
-      }
+      if (held !== undefined) unwritten.moveTo(cost)
       this.#charges.add(unwritten)
       this.#watch()
       this.#client.queue(
@@ -63,7 +58,6 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   waive(lease: Lease, book: AccountBook): Settled {
     for (const unwritten of this.#charges) {
       if (unwritten.settlement.request !== lease.request) continue
-      if (unwritten.confirmed) return { ...unwritten.confirmed, state: 'duplicate' }
       this.#defer(unwritten)
       unwritten.waive()
     }
@@ -150,9 +144,6 @@ class UnwrittenCharge {
   /** Answers the caller; only the first answer counts. */
   readonly answer: (settled: Settled) => void
   settlement: Settlement
-  /** What the caller was told before it was written. */
-  confirmed: Settled | undefined
-  #isWaived = false
   readonly #book: AccountBook
   #moved: Pico = 0n
 
@@ -182,16 +173,8 @@ class UnwrittenCharge {
     return this.#book.balance
   }
 
-  /** Tells the caller that it is charged, unless it was waived. */
-  confirm(): void {
-    if (this.#isWaived) return
-    this.confirmed = { state: 'charged', cost: this.#moved, balance: this.#book.balance }
-    this.answer(this.confirmed)
-  }
-
   /** From now on it costs 0, unless it was sent to the store already and is booked there. */
   waive(): void {
-    this.#isWaived = true
     this.settlement = waived(this.settlement)
     // In place: the client has it as the arguments of the write.
     Object.assign(this.charge, chargeOf(this.settlement, this.day))

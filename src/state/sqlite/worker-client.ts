@@ -40,8 +40,6 @@ type NewThread = Pick<StartedThread, 'worker' | 'snapshot'>
 interface ClientOptions {
   /** The most that one batch may hold; a store in this thread keeps the event loop waiting for a batch. */
   readonly maxWrites?: number
-  /** See {@link WorkerClient.volatile}. */
-  readonly volatile?: boolean
   /** Starts another thread after one has ended. */
   readonly restart?: () => Promise<NewThread>
 }
@@ -54,8 +52,6 @@ export class WorkerClient {
   #worker: StoreWorker
   readonly #log: Log
   readonly #maxWrites: number
-  /** Whether the store ends with this process: what it has written is as safe as what it will write. */
-  readonly volatile: boolean
   readonly #restarts: Restarts<NewThread> | undefined
   /** Called before the first batch of a new thread. */
   #reload: (snapshot: Snapshot) => void = () => {}
@@ -84,7 +80,6 @@ export class WorkerClient {
   constructor(worker: StoreWorker, log: Log, options: ClientOptions = {}) {
     this.#log = log
     this.#maxWrites = options.maxWrites ?? Infinity
-    this.volatile = options.volatile ?? false
     this.#restarts = options.restart && new Restarts(options.restart, log)
     this.#worker = this.#use(worker)
   }

@@ -65,20 +65,6 @@ describe('a ledger in memory', () => {
     expect(ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
   })
 
-  it('charges a held call at once; from then on it is not waived', async () => {
-    const { ledger } = await openPaid(() => DAY_MS)
-    const { at } = ledger.enter(ENTRY) as Admitted
-    ledger.hold({ ...LEASE, at, ...holdOf(40n), free: false })
-    const balance = 10n ** 12n - 40n
-    let turned = false
-    setImmediate(() => (turned = true))
-    const answer = await ledger.settle(settled('req_1', 40n))
-    expect([answer, turned]).toEqual([{ state: 'charged', cost: 40n, balance }, false])
-    expect(await ledger.waive(LEASE)).toEqual({ state: 'duplicate', cost: 40n, balance })
-    expect((await collect(ledger.usage('acct')))[0]).toMatchObject({ request: 'req_1', cost: 40n })
-    expect(await ledger.verify()).toEqual([])
-  })
-
   it('books many simultaneous settlements in several turns of the event loop', async () => {
     const { ledger } = await openPaid(() => DAY_MS)
     let turns = 0
