@@ -39,6 +39,8 @@ export interface EndedCall {
   readonly tag: string | null
   readonly user: string | null
   readonly gateway: string | null
+  /** `play`: an operator called as the key. */
+  readonly origin: 'api' | 'play'
   /** Hash of the session that the client named. */
   readonly session: string | null
   /** The client's library. */

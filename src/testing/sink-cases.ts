@@ -1,6 +1,6 @@
 /** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
 import { deepFrozen } from '../lifetime/frozen.ts'
-import type { FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
+import type { EndedCall, FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
 import type { ServiceFixture } from './checks/service.ts'
 import { missingMembers } from './compare.ts'
 import { json, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
@@ -71,13 +71,14 @@ const CALL = {
   tag: null,
   user: null,
   gateway: 'gw-sample',
+  origin: 'api',
   session: null,
   agent: 'openai-node',
   attempts: [],
   retry: null,
   error: null,
   trace: null,
-}
+} satisfies EndedCall
 
 const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
   'call.ended': CALL,
