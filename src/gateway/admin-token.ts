@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Config } from '../config/config.ts'
+import type { Config, LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 
 /** Name of its file in the data folder. */
@@ -41,6 +41,12 @@ export function ownAdminToken(state: Config['state']): string | undefined {
 /** Whether there shall be an admin API, and it has no token. */
 export function needsToken({ enabled, token, tokens }: Config['admin']): boolean {
   return enabled && token === undefined && tokens.length === 0
+}
+
+/** The configuration as a gateway may complete it: its caller compares the one that was read with later ones. */
+export function completable(loaded: LoadedConfig): LoadedConfig {
+  const { config } = loaded
+  return { ...loaded, config: { ...config, admin: { ...config.admin } } }
 }
 
 /** Gives a configuration without a token the gateway's own one, if there is one. */

@@ -6,7 +6,7 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import type { FaultAction, FaultKind } from '../observe/faults.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
-import { needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
+import { completable, needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
 import { assemble, type Assembled } from './assemble.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { DiskSpace, foldersOf } from './disk-space.ts'
@@ -97,9 +97,10 @@ interface GatewayOptions {
  * @throws ConfigError for plugins that cannot be used, and the errors of the state engine
  */
 export async function createGateway(
-  loaded: LoadedConfig,
+  read: LoadedConfig,
   { log, adminToken, demo, worker }: GatewayOptions = {},
 ): Promise<Gateway> {
+  const loaded = completable(read)
   const generations = new Generations()
   const { running } = generations
   const runtime = () => generations.runtime

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { LoadedConfig } from '../config/config.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
-import { useOwnToken } from './admin-token.ts'
+import { completable, useOwnToken } from './admin-token.ts'
 import { tellOfPrices } from './alert-findings.ts'
 import { assemble, type Assembled } from './assemble.ts'
 import { warnOfRestart } from './restart-settings.ts'
@@ -69,7 +69,8 @@ export class Generations {
   }
 
   /** Sets up what a configuration names. @throws ConfigError */
-  async prepare(next: LoadedConfig): Promise<PreparedConfig> {
+  async prepare(read: LoadedConfig): Promise<PreparedConfig> {
+    const next = completable(read)
     useOwnToken(next.config, this.#token)
     // Calls of the configuration before may still fail.
     this.#shared.mask.use([...secretsOf(this.loaded), ...secretsOf(next)])

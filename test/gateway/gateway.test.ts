@@ -56,6 +56,22 @@ describe('a new configuration', () => {
     expect(closed).toEqual(['old'])
   })
 
+  it('is left as it was read, so that a file with the same values is no change', async () => {
+    const read = loaded({})
+    const before = structuredClone(read.config)
+    const gateway = await createGateway(read, { adminToken: true })
+    try {
+      expect(gateway.runtime.config.admin.token).toHaveLength(40)
+      expect(read.config).toEqual(before)
+      const next = loaded({})
+      await gateway.reload(next)
+      expect(gateway.runtime.config.admin.token).toHaveLength(40)
+      expect(next.config).toEqual(before)
+    } finally {
+      await gateway.close()
+    }
+  })
+
   it('waits for no plugin of an old one, however many hang', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
