@@ -31,7 +31,10 @@ export function logFailure(call: Call, failed: FailedAttempt, next: NextStep): v
   const { id, provider } = deployment
   const said = saidBy(failed, (text) => mask.clean(text))
   if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
-  const cooldown = cooldownMs === undefined ? '' : `; calls avoid it for ${cooldownMs / 1000} s`
+  const cooldown =
+    cooldownMs === undefined
+      ? ''
+      : `; calls avoid it for ${cooldownMs / 1000} s while others serve the model`
   const cause = mask.clean(causeOf(failure))
   const what = failure.unasked ? 'was not asked' : 'failed'
   const words = said === undefined ? '' : `: ${said}`
