@@ -41,7 +41,7 @@ const LAST_LINES = 3
  * Tests a provider, guard or search engine in a process of its own. The report also has what only a process can show: output,
  * connections, errors outside of calls, and what is left when the plugin is closed.
  * @param plugin a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a package
- * @throws ConfigError for a plugin, options or cases that cannot be used
+ * @throws ConfigError for a plugin, options or cases that cannot be used, or if the only check that is wanted did not run
  */
 export async function testPlugin(
   plugin: string,
@@ -156,10 +156,12 @@ class ChildRun {
   }
 
   #whole(): KitReport {
-    const { seed } = this.#job
+    const { seed, only } = this.#job
     const cases = this.#report?.cases ?? []
     const ended = this.#report && !this.#done.some(({ name }) => name === 'handles')
     const checks = ended ? [...this.#done, toCheck('handles', null, [])] : this.#done
+    const isDone = checks.some(({ name, result }) => name === only || result === 'failed')
+    if (only !== undefined && !isDone) throw noCheck(only, this.#found)
     return reportOf(this.#found, { seed: seed!, cases }, checks, secretsIn(this.#job.options))
   }
 
@@ -167,4 +169,12 @@ class ChildRun {
     const lines = this.#errors.trim().split('\n').slice(-LAST_LINES).join(' | ')
     return lines ? `: ${lines}` : ''
   }
+}
+
+/** What is wrong when the only check that was wanted did not run. */
+function noCheck(only: string, { kind, name }: Pick<KitReport, 'kind' | 'name'>): ConfigError {
+  const what = `the check "${only}" did not run for the ${kind === 'search' ? 'search engine' : kind} ${name}`
+  const why = 'it is one of other plugins, or needs a case or a setup that works'
+  const message = `${what}; ${why}: docs/plugins/testing.md#${only.replaceAll(' ', '-')}`
+  return new ConfigError('the test', [{ path: 'only', message }])
 }

@@ -4,6 +4,7 @@ import { checkDomains, checkFields, checkQuery, checkRepeat } from './checks/sea
 import {
   checkCancel,
   checkClose,
+  checkMemory,
   checkSecrets,
   KEY,
   type ServiceOptions,
@@ -16,6 +17,7 @@ import {
   answerText,
   checkResults,
   queryOf,
+  responseOf,
   search,
   type SearchCase,
   type SearchFixture,
@@ -51,7 +53,7 @@ export async function testSearch(
     const usable = typeof engine?.search === 'function'
     const problems = usable ? [] : ['"setup" has to return an object with "search"']
     await run.run('set up', null, () => toCheck('set up', null, problems))
-    if (usable) await runChecks(fixture, options.cases, run)
+    if (usable) await runChecks(fixture, options, run)
     await run.run('secrets', null, () => checkSecrets(fixture, secrets))
     await run.run('close', null, () => checkClose(engine, fixture))
     const cases = options.cases.map(({ name }) => name)
@@ -64,7 +66,7 @@ export async function testSearch(
 
 async function runChecks(
   fixture: SearchFixture,
-  cases: readonly SearchCase[],
+  { cases, thorough = false }: SearchTestOptions,
   run: CheckRun,
 ): Promise<void> {
   const first = cases.find(({ expect }) => !expect.failure)
@@ -89,6 +91,10 @@ async function runChecks(
       resolved: 'it gave results for a search that was given up',
       start: (signal) => fixture.engine.search(queryOf({}), signal),
     }),
+  )
+  if (!thorough) return
+  await run.run('memory', null, () =>
+    checkMemory(fixture, 'searches', () => search(fixture, responseOf(first), first.query)),
   )
 }
 

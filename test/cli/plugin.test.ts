@@ -121,6 +121,25 @@ describe('plugin new', () => {
     expect([code, err]).toEqual([2, expect.stringMatching(/no check "relase"; did you mean/)])
   })
 
+  it('says of a check that it is none of this plugin', async () => {
+    const { dir } = await written('sink', 'chat')
+    const test = ['plugin', 'test', join(dir, 'chat.ts'), '--only', 'results']
+    const { code, out, err } = await call(test)
+    const message = /--only: the check "results" did not run for the sink chat/
+    expect([code, out, err]).toEqual([2, '', expect.stringMatching(message)])
+  })
+
+  it('measures what a search engine leaves behind', async () => {
+    const { dir, read } = await written('search', 'finder')
+    const keep = ';((globalThis as any).kept ??= []).push(Array.from({ length: 4096 }, String))\n'
+    const leaking = (await read('finder.ts')).replace(/(?=const \{ found \})/, keep)
+    await writeFile(join(dir, 'finder.ts'), leaking)
+    const { failed } = await testPlugin(join(dir, 'finder.ts'), { only: 'memory' })
+    expect(failed.map(({ name, notes }) => [name, ...notes])).toEqual([
+      ['memory', expect.stringMatching(/^200 searches leave \d+\.\d MiB behind/)],
+    ])
+  })
+
   it('overwrites nothing', async () => {
     const { dir } = await written('guard', 'tick')
     const { code, err } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])

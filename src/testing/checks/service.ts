@@ -3,7 +3,8 @@ import type { Closable } from '../../plugin.ts'
 import type { FakeUpstream, ReceivedRequest } from '../fake-upstream.ts'
 import type { IsolatedHost } from '../hosts.ts'
 import { within } from '../provider-under-test.ts'
-import { describeError, toCheck, type Check, type KitOptions } from '../report.ts'
+import { heapGrowth } from '../measure.ts'
+import { describeError, skipped, toCheck, type Check, type KitOptions } from '../report.ts'
 import { containsSecret } from '../secrets.ts'
 
 /** How to set up a plugin that asks a service. */
@@ -34,6 +35,9 @@ interface AbortedWork {
 
 /** The key that plugins are set up with. */
 export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
+
+const CALLS = 200
+const MAX_HEAP_BYTES = 2 * 1024 * 1024
 
 /** Work that is given up rejects, and its connection is closed. */
 export async function checkCancel(
@@ -84,4 +88,22 @@ export async function checkClose(
     describeError,
   )
   return toCheck('close', null, problem === undefined ? [] : [problem])
+}
+
+/** Many calls leave little behind. @param what they are, for messages */
+export async function checkMemory(
+  { host, service }: ServiceFixture,
+  what: string,
+  call: () => Promise<unknown>,
+): Promise<Check> {
+  const requests = service.requests as ReceivedRequest[]
+  const bytes = await heapGrowth(CALLS, async () => {
+    await call()
+    requests.length = 0
+    host.requests.length = 0
+  })
+  if (bytes === undefined) return skipped('memory', null, 'memory is measured by testPlugin only')
+  const mib = (bytes / 1024 / 1024).toFixed(1)
+  const problem = `${CALLS} ${what} leave ${mib} MiB behind`
+  return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [problem] : [])
 }
