@@ -61,16 +61,30 @@ export function usageDifferences(
 export function missingMembers(wanted: unknown, found: unknown, path: string): string[] {
   if (!isObject(wanted) || !isObject(found)) {
     const same = isDeepStrictEqual(wanted, found)
-    return same ? [] : [`${path}: expected ${show(wanted)}, found ${show(found)}`]
+    return same ? [] : [`${path}: ${apart(wanted, found)}`]
   }
   return Object.entries(wanted).flatMap(([name, value]) =>
     missingMembers(value, found[name], `${path}.${name}`),
   )
 }
 
+/** Two values that differ; long ones from a little before the place where they part. */
+function apart(wanted: unknown, found: unknown): string {
+  const texts = [wanted, found].map((value) => JSON.stringify(value) ?? 'nothing')
+  const [one, other] = texts as [string, string]
+  let at = 0
+  while (at < one.length && one[at] === other[at]) at++
+  const from = at > 60 ? at - 20 : 0
+  const part = (text: string) => `${from > 0 ? '…' : ''}${shortened(text.slice(from))}`
+  return `expected ${part(one)}, found ${part(other)}`
+}
+
 /** A value as a report shows it. */
 export function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'nothing'
+  return shortened(JSON.stringify(value) ?? 'nothing')
+}
+
+function shortened(text: string): string {
   return text.length > 120 ? `${text.slice(0, 119)}…` : text
 }
 

@@ -21,7 +21,8 @@ const HINTS: Readonly<Record<string, string>> = {
   hang: 'Pass the signal to host.request.',
   errors:
     'Throw host.failure(response) for a status that is not 2xx, and host.fail for an answer that cannot be read.',
-  events: 'Resolve when the receiver has the events, and leave out names that are not known.',
+  events:
+    'Send what the case expects, or correct the case; resolve when the receiver has the events, and leave out unknown names.',
   texts: 'Give one vector, rank or result for each text, as the gateway reads them.',
   conversations: 'Send everything that the client wrote, in the form that the vendor takes.',
   forwarded:

@@ -31,3 +31,18 @@ it('leaves out what a sink without a receiver cannot have', async () => {
   const skipped = checks.filter(({ result }) => result === 'skipped').map(({ name }) => name)
   expect(skipped).toEqual(['errors', 'repeat', 'cancel'])
 })
+
+it('names the case where what was sent is not what a case expects', async () => {
+  const text = `raised: ${'The disk is full. '.repeat(20)}`
+  const events = [{ event: 'alert' as const, data: { state: 'raised', message: text.slice(8) } }]
+  const sent = { text: `${text.slice(0, -1)}!` }
+  const { failed } = await testSink(mySink, {
+    cases: [{ name: 'long', events, expect: { sent } }],
+    only: 'events',
+  })
+  expect(failed).toMatchObject([{ name: 'events', on: 'long' }])
+  expect(failed[0]!.hint).toMatch(/^Send what the case expects, or correct the case/)
+  expect(failed[0]!.notes).toEqual([
+    expect.stringMatching(/expected ….*full\.!", found ….*full\. "$/),
+  ])
+})
