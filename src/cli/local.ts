@@ -17,6 +17,7 @@ import { STARTER } from './starter.ts'
 const CONFIG_FILE = 'gateway.config.yaml'
 const ENV_FILE = '.env'
 const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
+const IGNORE_FILE = '.gitignore'
 
 /**
  * Sets up everything that `serve` does, except the state, which a running gateway may be using, and tries logins.
@@ -97,13 +98,17 @@ function refuseWarnings(args: Arguments, warnings: number): void {
   throw new CommandError(`${warnings === 1 ? '1 warning' : `${warnings} warnings`} with --strict.`)
 }
 
+/** Modalities whose requests can ask for a capability. */
+const HAVE_CAPABILITIES = new Set(['chat', 'image', 'transcription'])
+
 /** What stands under the table. */
 function remarks(
   models: readonly Model[],
   warnings: readonly Finding[],
   logins: readonly LoginResult[],
 ): string {
-  const unknown = models.filter(({ capabilities }) => capabilities === undefined).length
+  const unlisted = models.filter(({ capabilities }) => capabilities === undefined)
+  const unknown = unlisted.filter(({ modality }) => HAVE_CAPABILITIES.has(modality)).length
   const hint =
     unknown > 0 &&
     `${unknown === 1 ? '1 model' : `${unknown} models`} with unknown capabilities: everything is ` +
@@ -124,6 +129,7 @@ export async function init(args: Arguments): Promise<void> {
     throw new CommandError(`${CONFIG_FILE} exists already; --force overwrites it.`)
   }
   const token = await addToken()
+  await keepOutOfGit()
   if (args.on.has('json')) {
     process.stdout.write(toJson({ config: CONFIG_FILE, env: ENV_FILE, token_added: token }))
     return
@@ -143,6 +149,15 @@ async function addToken(): Promise<boolean> {
   const line = `${lineEnd}${TOKEN}=${randomBytes(24).toString('base64url')}\n`
   await appendFile(ENV_FILE, line, { mode: 0o600 })
   return true
+}
+
+/** Keeps the token and the ledger out of a repository, unless the folder has rules of its own for that. */
+async function keepOutOfGit(): Promise<void> {
+  try {
+    await writeFile(IGNORE_FILE, `${ENV_FILE}\ndata/\n`, { flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
 }
 
 function pricesInWords({ overrides = [], ...base }: Pricing): string[] {

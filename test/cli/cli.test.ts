@@ -129,12 +129,14 @@ describe('init and check', () => {
     const token = /^SLUICEGATE_ADMIN_TOKEN=([\w-]{32})\n$/.exec(env)![1]!
     expect((await stat(join(cwd, '.env'))).mode & 0o077).toBe(0)
     expect(out).not.toContain(token)
+    expect(await readFile(join(cwd, '.gitignore'), 'utf8')).toBe('.env\ndata/\n')
 
     const check = await call(['check'], { cwd })
     expect(check.out).toMatch(
       /^gateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +chat +paid/,
     )
     expect(check.out).not.toContain(token)
+    expect(check.out).not.toContain('unknown capabilities')
     const json = await call(['check', '--json'], { cwd })
     expect(JSON.parse(json.out).models).toContainEqual(
       expect.objectContaining({ id: 'mock/echo', modality: 'chat' }),
@@ -147,7 +149,8 @@ describe('init and check', () => {
   })
 
   it('overwrite files only with --force, and never a token', async () => {
-    const cwd = await folder({ 'gateway.config.yaml': '# mine\n', '.env': 'OTHER=1' })
+    const own = { 'gateway.config.yaml': '# mine\n', '.env': 'OTHER=1', '.gitignore': 'mine\n' }
+    const cwd = await folder(own)
     const refused = await call(['init'], { cwd })
     expect(refused.err).toMatch(/gateway\.config\.yaml exists already; --force overwrites it/)
     expect(refused.code).toBe(1)
@@ -159,6 +162,7 @@ describe('init and check', () => {
       '"token_added": false',
     )
     expect(await readFile(join(cwd, '.env'), 'utf8')).toBe(env)
+    expect(await readFile(join(cwd, '.gitignore'), 'utf8')).toBe('mine\n')
   })
 
   it('find all mistakes', async () => {
