@@ -298,29 +298,38 @@ interface FailureOptions {
  */
 export class UpstreamFailure extends GatewayError {
   readonly failure: FailureClass
-  readonly retryAfterMs: number | undefined
   readonly failover: boolean
   readonly unhealthy: boolean
   readonly unasked: boolean
-  readonly #options: FailureOptions
+  #options: FailureOptions
 
   /** @param message a sentence per class by default, also in place of an empty one */
   constructor(failure: FailureClass, message?: string, options: FailureOptions = {}) {
     const row = FAILURES[failure]
-    // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
-    const limited = failure === 'upstream_rate'
-    const shown = limited ? waitSentence(options.retryAfterMs) : message || SENTENCES[failure]
-    super(row.status, row.type, options.code ?? row.code, shown, {
+    super(row.status, row.type, options.code ?? row.code, message || SENTENCES[failure], {
       param: options.param === undefined ? (row.param ?? null) : options.param,
       cause: options.cause,
-      headers: retryHeaders(row.status, options.retryAfterMs),
     })
     this.failure = failure
-    this.retryAfterMs = options.retryAfterMs
     this.failover = row.failover
     this.unasked = options.unasked ?? false
     this.unhealthy = row.unhealthy && !this.unasked
     this.#options = options
+    this.retryAfterMs = options.retryAfterMs
+  }
+
+  /** ms that the vendor asked the gateway to wait. A plugin may set it until it throws: message and headers follow. */
+  get retryAfterMs(): number | undefined {
+    return this.#options.retryAfterMs
+  }
+
+  set retryAfterMs(given: number | undefined) {
+    const { retryAfterMs: _, ...others } = this.#options
+    const ms = Number.isFinite(given) && given! >= 0 ? given : undefined
+    this.#options = ms === undefined ? others : { ...others, retryAfterMs: ms }
+    Object.assign(this, { headers: retryHeaders(this.status, ms) })
+    // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
+    if (this.failure === 'upstream_rate') this.message = waitSentence(ms)
   }
 
   /**

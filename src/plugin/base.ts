@@ -206,10 +206,13 @@ export interface FailureOptions {
   /** Classes of statuses that mean something else to this vendor. */
   readonly classes?: Readonly<Record<number, FailureClass>>
   /**
-   * Decides by the parsed body, where the status does not tell. Its class wins.
+   * Decides by the parsed body, where status and headers do not tell. Its class and its wait, in ms, win.
    * @param body undefined for a body that is not JSON
    */
-  readonly classify?: (body: unknown, status: number) => FailureClass | undefined
+  readonly classify?: (
+    body: unknown,
+    status: number,
+  ) => FailureClass | { failure?: FailureClass; retryAfterMs?: number | undefined } | undefined
   /** For the client; see {@link Host.fail}. */
   readonly message?: string
 }

@@ -39,9 +39,10 @@ export async function failureOf(
   const { status, headers } = response
   // The status alone tells what happened where the body cannot be read.
   const body = await response.text(MAX_REFUSAL_BYTES).catch(() => '')
-  const failure =
-    classify?.(parsed(body), status) ?? classes?.[status] ?? CLASSES[status] ?? 'upstream_error'
-  const retryAfterMs = waitIn(headers)
+  const found = classify?.(parsed(body), status)
+  const said = typeof found === 'string' ? { failure: found } : found
+  const failure = said?.failure ?? classes?.[status] ?? CLASSES[status] ?? 'upstream_error'
+  const retryAfterMs = said?.retryAfterMs ?? waitIn(headers)
   return new UpstreamFailure(failure, message, {
     cause: new Error(`HTTP ${status}`),
     ...(retryAfterMs !== undefined && { retryAfterMs }),

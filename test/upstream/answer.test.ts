@@ -74,6 +74,34 @@ describe('the failure of a refusal', () => {
       expect((await failed(json({}, 503, headers as any))).retryAfterMs).toBeUndefined()
   })
 
+  it('has the wait that the body says, before that of the headers', async () => {
+    const headers = { 'retry-after': '7' }
+    const classify = ({ wait }: any) => ({ failure: 'upstream_rate', retryAfterMs: wait }) as const
+    const waits = async (wait: unknown) =>
+      (await failed(json({ wait }, 400, headers), { classify })).retryAfterMs
+    expect([await waits(2500), await waits(undefined)]).toEqual([2500, 7000])
+    const byStatus = await failed(json({}, 503), { classify: () => ({ retryAfterMs: 2000 }) })
+    expect(byStatus).toMatchObject({ failure: 'overloaded', retryAfterMs: 2000 })
+  })
+
+  it('tells clients the wait that a plugin sets later', async () => {
+    const error = await failed(json({}, 429))
+    error.retryAfterMs = 2500
+    const forms = [error, error.cleaned((text: string) => `${text} `), error.withOwnWords()]
+    for (const form of forms) {
+      expect(form.message).toMatch(/ Try again in 3s\.$/)
+      expect(form.headers).toEqual({ 'retry-after': '3' })
+      expect(form.retryAfterMs).toBe(2500)
+    }
+  })
+
+  it('has no wait where a plugin gives none that is a time', () => {
+    for (const retryAfterMs of [Number.NaN, Infinity, -1, '5' as never]) {
+      const error: any = host.fail('upstream_rate', undefined, { retryAfterMs })
+      expect(error).toMatchObject({ retryAfterMs: undefined, headers: { 'retry-after': '1' } })
+    }
+  })
+
   it('stands without its body too', async () => {
     const cut = { status: 401, headers: { 'content-length': '99' }, pieces: ['{'] }
     expect(await failed({ ...cut, ending: 'cut' })).toMatchObject({ failure: 'upstream_auth' })
