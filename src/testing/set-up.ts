@@ -1,6 +1,6 @@
 /** Sets up a provider whose option names are not known. */
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { toConfigIssues } from '../errors/issues.ts'
+import { namesSecret, toConfigIssues } from '../errors/issues.ts'
 import { loadProvider } from '../gateway/loader.ts'
 import type { Plugin, ProviderPlugin, Schema } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
@@ -12,7 +12,7 @@ export interface ProviderSetup {
   readonly provider: string | ProviderPlugin
   /** Folder in which paths and packages are resolved. */
   readonly directory: string
-  /** Options of the provider; when absent, an address and a random key are tried. */
+  /** Options of the provider; when absent, an address is tried, and a random key in each option whose name is that of a secret. */
   readonly options?: Readonly<Record<string, unknown>>
   /** Name of the option with the vendor's address; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
@@ -30,7 +30,8 @@ export async function setUp(
   timeoutMs: number,
 ): Promise<ProviderUnderTest> {
   const refusals: ConfigError[] = []
-  for (const attempt of attempts(options, url, key)) {
+  const tried = attempts(options, url, key)
+  for (const attempt of tried) {
     const host = new IsolatedHost(url)
     const settings = { use: options.provider, options: attempt.options }
     try {
@@ -45,6 +46,7 @@ export async function setUp(
       if (!(error instanceof ConfigError) || !error.issues.every(isAboutOptions))
         throw unprefixed(error)
       refusals.push(error)
+      if (!options.options) tried.push(...withKeys(attempt, error.issues, key))
     }
   }
   // The attempt with the fewest issues shows best which options are missing.
@@ -74,12 +76,15 @@ export async function optionsWithAddress(
   const refusals: ConfigIssue[][] = []
   const plain = { addressOption: undefined, options: options.options ?? {} }
   const addressed = attempts(options, url, key)
-  for (const attempt of asTheyAre ? [plain, ...addressed] : [...addressed, plain]) {
+  const tried = asTheyAre ? [plain, ...addressed] : [...addressed, plain]
+  for (const attempt of tried) {
     const given = attempt.options
     const result = await schema['~standard'].validate(given)
     if (!result.issues) return { given, value: result.value, addressOption: attempt.addressOption }
     const source = { path: ['options'], value: given, secrets: new Set<string>() }
-    refusals.push(toConfigIssues(result.issues, source, schema))
+    const issues = toConfigIssues(result.issues, source, schema)
+    refusals.push(issues)
+    if (!options.options) tried.push(...withKeys(attempt, issues, key))
   }
   throw new ConfigError(name, refusals.toSorted((a, b) => a.length - b.length)[0]!)
 }
@@ -102,6 +107,19 @@ function attempts(
   return names === undefined
     ? [...addressed, { addressOption: undefined, options: given ?? {} }]
     : addressed
+}
+
+/** The attempt once more, with the key in those options for secrets that its refusal names. */
+function withKeys(
+  { addressOption, options }: Attempt,
+  issues: readonly ConfigIssue[],
+  key: string,
+): Attempt[] {
+  const names = issues
+    .map(({ path }) => path.replace(/^.*?options\./, ''))
+    .filter((name) => namesSecret(name) && !name.includes('.') && !Object.hasOwn(options, name))
+  const keys = Object.fromEntries(names.map((name) => [name, key]))
+  return names.length > 0 ? [{ addressOption, options: { ...options, ...keys } }] : []
 }
 
 /** The given address with the origin of the vendor. */

@@ -140,6 +140,15 @@ describe('plugin new', () => {
     ])
   })
 
+  it('says of which cases something was not checked', async () => {
+    const { dir } = await written('provider', 'acme')
+    const request = { messages: [{ role: 'user', content: 'Hi.' }] }
+    const bare = JSON.stringify({ request, expect: { failure: 'bad_request' } })
+    await writeFile(join(dir, 'acme.cases/image.json'), bare)
+    const { out } = await call(['plugin', 'test', join(dir, 'acme.ts'), '--only', 'cuts'])
+    expect(out).toContain('\nNot checked: cuts (image)\n  it sends no request to a vendor\n')
+  })
+
   it('overwrites nothing', async () => {
     const { dir } = await written('guard', 'tick')
     const { code, err } = await call(['plugin', 'new', 'guard', 'tick', '--dir', dir])
@@ -221,6 +230,7 @@ describe('plugin record', () => {
       expect: {
         text: 'For Bearer [removed] of [removed]',
         usage: { prompt_tokens: 5, completion_tokens: 7 },
+        sent: { model: 'small-1', turns: [{ role: 'user', content: 'Hi.' }] },
       },
     })
     const transcripts = await readTranscripts(join(dir, 'acme.cases'))

@@ -341,6 +341,32 @@ describe('setting up', () => {
     ).rejects.toThrow(/use +there is no file .*none\.ts/)
   })
 
+  it('gives a made-up key to every option that has to have one', async () => {
+    const plugin = flawed()
+    const of = (options: ProviderPlugin['options']): ProviderPlugin => ({
+      ...plugin,
+      options,
+      setup: ({ url, ...keys }, host) => {
+        const [key] = Object.values(keys)
+        return plugin.setup({ baseURL: url, apiKey: key }, host)
+      },
+    })
+    const string = v.string()
+    for (const provider of [
+      of(v.strictObject({ url: string, token: string })),
+      of(
+        v.object({ url: string, clientId: v.optional(string), accessKey: string, secret: string }),
+      ),
+    ]) {
+      const { failed } = await testProvider({ provider, directory: '.', only: 'set up' })
+      expect(failed).toEqual([])
+    }
+    const lacking = of(v.strictObject({ url: string, room: string }))
+    await expect(
+      testProvider({ provider: lacking, directory: '.', only: 'set up' }),
+    ).rejects.toThrow(/options\.room /)
+  })
+
   it('keeps the path of the address', async () => {
     const options = { apiKey: 'vendor-key', baseURL: 'https://vendor.example/v2' }
     const paths: string[] = []

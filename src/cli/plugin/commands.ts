@@ -20,7 +20,7 @@ const ADDRESS = {
 }
 const CASES = {
   value: 'folder',
-  help: 'answers of its vendor or service, and what is expected (default: acme.cases beside acme.ts)',
+  help: 'answers of its vendor or service, and what is expected (default: the folder beside it with its name, as acme.cases of acme.ts)',
 }
 
 /** `plugin …`, and `provider test`, its name until 1.0. */

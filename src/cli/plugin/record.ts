@@ -105,10 +105,18 @@ async function askProvider(asking: Asking<ProviderPlugin>): Promise<Draft> {
   const { deployment, ...request } = asked as { deployment?: Record<string, unknown> }
   const host = new IsolatedHost(undefined)
   const settings = { use: plugin, options }
+  let body: unknown
+  const watched = (inner: Host): Host => ({
+    ...inner,
+    request(one) {
+      body = one.body
+      return inner.request(one)
+    },
+  })
   const loaded = await loadProvider('provider', settings, {
     directory,
     secrets: new Set(),
-    createHost: (name) => through(host.hostOf(name)),
+    createHost: (name) => watched(through(host.hostOf(name))),
   })
   const attempt = { addressOption: undefined, options }
   const provider = new ProviderUnderTest(loaded, attempt, host, TIMEOUT_MS)
@@ -121,6 +129,7 @@ async function askProvider(asking: Asking<ProviderPlugin>): Promise<Draft> {
       ...(others.length > 0 ? { choices: [first, ...others] } : first),
       ...(usage && { usage: countsIn(usage) }),
       ...failureIn(error),
+      ...sentIn(body, options),
     }
     const content = { request, ...(deployment && { deployment }), expect }
     return { content, error }
@@ -209,6 +218,17 @@ function failureIn(error: unknown): object {
   if (!UpstreamFailure.is(error)) return {}
   const { failure, retryAfterMs } = error
   return { failure, ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }) }
+}
+
+/** What the vendor was sent as JSON, unless that holds a secret of the options. */
+function sentIn(body: unknown, options: object): { sent?: object } {
+  if (typeof body !== 'string' || showsSecret(body, options)) return {}
+  try {
+    const sent: unknown = JSON.parse(body)
+    return isObject(sent) ? { sent } : {}
+  } catch {
+    return {}
+  }
 }
 
 async function readRequest(file: string | undefined): Promise<Record<string, unknown>> {

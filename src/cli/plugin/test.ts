@@ -125,15 +125,17 @@ function hints(failed: readonly Check[]): string[] {
   return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)
 }
 
-/** The checks that were skipped, by reason. */
+/** The checks that were skipped with their cases, by reason. */
 function skips(checks: readonly Check[]): string[] {
-  const reasons = new Map<string, Set<string>>()
-  for (const { name, result, notes } of checks) {
-    if (result !== 'skipped') continue
-    const [why = ''] = notes
-    reasons.set(why, (reasons.get(why) ?? new Set()).add(name))
-  }
-  return [...reasons].map(([why, names]) => `\nNot checked: ${[...names].join(', ')}\n  ${why}\n`)
+  const omitted = checks.filter(({ result }) => result === 'skipped')
+  const reasons = Map.groupBy(omitted, ({ notes: [why = ''] }) => why)
+  return [...reasons].map(([why, those]) => {
+    const names = [...Map.groupBy(those, ({ name }) => name)].map(([name, each]) => {
+      const on = each.flatMap(({ on }) => on ?? []).join(', ')
+      return on ? `${name} (${on})` : name
+    })
+    return `\nNot checked: ${names.join(', ')}\n  ${why}\n`
+  })
 }
 
 /** Options from a file or as JSON. @throws CommandError */
