@@ -178,7 +178,7 @@ export class TooManyRequests extends GatewayError {
   constructor(code: 'too_many_concurrent', reason: string)
   constructor(code: 'rate_limited' | 'too_many_concurrent', reason: string, retryAfterMs?: number) {
     const ms = Math.max(1, Math.ceil(retryAfterMs ?? 500 + Math.random() * 1000))
-    const seconds = retryAfterMs === undefined ? 1 : Math.max(1, Math.ceil(ms / 1000))
+    const seconds = secondsOf(retryAfterMs)
     const headers: Record<string, string> =
       seconds <= MAX_WAIT_SECONDS
         ? { 'retry-after': String(seconds), 'retry-after-ms': String(ms) }
@@ -195,7 +195,7 @@ export class Unavailable extends GatewayError {
     options: ErrorOptions & { readonly retryAfterSeconds?: number } = {},
   ) {
     const seconds = options.retryAfterSeconds ?? (code === 'guard_unavailable' ? 5 : 1)
-    const headers = { 'retry-after': retryAfter(seconds) }
+    const headers = retryHeaders(503, seconds * 1000)
     super(503, 'server_error', code, message, { ...options, headers })
   }
 }
@@ -284,7 +284,7 @@ interface FailureOptions {
   readonly code?: string
   readonly param?: string | null
   /** ms that the vendor asked the gateway to wait. */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
   /** The gateway could not ask: this does not count against the health of the deployment. */
   readonly unasked?: boolean
@@ -324,12 +324,12 @@ export class UpstreamFailure extends GatewayError {
   }
 
   set retryAfterMs(given: number | undefined) {
-    const { retryAfterMs: _, ...others } = this.#options
     const ms = Number.isFinite(given) && given! >= 0 ? given : undefined
-    this.#options = ms === undefined ? others : { ...others, retryAfterMs: ms }
+    this.#options = { ...this.#options, retryAfterMs: ms }
     Object.assign(this, { headers: retryHeaders(this.status, ms) })
     // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
-    if (this.failure === 'upstream_rate') this.message = waitSentence(ms)
+    if (this.failure === 'upstream_rate')
+      this.message = `${SENTENCES.upstream_rate} Try again in ${secondsOf(ms)}s.`
   }
 
   /**
@@ -435,24 +435,16 @@ export function toErrorBody(error: GatewayError): ErrorBody {
   return { error: { message, type, code, param } }
 }
 
-function waitSentence(retryAfterMs = 1000): string {
-  return `${SENTENCES.upstream_rate} Try again in ${Math.max(1, Math.ceil(retryAfterMs / 1000))}s.`
+/** Whole seconds, at least 1. */
+function secondsOf(ms = 1000): number {
+  return Math.max(1, Math.ceil(ms / 1000))
 }
 
-function retryHeaders(status: number, retryAfterMs = 1000): Record<string, string> {
+function retryHeaders(status: number, ms?: number): Record<string, string> {
   if (status === 504) return { 'x-should-retry': 'false' }
-  if (status === 429) {
-    const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
-    return {
-      'retry-after': String(seconds),
-      ...(seconds > MAX_WAIT_SECONDS && { 'x-should-retry': 'false' }),
-    }
-  }
-  if (status !== 503) return {}
-  return { 'retry-after': retryAfter(retryAfterMs / 1000) }
-}
-
-/** Whole seconds, 1 to 30. */
-function retryAfter(seconds: number): string {
-  return String(Math.min(30, Math.max(1, Math.ceil(seconds))))
+  const seconds = secondsOf(ms)
+  if (status === 503) return { 'retry-after': String(Math.min(30, seconds)) }
+  if (status !== 429) return {}
+  const never = seconds > MAX_WAIT_SECONDS && { 'x-should-retry': 'false' }
+  return { 'retry-after': String(seconds), ...never }
 }
