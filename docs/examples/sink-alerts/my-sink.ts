@@ -9,7 +9,9 @@ export default defineSink({
     return {
       takes: ['alert'],
       async send(events, signal) {
-        const lines = events.map(({ data }: any) => `${data.state}: ${data.message}`)
+        const lines = events.flatMap(({ event, data }) =>
+          event === 'alert' ? [`${data.state}: ${data.message}`] : [],
+        )
         const body = JSON.stringify({ text: lines.join('\n') })
         const headers = { 'content-type': 'application/json' }
         const response = await host.request({ url, headers, body, signal })
