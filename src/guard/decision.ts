@@ -6,7 +6,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
-import type { Block, FaultKind, GuardFault } from './verdicts.ts'
+import { reasonOf, type Block, type FaultKind, type GuardFault } from './verdicts.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
 
@@ -193,14 +193,12 @@ export class Decision {
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
     const { onError, metrics, warn, thrown } = this.#init
-    const { kind, message, cause } = fault
+    const { kind, cause } = fault
     const ends = enforced && onError === 'block' && kind !== 'unpaid'
     if (this.#errors.length < MAX_ERRORS) this.#errors.push({ guard, kind, side })
     if (!ends) this.#degraded.add(guard)
     metrics.failed(guard, kind, onError)
-    // Our own words and the kind of error, never what a guard quotes.
-    const reason = cause instanceof Error ? `${message}: ${cause.name}` : message
-    warn(`guard ${guard} could not look (${kind}): ${reason}`)
+    warn(`guard ${guard} could not look (${kind}): ${reasonOf(fault)}`)
     if (kind === 'failed' && !UpstreamFailure.is(cause)) thrown(guard, cause)
     return ends
   }

@@ -161,6 +161,24 @@ export function callEnd(fault: GuardFault): CallEnd {
   return 'invalid'
 }
 
+/**
+ * What is logged of a fault: our own words, and of each error that caused it its name, the class of the failure, the status
+ * or the code of a connection. Never a message, which may quote a text.
+ */
+export function reasonOf(fault: GuardFault): string {
+  const causes = causesOf(fault.cause).map((cause) => {
+    if (UpstreamFailure.is(cause)) return `${cause.name} ${cause.failure}`
+    const { code, status } = cause as { readonly code?: unknown; readonly status?: unknown }
+    if (Number.isInteger(status)) return `${cause.name} ${String(status)}`
+    return typeof code === 'string' && CONNECTION.test(code) ? `${cause.name} ${code}` : cause.name
+  })
+  return [fault.message, ...causes].join(': ')
+}
+
+/** Codes of errors of a connection, certificates included. */
+const CONNECTION =
+  /^(?:E[A-Z_]{3,20}|(?:UND_ERR|ERR|CERT|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)_[A-Z_]{1,50})$/
+
 /** Codes of connections that failed, by Node.js and by undici. */
 const UNREACHABLE =
   /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/

@@ -44,7 +44,7 @@ export async function failureOf(
   const failure = said?.failure ?? classes?.[status] ?? CLASSES[status] ?? 'upstream_error'
   const retryAfterMs = said?.retryAfterMs ?? waitIn(headers)
   return new UpstreamFailure(failure, message, {
-    cause: new Error(`HTTP ${status}`),
+    cause: Object.assign(new Error(`HTTP ${status}`), { status }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   })
 }

@@ -9,6 +9,7 @@ import {
   type SearchResponse,
   type Verdict,
 } from '../../../../src/plugin.ts'
+import { json, startUpstream } from '../../../upstream.ts'
 import { guarded, wholeOf, type Guarded } from '../../../guard/_setup.ts'
 
 const DENY = { deny: ['code' as const] }
@@ -120,6 +121,37 @@ it.each([
     expect(warned.length).toBeLessThanOrEqual(10)
   },
 )
+
+it.each([
+  ['is not there', 'http://127.0.0.1:1', 'UpstreamFailure upstream_error: Error ECONNREFUSED'],
+  ['answers with 503', undefined, 'UpstreamFailure overloaded: Error 503'],
+])('the log says that the service of a guard %s', async (_, address, reason) => {
+  const service = await startUpstream()
+  service.answer(json({ error: SECRET_WORD }, 503))
+  const plugin = defineGuard({
+    name: 'strange',
+    options: v.strictObject({}),
+    setup: (_options, host) => ({
+      enforces: ['deny:code'],
+      execution: 'remote',
+      check: async (_text, { signal }) => {
+        const body = host.json({})
+        const url = address ?? service.url
+        await host.readJson(await host.request({ url, headers: {}, body, signal }))
+        return undefined
+      },
+    }),
+  })
+  const g = await guarded([{ use: plugin, name: 'mine' }])
+  onTestFinished(async () => {
+    await g[Symbol.asyncDispose]()
+    await service.close()
+  })
+  expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
+  const [line] = g.t.logged.filter((one) => one.includes('could not look'))
+  expect(line).toContain(`could not look (failed): the guard threw an error: ${reason}`)
+  expect(g.t.logged.join('\n')).not.toContain(SECRET_WORD)
+})
 
 it('a search that throws is named, ten times a minute', async () => {
   const g = await withEngine(async () => {
