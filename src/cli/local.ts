@@ -6,6 +6,7 @@ import type { Model } from '../models/catalog.ts'
 import { lint, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
 import type { Origin } from '../config/origins.ts'
+import { idleGuards, type IdleGuard } from '../guard/policy-check.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -32,7 +33,8 @@ export async function check(args: Arguments): Promise<void> {
   })
   const models = gateway.runtime.catalog.at().all()
   const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
-  const findings = lint(models)
+  const idle = idleGuards(gateway.runtime.guards)
+  const findings = [...lint(models), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
   const count = warnings.length + logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
@@ -104,7 +106,7 @@ const HAVE_CAPABILITIES = new Set(['chat', 'image', 'transcription'])
 /** What stands under the table. */
 function remarks(
   models: readonly Model[],
-  warnings: readonly Finding[],
+  warnings: readonly (Finding | IdleGuard)[],
   logins: readonly LoginResult[],
 ): string {
   const unlisted = models.filter(({ capabilities }) => capabilities === undefined)
@@ -113,9 +115,10 @@ function remarks(
     unknown > 0 &&
     `${unknown === 1 ? '1 model' : `${unknown} models`} with unknown capabilities: everything is ` +
       'passed to the vendor. List them to have requests refused early.'
-  const lines = warnings.map(
-    ({ model, code, message }) => `warning: ${model}: ${message} (${code})`,
-  )
+  const lines = warnings.map((one) => {
+    const place = 'guard' in one ? `guard ${one.guard}` : one.model
+    return `warning: ${place}: ${one.message} (${one.code})`
+  })
   const shown = [...(hint ? [hint] : []), ...lines, ...logins.map(loginInWords)]
   return shown.length === 0 ? '' : `\n${shown.join('\n')}\n`
 }

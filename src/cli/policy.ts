@@ -28,10 +28,14 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
     one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
   ])
   print(args, data, () => {
+    const told =
+      rows.length > 0 ? table(HEADINGS, rows) : 'With this policy nothing checks the text.\n'
     const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
-    return `${table(['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND'], rows)}${warnings}`
+    return told + warnings
   })
 }
+
+const HEADINGS = ['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND']
 
 /** A text, and what is expected of a rule. */
 interface Case {

@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
+import { idleGuards } from '../guard/policy-check.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { lint } from '../models/lint.ts'
@@ -50,7 +51,7 @@ export async function gatewayToServe(
 export function warnOfConfiguration(gateway: Gateway): void {
   const { log, catalog } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
-  warnOfModels(gateway)
+  warnOfEntries(gateway)
 }
 
 /**
@@ -81,7 +82,7 @@ export async function withChangesLogged(
   await change()
   const after = gateway.runtime.catalog.at().all()
   logPrices(log, priceChanges(before, after))
-  warnOfModels(gateway)
+  warnOfEntries(gateway)
   await prices.exchange(after)
 }
 
@@ -113,8 +114,11 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   }
 }
 
-/** Logs what is probably not meant in the entries of models. */
-function warnOfModels({ runtime: { catalog, log } }: Gateway): void {
+/** Logs what is probably not meant in the entries of models and guards. */
+function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
+  for (const { guard, code, message } of idleGuards(guards)) {
+    log.warn(`${code}: guard ${guard}: ${message}`)
+  }
   for (const { model, code, level, message } of lint(catalog.at().all())) {
     if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
   }

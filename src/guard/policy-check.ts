@@ -16,6 +16,7 @@ import {
 } from './verdicts.ts'
 
 const SIDES: readonly Side[] = ['input', 'output']
+const PASS = { verdict: 'pass' } as const
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 
 /**
@@ -40,6 +41,12 @@ export async function coverageWarnings(
       return runs && reads && guard.enforces.includes(rule)
     })
   return [
+    ...idleGuards(guards)
+      .filter(({ guard: name }) => !isSelected({ name }, policy))
+      .map(
+        ({ guard: name, message }) =>
+          `guard ${name} does not check calls with this key: ${message}`,
+      ),
     ...(plan?.faults ?? []).map(({ guard: name, kind }) =>
       kind === 'unanswered'
         ? `nothing on this gateway looks after ${name}: calls with this key ${after}`
@@ -57,6 +64,33 @@ export async function coverageWarnings(
       return uncovered.map((side) => `nothing looks for ${rule} in the ${side}`)
     }),
   ]
+}
+
+/** A guard that the configuration has in vain, with a sentence without a full stop. */
+export interface IdleGuard {
+  readonly guard: string
+  readonly code: 'guard-idle'
+  readonly level: 'warning'
+  readonly message: string
+}
+
+/**
+ * Guards with rules of their own alone that wait for a policy with one of them: no policy contains such a rule, so only a key
+ * that names the guard has it.
+ */
+export function idleGuards({ all }: GuardRegistry): readonly IdleGuard[] {
+  return all.flatMap(({ name, guard: { enforces }, applies }) => {
+    const hasOwnAlone = enforces.length > 0 && enforces.every(isOwnRule)
+    if (applies !== 'with-rules' || !hasOwnAlone) return []
+    const message =
+      `no policy contains its rules (${enforces.join(', ')}), so it checks no call by itself: set "applies: always" for ` +
+      `all calls, or "applies: selected" for keys with "guard.model": "guard/${name}"`
+    return { guard: name, code: 'guard-idle', level: 'warning', message }
+  })
+}
+
+function isOwnRule(rule: string): boolean {
+  return rule.startsWith('x:')
 }
 
 /** The verdict of one guard on one text under one rule. */
@@ -78,7 +112,10 @@ interface PolicyTest extends RehearsalInit {
   readonly texts: { readonly input?: string; readonly output?: string }
 }
 
-/** Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`. Never throws for a guard. */
+/**
+ * Tests every rule in force on every text, by every guard that enforces it, in either `guard.mode`; rules of a guard's own
+ * where the policy has the guard run. Never throws for a guard.
+ */
 export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestResult[]> {
   const { policy, guards, texts, proceed } = test
   const { scopes, deny, bannedPatterns } = policy
@@ -87,6 +124,7 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
     ...scopes.map((scope) => ({ ...NO_RULES, scopes: [scope] })),
     ...deny.map((category) => ({ ...NO_RULES, deny: [category] })),
   ]
+  const withOwn = await runningWithOwnRules(guards, policy, proceed)
   const results: PolicyTestResult[] = []
   for (const side of SIDES) {
     const text = texts[side]
@@ -111,13 +149,46 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
         const { name, guard } = instance
         const began = performance.now()
         if (!guard.enforces.includes(reference) || !reads(instance, side)) continue
-        const verdict = await ask(test, instance, rules, side, text)
-        const ms = verdict.verdict === 'not-asked' ? undefined : since(began)
-        results.push({ rule, side, guard: name, ...verdict, ...(ms !== undefined && { ms }) })
+        const { violated, ...verdict } = await ask(test, instance, rules, side, text)
+        const isOther =
+          violated !== undefined && guard.enforces.includes(violated) && isOwnRule(violated)
+        const shown = isOther ? PASS : verdict
+        results.push({ rule, side, guard: name, ...shown, ...timeOf(verdict, began) })
+      }
+    }
+    for (const instance of withOwn) {
+      const { name, guard } = instance
+      const began = performance.now()
+      if (!reads(instance, side)) continue
+      const { violated, ...verdict } = await ask(test, instance, NO_RULES, side, text)
+      const time = timeOf(verdict, began)
+      const own = new Set(guard.enforces.filter(isOwnRule))
+      if (violated) own.add(violated)
+      for (const rule of own) {
+        const isOther = violated !== undefined && violated !== rule
+        results.push({ rule, side, guard: name, ...(isOther ? PASS : verdict), ...time })
       }
     }
   }
   return results
+}
+
+/** Guards with rules of their own that read calls with this policy. */
+async function runningWithOwnRules(
+  guards: GuardRegistry,
+  policy: EffectivePolicy,
+  proceed: () => void,
+): Promise<readonly GuardInstance[]> {
+  const plan = await guards.planFor(policy, proceed)
+  const sets = plan ? [plan.enforcing, plan.monitoring] : []
+  return sets
+    .flatMap(({ assignments }) => assignments)
+    .filter(({ origin, instance }) => origin === 'key' && instance.guard.enforces.some(isOwnRule))
+    .map(({ instance }) => instance)
+}
+
+function timeOf({ verdict }: Verdict, began: number): { readonly ms?: number } {
+  return verdict === 'not-asked' ? {} : { ms: since(began) }
 }
 
 function since(began: number): number {
@@ -130,13 +201,14 @@ async function ask(
   rules: ActiveRules,
   side: Side,
   text: string,
-): Promise<Verdict> {
+): Promise<Verdict & { readonly violated?: RuleRef }> {
   if (instance.guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
   const { plugin, guard } = instance
   const filter = ruleFilter(plugin, guard.enforces, rules)
   const runner = trialRunner({ instance, rules, ruleFilter: filter, origin: 'key', contextOf })
   try {
-    return verdictOf(await blockIn(runner, side, text))
+    const block = await blockIn(runner, side, text)
+    return { ...verdictOf(block), ...(block && { violated: block.rule }) }
   } catch (error) {
     return { verdict: 'error', error: toFault(error).kind }
   }

@@ -1,6 +1,6 @@
 /** Which guards enforce the rules of a policy, and what the operator is told where none does. */
 import { describe, expect, it } from 'vitest'
-import { coverageWarnings } from '../../src/guard/policy-check.ts'
+import { coverageWarnings, idleGuards } from '../../src/guard/policy-check.ts'
 import { GuardRegistry, type GuardInstance } from '../../src/guard/plan.ts'
 import { tighten, type Policy } from '../../src/policy/policy.ts'
 import { wordGuard } from './_doubles.ts'
@@ -48,5 +48,34 @@ describe('a guard for keys that name it', () => {
   it('covers what it answers for those who do', async () => {
     const policy = policyOf({ guard: { model: 'guard/words' } })
     expect(await coverageWarnings(guards, policy)).toEqual([])
+  })
+})
+
+describe('a guard with rules of its own alone', () => {
+  const guard = wordGuard('forbidden', { enforces: ['x:words/word'] })
+  const told = (guards: GuardRegistry) => idleGuards(guards).map(({ message }) => message)
+  const named = policyOf({ deny: [], guard: { model: 'guard/words' } })
+
+  it('runs for no key that does not name it, and the operator is told', async () => {
+    const guards = guardsOf(loaded('words', { guard }))
+    expect(told(guards)).toEqual([expect.stringContaining('"applies: always"')])
+    expect(await coverageWarnings(guards, policyOf({ deny: [] }))).toEqual([
+      expect.stringMatching(/^guard words does not check calls with this key: .*x:words\/word/),
+    ])
+    expect(await coverageWarnings(guards, named)).toEqual([])
+  })
+
+  it.each(['always', 'selected'] as const)(
+    'is what the operator wants with %s',
+    async (applies) => {
+      const guards = guardsOf(loaded('words', { guard, applies }))
+      expect(told(guards)).toEqual([])
+      expect(await coverageWarnings(guards, policyOf({ deny: [] }))).toEqual([])
+    },
+  )
+
+  it('is asked for a rule of a policy that it enforces too', () => {
+    const both = wordGuard('forbidden', { enforces: ['x:words/word', 'deny:code'] })
+    expect(told(guardsOf(loaded('words', { guard: both })))).toEqual([])
   })
 })

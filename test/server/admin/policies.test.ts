@@ -7,6 +7,7 @@ import { call } from '../../_cli.ts'
 import { folder } from '../../_folder.ts'
 import { guardPlugin, wordGuard } from '../../guard/_doubles.ts'
 import { guarded, type Guarded } from '../../guard/_setup.ts'
+import type { Guard, Verdict } from '../../../src/plugin.ts'
 
 const TOKEN = 'a-token-of-the-operator'
 const asked: string[] = []
@@ -19,12 +20,31 @@ beforeAll(async () => {
     checkInput: (units) => units.map(({ text }) => (asked.push(text), { action: 'pass' as const })),
   })
   g = await guarded(
-    [guardPlugin('words', wordGuard('forbidden')), guardPlugin('far', remote)],
+    [
+      guardPlugin('words', wordGuard('forbidden')),
+      guardPlugin('far', remote),
+      { use: guardPlugin('tickets', wordGuard('TCK-', ownRules('local'))), applies: 'selected' },
+      { use: guardPlugin('manners', wordGuard('TCK-', ownRules('remote'))), applies: 'selected' },
+    ],
     {},
     { admin: { token: TOKEN } },
   )
 })
 afterAll(() => g[Symbol.asyncDispose]())
+
+/** Members of a guard with two rules that no policy contains, which blocks for the first. */
+function ownRules(execution: Guard['execution']): Partial<Guard> {
+  const found = (text: string): Verdict =>
+    text.includes('TCK-')
+      ? { action: 'block', rule: 'x:tickets/number', spans: [{ start: 0, end: 4 }] }
+      : { action: 'pass' }
+  return {
+    enforces: ['x:tickets/number', 'x:tickets/name'],
+    execution,
+    checkInput: (items) => items.map(({ text }) => found(text)),
+    checkOutput: ({ text }) => found(text),
+  }
+}
 
 function evaluate(body: object) {
   const headers = { authorization: `Bearer ${TOKEN}` }
@@ -108,6 +128,26 @@ describe('POST /admin/policies/evaluate', () => {
     expect(asked).toEqual(['Two and two.'])
     expect(json.data.verdicts.at(-1)).toMatchObject({ guard: 'far', verdict: 'pass' })
     expect(json.data.cost_usd).toBe(0)
+  })
+
+  it('says what a guard finds by rules of its own, where the policy names it', async () => {
+    const trial = (guard: string) => ({ version: 1, guard: { model: `guard/${guard}` } })
+    const texts = { input: 'TCK-1', output: 'Fine.' }
+    const own = async (guard: string, ask: boolean) =>
+      (await evaluate({ policy: trial(guard), ...texts, ask })).json.data.verdicts.map(
+        ({ side, rule, verdict }: any) => [side, rule, verdict],
+      )
+    const found = [
+      ['input', 'x:tickets/number', 'block'],
+      ['input', 'x:tickets/name', 'pass'],
+      ['output', 'x:tickets/number', 'pass'],
+      ['output', 'x:tickets/name', 'pass'],
+    ]
+    expect(await own('tickets', false)).toEqual(found)
+    expect(await own('manners', true)).toEqual(found)
+    const unasked = found.map(([side, rule]) => [side, rule, 'not-asked'])
+    expect(await own('manners', false)).toEqual(unasked)
+    expect((await evaluate({ policy: { version: 1 }, ...texts })).json.data.verdicts).toEqual([])
   })
 
   it.each([
