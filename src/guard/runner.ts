@@ -181,7 +181,10 @@ export class GuardRunner {
 
 /** No response came; an error status is a response. */
 function isTransportFailure(error: unknown): boolean {
-  if (UpstreamFailure.is(error)) return error.failure === 'upstream_error' && error.cause != null
+  if (UpstreamFailure.is(error)) {
+    const cause = error.cause as { readonly status?: number } | null | undefined
+    return error.failure === 'upstream_error' && cause != null && cause.status === undefined
+  }
   return (
     error instanceof Error &&
     (error.name === 'FetchError' || error.name === 'TypeError') &&

@@ -42,7 +42,7 @@ async function service(
       const ask = async (text: string, signal: AbortSignal): Promise<Verdict> => {
         const body = JSON.stringify({ text })
         const found = await host.request({ url: `${server.url}/judge`, body, signal })
-        if (found.status !== 200) throw new Error(`status ${found.status}`)
+        if (found.status !== 200) throw await host.failure(found)
         return JSON.parse(await found.text())
       }
       return {
@@ -251,6 +251,13 @@ describe('a guard that is down', () => {
     expect(g.t.gateway.runtime.metrics.text()).toMatch(
       /sluicegate_guard_errors_total\{guard="remote",kind="timeout",on_error="block"\} 10/,
     )
+  })
+
+  it('is asked once where its service answers with an error', async () => {
+    const { plugin, server } = await service(json({ error: 'broken' }, 500))
+    const g = await start([plugin])
+    expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
+    expect(server.requests).toHaveLength(1)
   })
 
   it('does not keep the connection silent while it thinks', async () => {
