@@ -11,11 +11,19 @@ export function nativeChunks(read: (chunk: ChatChunk) => void): Step<ChatChunk, 
   return {
     push(chunk, emit) {
       read(chunk)
-      if (chunk.choices[0]?.finish_reason) ended = true
-      if (chunk.native || chunk.choices.length > 0) emit(chunk)
+      const told = chunk.endOfStream ? withReason(chunk) : chunk
+      if (told.choices[0]?.finish_reason) ended = true
+      if (told.native || told.choices.length > 0) emit(told)
     },
     end() {
       if (!ended) throw brokenAnswer('The model provider closed the stream early.')
     },
   }
+}
+
+/** An end without a reason is the natural one, as in answers that are translated. */
+function withReason(chunk: ChatChunk): ChatChunk {
+  const [choice] = chunk.choices
+  if (!choice || choice.finish_reason) return chunk
+  return { ...chunk, choices: [{ ...choice, finish_reason: 'stop' }] }
 }
