@@ -1,5 +1,6 @@
 /** Schemas of the settings of a key, shared by the configuration and the admin API. */
 import * as v from 'valibot'
+import { isMoment } from '../errors/moments.ts'
 import { MAX_AMOUNT, formatPico, parsePico } from '../money/money.ts'
 
 const USD =
@@ -77,12 +78,4 @@ function isAmountOrNothing(amount: string): boolean {
   } catch {
     return false
   }
-}
-
-/** ISO 8601 with a zone, or a day. `Date.parse` alone accepts other notations, and the 31st of every month. */
-function isMoment(text: string): boolean {
-  const match =
-    /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.exec(text)
-  if (!match || Number.isNaN(Date.parse(text))) return false
-  return new Date(match[1]!).toISOString().startsWith(match[1]!)
 }

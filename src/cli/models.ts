@@ -1,6 +1,7 @@
 /** `models lint` and `models price`: commands on the entries of models that need no gateway. */
 import { readPriceFile } from '../config/price-files.ts'
 import { buildCatalog, type Catalog, type Model } from '../models/catalog.ts'
+import { isMoment } from '../errors/moments.ts'
 import type { ListedModel, ModelEntry } from '../models/entry.ts'
 import { isModality } from '../models/entry.ts'
 import { unknownModel } from '../models/allowlist.ts'
@@ -106,8 +107,7 @@ function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
 /** @throws CommandError for a text that is no time */
 function timeOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : NaN
-  if (!Number.isNaN(time)) return time
+  if (isMoment(text)) return Date.parse(text)
   const example = 'a time such as "2027-01-31T00:00:00Z"'
   throw new CommandError(`--at takes ${example}, not ${JSON.stringify(text)}.`, 2)
 }

@@ -1,5 +1,6 @@
 /** An entry of `models`: its schema, the modality that its prices imply, and the prices that it needs. */
 import * as v from 'valibot'
+import { isDay, isMoment } from '../errors/moments.ts'
 import { parsePrice } from '../money/decimal.ts'
 import { PRICE_NAMES, TIER_PRICE_NAMES, type PriceName, type Pricing } from '../money/prices.ts'
 import { CAPABILITIES } from './capabilities.ts'
@@ -97,9 +98,9 @@ const MOMENT = 'seconds since epoch'
 const LAST = 253_402_300_799
 
 const DATE = 'a date such as "2027-01-31"'
-const date = v.pipe(v.string(DATE), v.isoDate(DATE))
+const date = v.pipe(written(DATE), v.transform(dayOf), v.check(isDay, DATE))
 const TIME = 'a time such as "2026-11-20T00:00:00Z"'
-const time = v.pipe(v.string(TIME), v.check(isTime, TIME))
+const time = v.pipe(written(TIME), v.check(isTime, TIME))
 const SOURCE = 'the name of a source of prices'
 
 const created = v.pipe(v.number(), v.integer(), v.minValue(0, MOMENT), v.maxValue(LAST, MOMENT))
@@ -302,8 +303,21 @@ export function misplacedChanges(
   })
 }
 
+/** A text. A Date is accepted too, because YAML turns a day and a moment without quotes into one. */
+function written(expected: string) {
+  return v.pipe(
+    v.union([v.string(), v.date()], expected),
+    v.transform((moment) => (moment instanceof Date ? moment.toISOString() : moment)),
+  )
+}
+
+/** YAML reads a day as the moment at which it begins. */
+function dayOf(text: string): string {
+  return text.replace(/T00:00:00\.000Z$/, '')
+}
+
 function isTime(text: string): boolean {
-  return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) && !Number.isNaN(Date.parse(text))
+  return isMoment(text) && !isDay(text)
 }
 
 function isPrice(text: string): boolean {

@@ -181,10 +181,36 @@ describe('price_changes', () => {
     expect(await changesOf({ 'mock/echo': { price_changes: [] } })).toEqual([])
   })
 
+  it('are moments without quotes in YAML, too', async () => {
+    const model = [
+      'pricing: { prompt: "1", completion: "1" }',
+      'deprecated_on: 2027-01-31',
+      'price_changes: [{ from: 2027-02-01T00:00:00Z, pricing: { prompt: "2" } }]',
+      'deployments: [{ provider: mock, model: echo }]',
+    ]
+    const yaml = ['providers: { mock: { use: mock } }', 'models:', '  mock/echo:']
+    const cwd = await folder({
+      'gateway.config.yaml': [...yaml, ...model.map((line) => `    ${line}`)].join('\n'),
+    })
+    const { config } = await loadConfig({ cwd, env: {} })
+    expect(config.models['mock/echo']).toMatchObject({
+      deprecated_on: '2027-01-31',
+      price_changes: [{ from: '2027-02-01T00:00:00.000Z' }],
+    })
+  })
+
   const [first, second] = changes
   it.each([
     [{ price_changes: [second, first] }, 'price_changes.1.from', 'expected a time after'],
     [{ price_changes: [{ from: 'soon', pricing: OLD }] }, 'price_changes.0.from', 'a time such as'],
+    ...['2027-02-01T00:00:00', '2027-02-30T00:00:00Z', '2027-02-01T00:00 (UTC)', '2027-02-01'].map(
+      (from): [object, string, string] => [
+        { price_changes: [{ from, pricing: OLD }] },
+        'price_changes.0.from',
+        'a time such as',
+      ],
+    ),
+    [{ deprecated_on: '2027-02-30' }, 'deprecated_on', 'a date such as'],
     [{ price_changes: [{ from: AT }] }, 'price_changes.0.pricing', 'prices such as'],
     [
       { price_changes: [{ from: AT, pricing: { image: '1' } }] },

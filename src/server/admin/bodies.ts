@@ -18,7 +18,7 @@ import {
   usdOrNothing,
 } from '../../accounts/key-settings.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { isMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
+import { isPastMoment, PAST_MOMENT, wholeNumber, wrongQuery } from '../../errors/query.ts'
 
 export { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
 
@@ -116,10 +116,9 @@ const policyPair = v.strictObject({
 
 const CHUNK = 'a whole number of characters from 1 to 10000'
 const CALLS = 'a whole number from 1 to 200'
-const DAY = 'a day such as 2026-11-23, or a moment in ISO 8601'
 const moment = v.pipe(
-  v.string(DAY),
-  v.check((text) => isMoment(text), DAY),
+  v.string(PAST_MOMENT),
+  v.check(isPastMoment, PAST_MOMENT),
   v.transform((text) => Date.parse(text)),
 )
 const replay = v.strictObject({

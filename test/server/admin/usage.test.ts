@@ -88,6 +88,8 @@ describe('usage', () => {
       ['top=0', 'top', /1 to 1000/],
       ['metric=fun', 'metric', /cost_usd/],
       ['from=2026-02-01&to=2026-01-01', 'from', /before 'to'/],
+      ['from=2026-02-30', 'from', /a day such as/],
+      ['to=2026-02-01T12:00:00', 'to', /2026-11-23T12:00:00Z/],
       ['format=xml', 'format', /json or csv/],
     ]
     for (const [query, param, message] of cases) {
