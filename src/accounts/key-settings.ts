@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { isMoment } from '../errors/moments.ts'
 import { MAX_AMOUNT, formatPico, parsePico } from '../money/money.ts'
+import { CHECKED, hasValidChecksum, isSecret, SECRET } from './secrets.ts'
 
 const USD =
   `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
@@ -36,6 +37,12 @@ export const signedUsd = v.pipe(
 /** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
 
+/** A secret that was made elsewhere. */
+export const givenSecret = v.pipe(
+  v.string(SECRET),
+  v.check(isSecret, SECRET),
+  v.check(hasValidChecksum, CHECKED),
+)
 /** The hash of a secret that was made elsewhere. */
 export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
 /** What lists show of a secret. Too short to be one. */

@@ -4,7 +4,10 @@ import { crc32 } from 'node:zlib'
 import { need } from './checks.ts'
 
 const SHA256 = /^[0-9a-f]{64}$/
-const SECRET = /^[\x21-\x7e]{8,512}$/
+const GIVEN = /^[\x21-\x7e]{8,512}$/
+
+/** What {@link isSecret} asks for. */
+export const SECRET = '8 to 512 visible ASCII characters without spaces'
 
 /** Beginning of every secret that is generated here. */
 export const PREFIX = 'sk-sluice-'
@@ -14,6 +17,9 @@ const START_LENGTH = PREFIX.length + 4
 /** What lists show of a secret that was not made here. */
 const OTHER_ORIGIN = 'seeded'
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** What a secret lacks for which {@link hasValidChecksum} is false. */
+export const CHECKED = `complete and without a typing error, as "${PREFIX}" keys have a checksum`
 
 /** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
 export function hashSecret(secret: string): string {
@@ -28,6 +34,11 @@ export function hasValidChecksum(secret: string): boolean {
   if (!secret.startsWith(PREFIX)) return true
   const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
   return secret === body + checksum(body)
+}
+
+/** Whether a text has the form of a secret. */
+export function isSecret(text: string): boolean {
+  return GIVEN.test(text)
 }
 
 /** The secret of a new key as it was given, or a new one. */
@@ -54,12 +65,8 @@ export function secretOf({ secret, sha256, start }: GivenSecret): HashedSecret {
   }
   need(start === undefined, 'start', 'left out without "sha256"')
   const given = secret ?? newSecret()
-  need(SECRET.test(given), 'secret', '8 to 512 visible ASCII characters without spaces')
-  need(
-    hasValidChecksum(given),
-    'secret',
-    `complete and without a typing error, as "${PREFIX}" keys have a checksum`,
-  )
+  need(isSecret(given), 'secret', SECRET)
+  need(hasValidChecksum(given), 'secret', CHECKED)
   return { secret: given, sha256: hashSecret(given), start: startOf(given) }
 }
 

@@ -8,6 +8,7 @@ import { isObject } from '../errors/checks.ts'
 import {
   concurrencyLimit,
   expiresAt,
+  givenSecret,
   models,
   policy,
   recordId,
@@ -251,7 +252,7 @@ const seedKey = v.pipe(
     id: recordId,
     name: v.string(),
     sha256: v.optional(secretHash),
-    secret: v.optional(text('the key itself')),
+    secret: v.optional(givenSecret),
     disabled: v.optional(FLAG),
     rpm_limit: v.optional(rpmLimit),
     concurrency_limit: v.optional(concurrencyLimit),

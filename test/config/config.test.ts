@@ -415,10 +415,10 @@ describe('checks between sections', () => {
   })
 
   it('refuse seed keys and accounts that occur twice', async () => {
-    const key = { id: 'k', name: 'K', secret: 'one' }
+    const key = { id: 'k', name: 'K', secret: 'secret-1' }
     const accounts = [
       { id: 'a', name: 'A', keys: [key, { ...key, id: 'l' }] },
-      { id: 'a', name: 'B', keys: [{ ...key, secret: 'two' }] },
+      { id: 'a', name: 'B', keys: [{ ...key, secret: 'secret-2' }] },
     ]
     const { issues } = await failure(await options({ seed: { accounts } }))
     expect(issues).toEqual([
@@ -466,10 +466,13 @@ describe('checks between sections', () => {
     [{ credits: 10 }, 'credits'],
     [{ credits: '4000001' }, 'credits'],
     [{ keys: [{ id: 'k', name: 'K' }] }, 'keys.0'],
-    [{ keys: [{ id: 'k', name: 'K', secret: 's', sha256: 'ab'.repeat(32) }] }, 'keys.0'],
-    [{ keys: [{ id: 'k', name: 'K', secret: 's', expires_at: 'soon' }] }, 'keys.0.expires_at'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 'secret-1', sha256: 'ab'.repeat(32) }] }, 'keys.0'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 'secret-1', expires_at: 'soon' }] }, 'keys.0.expires_at'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 'short' }] }, 'keys.0.secret'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 'with a blank' }] }, 'keys.0.secret'],
+    [{ keys: [{ id: 'k', name: 'K', secret: 'sk-sluice-mistyped' }] }, 'keys.0.secret'],
     [
-      { keys: [{ id: 'k', name: 'K', secret: 's', policy: { version: 1, deny: ['cats'] } }] },
+      { keys: [{ id: 'k', name: 'K', secret: 'secret-1', policy: { version: 1, deny: ['cats'] } }] },
       'keys.0.policy.deny[0]',
     ],
   ])('seed nothing with %j', async (account, path) => {
