@@ -269,7 +269,9 @@ async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string
 async function read(file: string, label: string, env: Environment): Promise<unknown> {
   try {
     // c12 would return JSON from a cache when the file is read again.
-    if (extname(file) === '.json') return JSON.parse(await readFile(file, 'utf8'))
+    if (extname(file) === '.json') {
+      return JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, ''))
+    }
     const tryNative = file === STARTER_FILE || !loadedByNode.has(file)
     loadedByNode.add(file)
     const { config } = await readWithC12<Record<string, unknown>>({
@@ -323,7 +325,10 @@ function reasonOf(error: unknown): string {
   const { reason, mark } = error as { reason?: string; mark?: { line: number; column: number } }
   if (reason && mark) return `${reason} (line ${mark.line + 1}, column ${mark.column + 1})`
   if (reason) return reason
-  return error.message.replace(/, (?:\.\.\.)?"[^]*" is not valid JSON/, ' (not valid JSON)')
+  return error.message.replace(
+    /, (?:\.\.\.)?"[^]*"(?:\.\.\.)? is not valid JSON/,
+    ' (not valid JSON)',
+  )
 }
 
 function watchAll(

@@ -375,6 +375,23 @@ describe('issues', () => {
     ])
     expect(error.message).not.toMatch(/hushhus|topsecret|abcdef123/)
   })
+
+  it('never quote a file that is not JSON', async () => {
+    for (const text of [
+      '{"admin": {"token": hushhush-hushhush}}',
+      'hushhush',
+      '{"a": "hushhush"',
+    ]) {
+      const { message } = await failure({ cwd: await folder({ 'gateway.config.json': text }) })
+      expect(message).toContain('cannot be read')
+      expect(message).not.toContain('hush')
+    }
+  })
+
+  it('a byte order mark is none', async () => {
+    const cwd = await folder({ 'gateway.config.json': '\ufeff{"server":{"port":1}}' })
+    expect((await loadConfig({ cwd, env: {} })).config.server.port).toBe(1)
+  })
 })
 
 describe('checks between sections', () => {
@@ -467,12 +484,17 @@ describe('checks between sections', () => {
     [{ credits: '4000001' }, 'credits'],
     [{ keys: [{ id: 'k', name: 'K' }] }, 'keys.0'],
     [{ keys: [{ id: 'k', name: 'K', secret: 'secret-1', sha256: 'ab'.repeat(32) }] }, 'keys.0'],
-    [{ keys: [{ id: 'k', name: 'K', secret: 'secret-1', expires_at: 'soon' }] }, 'keys.0.expires_at'],
+    [
+      { keys: [{ id: 'k', name: 'K', secret: 'secret-1', expires_at: 'soon' }] },
+      'keys.0.expires_at',
+    ],
     [{ keys: [{ id: 'k', name: 'K', secret: 'short' }] }, 'keys.0.secret'],
     [{ keys: [{ id: 'k', name: 'K', secret: 'with a blank' }] }, 'keys.0.secret'],
     [{ keys: [{ id: 'k', name: 'K', secret: 'sk-sluice-mistyped' }] }, 'keys.0.secret'],
     [
-      { keys: [{ id: 'k', name: 'K', secret: 'secret-1', policy: { version: 1, deny: ['cats'] } }] },
+      {
+        keys: [{ id: 'k', name: 'K', secret: 'secret-1', policy: { version: 1, deny: ['cats'] } }],
+      },
       'keys.0.policy.deny[0]',
     ],
   ])('seed nothing with %j', async (account, path) => {
