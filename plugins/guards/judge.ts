@@ -18,7 +18,14 @@ import { llamaGuardJudge } from './judge/llama-guard.ts'
 import { chatModelJudge } from './judge/chat-model.ts'
 import { moderationJudge } from './judge/moderation.ts'
 import { policyReasonerJudge } from './judge/policy-reasoner.ts'
-import { isJudged, isUnreadable, windowsOf, windowsOfAnswer, type Window } from './judge/windows.ts'
+import {
+  isJudged,
+  isUnreadable,
+  windowsFor,
+  windowsOf,
+  windowsOfAnswer,
+  type Window,
+} from './judge/windows.ts'
 import { WindowJudge } from './judge/window-judge.ts'
 
 const PASS: Verdict = { action: 'pass' }
@@ -96,6 +103,7 @@ export default defineGuard({
       execution: 'remote',
       // The service for moderation is no model of the catalog.
       ...(chosen.kind !== 'moderation' && { asks }),
+      questions: (characters) => windowsFor(characters) * (judgeModel.questions ?? 1),
       async checkInput(items, context) {
         if (!judgeModel.appliesTo(context.rules)) return items.map(() => NOT_JUDGED)
         const found = await blockIn(windowsOf(items, judgeModel.readsImages), context)

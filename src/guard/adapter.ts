@@ -4,6 +4,7 @@
  */
 import type { InvalidRequest } from '../errors/errors.ts'
 import type { Channel, TextItem } from '../plugin.ts'
+import type { EffectivePolicy } from '../policy/policy.ts'
 
 /** An endpoint as guards see it. */
 export interface GuardAdapter<In = any, Part = any> {
@@ -18,6 +19,8 @@ export interface GuardAdapter<In = any, Part = any> {
   unreadable?(input: In): InvalidRequest | undefined
   /** The answer says what the input says and nothing else: the input is screened in its place. */
   readonly outputRepeatsInput?: boolean
+  /** The answer has no text that guards read. */
+  readonly outputIsSilent?: boolean
   /** How many answers are asked for. */
   choices(input: In): number
   /** Splits the parts of one answer and puts them together again; one object per answer, which may keep state. */
@@ -26,10 +29,35 @@ export interface GuardAdapter<In = any, Part = any> {
   refusalParts?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
 }
 
+/** Which sides the guards of a policy read. */
+export function sidesRead(
+  { outputRepeatsInput = false }: GuardAdapter,
+  { guard: { input, output } }: EffectivePolicy,
+): { readonly input: boolean; readonly output: boolean } {
+  return {
+    input: input || (outputRepeatsInput && output),
+    output: output && !outputRepeatsInput,
+  }
+}
+
 export interface InputTexts {
   readonly items: readonly TextItem[]
   /** Complete earlier turns that were answered with the refusal text. */
   readonly refusedTurns: readonly RefusedTurn[]
+}
+
+/** Channels that only exact rules read: the model's own refusals, pages that it cites, and labels of requests. */
+export const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
+
+/** Characters of the last turn of an input, as far as judges read it; 1 for one that is media only. */
+export function charactersIn({ items }: InputTexts): number {
+  let [characters, media] = [0, 0]
+  for (const item of items) {
+    if (!item.current || EXACT_ONLY.has(item.channel)) continue
+    characters += item.text.length
+    media += item.media?.length ?? 0
+  }
+  return characters === 0 && media > 0 ? 1 : characters
 }
 
 /** A turn that was refused before. If one of its texts violates a rule the turn is withheld, and does not block. */

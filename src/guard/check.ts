@@ -44,6 +44,7 @@ export function withDerivedMethods(guard: Guard): Guard {
     ...guard,
     ...(guard.close && { close: () => guard.close!() }),
     ...(guard.asks && { asks: (model: string | undefined) => guard.asks!(model) }),
+    ...(guard.questions && { questions: (characters: number) => guard.questions!(characters) }),
   }
   return {
     ...bound,

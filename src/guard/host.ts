@@ -32,9 +32,10 @@ export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
   }
 }
 
-/** What guards may spend on one request for the rules of one origin. */
-const MAX_CALLS = 24
-const MAX_COST: Pico = parsePico('0.02')
+/** Questions that guards may ask about one request for the rules of one origin. */
+export const MAX_CALLS = 24
+/** What they may spend on them; the questions that run when it is spent are not ended. */
+export const MAX_COST: Pico = parsePico('0.02')
 
 /** The budget of one call and origin. The rules of a request cannot use up that of the key's rules. */
 export class GuardBudget {

@@ -2,6 +2,7 @@
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { CircuitBreaker } from './circuit.ts'
+import type { AskingGuard } from './questions.ts'
 import { VerdictCache } from './runner.ts'
 import {
   checkPatternsSliced,
@@ -117,10 +118,10 @@ export class GuardRegistry {
   }
 
   /**
-   * Models that guards of a policy ask at the expense of the account, one for each question that they ask about a text.
+   * Guards of a policy that ask models at the expense of the account, once for each origin of their rules.
    * @param billMonitor whether the account pays for guards that only monitor too
    */
-  questionsFor(policy: EffectivePolicy, billMonitor: boolean): readonly string[] {
+  askingFor(policy: EffectivePolicy, billMonitor: boolean): readonly AskingGuard[] {
     const { guard } = policy
     if (!guard.input && !guard.output) return []
     const paying = this.#asking.filter(({ billing, mode }) => {
@@ -130,7 +131,10 @@ export class GuardRegistry {
     const given = paying.flatMap((one) =>
       ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
     )
-    return given.flatMap(({ instance }) => askedBy(instance, judgeModelOf(policy)) ?? [])
+    return given.flatMap(({ instance, origin }) => {
+      const model = askedBy(instance, judgeModelOf(policy))
+      return model === undefined ? [] : [{ guard: instance.guard, origin, model }]
+    })
   }
 
   async #makePlan(policy: EffectivePolicy, proceed: () => void): Promise<GuardPlan> {
@@ -214,8 +218,14 @@ export function judgeModelOf({ guard: { model } }: EffectivePolicy): string | un
   return model?.startsWith(BY_NAME) ? undefined : model
 }
 
-/** A guard that cannot say what it asks is asked all the same. */
-function askedBy({ guard }: GuardInstance, judgeModel: string | undefined): string | undefined {
+/**
+ * The model that a guard asks, as it says; undefined for none. A guard that cannot say is asked all the same.
+ * @param judgeModel the model that a policy names
+ */
+export function askedBy(
+  { guard }: GuardInstance,
+  judgeModel: string | undefined,
+): string | undefined {
   try {
     const model: unknown = guard.asks?.(judgeModel)
     return typeof model === 'string' ? model : undefined

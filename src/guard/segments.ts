@@ -5,7 +5,7 @@ import type { GuardRunner } from './runner.ts'
 import type { Answer, Block, TextProgress } from './verdicts.ts'
 
 /** Segments of one text that a remote guard is asked about at once. */
-const IN_FLIGHT = 3
+export const IN_FLIGHT = 3
 /** Characters before a segment that are shown with it. */
 const CONTEXT_CHARACTERS = 1200
 
@@ -170,11 +170,19 @@ const TARGETS = [120, 240, 480, 800]
 /** A segment is cut at this many times its target, even within a sentence. */
 const MAX_OVERRUN = 1.5
 /** The longest segment; a block of code may take all of it. */
-const LONGEST = 1200
+export const LONGEST = 1200
 const SENTENCE_ENDS = new Set('.!?…。！？\n')
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
 const SPACE = /\s/
 
+/** How many segments a text of so many characters probably has. */
+export function segmentsIn(characters: number): number {
+  let [count, covered] = [0, 0]
+  for (; count < TARGETS.length && covered < characters; count++) covered += TARGETS[count]!
+  return count + Math.max(0, Math.ceil((characters - covered) / TARGETS.at(-1)!))
+}
+
+/** A part of a text that is judged on its own. */
 export interface Segment {
   /** Offset in the text. */
   readonly start: number

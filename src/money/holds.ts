@@ -232,12 +232,32 @@ export function withPrompt(estimate: Estimate, added: number, outputLimit = Infi
   }
 }
 
-/** Tokens of a guard's question, with a window of text, and of its answer. */
-const QUESTION: Usage = { promptTokens: 3000, completionTokens: 300 }
+/** Tokens of a guard's question, with a window of text, and of its answer: as a rule, and of a long one. */
+const QUESTION = {
+  expected: { promptTokens: 3000, completionTokens: 300 },
+  ceiling: { promptTokens: 6000, completionTokens: 1200 },
+} as const
 
-/** What one question of a guard to a model will cost. */
-export function questionCost(prices: Prices): Pico {
-  return held(QUESTION, pricesAt(prices, QUESTION.promptTokens!), 'guard')
+/** What one question of a guard to a model will cost, as part of one of the figures. */
+export function questionCost(prices: Prices, figure: keyof typeof QUESTION): Pico {
+  const usage = QUESTION[figure]
+  return held(usage, pricesAt(prices, usage.promptTokens), 'guard')
+}
+
+/** Figures with costs of other sources than the model. @param output the part of `expected` that grows with the answer */
+export function withCosts(
+  policy: HoldPolicy,
+  figures: HoldFigures,
+  costs: Pick<HoldFigures, 'expected' | 'ceiling' | 'output'>,
+): HoldFigures {
+  const ceiling = least(figures.ceiling + costs.ceiling, LARGEST_HOLD)
+  const expected = policy === 'ceiling' ? ceiling : figures.expected + costs.expected
+  return {
+    ...figures,
+    ceiling,
+    expected: least(expected, ceiling),
+    output: figures.output + costs.output,
+  }
 }
 
 function nameOf({ account, model }: Subject): string {

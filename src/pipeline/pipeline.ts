@@ -18,6 +18,7 @@ import {
 } from '../errors/errors.ts'
 import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
+import type { BudgetedQuestions } from '../guard/questions.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
 import type { Estimate } from '../money/holds.ts'
 import type { Incoming, Outgoing } from './http.ts'
@@ -126,6 +127,8 @@ export interface Endpoint<In = any, Part = any> {
 export interface Billing<In = any, Part = any> {
   /** What the call will consume, as far as the request tells. */
   estimate(request: ParsedRequest<In>, model: Model): Estimate
+  /** What guards are asked that do the work in place of a model. Absent, and undefined, where a model does it. */
+  questions?(call: Call): BudgetedQuestions | undefined
   /**
    * Charges when the parts run out (or at the first), and puts a {@link Receipt} on the last part (or the first); on an
    * error that is charged, on the error.

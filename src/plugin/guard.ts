@@ -192,11 +192,17 @@ export interface Guard extends Closable {
   /** The guard can judge complete output only, so the answer is held back until it is complete. */
   readonly needsFullText?: boolean
   /**
-   * The catalog id of the model that this guard asks about a call; the gateway sets money aside for one question.
+   * The catalog id of the model that this guard asks about a call. The gateway sets money aside for it, see `questions`.
    * @param judgeModel see {@link GuardContext}
    * @returns undefined where it asks none
    */
   asks?(judgeModel: string | undefined): string | undefined
+  /**
+   * How many questions it asks that model about one text of so many characters: about an input, or about a segment of an answer,
+   * which has 1,200 at most. Without it the gateway sets money aside for one. A question that is repeated because its answer
+   * was of no use does not count.
+   */
+  questions?(characters: number): number
   /**
    * Says what is wrong with a text. The gateway derives from it the check of requests and that of answers, where the guard has
    * no method of its own for them.

@@ -44,7 +44,7 @@ export interface TraceOptions {
 const MAX_CHARACTERS = 500
 const MAX_LINES = 40
 /** Members that answer no question. */
-const UNTRACED = new Set(['close', 'takes', 'asks', 'logIn'])
+const UNTRACED = new Set(['close', 'takes', 'asks', 'questions', 'logIn'])
 
 const current = new AsyncLocalStorage<Trace>()
 

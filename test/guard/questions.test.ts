@@ -6,13 +6,20 @@ import { defineGuard, type GuardPlugin } from '../../src/plugin.ts'
 import type { Policy } from '../../src/policy/policy.ts'
 import { formatPico } from '../../src/money/money.ts'
 import type { HoldRequest } from '../../src/state/ledger/ledger.ts'
-import { guarded, type Guarded } from './_setup.ts'
+import { honest, isForJudge, vendorOf } from '../plugins/judge/_judge.ts'
+import { guarded, wholeOf, type Guarded } from './_setup.ts'
 
 type Settings = Parameters<typeof guarded>[0][number]
 
 const DENY: Partial<Policy> = { deny: ['code'] }
 /** 3,000 tokens of the question and 300 of its answer, at the prices of `acme/judge`. */
 const QUESTION = 3000 * 0.000001 + 300 * 0.000002
+/** The same of a long one. */
+const LONG_QUESTION = 6000 * 0.000001 + 1200 * 0.000002
+/** What the questions about one call may cost, but for those that run when it is spent. */
+const BUDGET = 0.02
+/** About the input, and about an answer of one segment. */
+const BOTH = 2 * QUESTION
 
 /** What is set aside for a call with a policy. */
 async function heldFor(g: Guarded, policy: Partial<Policy>, body: object = {}) {
@@ -31,38 +38,95 @@ async function heldFor(g: Guarded, policy: Partial<Policy>, body: object = {}) {
 }
 
 /** What the guards of `use` add to both figures. */
-async function added(
+async function addedBy(
   use: readonly Settings[],
   policy: Partial<Policy>,
   settings: Parameters<typeof guarded>[1] = {},
   body: object = {},
-): Promise<number> {
+): Promise<{ readonly expected: number; readonly ceiling: number }> {
   const paid = use.map((one) => ('kind' in one ? { use: one as GuardPlugin } : one))
   const byOperator = paid.map((one) => ({ ...one, billing: 'operator' as const }))
   await using without = await guarded(byOperator, settings)
   await using withThem = await guarded(paid, settings)
   const [expected, ceiling] = await heldFor(without, policy, body)
   const [expectedWith, ceilingWith] = await heldFor(withThem, policy, body)
-  const [one, other] = [expectedWith! - expected!, ceilingWith! - ceiling!]
-  expect(one).toBeCloseTo(other, 12)
-  return one
+  return { expected: expectedWith! - expected!, ceiling: ceilingWith! - ceiling! }
+}
+
+/** What they add to the expected cost; the ceiling grows by no less. */
+async function added(...given: Parameters<typeof addedBy>): Promise<number> {
+  const { expected, ceiling } = await addedBy(...given)
+  expect(ceiling).toBeGreaterThanOrEqual(expected)
+  return expected
 }
 
 const asking: Settings = { use: judge, options: { model: 'acme/judge' } }
 
-it('a question is set aside for each judge and origin of rules', async () => {
-  expect(await added([asking], DENY)).toBeCloseTo(QUESTION, 12)
+it('questions are set aside for each judge and origin of rules, about the input and the answer', async () => {
+  expect(await added([asking], DENY)).toBeCloseTo(BOTH, 12)
   const request = { policy: { version: 1, deny: ['math'] } }
-  expect(await added([asking], DENY, {}, request)).toBeCloseTo(2 * QUESTION, 12)
+  expect(await added([asking], DENY, {}, request)).toBeCloseTo(2 * BOTH, 12)
   const second: Settings = { ...asking, name: 'second' }
-  expect(await added([asking, second], DENY)).toBeCloseTo(2 * QUESTION, 12)
+  expect(await added([asking, second], DENY)).toBeCloseTo(2 * BOTH, 12)
+  expect(await added([asking], { ...DENY, guard: { output: false } })).toBeCloseTo(QUESTION, 12)
+  expect(await added([asking], { ...DENY, guard: { input: false } })).toBeCloseTo(QUESTION, 12)
+})
+
+it('as many are set aside as are asked about a long input and its answer', async () => {
+  const body = { messages: [{ role: 'user', content: 'word '.repeat(4000) }], max_tokens: 150 }
+  // Windows of the input, and segments of 600 characters.
+  expect(await added([asking], DENY, {}, body)).toBeCloseTo((4 + 3) * QUESTION, 12)
+  await using g = await guarded([asking])
+  const sentence = 'This is a sentence of forty characters. '
+  g.vendor.answer(
+    vendorOf((asked) => honest(asked, () => ({})), wholeOf({ content: sentence.repeat(15) })),
+  )
+  const { status, json } = await g.ask(DENY, body)
+  expect([status, json.guard.outcome]).toEqual([200, 'passed'])
+  expect(g.vendor.requests.filter(isForJudge)).toHaveLength(4 + 3)
+})
+
+it('of a conversation only the last turn counts', async () => {
+  const messages = [
+    { role: 'user', content: 'word '.repeat(4000) },
+    { role: 'assistant', content: 'Yes?' },
+    { role: 'user', content: 'Go on.' },
+  ]
+  expect(await added([asking], DENY, {}, { messages })).toBeCloseTo(BOTH, 12)
+})
+
+it('a judge that asks once for each of its rules has as many questions', async () => {
+  const use: Settings = {
+    use: judge,
+    options: { kind: 'shieldgemma', model: 'acme/judge' },
+    applies: 'always',
+  }
+  expect(await added([use], {})).toBeCloseTo(4 * BOTH, 12)
+})
+
+it('the ceiling has all that the budget of a call pays for', async () => {
+  const short = await addedBy([asking], { ...DENY, guard: { output: false } })
+  // An answer that is of no use is asked for again.
+  expect(short.ceiling).toBeCloseTo(2 * LONG_QUESTION, 12)
+  const long = await addedBy([asking], DENY, {}, { max_tokens: 100_000 })
+  // Three questions about one text may run at once.
+  expect(long.ceiling).toBeCloseTo(BUDGET + 3 * LONG_QUESTION, 12)
+  const choices = await addedBy([asking], DENY, {}, { max_tokens: 100_000, n: 20 })
+  expect(choices.ceiling).toBeCloseTo(24 * LONG_QUESTION, 12)
+})
+
+it('an account that holds ceilings holds this one too', async () => {
+  const policy = { ...DENY, guard: { output: false } }
+  await using g = await guarded([asking], {}, { billing: { hold: 'ceiling' } })
+  const [expected, ceiling] = await heldFor(g, policy)
+  expect(expected).toBe(ceiling)
 })
 
 it('the model that a policy names is the one that is paid for', async () => {
   const policy = { ...DENY, guard: { model: 'acme/free' } }
   expect(await added([asking], policy)).toBe(0)
   const named = { ...DENY, guard: { model: 'acme/judge' } }
-  expect(await added([{ use: judge }], named)).toBeCloseTo(QUESTION, 12)
+  expect(await added([{ use: judge }], named)).toBeCloseTo(BOTH, 12)
 })
 
 it('nothing is set aside for questions that are not asked, or that the operator pays for', async () => {
@@ -71,7 +135,7 @@ it('nothing is set aside for questions that are not asked, or that the operator 
   expect(await added([{ ...asking, mode: 'monitor' }], DENY)).toBe(0)
   const monitored = { ...DENY, guard: { mode: 'monitor' as const } }
   expect(await added([asking], monitored)).toBe(0)
-  expect(await added([asking], monitored, { billMonitor: true })).toBeCloseTo(QUESTION, 12)
+  expect(await added([asking], monitored, { billMonitor: true })).toBeCloseTo(BOTH, 12)
 })
 
 it('a guard that cannot say what it asks holds up no call', async () => {
@@ -92,4 +156,29 @@ it('a guard that cannot say what it asks holds up no call', async () => {
   for (const asks of [fails, () => 7, () => 'acme/unknown', () => undefined]) {
     expect(await added([confused(asks)], DENY)).toBe(0)
   }
+})
+
+it('a guard that cannot say how many questions it asks is taken to ask one', async () => {
+  const asks = (questions: (characters: number) => unknown) =>
+    defineGuard({
+      name: 'vague',
+      options: v.strictObject({}),
+      setup: () => ({
+        enforces: ['deny:code'],
+        execution: 'remote',
+        asks: () => 'acme/judge',
+        questions: questions as () => number,
+        checkInput: (items) => items.map(() => ({ action: 'pass' })),
+      }),
+    })
+  const fails = () => {
+    throw new Error('it does not know')
+  }
+  for (const questions of [fails, () => 'many', () => 0, () => 1.5, () => Number.NaN]) {
+    expect(await added([asks(questions)], DENY)).toBeCloseTo(QUESTION, 12)
+  }
+  expect(await added([asks((characters) => characters)], DENY)).toBeCloseTo(
+    Math.min('Tell me something.'.length, 24) * QUESTION,
+    12,
+  )
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import * as fc from 'fast-check'
-import { HoldEstimator, type Estimate } from '../../src/money/holds.ts'
+import { HoldEstimator, HoldGrowth, withCosts, type Estimate } from '../../src/money/holds.ts'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 import { compilePrices } from '../../src/money/prices.ts'
 import { definePlugin } from '../_plugin.ts'
@@ -42,6 +42,21 @@ describe('the figures of a hold', () => {
     expect(figures.expected).toBe(1000n * MICRO + 2n * 400n * MICRO)
     expect(figures.outputTokens).toBe(400)
     expect(figures.ceiling).toBe(2000n * MICRO + 2n * 400n * MICRO)
+  })
+
+  it('have the cost of others beside the model, and grow with it', () => {
+    const figures = new HoldEstimator().of('adaptive', SUBJECT, ESTIMATE)
+    const costs = { expected: 50n * MICRO, ceiling: 70n * MICRO, output: 20n * MICRO }
+    const both = withCosts('adaptive', figures, costs)
+    expect(both.expected).toBe(figures.expected + 50n * MICRO)
+    expect(both.ceiling).toBe(figures.ceiling + 70n * MICRO)
+    const step = new HoldGrowth(both).next(2048)!
+    expect(step.to - step.from).toBe(2n * 2048n * MICRO + 20n * MICRO)
+    const whole = new HoldEstimator().of('ceiling', SUBJECT, ESTIMATE)
+    const held = withCosts('ceiling', whole, costs)
+    expect([held.expected, held.ceiling]).toEqual([both.ceiling, both.ceiling])
+    const most = withCosts('adaptive', figures, { ...costs, ceiling: parsePico('2000000') })
+    expect(most.ceiling).toBe(parsePico('1000000'))
   })
 
   it('have the dearest price of output in the ceiling, and units and fees in both', () => {

@@ -42,6 +42,8 @@ export interface JudgeModel {
   /** All rules that it can judge. */
   readonly enforces: readonly RuleRef[]
   readonly readsImages: boolean
+  /** How many questions it asks about one input; absent for one. */
+  readonly questions?: number
   /** Whether these rules include any that it can judge. */
   appliesTo(rules: ActiveRules): boolean
   /**

@@ -30,6 +30,7 @@ export function shieldGemmaJudge(): JudgeModel {
   return {
     id: 'shieldgemma/1',
     enforces: principles.map(([name]) => `x:shieldgemma/${name}` as const),
+    questions: principles.length,
     readsImages: false,
     appliesTo: () => true,
     async judge(input, _rules, { ask }) {

@@ -33,6 +33,11 @@ export function isUnreadable({ media = [] }: TextItem, readsImages: boolean): bo
   return media.some(({ kind, url }) => !(readsImages && kind === 'image' && url))
 }
 
+/** How many windows a text of so many characters has, as far as the guard judges it. */
+export function windowsFor(characters: number): number {
+  return Math.min(windowsIn(characters), MAX_WINDOWS)
+}
+
 /**
  * Questions about the judged texts, in order.
  * @throws TooLarge for more texts or images than the guard judges
@@ -45,7 +50,7 @@ export function windowsOf(items: readonly TextItem[], readsImages: boolean): Win
   const before = contextOf(items)
   const length = judged.reduce((sum, { text }) => sum + text.length, 0)
   if (length === 0 && images.length === 0) return []
-  const count = length <= WINDOW ? 1 : Math.ceil((length - OVERLAP) / (WINDOW - OVERLAP))
+  const count = windowsIn(length)
   if (count > MAX_WINDOWS) {
     throw new TooLarge(`the turn has more than ${MAX_WINDOWS} windows of ${WINDOW} characters`)
   }
@@ -85,6 +90,10 @@ export function windowsOfAnswer({ text, channel, context, role }: TextItem): Win
       question,
     },
   }))
+}
+
+function windowsIn(characters: number): number {
+  return characters <= WINDOW ? 1 : Math.ceil((characters - OVERLAP) / (WINDOW - OVERLAP))
 }
 
 interface IndexedUtterance extends Utterance {

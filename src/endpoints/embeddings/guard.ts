@@ -4,7 +4,7 @@
  */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { GuardAdapter } from '../../guard/adapter.ts'
-import { exactItem, otherItems, silentAnswer, oneTurnGuard } from '../shared/guard.ts'
+import { exactItem, otherItems, silentGuard } from '../shared/guard.ts'
 import type { EmbeddingPart } from './answer.ts'
 import type { EmbeddingRequest } from './read.ts'
 
@@ -12,15 +12,12 @@ const READ_SEPARATELY = new Set(['input', 'encoding_format'])
 
 /** The guard adapter of embeddings. */
 export const guardAdapter: GuardAdapter<EmbeddingRequest, EmbeddingPart> = {
-  ...oneTurnGuard<EmbeddingRequest, EmbeddingPart>(
-    (input) => [
-      ...input.input.flatMap((text, index) =>
-        typeof text === 'string' ? exactItem(`input[${index}]`, text) : [],
-      ),
-      ...otherItems(input, READ_SEPARATELY, 'annotation'),
-    ],
-    silentAnswer,
-  ),
+  ...silentGuard<EmbeddingRequest, EmbeddingPart>((input) => [
+    ...input.input.flatMap((text, index) =>
+      typeof text === 'string' ? exactItem(`input[${index}]`, text) : [],
+    ),
+    ...otherItems(input, READ_SEPARATELY, 'annotation'),
+  ]),
 
   unreadable({ input }) {
     if (typeof input[0] === 'string') return undefined

@@ -3,7 +3,7 @@ import type { Estimate } from '../../money/holds.ts'
 import { MEDIA_TOKENS } from '../../money/plausible.ts'
 import type { Billing, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
-import { itemOf, oneTurnGuard, otherItems, silentAnswer } from '../shared/guard.ts'
+import { itemOf, otherItems, silentGuard } from '../shared/guard.ts'
 import { attachWhole, promptBounds, promptEstimate, promptSizeOf } from '../shared/texts-billing.ts'
 import { resultsOf, type ModerationAnswer } from './answer.ts'
 import {
@@ -14,21 +14,22 @@ import {
   type ModerationRequest,
 } from './read.ts'
 import { addresses } from './addresses.ts'
+import { questionsAsked } from './guards.ts'
 
 const READ_SEPARATELY = new Set(['input'])
+/** Guards are asked and no model: what they ask is in `questions`. */
+const NOTHING: Estimate = { least: {}, expected: {}, most: {} }
 
-const guardAdapter = oneTurnGuard<ModerationRequest, ModerationAnswer>(
-  (input) => [
-    ...textsIn(input.input).map((text, index) => itemOf(`input[${index}]`, 'prompt', text)),
-    ...imagesIn(input.input).map((url, index) => itemOf(`image[${index}]`, 'prompt', '', [url])),
-    ...otherItems(input, READ_SEPARATELY, 'annotation'),
-  ],
-  silentAnswer,
-)
+const guardAdapter = silentGuard<ModerationRequest, ModerationAnswer>((input) => [
+  ...textsIn(input.input).map((text, index) => itemOf(`input[${index}]`, 'prompt', text)),
+  ...imagesIn(input.input).map((url, index) => itemOf(`image[${index}]`, 'prompt', '', [url])),
+  ...otherItems(input, READ_SEPARATELY, 'annotation'),
+])
 
 const billing: Billing<ModerationRequest, ModerationAnswer> = {
   estimate: ({ model, input: { input } }) =>
-    isForGuards(model) ? questionsEstimate(input) : promptEstimate(sizeOf(input)),
+    isForGuards(model) ? NOTHING : promptEstimate(sizeOf(input)),
+  questions: (call) => (isForGuards(call.request.model) ? questionsAsked(call) : undefined),
   attach: attachWhole,
 }
 
@@ -58,20 +59,6 @@ export const moderations: Endpoint<ModerationRequest, ModerationAnswer> = {
       }),
     }
   },
-}
-
-/** Tokens of the question of a guard about a text, without the text, and of its answer. */
-const QUESTION = { promptTokens: 2000, completionTokens: 300 }
-
-/** What the questions of guards to a model will consume. */
-function questionsEstimate(input: ModerationInput['input']): Estimate {
-  const { tokens, most } = sizeOf(input)
-  const texts = isParts(input) ? 1 : input.length
-  const asked = texts * QUESTION.promptTokens
-  return {
-    ...promptEstimate({ tokens: asked + tokens, most: 2 * (asked + most) }),
-    output: { limit: texts * QUESTION.completionTokens, choices: 1 },
-  }
 }
 
 /** Vendors count an image as many tokens. */

@@ -20,9 +20,15 @@ const DENIED = 'deny:'
 const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['too_large', 'unreadable'])
 
 /** Rules that a guard judges without a policy's words: categories of policies by their names, then its own. */
-export function rulesOf({ guard: { enforces } }: GuardInstance): readonly string[] {
+export function rulesOf(instance: GuardInstance): readonly string[] {
+  const { enforces } = instance.guard
   const own = enforces.filter((rule) => rule === 'tampering' || rule.startsWith('x:'))
-  return [...CATEGORIES.filter((category) => enforces.includes(`${DENIED}${category}`)), ...own]
+  return [...categoriesOf(instance), ...own]
+}
+
+/** Categories of policies that a guard judges. */
+export function categoriesOf({ guard }: GuardInstance): readonly Category[] {
+  return CATEGORIES.filter((category) => guard.enforces.includes(`${DENIED}${category}`))
 }
 
 /** The result for one text. @throws Unavailable where a guard fails, InvalidRequest for a text that it cannot judge */
@@ -65,7 +71,7 @@ async function blocksOf(
     { enforcing: NONE, monitoring: NONE, faults: [], unenforced: [] },
     { items: [item], refusedTurns: [] },
   )
-  let deny = CATEGORIES.filter((category) => rulesOf(instance).includes(category))
+  let deny = categoriesOf(instance)
   const blocks: BlockVerdict[] = []
   for (;;) {
     const block = await blockBy(call, runners, instance, deny, item)

@@ -1,13 +1,14 @@
 /** Moderation by guards of the configuration: by all that look on this machine, or by one of a name. */
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
-import type { GuardInstance } from '../../guard/plan.ts'
+import { askedBy, type GuardInstance } from '../../guard/plan.ts'
+import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
 import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Call, Stage } from '../../pipeline/pipeline.ts'
 import { NO_POLICY } from '../../policy/policy.ts'
 import { flowOf } from '../../stream/flow.ts'
 import type { ModerationAnswer } from './answer.ts'
-import { resultOf, rulesOf } from './findings.ts'
+import { categoriesOf, resultOf, rulesOf } from './findings.ts'
 import { BY_NAME, isParts, LOCAL, textsIn, type ModerationRequest } from './read.ts'
 
 /**
@@ -43,6 +44,28 @@ export const askGuards: Stage = async function askGuards(call) {
   for (const text of textsOf(call.request.input)) results.push(await resultOf(call, guards, text))
   const part: ModerationAnswer = { model: call.model.id, results }
   return { parts: flowOf(part) }
+}
+
+/**
+ * What the guards of a call ask models about its texts at the expense of the account. Each text has a budget of its own. Most
+ * texts break no rule; about one that does, a guard is asked again without the category that it has named.
+ */
+export function questionsAsked(call: Call): BudgetedQuestions {
+  const asking = guardsOf(call).flatMap((instance) => {
+    const model = instance.billing === 'account' ? askedBy(instance, undefined) : undefined
+    return model === undefined ? [] : [{ instance, model }]
+  })
+  const budgets = (timesOf: (instance: GuardInstance) => number) =>
+    textsOf(call.request.input).flatMap(({ length }) =>
+      asking.map(({ instance, model }) => {
+        const atOnce = questionsAbout(instance.guard, length)
+        return [{ model, atOnce, count: timesOf(instance) * atOnce }]
+      }),
+    )
+  return {
+    expected: budgets(() => 1),
+    ceiling: budgets((instance) => ATTEMPTS * Math.max(1, categoriesOf(instance).length)),
+  }
 }
 
 /** The texts that are judged, each on its own. */

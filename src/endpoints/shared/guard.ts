@@ -16,6 +16,13 @@ export function oneTurnGuard<In, Part>(
   }
 }
 
+/** The same of endpoints whose answers hold no text. */
+export function silentGuard<In, Part>(
+  itemsOf: (input: In) => readonly TextItem[],
+): GuardAdapter<In, Part> {
+  return { ...oneTurnGuard(itemsOf, silentAnswer<Part>), outputIsSilent: true }
+}
+
 /** A text that the client wrote, or media without one. */
 export function itemOf(
   id: string,
@@ -30,14 +37,6 @@ export function itemOf(
 /** A text that exact rules read, and no other: it is neither a question nor an answer. */
 export function exactItem(id: string, text: string): TextItem {
   return itemOf(id, 'annotation', text)
-}
-
-/** The codec of answers of one part that hold no text. */
-export function silentAnswer<Part>(): OutputCodec<Part> {
-  return {
-    split: (part, take) => take({ kind: 'finish', choice: 0, part }),
-    cut: ({ part }) => part,
-  }
 }
 
 /** Every text in the members of a request, but for these and the gateway's own. */
@@ -64,5 +63,13 @@ export function mediaOf(kind: Media['kind'], file: MediaFile): Media {
     get url() {
       return `data:${mediaType};base64,${toBase64(file.bytes)}`
     },
+  }
+}
+
+/** The codec of answers of one part that hold no text. */
+function silentAnswer<Part>(): OutputCodec<Part> {
+  return {
+    split: (part, take) => take({ kind: 'finish', choice: 0, part }),
+    cut: ({ part }) => part,
   }
 }

@@ -1,6 +1,6 @@
 /** The guard stage: what guards see of input and answer, in which order, and what follows from it. */
 import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
-import type { GuardAdapter, InputTexts } from '../../guard/adapter.ts'
+import { sidesRead, type GuardAdapter, type InputTexts } from '../../guard/adapter.ts'
 import { Decision } from '../../guard/decision.ts'
 import { InputScreen, type InputVerdict } from '../../guard/input-screen.ts'
 import { OutputScreen } from '../../guard/output-screen.ts'
@@ -55,8 +55,8 @@ class CallGuard implements ResultFilter {
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
     const { policy, runtime, id, request } = call
-    const { mode, onError, onBlock, input, output } = policy.guard
-    const repeats = adapter.outputRepeatsInput === true
+    const { mode, onError, onBlock } = policy.guard
+    const { input, output } = sidesRead(adapter, policy)
     this.#call = call
     this.#adapter = adapter
     this.#plan = plan
@@ -77,8 +77,8 @@ class CallGuard implements ResultFilter {
     })
     this.#input = adapter.inputTexts(request.input, knownRefusals(policy))
     this.#runners = new GuardRunners(call, plan, this.#input)
-    this.#readsInput = input || (repeats && output)
-    this.#readsOutput = output && !repeats
+    this.#readsInput = input
+    this.#readsOutput = output
     this.#errorForm = onBlock === 'error' || !adapter.refusalParts
     this.#updateHeader()
     for (const { media = [] } of this.#input.items) {

@@ -4,7 +4,7 @@ import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
 import type { Pico } from '../../money/money.ts'
 import {
   HoldGrowth,
-  questionCost,
+  withCosts,
   withPrompt,
   type Estimate,
   type HoldFigures,
@@ -14,6 +14,7 @@ import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import { searchOf } from '../native.ts'
 import type { LimitName } from '../../observe/record.ts'
 import { runningRow } from '../call-record.ts'
+import { questionCosts } from './hold/questions.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
 
@@ -70,29 +71,22 @@ function estimateOf(call: Call): Estimate {
 /** The figures of the call, with the web search that the client wants and the questions of guards. */
 function figuresOf(call: Call, estimate: Estimate): HoldFigures {
   const { runtime } = call
-  const figures = runtime.holds.of(runtime.config.billing.hold, subjectOf(call), estimate)
-  const beside = searchCost(call) + questionCosts(call)
-  if (beside === 0n) return figures
-  return {
-    ...figures,
-    expected: figures.expected + beside,
-    ceiling: figures.ceiling + beside,
-  }
+  const { hold } = runtime.config.billing
+  const figures = runtime.holds.of(hold, subjectOf(call), estimate)
+  const search = searchCost(call)
+  const questions = questionCosts(call, estimate, figures.outputTokens)
+  if (search === 0n && questions.ceiling === 0n) return figures
+  return withCosts(hold, figures, {
+    expected: questions.expected + search,
+    ceiling: questions.ceiling + search,
+    output: questions.output,
+  })
 }
 
 function searchCost(call: Call): Pico {
   const { runtime } = call
   const wanted = searchOf(call)
   return wanted && runtime.search ? searchPrice(runtime.search.engineFor(wanted).prices) : 0n
-}
-
-function questionCosts({ runtime, catalog, endpoint, policy }: Call): Pico {
-  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return 0n
-  const { guards, config } = runtime
-  return guards
-    .questionsFor(policy, config.guards.billMonitor)
-    .map((id) => questionCost(catalog.get(id)?.prices ?? {}))
-    .reduce((sum, cost) => sum + cost, 0n)
 }
 
 function subjectOf({ account, model }: Call) {
@@ -177,7 +171,10 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
         'What is left of the balance or spend cap is set aside for calls that are still running.',
       )
     case 'lost':
-      return new Unavailable('service_unavailable', 'The gateway was paused for too long.')
+      return new Unavailable(
+        'service_unavailable',
+        'The gateway was paused while it admitted this request. Send it again.',
+      )
   }
 }
 

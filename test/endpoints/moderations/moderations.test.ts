@@ -1,6 +1,7 @@
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { parsePico } from '../../../src/money/money.ts'
+import { formatPico, parsePico } from '../../../src/money/money.ts'
+import type { HoldRequest } from '../../../src/state/ledger/ledger.ts'
 import { createTestGateway, MOCK_CONFIG, type Answer, type TestGateway } from '../../_setup.ts'
 import { honest, isForJudge, vendorOf } from '../../plugins/judge/_judge.ts'
 import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
@@ -174,6 +175,41 @@ describe('a guard by its name', () => {
     })
     expect([status, answer.results.length]).toEqual([200, 30])
     expect(questions().length - before).toBe(30)
+  })
+
+  it('has money set aside for a question about each text, at most for one of each category', async () => {
+    const { ledger } = t.gateway.runtime
+    const { hold } = ledger
+    const asked: HoldRequest[] = []
+    ledger.hold = (request) => {
+      asked.push(request)
+      return hold.call(ledger, request)
+    }
+    try {
+      const all = Object.fromEntries(CATEGORIES.map((name) => [name.replace('-', '_'), 0.9]))
+      const denied = (text: string) => (text.includes('denied') ? all : {})
+      vendor.answer(vendorOf((one) => honest(one, denied)))
+      const before = questions().length
+      const { json: answer } = await ask({ model: 'guard/judge', input: 'All that is denied.' })
+      expect(Object.values(answer.results[0].categories).filter(Boolean)).toHaveLength(7)
+      expect(questions().length - before).toBe(7)
+      await ask({ model: 'guard/judge', input: ['One text.', 'x'.repeat(20_000)] })
+      await ask({ model: 'guard/ours', input: 'All that is denied.' })
+      await ask({ input: 'All that is denied.' })
+    } finally {
+      ledger.hold = hold
+    }
+    const figures = asked.map(({ expected, ceiling }) => [
+      formatPico(expected),
+      formatPico(ceiling),
+    ])
+    // 3,000 tokens and 300 of the answer; of a long question 6,000 and 1,200. Four windows have a long text.
+    expect(figures).toEqual([
+      ['0.0036', '0.0284'],
+      ['0.018', '0.082'],
+      ['0', '0'],
+      ['0', '0'],
+    ])
   })
 
   it('may be a local one, and one whose model the operator pays', async () => {
