@@ -9,6 +9,7 @@ import {
   defineProvider,
   type ChatInput,
   type CompletionInput,
+  type Host,
   type ImageEditInput,
   type ImageInput,
   type ProviderRequest,
@@ -76,23 +77,7 @@ export default defineProvider({
   options,
   deploymentOptions,
   setup({ paceMs }, { fail }) {
-    const failureOf = ({ class: name, message, retryAfterMs }: NonNullable<Script['error']>) =>
-      fail(name, message, retryAfterMs ? { retryAfterMs } : {})
-    /** Waits before each part of an answer, and fails where the script says so. */
-    const paceOf = ({ options, signal }: ProviderRequest<unknown>) => {
-      const { error, paceMs: own = paceMs } = options as Script
-      return async (sent: number) => {
-        await pause(own, signal)
-        if (error && sent >= error.after) throw failureOf(error)
-      }
-    }
-    /** An answer that is never streamed. */
-    const whole =
-      <In, Out>(make: (input: In, script: Script) => Out) =>
-      async (request: ProviderRequest<In>) => {
-        await paceOf(request)(Infinity)
-        return make(request.input, request.options as Script)
-      }
+    const { paceOf, whole, begun } = playing(paceMs, fail)
     const images = async (request: ProviderRequest<ImageInput | ImageEditInput>) => {
       const { input, options } = request
       const { reply, usage } = options as Script
@@ -101,13 +86,6 @@ export default defineProvider({
       if (input.stream) return imageEvents(input, script, pace)
       await pace(Infinity)
       return makeImages(input, script)
-    }
-    /** The pace of an answer of texts. A failure before its first chunk rejects the call itself. */
-    const begun = async (request: ProviderRequest<ChatInput | CompletionInput>) => {
-      const pace = paceOf(request)
-      const { error } = request.options as Script
-      if (!request.input.stream || error?.after === 0) await pace(Infinity)
-      return pace
     }
     const unsupported = (param: string, message: string) =>
       fail('bad_request', message, { code: 'unsupported_value', param })
@@ -158,6 +136,35 @@ export default defineProvider({
     }
   },
 })
+
+/** How requests are answered as their scripts say. @param paceMs where a script has no pace of its own */
+function playing(paceMs: number, fail: Host['fail']) {
+  const failureOf = ({ class: name, message, retryAfterMs }: NonNullable<Script['error']>) =>
+    fail(name, message, retryAfterMs ? { retryAfterMs } : {})
+  /** Waits before each part of an answer, and fails where the script says so. */
+  const paceOf = ({ options, signal }: ProviderRequest<unknown>) => {
+    const { error, paceMs: own = paceMs } = options as Script
+    return async (sent: number) => {
+      await pause(own, signal)
+      if (error && sent >= error.after) throw failureOf(error)
+    }
+  }
+  /** An answer that is never streamed. */
+  const whole =
+    <In, Out>(make: (input: In, script: Script) => Out) =>
+    async (request: ProviderRequest<In>) => {
+      await paceOf(request)(Infinity)
+      return make(request.input, request.options as Script)
+    }
+  /** The pace of an answer of texts. A failure before its first chunk rejects the call itself. */
+  const begun = async (request: ProviderRequest<ChatInput | CompletionInput>) => {
+    const pace = paceOf(request)
+    const { error } = request.options as Script
+    if (!request.input.stream || error?.after === 0) await pace(Infinity)
+    return pace
+  }
+  return { paceOf, whole, begun }
+}
 
 /** Waits. @throws the signal's reason */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

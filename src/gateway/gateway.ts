@@ -102,12 +102,11 @@ export async function createGateway(
 ): Promise<Gateway> {
   const loaded = completable(read)
   const generations = new Generations()
-  const { running } = generations
   const runtime = () => generations.runtime
   const common = createCommon(loaded, {
     log,
     runtime,
-    running,
+    running: generations.running,
     ...(isShared(loaded) && { claim: (id, state) => sharing.claims.claim(id, state) }),
   })
   const { assembled, state, token } = await open(loaded, common, adminToken)
@@ -125,7 +124,7 @@ export async function createGateway(
     startedAt,
     version: packageVersion(),
     demo,
-    running,
+    running: generations.running,
     bodies,
     listedMoney,
     madeToken: token !== undefined && loaded.config.admin.token === token,
@@ -144,12 +143,9 @@ export async function createGateway(
     track: (call) => generations.track(call),
     prepare: (next) => generations.prepare(next),
     reload: (next) => generations.reload(next),
-    stop() {
-      stopping = true
-    },
+    stop: () => void (stopping = true),
     reportFault(error, kind) {
-      const { instances, action } = common.faults.report(error, kind)
-      if (kind === 'uncaughtException') blame(generations.runtime, instances)
+      const action = reportFault(common, generations, error, kind)
       if (action === 'stop') faulty = true
       return action
     },
@@ -220,6 +216,18 @@ function drive(
   const more = () => [...shared.spending.findings(), ...disk.findings()]
   const health = new HealthEvents(shared.events, () => generations.runtime, more)
   return startTimer({ ...shared, ...parts, running: generations.running, health, disk })
+}
+
+/** @returns what has to happen */
+function reportFault(
+  { faults }: Pick<Shared, 'faults'>,
+  { runtime }: Generations,
+  error: unknown,
+  kind: FaultKind,
+): FaultAction {
+  const { instances, action } = faults.report(error, kind)
+  if (kind === 'uncaughtException') blame(runtime, instances)
+  return action
 }
 
 /** Each deployment of these providers has failed once. */

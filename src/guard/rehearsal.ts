@@ -65,6 +65,15 @@ interface Part {
   readonly refuses?: boolean
 }
 
+/** How an answer is screened. */
+interface Screening {
+  readonly scanners: readonly OutputScanner[]
+  readonly decision: Decision
+  /** See {@link Rehearsal.shown}. */
+  readonly chunk: number | undefined
+  readonly limits: ScreenInit<Part>['limits']
+}
+
 /** One policy with its guards. Made by {@link rehearse}. */
 export class Rehearsal {
   readonly #init: RehearsalInit
@@ -153,13 +162,22 @@ export class Rehearsal {
     }
     const scanners = policy.guard.output ? this.#scanners(userTurn) : []
     if (scanners.length === 0) return { text: answer, header: header() }
+    const stream = this.#screened(answer, { scanners, decision, chunk, limits })
+    const { text, isRefused } = await readAll(stream)
+    return { text, ...(isRefused && { refusal }), header: header() }
+  }
+
+  /** The answer on its way past the guards that read output. */
+  #screened(
+    answer: string,
+    { scanners, decision, chunk, limits }: Screening,
+  ): ScreenedStream<Part> {
+    const { stream } = this.#init.policy.guard
+    const needsAll = stream === 'buffer' || scanners.some(({ needsFullText }) => needsFullText)
     const screen = new OutputScreen<Part>({
       codec: CODEC,
       scanners,
-      buffer:
-        chunk === undefined ||
-        policy.guard.stream === 'buffer' ||
-        scanners.some(({ needsFullText }) => needsFullText),
+      buffer: chunk === undefined || needsAll,
       atOnce: chunk === undefined,
       errorForm: false,
       choices: 1,
@@ -170,27 +188,14 @@ export class Rehearsal {
         return [{ text: '', refuses: true }]
       },
     })
-    const times = { idleMs: IDLE_MS, stallMs: STALL_MS }
-    const stream = new ScreenedStream<Part>({
-      parts: partsOf(answer, chunk),
+    const parts = partsOf(answer, chunk)
+    return new ScreenedStream<Part>({
+      parts,
       screen,
       enforce: true,
-      ...times,
+      idleMs: IDLE_MS,
+      stallMs: STALL_MS,
     })
-    let [text, refused] = ['', false]
-    try {
-      for (let last = false; !last;) {
-        const batch = await stream.next()
-        for (const part of batch.parts) {
-          text += part.text
-          refused ||= part.refuses === true
-        }
-        last = batch.last
-      }
-    } finally {
-      await stream.close()
-    }
-    return { text, ...(refused && { refusal }), header: header() }
   }
 
   /** @returns whether the input is blocked */
@@ -297,6 +302,24 @@ function partsOf(answer: string, chunk: number | undefined): Flow<Part> {
     },
     close: () => {},
   })
+}
+
+/** The text of an answer, and whether it was refused. Closes the stream. */
+async function readAll(stream: ScreenedStream<Part>) {
+  let [text, isRefused] = ['', false]
+  try {
+    for (let last = false; !last;) {
+      const batch = await stream.next()
+      for (const part of batch.parts) {
+        text += part.text
+        isRefused ||= part.refuses === true
+      }
+      last = batch.last
+    }
+  } finally {
+    await stream.close()
+  }
+  return { text, isRefused }
 }
 
 /** Patterns are told by their list: places in it differ between policies. */

@@ -89,7 +89,7 @@ function tooLarge(limitBytes: number): InvalidRequest {
 }
 
 class BodyReader {
-  /** Undefined when it is over: the request, which lives as long as its answer, still has the listeners. */
+  /** Undefined once the body is read: the listeners stay on the request, which lives as long as its answer. */
   #reading: BodyReading | undefined
   readonly #decoder: Decoder | undefined
   readonly #resolve: () => void
@@ -101,7 +101,7 @@ class BodyReader {
   #sizeThen = 0
   /** The reader waits for memory or for other bodies, not for the client. */
   #waits = false
-  /** The end has come while the last piece waits: a stream that is paused in its last event `data` ends all the same. */
+  /** The stream has ended while its last piece still waits for memory: a paused stream emits `end` after its last `data`. */
   #ended = false
 
   constructor(
@@ -211,7 +211,7 @@ class BodyReader {
 
   #check(): void {
     if (!this.#waits && this.#size - this.#sizeThen < PACE_BYTES) {
-      const message = 'The request body did not arrive in time.'
+      const message = 'The request body did not arrive in time. Send it again, without pauses.'
       return this.#fail(new InvalidRequest('request_timeout', message))
     }
     this.#sizeThen = this.#size

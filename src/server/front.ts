@@ -90,7 +90,7 @@ function refusalOf(code = ''): GatewayError | undefined {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new InvalidRequest(
         'request_timeout',
-        'The head of the request did not arrive in time.',
+        'The head of the request did not arrive in time. Send it again, without pauses.',
       )
     default:
       return code.startsWith('HPE_')

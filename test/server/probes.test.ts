@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { BodyBudget } from '../../src/gateway/body-budget.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
-import { createHandler } from '../../src/server/server.ts'
+import { createHandler } from '../../src/server/handler.ts'
 import type { Reason } from '../../src/server/siblings.ts'
 import { createTestGateway, send } from '../_setup.ts'
 

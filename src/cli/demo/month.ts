@@ -98,37 +98,15 @@ function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCa
   const ms = firstMs + Math.round(msPerUnit * (0.7 + random()))
   const lines: UsageLine[] = fault ? [] : [{ source: 'model', usage, prices }]
   const bill = fault || blocked ? NO_COST : priceUsage(lines)
-  const request = requestId(at)
-  const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
   const attempts = [
     ...(movedOn ? [{ deployment: `${first}/${name}`, ms: 2000, result: 'timeout' }] : []),
     { deployment, ms: ms - (movedOn ? 2000 : 0), result: fault?.result ?? 'ok' },
   ]
+  const request = requestId(at)
+  const item = rowOf({ account, key, request, at, path, model, deployment, outcome, lines, bill })
   return {
     bill,
-    item: {
-      kind: 'usage',
-      account: account.id,
-      key: key.id,
-      request,
-      day,
-      at,
-      cost: bill.cost,
-      usage: {
-        at,
-        endpoint: path,
-        model,
-        deployment,
-        outcome,
-        lines: lines.map((line) => ({
-          source: line.source,
-          usage,
-          prices: versionOf(prices),
-          tier: tierOf(prices, usage.promptTokens ?? 0),
-        })),
-        ...(bill === NO_COST && { charged: 'nothing' }),
-      },
-    },
+    item,
     record: {
       at,
       requestId: request,
@@ -150,6 +128,43 @@ function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCa
       ...(key.policy && decisionOf(key.policy, blocked, random)),
       userAgent: key.agent,
       attempts: attempts.length > 1 || fault ? attempts : undefined,
+    },
+  }
+}
+
+/** A call as the ledger books it. */
+interface Booked extends Pick<Asked, 'at' | 'account' | 'key' | 'model'> {
+  readonly request: string
+  readonly path: string
+  readonly deployment: string
+  readonly outcome: Outcome
+  readonly lines: readonly UsageLine[]
+  readonly bill: Bill
+}
+
+function rowOf({ account, key, request, at, path, lines, bill, ...rest }: Booked): RowItem {
+  const { model, deployment, outcome } = rest
+  return {
+    kind: 'usage',
+    account: account.id,
+    key: key.id,
+    request,
+    day: new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+    at,
+    cost: bill.cost,
+    usage: {
+      at,
+      endpoint: path,
+      model,
+      deployment,
+      outcome,
+      lines: lines.map(({ source, usage, prices }) => ({
+        source,
+        usage,
+        prices: versionOf(prices),
+        tier: tierOf(prices, usage.promptTokens ?? 0),
+      })),
+      ...(bill === NO_COST && { charged: 'nothing' }),
     },
   }
 }

@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { toErrorBody, toGatewayError, type ErrorBody } from '../../errors/errors.ts'
+import type { Timeout } from '../../lifetime/scope.ts'
 import type { Outgoing } from '../../pipeline/http.ts'
 import type { Call, Receipt, Reply, WireFormat } from '../../pipeline/pipeline.ts'
 import type { Batch, Flow } from '../../plugin.ts'
@@ -110,73 +111,105 @@ export function typedErrorEvent(body: unknown): string {
  * get a status; an error after the head becomes one event.
  * @throws errors before the head
  */
-export async function writeEvents<Part>(
+export function writeEvents<Part>(
   call: Call,
-  reply: Reply<Part>,
+  { parts }: Reply<Part>,
   out: Outgoing,
   format: EventFormat<Part>,
 ): Promise<void> {
-  const { headTimeout, keepAlive } = call.runtime.config.server
-  let silences = 0
-  let timer = call.timeout(headTimeout * 1000, () => {
-    sendHead()
-    out.flush()
-    const events = format.opening?.()
-    if (events) void out.write(events)
-  })
-  const { parts } = reply
-  try {
-    let batch = await parts.next()
-    call.firstMs = call.elapsedMs
-    if (!out.headSent) {
-      timer.clear()
-      sendHead()
+  return new EventWriter(call, out, format).write(parts)
+}
+
+/** Writes the events of one answer. */
+class EventWriter<Part> {
+  readonly #call: Call
+  readonly #out: Outgoing
+  readonly #format: EventFormat<Part>
+  /** For the head; after it, for signs of life. */
+  #timer: Timeout
+  /** Signs of life since the last event. */
+  #silences = 0
+
+  constructor(call: Call, out: Outgoing, format: EventFormat<Part>) {
+    const { headTimeout } = call.runtime.config.server
+    this.#call = call
+    this.#out = out
+    this.#format = format
+    this.#timer = call.timeout(headTimeout * 1000, () => this.#open())
+  }
+
+  async write(parts: Flow<Part>): Promise<void> {
+    const call = this.#call
+    const out = this.#out
+    try {
+      let batch = await parts.next()
+      call.firstMs = call.elapsedMs
+      if (!out.headSent) {
+        this.#timer.clear()
+        this.#sendHead()
+      }
+      call.deadline(call.runtime.config.server.streamTimeout)
+      for (; !batch.last; batch = await parts.next()) {
+        const events = this.#textOf(batch)
+        if (!events) continue
+        this.#silences = 0
+        this.#timer.restart()
+        const full = out.write(events)
+        if (full) await full
+      }
+      this.#timer.clear()
+      await call.end('completed')
+      out.end(this.#textOf(batch) + this.#format.last)
+    } catch (error) {
+      this.#timer.clear()
+      parts.close().catch((thrown: unknown) => call.report(thrown))
+      await this.#fail(error)
     }
-    call.deadline(call.runtime.config.server.streamTimeout)
-    for (; !batch.last; batch = await parts.next()) {
-      const events = text(batch)
-      if (!events) continue
-      silences = 0
-      timer.restart()
-      const full = out.write(events)
-      if (full) await full
-    }
-    timer.clear()
-    await call.end('completed')
-    out.end(text(batch) + format.last)
-  } catch (error) {
-    timer.clear()
-    parts.close().catch((thrown: unknown) => call.report(thrown))
+  }
+
+  /** @throws the error, where it is told without an event */
+  async #fail(error: unknown): Promise<void> {
+    const call = this.#call
+    const format = this.#format
     if (call.outcome === 'cancelled') throw error
     const failure = toGatewayError(error)
-    if (!out.headSent) {
+    if (!this.#out.headSent) {
       if (!format.failsInStream?.(failure.code)) throw error
-      sendHead()
-      timer.clear()
+      this.#sendHead()
+      this.#timer.clear()
     }
     call.error = failure
     call.report(error)
     await call.end('failed')
     const { body } = call.format.writeError(failure, call, call.id)
-    out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
+    this.#out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
+  }
+
+  /** The first part is long in coming: the head goes out without it. */
+  #open(): void {
+    this.#sendHead()
+    this.#out.flush()
+    const events = this.#format.opening?.()
+    if (events) void this.#out.write(events)
+  }
+
+  #sendHead(): void {
+    const { keepAlive } = this.#call.runtime.config.server
+    this.#call.status = 200
+    this.#out.head(200, EVENT_HEADERS)
+    this.#timer = this.#call.timeout(keepAlive * 1000, () => this.#sayAlive(keepAlive * 1000))
+  }
+
+  #sayAlive(intervalMs: number): void {
+    this.#silences++
+    void this.#out.write(this.#format.keepAlive?.(this.#silences * intervalMs) ?? KEEP_ALIVE)
+    this.#timer.restart()
   }
 
   /** The parts of one batch go out in one write. */
-  function text({ parts }: Batch<Part>): string {
+  #textOf({ parts }: Batch<Part>): string {
     let events = ''
-    for (let i = 0; i < parts.length; i++) events += format.encode(parts[i]!)
+    for (let i = 0; i < parts.length; i++) events += this.#format.encode(parts[i]!)
     return events
-  }
-
-  function sendHead(): void {
-    call.status = 200
-    out.head(200, EVENT_HEADERS)
-    timer = call.timeout(keepAlive * 1000, sayAlive)
-  }
-
-  function sayAlive(): void {
-    silences++
-    void out.write(format.keepAlive?.(silences * keepAlive * 1000) ?? KEEP_ALIVE)
-    timer.restart()
   }
 }
