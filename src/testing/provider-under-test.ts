@@ -158,7 +158,8 @@ export class ProviderUnderTest {
     const request = { input: deepFrozen(input), model, options, requestId: 'req_test', signal, log }
     try {
       // The sample has the form of the method, which its type does not say.
-      const asking = (async () => this.#provider[name]!(request as any))()
+      const method = this.#provider[name] as (asked: typeof request) => Promise<unknown>
+      const asking = (async () => method.call(this.#provider, request))()
       read(await within<unknown>(asking, 'no answer', this.#timeoutMs))
       return { error: undefined }
     } catch (thrown) {

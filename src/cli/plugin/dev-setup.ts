@@ -3,7 +3,14 @@ import { stat } from 'node:fs/promises'
 import * as v from 'valibot'
 import type { UserConfig } from '../../config/config.ts'
 import type { FoundPlugin } from '../../gateway/plugin-code.ts'
-import { defineProvider, type ChatChunk, type SinkPlugin } from '../../plugin.ts'
+import {
+  defineProvider,
+  type ChatChunk,
+  type GuardPlugin,
+  type ProviderPlugin,
+  type SearchPlugin,
+  type SinkPlugin,
+} from '../../plugin.ts'
 import {
   json,
   readGuardCases,
@@ -79,7 +86,6 @@ const nameOf = (text: string) => text.toLowerCase().replaceAll(/[^a-z\d]+/g, '-'
 
 /** Starts what the plugin asks, and describes the gateway. @throws CommandError without cases; ConfigError */
 export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
-  const { kind } = settings.found
   const upstreams: FakeUpstream[] = []
   const close = async () => void (await Promise.all(upstreams.map((one) => one.close())))
   /** Options with the address of a vendor that answers so. */
@@ -96,7 +102,7 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
     return (await optionsWithAddress(found.plugin, given, upstream.url, KEY)).given
   }
   try {
-    const { config, policy, ...rest } = await SETUPS[kind](settings, optionsFor)
+    const { config, policy, ...rest } = await setUp(settings, optionsFor)
     return { config: { ...config, ...seedOf(settings.secret, policy) }, ...rest, close }
   } catch (error) {
     await close()
@@ -106,30 +112,41 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
 
 type Answer = (request: ReceivedRequest) => FakeResponse
 type OptionsFor = (answer: Answer) => Promise<Readonly<Record<string, unknown>>>
-type SetUp = (settings: DevSettings, optionsFor: OptionsFor) => Promise<Described>
+/** The settings of a plugin of one kind. */
+type SettingsOf<P> = DevSettings & { readonly plugin: P }
 
 interface Described extends Pick<DevSetup, 'config' | 'calls' | 'play'> {
   /** Of the key. */
   readonly policy?: object
 }
 
-const SETUPS: Readonly<Record<FoundPlugin['kind'], SetUp>> = {
-  provider: setUpProvider,
-  guard: setUpGuard,
-  search: setUpSearch,
-  sink: setUpSink,
+function setUp(settings: DevSettings, optionsFor: OptionsFor): Promise<Described> {
+  const { found } = settings
+  switch (found.kind) {
+    case 'provider':
+      return setUpProvider({ ...settings, plugin: found.plugin }, optionsFor)
+    case 'guard':
+      return setUpGuard({ ...settings, plugin: found.plugin }, optionsFor)
+    case 'search':
+      return setUpSearch({ ...settings, plugin: found.plugin }, optionsFor)
+    case 'sink':
+      return setUpSink({ ...settings, plugin: found.plugin }, optionsFor)
+  }
 }
 
 /** Each case has a model, whose vendor answers as the case says. */
-async function setUpProvider({ found, cases, live, trace }: DevSettings, optionsFor: OptionsFor) {
+async function setUpProvider(
+  { plugin, cases, live, trace }: SettingsOf<ProviderPlugin>,
+  optionsFor: OptionsFor,
+) {
   const transcripts = await readTranscripts(await existing(cases))
-  const { name } = found.plugin
+  const { name } = plugin
   const providers: NonNullable<UserConfig['providers']> = {}
   const models: Record<string, any> = {}
   const calls: DevCall[] = []
   for (const { name: on, request, deployment, answer } of transcripts) {
     const provider = live ? name : `${name}-${nameOf(on)}`
-    const use = traced(found.plugin as any, { ...trace, instance: provider })
+    const use = traced(plugin, { ...trace, instance: provider })
     const options = await optionsFor(() => responseOf(answer))
     if (!Object.hasOwn(providers, provider)) providers[provider] = { use, options }
     const model = `${name}/${nameOf(on)}`
@@ -144,7 +161,10 @@ async function setUpProvider({ found, cases, live, trace }: DevSettings, options
 }
 
 /** The service, and every model that the guard asks, answers as the case says whose text it is asked about. */
-async function setUpGuard({ found, cases, trace }: DevSettings, optionsFor: OptionsFor) {
+async function setUpGuard(
+  { plugin, cases, trace }: SettingsOf<GuardPlugin>,
+  optionsFor: OptionsFor,
+) {
   const texts = await readGuardCases(await existing(cases))
   const aboutText = (asked: string) => texts.find(({ text }) => holds(asked, text))
   const options = await optionsFor(({ body }) => responseOf(aboutText(body.toString())?.answer))
@@ -157,7 +177,7 @@ async function setUpGuard({ found, cases, trace }: DevSettings, optionsFor: Opti
       return { choices: [{ index: 0, message, finish_reason: 'stop' }] }
     },
   })
-  const use = traced(found.plugin as any, { ...trace, instance: found.plugin.name, withHost })
+  const use = traced(plugin, { ...trace, instance: plugin.name, withHost })
   const deny = [...new Set(texts.flatMap(({ rules }) => rules?.deny ?? []))]
   const scope = texts.flatMap(({ rules }) => rules?.scopes ?? [])[0]
   const calls = texts.map(({ text, name }) => ({
@@ -175,7 +195,10 @@ async function setUpGuard({ found, cases, trace }: DevSettings, optionsFor: Opti
 }
 
 /** The service answers as the case says whose words it is asked for, else as the first. */
-async function setUpSearch({ found, cases, trace }: DevSettings, optionsFor: OptionsFor) {
+async function setUpSearch(
+  { plugin, cases, trace }: SettingsOf<SearchPlugin>,
+  optionsFor: OptionsFor,
+) {
   const known = await readSearchCases(await existing(cases))
   const wordsOf = (one: (typeof known)[number]) => one.query?.text ?? WORDS
   const options = await optionsFor(({ path, body }) => {
@@ -183,8 +206,8 @@ async function setUpSearch({ found, cases, trace }: DevSettings, optionsFor: Opt
     const one = known.find((other) => holds(asked, wordsOf(other))) ?? known[0]!
     return responseOf(one.answer as RecordedResponse)
   })
-  const { name } = found.plugin
-  const use = traced(found.plugin as any, { ...trace, instance: name })
+  const { name } = plugin
+  const use = traced(plugin, { ...trace, instance: name })
   const calls = known.map((one) => ({
     name: one.name,
     body: { model: `${ECHO}:online`, messages: [{ role: 'user', content: wordsOf(one) }] },
@@ -197,8 +220,8 @@ async function setUpSearch({ found, cases, trace }: DevSettings, optionsFor: Opt
  * The events of the cases are sent at once. The receiver of the gateway shows what it gets: the account has less than the alert
  * asks for, which raises one within a minute of its first call.
  */
-async function setUpSink(settings: DevSettings, optionsFor: OptionsFor) {
-  const { found, show, cases, live, trace, options: given, addressOption } = settings
+async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFor) {
+  const { found, plugin, show, cases, live, trace, options: given, addressOption } = settings
   const options = await optionsFor(({ method, path, body }) => {
     show(`the receiver got ${method} ${path}\n  ${body.toString().slice(0, 2000)}\n`)
     return json({})
@@ -207,7 +230,7 @@ async function setUpSink(settings: DevSettings, optionsFor: OptionsFor) {
   const sinks = [{ use: found.file, options }]
   const alerts = { balance: '2000' }
   const known = live ? [] : await readSinkCases(cases).catch(() => [])
-  const sink = traced(found.plugin as SinkPlugin, { ...trace, instance: found.plugin.name })
+  const sink = traced(plugin, { ...trace, instance: plugin.name })
   const play = () =>
     playSinkCases(sink, known, {
       ...(given && { options: given }),
