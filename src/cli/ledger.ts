@@ -23,7 +23,7 @@ export async function exportLedger(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { state } = loaded.config
   if (state.driver === 'file' && !existsSync(join(state.path, LEDGER_FILE))) {
-    throw new CommandError(`There is no ledger in ${state.path}.`)
+    throw new CommandError(`There is no ledger in ${state.path}: name its folder with --data.`)
   }
   const { out } = args.text
   const lines = await withState(loaded, (state) => (out ? writeFile(state, out) : writeOut(state)))

@@ -70,7 +70,10 @@ async function testCases(
     if (rows.length === 0) return told
     return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + told
   })
-  if (wrong.length > 0) throw new CommandError('The policy does not say what is expected.')
+  if (wrong.length > 0)
+    throw new CommandError(
+      `The policy decides ${wrong.length} of the cases in another way than they expect.`,
+    )
 }
 
 function readCases(path: string): Case[] {

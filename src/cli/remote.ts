@@ -187,7 +187,10 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
       ? 'Every sum equals its rows.\n'
       : table(['ACCOUNT', 'WHAT', 'STORED', 'RECOMPUTED'], rows),
   )
-  if (!data.ok) throw new CommandError('The ledger does not add up.')
+  if (!data.ok)
+    throw new CommandError(
+      'The ledger does not add up: the table names each sum that its rows contradict.',
+    )
 }
 
 /** `ledger verify --prices` @throws CommandError if a row costs something else than its quantities at its prices */
@@ -205,7 +208,10 @@ async function verifyPrices(admin: Admin, args: Arguments): Promise<void> {
       ? `Every sum equals its rows, and ${checked} rows their quantities at their prices.${missing}\n`
       : `${table(['ACCOUNT', 'REQUEST', 'STORED', 'RECOMPUTED'], rows)}${missing.trim()}\n`,
   )
-  if (!data.ok) throw new CommandError('The ledger does not add up.')
+  if (!data.ok)
+    throw new CommandError(
+      'The ledger does not add up: the table names each row whose cost its quantities contradict.',
+    )
 }
 
 /** `ledger orphans`: calls that were never settled. */

@@ -49,7 +49,8 @@ export async function showUsage(admin: Admin, args: Arguments): Promise<void> {
 export async function verifyUsage(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/usage/verify')
   print(args, data, () => proofOf(data))
-  if (data.agrees === false) throw new CommandError('Usage differs from the ledger.')
+  if (data.agrees === false)
+    throw new CommandError('Usage differs from the ledger: "usage rebuild" reads the ledger again.')
 }
 
 /** `usage rebuild`: has the ledger read again. */

@@ -197,7 +197,8 @@ export class BodyBudget {
 
   #noMemory(why: Shortage): Unavailable {
     this.#onRefused(why)
-    return new Unavailable('service_unavailable', 'There is no memory for another large body.', {
+    const message = 'There is no memory for another large body. Try again later.'
+    return new Unavailable('service_unavailable', message, {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     })
   }

@@ -135,7 +135,7 @@ describe('a ledger that cannot be moved', () => {
         ['import', 'x'],
         'state.driver is "memory": such a ledger exists only inside a running',
       ],
-      ['', ['export'], /^There is no ledger in \/\S+\/data\.$/m],
+      ['', ['export'], /^There is no ledger in \/\S+\/data: name its folder with --data\.$/m],
       ['', ['import', 'no.jsonl'], /^no\.jsonl cannot be used: .*no such file/],
       ['', ['import', 'short.jsonl'], 'short.jsonl, line 2: the export ends early'],
       ['', ['import', 'old.jsonl'], 'old.jsonl, line 1: the export has version 0; this gateway'],

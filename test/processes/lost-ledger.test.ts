@@ -50,7 +50,10 @@ describe('a ledger that is removed under load', () => {
     )!
 
     const { err: message, code: status } = await call(['ledger', 'export'], { cwd })
-    expect([status, message]).toEqual([1, `There is no ledger in ${cwd}/data.\n`])
+    expect([status, message]).toEqual([
+      1,
+      `There is no ledger in ${cwd}/data: name its folder with --data.\n`,
+    ])
     await rename(copy!, file)
     const again = await serveWith('', { cwd })
     expect(await spentAt(again.url)).toBeCloseTo(cost, 9)

@@ -245,6 +245,7 @@ function examplesFolder(): string {
   const found = ['../../../', '../../../../']
     .map((up) => new URL(`${up}docs/examples/`, import.meta.url).pathname)
     .find((path) => existsSync(path))
-  if (!found) throw new CommandError('The templates in docs/examples are missing.')
+  if (!found)
+    throw new CommandError('The templates in docs/examples are missing: install the package again.')
   return found
 }

@@ -205,7 +205,10 @@ describe('policy test', () => {
     const test = (file: string) =>
       call(['policy', 'test', policy!, '--cases', file, '--url', g.t.url, '--token', TOKEN])
     const { code, out, err } = await test(cases!)
-    expect([code, err]).toEqual([1, expect.stringContaining('does not say what is expected')])
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining('of the cases in another way than they expect'),
+    ])
     expect(out).toMatch(/input +bannedPatterns +block +pass +"wren"/)
     expect(out).toContain('2 cases, 1 of them')
     const bad = await test(wrong!)
