@@ -72,7 +72,7 @@ function rowOf(key: string, row: Row): PriceRow | SkippedRow {
   const vendor = Object.hasOwn(VENDORS, provider) ? VENDORS[provider] : undefined
   if (vendor === undefined) return { skipped: `of the vendor ${provider}` }
   const name = nameOf(key, provider)
-  // Such keys name a region or a size of images, which no model at the vendor is called.
+  // These keys name a size of images or a region: the vendor has no model of that name.
   if (/\d-x-\d/.test(name)) return { skipped: 'with prices by the size of images' }
   if (name.includes('/') && ['azure', 'bedrock'].includes(vendor)) {
     return { skipped: 'with prices of one region' }

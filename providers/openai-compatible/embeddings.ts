@@ -28,7 +28,7 @@ interface Options {
   readonly batch?: number | undefined
 }
 
-/** 2048 of the longest vectors, as numbers. */
+/** Room for 2,048 of the longest vectors, written as decimal numbers. */
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 /**

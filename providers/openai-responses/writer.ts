@@ -90,7 +90,7 @@ export class AnswerWriter {
     }
   }
 
-  /** Writes what is missing of a part that is known as a whole. */
+  /** Writes the rest of a part whose whole text is known. */
   complete(
     item: OutputItem,
     kind: PartKind,
@@ -101,7 +101,7 @@ export class AnswerWriter {
   ) {
     if (typeof whole !== 'string') return
     const { written } = item.part(kind, at)
-    // Of another text than the one that was emitted nothing can be appended.
+    // A text that differs from what was emitted cannot be continued.
     if (whole.startsWith(written)) {
       this.write(item, kind, at, whole.slice(written.length), emit, logprobs)
     }

@@ -10,9 +10,9 @@ const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r
  */
 export class CustomInput {
   #state: 'head' | 'text' | 'rest' | 'raw' = 'head'
-  /** What is not read yet: the beginning, or half of an escape. */
+  /** Text that is not read yet: the beginning, or part of an escape. */
   #held = ''
-  /** Half of a character beyond the basic plane. */
+  /** A high surrogate whose other half has not arrived. */
   #half = ''
 
   /** The next characters of the input. */

@@ -57,7 +57,10 @@ export class Stop {
     return this.#hurry.signal
   }
 
-  /** Stops for no fault; a second time, running calls are not waited for any more, and a third time the process ends at once. */
+  /**
+   * An order to stop, which is no fault. The second order ends the wait for running calls, the third one ends the process at
+   * once.
+   */
   order(why: string): void {
     this.#orders++
     if (this.#orders === 1) this.#request({ why, status: 0 })

@@ -17,7 +17,7 @@ interface Resolved {
   readonly secrets: Set<string>
   /** Names of overriding variables by the dotted path that they set. */
   readonly overrides: Map<string, string>
-  /** Names of the variables in a text by its dotted path: those whose values it has now. */
+  /** Names of the variables whose values a text contains, by the dotted path of the text. */
   readonly references: Map<string, string>
   readonly issues: ConfigIssue[]
 }

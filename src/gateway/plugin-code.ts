@@ -1,4 +1,4 @@
-/** Where the code of plugins is: a path, what is built in, a package. Imports it and checks what it exports. */
+/** Finds the code of a plugin (a path, a built-in name or a package), imports it and checks what it exports. */
 import { existsSync, realpathSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'

@@ -6,7 +6,7 @@ import type { Gateway } from './gateway.ts'
 import { parsePico } from '../money/money.ts'
 import { readPolicy } from '../policy/policy.ts'
 
-/** Created by a start; empty when everything existed. */
+/** Accounts and keys that a start has created; none where all of them existed. */
 export interface SeedReport {
   readonly accounts: readonly string[]
   readonly keys: readonly string[]

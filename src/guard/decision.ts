@@ -104,7 +104,7 @@ export class Decision {
   /** Guards that could not look. */
   readonly #errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   readonly #pending: Promise<unknown>[] = []
-  /** Characters of the answer. */
+  /** Characters of the answer that went out, and that were kept back. */
   #released = 0
   #withheld = 0
   #escalated = false

@@ -5,6 +5,7 @@
 import type { Channel, Origin, OutputCheck, ScanProgress, TextStream } from '../plugin.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
+import { EXACT_ONLY } from './adapter.ts'
 import { SegmentCheck } from './segments.ts'
 import type { GuardRunner } from './runner.ts'
 import {
@@ -183,9 +184,6 @@ const LONG = 1 << 14
 /** Patterns of a request, which its author can make slow, look at the clock after every piece. */
 const LONG_FOR_REQUESTS = 0
 
-/** Channels that only exact rules read: the model's own refusals, and pages that it cites. */
-const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
-
 /** Scans for banned patterns. @param offset position of the first of them in the effective list */
 export function patternScanner(matcher: Matcher, offset: number, origin: Origin): OutputScanner {
   return {
@@ -319,7 +317,7 @@ function fullText(ask: (text: string) => Answer): TextCheck {
   }
 }
 
-/** Goes on with what is there, or once it is there. */
+/** Calls `goOn` with a value: now, or when the promise of the value resolves. */
 export function andThen<In, Out>(
   value: In | Promise<In>,
   goOn: (value: In) => Out | Promise<Out>,

@@ -34,7 +34,7 @@ export interface Deployment {
   readonly limits?: DeploymentLimits
 }
 
-/** Prices that a model takes on by itself. */
+/** Prices that apply to a model from a later moment on. */
 interface PriceChange {
   /** The first moment of these prices, ms since epoch by the clock of the store. */
   readonly from: number

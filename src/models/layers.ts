@@ -1,4 +1,4 @@
-/** Where the members of a model's entry come from: several layers, the first of which has the last word. */
+/** Entries of models from several layers of configuration and price lists; the first layer that has a member wins. */
 import { isWildcard, type ListedModel } from './entry.ts'
 import { offered, sourceOf } from './wildcards.ts'
 

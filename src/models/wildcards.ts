@@ -18,7 +18,7 @@ export function isPriced(entry: WildcardEntry): entry is PricedWildcard {
 }
 
 const WILDCARD = /^[^/\s:*]+\/\*$/
-/** A name at a vendor that a wildcard with prices takes. It never leaves the vendor's path. */
+/** A model name that a wildcard with prices accepts. A name with `..` is refused where it is used, so it stays below the vendor's path. */
 const NAME = /^[A-Za-z0-9][\w.:@+/-]{0,127}$/
 
 /** What is wrong with a valid wildcard: messages by the member that is meant. */

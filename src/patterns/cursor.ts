@@ -17,7 +17,7 @@ import {
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
 
-/** A place in a text, without its past. */
+/** The state of a {@link ProductDfa} at one place of a text. It does not remember where matches began. */
 export class DfaCursor {
   readonly dfa: ProductDfa
   /** The present table, and the state in it. */

@@ -46,10 +46,10 @@ interface Links {
   readonly numbers: Map<string, number>
 }
 
-/** Bits that are linked in one step, or what they lead to. The others are stepped one by one, in linear time. */
+/** Work that one step may spend on finding links, in bits and their targets. Further bits are followed without links. */
 const LINKED_AT_ONCE = 512
 
-/** Masks of classes that are kept. */
+/** Upper bound on cached masks of character classes. */
 const MAX_CLASSES = 256
 
 /** The transitions of an NFA. Its words have numbers from `base` to `top`. What it has learnt can be dropped. */

@@ -236,11 +236,11 @@ const OF_PHONES = wholeWords(
     'meu número|seu número|mio numero|suo numero|mijn nummer|zijn nummer|haar nummer|mój numer|jego numer|jej numer|номер телефона|' +
     'мой номер|его номер|её номер|ее номер|моб|сотовый|номеру|号码|番号は|번호는|watsapp|wsp|zap',
 )
-/** Calls, with up to four short words before the number. */
+/** A verb of calling, and up to four short words between it and the number. */
 const CALLS = expression(
   /(?<![\p{L}\p{N}])(?:call|ring|phone|text|dial|reach|ruf\p{L}*|anruf\p{L}*|erreich\p{L}*|meld\p{L}*|appel\p{L}*|joindre|joign\p{L}*|contact\p{L}*|संपर्क|सम्पर्क|rappel\p{L}*|llám\p{L}*|llam\p{L}*|ligue|liga\p{L}*|ligar|telefone|chiam\p{L}*|telefona\p{L}*|bel|bellen|bereik\p{L}*|zadzwo\p{L}*|dzwo\p{L}*|позвон\p{L}*|звон\p{L}*|набер\p{L}*|اتصل\p{L}*|كلمن\p{L}*|كلم\p{L}*|कॉल|फ़?ोन)(?:[\s-]+[\p{L}\p{M}.'’]{1,12}){0,4}\s*[:,]?\s*\(?$/iu,
 )
-/** Writes to a telephone, with up to five short words before the number. */
+/** A verb of sending messages, and up to five short words between it and the number. */
 const WRITES = expression(
   /(?<![\p{L}\p{N}])(?:app|appje|appen|apps|whatsapp\p{L}*|sms\p{L}*|simse|text|message|messag\p{L}*|(?:stuur|stur\p{L}*|send\p{L}*|schick\p{L}*|schreib\p{L}*|schrijf|écri[st]|écrivez|envoie|envoyez|escríb\p{L}*|escreva|escreve|mánd\p{L}*|mand[ae]|mandami|scriv\p{L}*|napisz|wyślij|напиши|напишите|пиши|пишите|скинь|write|drop)(?:[\s-]+[\p{L}\p{M}.'’]{1,12})?)(?:[\s-]+[\p{L}\p{M}.'’]{1,12}){0,5}\s*[:,]?\s*\(?$/iu,
 )

@@ -138,7 +138,7 @@ export function mapKeys(rows: readonly Raw[], options: KeyOptions): Keys {
     })
     for (const [column, value] of Object.entries(row)) {
       const known = MAPPED.has(column) || RESTRICTIONS.has(column) || isUnset(value)
-      // A spend of 0 says nothing.
+      // A 0 restricts nothing that the report would have to name.
       if (!known && numberOf(value) !== 0) columns.set(column, (columns.get(column) ?? 0) + 1)
     }
   }

@@ -32,7 +32,7 @@ export function textOf(value: unknown): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** A finite number of at least 0; undefined for what is none. */
+/** A finite number of at least 0; undefined for any other value. */
 export function numberOf(value: unknown): number | undefined {
   const text = textOf(value)
   const number = text === undefined || !/^[\d.]/.test(text) ? NaN : Number(text)

@@ -1,8 +1,8 @@
-/** Creates accounts and keys of an import in a running gateway. What is there stays as it is. */
+/** Creates accounts and keys of an import in a running gateway. Accounts and keys that exist stay as they are. */
 import type { ImportedKey, Keys } from '../../../plugins/import/litellm.ts'
 import { Refused, type Admin } from '../admin.ts'
 
-/** What was done. */
+/** Counts of what an import has created or found, for its report. */
 export interface Applied {
   readonly accounts: { created: number; same: number; credited: number }
   readonly keys: { created: number; same: number; refused: number }
@@ -11,7 +11,8 @@ export interface Applied {
 }
 
 /**
- * Creates what is not there. May be repeated: ids are made from what the other program has, and credits have a reference.
+ * Creates accounts and keys that do not exist yet. May be repeated: ids are derived from those of the other program, and
+ * credits have a reference.
  * @param credits USD as decimal text, for each account
  * @throws CommandError when the gateway does not answer, or refuses more than a row
  */

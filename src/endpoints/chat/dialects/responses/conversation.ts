@@ -11,7 +11,7 @@ export const OWN_FORMATS: ReadonlySet<unknown> = new Set([
   'azure-openai-responses-v1',
 ])
 
-/** A conversation, and what has no place in it. */
+/** A conversation in the form of chat, and the items that this form cannot express. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
   /** Paths of items that are left out. */

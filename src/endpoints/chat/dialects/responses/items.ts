@@ -147,7 +147,7 @@ export class CallItem implements OpenItem {
 /** Between blocks of reasoning that one text shows; not between parts of a summary. */
 const SEPARATOR = '\n\n'
 
-/** Reasoning, and what has to come back of it. It waits for that until the next item begins. */
+/** Reasoning, with the opaque text that the client has to send back. It waits for that text until the next item begins. */
 export class ReasoningItem implements OpenItem {
   readonly start: Record<string, unknown>
   readonly #includesEncrypted: boolean
