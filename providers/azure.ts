@@ -73,6 +73,7 @@ const VERSIONS: Readonly<Record<Surface, string | undefined>> = {
 
 export default defineProvider({
   name: 'azure',
+  telemetryName: 'azure.ai.openai',
   options,
   deploymentOptions,
   setup(given, plain) {

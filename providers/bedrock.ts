@@ -91,6 +91,7 @@ const NAMES = /^[a-zA-Z0-9_-]{1,64}$/
 
 export default defineProvider({
   name: 'bedrock',
+  telemetryName: 'aws.bedrock',
   options,
   deploymentOptions,
   ignores: ['seed', 'presence_penalty', 'frequency_penalty'],

@@ -64,6 +64,7 @@ const NAMES = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/
 
 export default defineProvider({
   name: 'google',
+  telemetryName: 'gcp.gemini',
   options,
   deploymentOptions,
   setup({ baseURL: base, apiKey, headers, safety, vertex, voices }, host) {

@@ -25,6 +25,7 @@ const deploymentOptions = v.strictObject({
 
 export default defineProvider({
   name: 'mistral',
+  telemetryName: 'mistral_ai',
   options,
   deploymentOptions,
   setup({ apiKey, baseURL: base, headers }, host) {

@@ -61,6 +61,22 @@ export function limitsOfKey(given: LimitsOfKey): LimitView[] {
   ]
 }
 
+/** By key: limits of the account with which it was seen last. Records of both are replaced when they change, never changed. */
+const inForce = new WeakMap<Key, { readonly account: Account; readonly text: string | undefined }>()
+
+/** Limits of a key and its account beside their rates, for the log: `key.cap.month=5,account.concurrency=9`. */
+export function limitsInForce(key: Key, account: Account): string | undefined {
+  const known = inForce.get(key)
+  if (known?.account === account) return known.text
+  const of = (name: string, { concurrency, spendCap }: Key | Account) => [
+    ...(concurrency === undefined ? [] : [`${name}.concurrency=${concurrency}`]),
+    ...(spendCap ? [`${name}.cap.${spendCap.scope}=${spendCap.usd}`] : []),
+  ]
+  const text = [...of('key', key), ...of('account', account)].join(',') || undefined
+  inForce.set(key, { account, text })
+  return text
+}
+
 /** The limits of an account over all its keys. @param now ms since epoch */
 export function limitsOfAccount(
   account: Account,

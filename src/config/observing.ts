@@ -21,6 +21,7 @@ export const telemetry = v.strictObject({
   service: v.optional(text('a name'), 'sluicegate'),
   ratio: v.optional(v.pipe(v.number(RATIO), v.minValue(0, RATIO), v.maxValue(1, RATIO)), 1),
   slow: v.optional(duration, 30),
+  content: v.optional(v.boolean('true or false'), false),
 })
 
 /** Which alerts are raised, and the balance that is low where an account has no bound of its own. */

@@ -165,7 +165,10 @@ function openSinks(
     gatewayId: common.gatewayId,
     telemetry: {
       ...loaded.config.telemetry,
-      providers: Object.fromEntries([...plugins].map(([name, plugin]) => [name, plugin.name])),
+      providers: Object.fromEntries(
+        [...plugins].map(([name, plugin]) => [name, plugin.telemetryName ?? plugin.name]),
+      ),
+      addresses: addressesOf(loaded.config),
       version: packageVersion(),
     },
     log: common.log,
@@ -204,6 +207,18 @@ function privateOnes({ providers }: Config): ReadonlySet<string> {
     Object.values(options).some((value) => typeof value === 'string' && isPrivateUrl(value))
   const found = Object.entries(providers).filter(([, settings]) => isPrivate(settings))
   return new Set(found.map(([name]) => name))
+}
+
+/** Where the providers are that have an address in the configuration. */
+function addressesOf({ providers }: Config) {
+  const found = Object.entries(providers).flatMap(([name, { options }]) => {
+    const texts = Object.values(options).filter((value) => typeof value === 'string')
+    const url = texts.map((text) => URL.parse(text)).find((one) => one && one.host !== '')
+    if (!url) return []
+    const port = Number(url.port) || (url.protocol === 'http:' ? 80 : 443)
+    return [[name, { host: url.hostname, port }] as const]
+  })
+  return Object.fromEntries(found)
 }
 
 type ProviderSettings = Config['providers'][string]

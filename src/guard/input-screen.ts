@@ -111,8 +111,10 @@ export class InputScreen {
     try {
       const { blocked, fault } = runner.local
         ? judgementOf(runner, items, await runner.inTime('input', runner.work(ask)))
-        : await runner.ask('input', async (context) =>
-            judgementOf(runner, items, await ask(context)),
+        : await runner.ask(
+            'input',
+            async (context) => judgementOf(runner, items, await ask(context)),
+            { blocksIn: (judgement) => judgement.blocked.map(({ block }) => block) },
           )
       const stop = this.#apply(name, origin, blocked)
       // What it could not read does not undo what it did read.

@@ -24,6 +24,25 @@ import {
   type BlockVerdict,
 } from './verdicts.ts'
 
+/** A question to a remote guard that has ended. */
+interface AskedGuard {
+  readonly name: string
+  readonly side: Side
+  readonly ms: number
+  /** `passed`, `blocked`, the kind of a fault, or `cancelled` where the answer was no longer wanted. */
+  readonly result: string
+  /** Rules that were violated. */
+  readonly rules: readonly string[]
+}
+
+/** How a remote guard is asked. */
+interface AskOptions<T> {
+  /** Whether a transport failure is tried once more while there is time; not for a guard that keeps state. */
+  readonly again?: boolean
+  /** The blocks in an answer. */
+  readonly blocksIn?: (answer: T) => readonly (BlockVerdict | undefined)[]
+}
+
 /** Processor time that a local guard may take in one go. Time that the machine gives to others does not count. */
 const LOCAL_LIMIT_MS = 250
 
@@ -38,6 +57,8 @@ interface GuardRunnerInit {
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
+  /** Told of each question to a remote guard. */
+  readonly asked?: (question: AskedGuard) => void
   /** Counts answers that come too late. */
   readonly late?: LateAnswers['metrics']
   /** How long one question to a remote guard may take, ms. */
@@ -125,15 +146,14 @@ export class GuardRunner {
 
   /**
    * Asks a remote guard.
-   * @param again whether a transport failure is tried once more while there is time; not for a guard that keeps state
    * @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as {@link toFault} makes it one
    */
   async ask<T>(
     side: Side,
     run: (context: GuardContext) => T | Promise<T>,
-    again = true,
+    { again = true, blocksIn = () => [] }: AskOptions<T> = {},
   ): Promise<T> {
-    const { circuit, contextOf, limitsMs, metrics } = this.#init
+    const { circuit, contextOf, limitsMs } = this.#init
     const started = performance.now()
     const { accountId } = this.context
     if (!circuit.admit(accountId, started)) {
@@ -148,16 +168,26 @@ export class GuardRunner {
         return question()
       })
       circuit.ended(accountId, 'ok', performance.now())
+      const rules = blocksIn(answer).flatMap((block) => (block ? [block.rule] : []))
+      this.#asked(side, started, rules.length > 0 ? 'blocked' : 'passed', rules)
       return answer
     } catch (error) {
       const fault = toFault(signal.reason instanceof GuardFault ? signal.reason : error)
-      if (this.#init.signal.aborted) circuit.abandoned()
+      const { aborted } = this.#init.signal
+      if (aborted) circuit.abandoned()
       else circuit.ended(accountId, callEnd(fault), performance.now())
+      this.#asked(side, started, aborted ? 'cancelled' : fault.kind, [])
       throw fault
     } finally {
       clear()
-      metrics.asked(this.name, side, (performance.now() - started) / 1000)
     }
+  }
+
+  #asked(side: Side, started: number, result: string, rules: readonly string[]): void {
+    const { metrics, asked } = this.#init
+    const ms = performance.now() - started
+    metrics.asked(this.name, side, ms / 1000)
+    asked?.({ name: this.name, side, ms, result, rules })
   }
 
   /** A signal that is aborted when a guard has taken too long, and when its answer is no longer wanted. */

@@ -272,7 +272,10 @@ function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
   const ask = (question: (output: OutputCheck) => unknown, complete: boolean): Answer =>
     runner.local
       ? runner.work(() => checked(question(open()), complete))
-      : runner.ask('output', async () => checked(await question(open()), complete), false)
+      : runner.ask('output', async () => checked(await question(open()), complete), {
+          again: false,
+          blocksIn: ({ verdict }) => [verdict],
+        })
   return {
     push(text) {
       length += text.length

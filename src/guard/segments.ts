@@ -133,8 +133,11 @@ export class SegmentCheck {
     question.state = 'asked'
     this.#outstanding++
     void this.#runner
-      .ask('output', async (context) =>
-        this.#blockIn(await guard.checkOutput!(question.item, context), question),
+      .ask(
+        'output',
+        async (context) =>
+          this.#blockIn(await guard.checkOutput!(question.item, context), question),
+        { blocksIn: (block) => [block] },
       )
       .then(
         (block) => {

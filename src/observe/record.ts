@@ -1,6 +1,6 @@
 /** A call that has ended: one record, from which the access log, the request log and the metrics are made. */
 import type { Bill } from '../money/money.ts'
-import type { Usage } from '../plugin.ts'
+import type { Side, Usage } from '../plugin.ts'
 import type { Outcome, RequestId } from '../state/ledger/ledger.ts'
 
 /** One request to a deployment. */
@@ -9,6 +9,47 @@ export interface Attempt {
   readonly ms: number
   /** `ok`, or the class of the failure. */
   readonly result: string
+}
+
+/** One question to a remote guard or to a search engine, for a call. */
+export interface Question {
+  readonly to: 'guard' | 'search'
+  /** Name in the configuration. */
+  readonly name: string
+  /** What a guard was asked about. */
+  readonly side?: Side
+  /** From the arrival of the call, ms. */
+  readonly from: number
+  readonly ms: number
+  /** Of a guard `passed` or `blocked`, of an engine `ok`, or why there was no answer. */
+  readonly result: string
+  /** Rules that a guard found violated. */
+  readonly rules: readonly string[]
+}
+
+/** What a call asked of the model and how the answer ended, without any text of it. */
+export interface Exchange {
+  /** Hash of the key's policy, for a call that guards looked at. */
+  readonly policy?: string | undefined
+  readonly request?: ExchangeRequest | undefined
+  readonly response?: ExchangeResponse | undefined
+}
+
+/** Parameters of a request. */
+export interface ExchangeRequest {
+  readonly max_tokens?: number | undefined
+  readonly temperature?: number | undefined
+  readonly top_p?: number | undefined
+  readonly seed?: number | undefined
+  readonly choices?: number | undefined
+  readonly reasoning?: string | undefined
+}
+
+/** How an answer ended. */
+export interface ExchangeResponse {
+  readonly id?: string | undefined
+  readonly model?: string | undefined
+  readonly finish_reasons: readonly string[]
 }
 
 /** What links a call to a trace of its client. */
@@ -50,8 +91,12 @@ export interface CallRecord {
   readonly ms: number
   /** ms from arrival until the money was held. */
   readonly admitMs?: number | undefined
+  /** ms from arrival until guards had agreed to the input. */
+  readonly guardMs?: number | undefined
   /** ms from arrival until the first part of an answer that is sent as it comes. */
   readonly firstMs?: number | undefined
+  /** ms from arrival until the charge was booked. */
+  readonly settledMs?: number | undefined
   readonly account?: string | undefined
   readonly key?: string | undefined
   /** An id of the catalog. */
@@ -64,6 +109,8 @@ export interface CallRecord {
   readonly bill?: Bill | undefined
   /** Limit and rest of the requests of this minute. */
   readonly rate?: { readonly limit: number; readonly remaining: number } | undefined
+  /** Limits of key and account that were in force, beside the rate; see `limitsInForce`. */
+  readonly limits?: string | undefined
   /** Outcome of the guards, and the rules that decided. */
   readonly guard?: string | undefined
   readonly rules?: readonly string[] | undefined
@@ -79,6 +126,9 @@ export interface CallRecord {
   /** The `user-agent` of the client. */
   readonly userAgent?: string | undefined
   readonly attempts?: readonly Attempt[] | undefined
+  readonly questions?: readonly Question[] | undefined
+  /** Only while sinks are told of calls. */
+  readonly exchange?: Exchange | undefined
   /** The W3C `traceparent` of the client, and the id of the span that was named to it. */
   readonly trace?: TraceLink | undefined
   /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */

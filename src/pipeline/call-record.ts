@@ -2,10 +2,12 @@
 import type { UsageLine } from '../money/money.ts'
 import { rowOf } from '../observe/log/fields.ts'
 import type { LogRow } from '../observe/log/query.ts'
-import type { CallRecord } from '../observe/record.ts'
+import { limitsInForce } from '../accounts/limits.ts'
+import type { CallRecord, Exchange } from '../observe/record.ts'
 import type { Usage } from '../plugin.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
+import { hashOf } from './policy-hash.ts'
 
 /** What is known of a call. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
@@ -25,7 +27,9 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     stream: request?.stream,
     ms,
     admitMs: call.admitMs,
+    guardMs: call.guardMs,
     firstMs: call.firstMs,
+    settledMs: call.settledMs,
     account: account?.id,
     key: key?.id,
     model: model?.id,
@@ -34,6 +38,7 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     searches: usageOf(call, 'search')?.searches,
     bill,
     rate: entered?.rate,
+    limits: key && account && limitsInForce(key, account),
     guard: guards && (isMonitored(guards) ? 'monitored' : guards.outcome),
     rules: guards?.rules,
     decided: decision?.decided(),
@@ -43,8 +48,22 @@ export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
     userAgent: incoming.header('user-agent'),
     trace: call.trace,
     attempts: isPlain(call) ? undefined : call.attempts,
+    questions: call.questions,
+    exchange: call.runtime.sinks && exchangeOf(call),
     retryCount: incoming.header('x-stainless-retry-count'),
     error: call.error?.message,
+  }
+}
+
+/** What sinks are told of request and answer. */
+function exchangeOf(call: Call): Exchange | undefined {
+  const { key, request }: Partial<Call> = call
+  // A route without an endpoint has no stage that reads a request.
+  if (!request || !key) return undefined
+  return {
+    policy: call.decision && hashOf(key.policy),
+    request: call.endpoint.exchange?.(request.input),
+    response: call.answered,
   }
 }
 

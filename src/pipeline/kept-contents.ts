@@ -1,18 +1,22 @@
 /** The contents of a call, for the log of contents. */
+import type { Config } from '../config/config.ts'
 import { keptOf, MOST_CHARACTERS } from '../observe/content/kept.ts'
-import type { SaidText } from '../observe/content/content.ts'
+import type { CallContent, SaidText } from '../observe/content/content.ts'
 import type { FragmentPiece, OutputCodec, OutputPiece } from '../guard/adapter.ts'
 import type { Step } from '../plugin.ts'
 import type { Call } from './pipeline.ts'
 
 /**
- * Keeps what a call asks and what its client gets, where both the configuration and the key allow it.
+ * Keeps what a call asks and what its client gets, or hands it to sinks, where both the configuration and the key allow it.
  * @returns what reads the answer as the client gets it; undefined where nothing of it is kept
  */
 export function keepContents(call: Call): Step<any, any> | undefined {
   const { runtime, endpoint, request, key } = call
+  if (key.logContent !== true) return undefined
   const { enabled, sample } = runtime.config.log.content
-  if (!enabled || key.logContent !== true || Math.random() >= sample) return undefined
+  const keeps = enabled && Math.random() < sample
+  const sinks = runtime.config.telemetry.content ? runtime.sinks : undefined
+  if (!keeps && !sinks) return undefined
   const codec = endpoint.guard?.outputCodec(request.input)
   const answer = codec && new AnswerText(codec, (error) => call.report(error))
   const input = keptOf(request.input)
@@ -20,7 +24,7 @@ export function keepContents(call: Call): Step<any, any> | undefined {
     const { id, account, labels, path, decision } = call
     const { model }: Partial<Call> = call
     const said = answer?.texts ?? []
-    runtime.contents.add({
+    const content: CallContent = {
       id,
       account: account.id,
       key: key.id,
@@ -31,9 +35,17 @@ export function keepContents(call: Call): Step<any, any> | undefined {
       input: input.json,
       output: JSON.stringify(said),
       cut: input.cut || answer?.cut === true,
-    })
+    }
+    if (keeps) runtime.contents.add(content)
+    // Before the record of the call, whose finalizer was deferred earlier.
+    sinks?.content(content)
   })
   return answer
+}
+
+/** Whether a configuration lets contents be kept, or handed to sinks, of keys that allow it. */
+export function takesContents({ log, telemetry, sinks }: Config): boolean {
+  return log.content.enabled || (telemetry.content && sinks.length > 0)
 }
 
 /** The texts of an answer, joined while its parts pass. Files and sound are left out. */

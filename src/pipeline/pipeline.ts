@@ -4,7 +4,14 @@
  */
 import type { Account, Key } from '../accounts/stored.ts'
 import type { CallLabels } from '../observe/call-labels.ts'
-import type { Attempt, LimitName, TraceLink } from '../observe/record.ts'
+import type {
+  Attempt,
+  ExchangeRequest,
+  ExchangeResponse,
+  LimitName,
+  Question,
+  TraceLink,
+} from '../observe/record.ts'
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
@@ -113,6 +120,8 @@ export interface Endpoint<In = any, Part = any> {
   }
   /** Absent where a web search has no meaning. */
   readonly grounding?: Grounding<In, Part>
+  /** What logs and traces say of a request: numbers and words of a fixed list, no text of the client. */
+  exchange?(input: In): ExchangeRequest
   /** Texts that guards check, and the form of a refusal. */
   readonly guard?: GuardAdapter<In, Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
@@ -171,6 +180,9 @@ interface CallInit {
   readonly incoming: Incoming
   readonly runtime: Runtime
 }
+
+/** Questions of one call that are kept for logs and traces. */
+const MOST_QUESTIONS = 32
 
 /** One request from arrival to end, with its context. */
 export class Call {
@@ -247,10 +259,18 @@ export class Call {
   limit: LimitName | undefined = undefined
   /** ms from arrival until the money was held, by `hold`. */
   admitMs: number | undefined = undefined
+  /** ms from arrival until guards had agreed to the input, by `guard`. */
+  guardMs: number | undefined = undefined
   /** ms from arrival until the first part of an answer that is sent as it comes. */
   firstMs: number | undefined = undefined
+  /** ms from arrival until the charge was booked, by `settle`. */
+  settledMs: number | undefined = undefined
   /** Requests to deployments, by `route`. */
   readonly attempts: Attempt[] = []
+  /** Questions to guards and search engines, see {@link asked}; undefined where there were none. */
+  questions: Question[] | undefined = undefined
+  /** By the endpoint, while sinks are told of calls: how the answer ended. */
+  answered: ExchangeResponse | undefined = undefined
   /** The trace of the client that the call belongs to. */
   trace: TraceLink | undefined
   /** The deployment that was asked last; shown to operators only. */
@@ -343,6 +363,18 @@ export class Call {
     if (!withoutContent) return
     this.request = { ...request, rawJson: undefined, input: withoutContent(request.input) }
     this.outbound = withoutContent(this.outbound)
+  }
+
+  /** Notes a question that has ended just now. Of very many the first ones are kept. */
+  asked({ ms, ...question }: Omit<Question, 'from'>): void {
+    this.questions ??= []
+    if (this.questions.length >= MOST_QUESTIONS) return
+    const rounded = Math.round(ms)
+    this.questions.push({
+      ...question,
+      ms: rounded,
+      from: Math.max(0, this.elapsedMs - rounded),
+    })
   }
 
   /** The receipt of the call for this bill. */

@@ -109,6 +109,11 @@ export interface ProviderPlugin<
 > extends Plugin<'provider', S, Provider<Output<D>>> {
   /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
+  /**
+   * The vendor as OpenTelemetry's conventions for generative AI name it, where that is not the plugin's name.
+   * https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
+   */
+  readonly telemetryName?: string
   /** Members of a chat request that the vendor has no word for, such as `seed`. The kit checks that others are forwarded. */
   readonly ignores?: readonly string[]
 }

@@ -21,10 +21,12 @@ export interface EndedCall {
   readonly limited_by: string | null
   readonly outcome: 'completed' | 'refused' | 'cancelled' | 'failed'
   readonly stream: boolean | null
-  /** From the arrival until the money was held, the first part was sent, and the last byte. */
+  /** From the arrival until the money was held, guards had agreed to the input, the first part was sent, the charge was booked, and the last byte. */
   readonly times: {
     readonly admit_ms: number | null
+    readonly guard_ms: number | null
     readonly first_ms: number | null
+    readonly settled_ms: number | null
     readonly total_ms: number
   }
   /** By name, such as `prompt_tokens`. */
@@ -35,7 +37,12 @@ export interface EndedCall {
   /** Parts of the cost by name: USD as exact decimal text. */
   readonly cost_details: Readonly<Record<string, string>> | null
   readonly rate: { readonly limit: number; readonly left: number } | null
-  readonly guard: { readonly outcome: string; readonly rules: readonly string[] } | null
+  /** `policy`: a hash, equal for equal policies of keys. */
+  readonly guard: {
+    readonly outcome: string
+    readonly rules: readonly string[]
+    readonly policy: string | null
+  } | null
   readonly tag: string | null
   readonly user: string | null
   readonly gateway: string | null
@@ -51,6 +58,20 @@ export interface EndedCall {
     readonly ms: number
     readonly result: string
   }[]
+  /** Questions to remote guards and to search engines, the first 32. */
+  readonly questions: readonly {
+    readonly to: 'guard' | 'search'
+    readonly name: string
+    /** What a guard was asked about; null for a search. */
+    readonly side: 'input' | 'output' | null
+    /** From the arrival of the call. */
+    readonly at_ms: number
+    readonly ms: number
+    /** Of a guard `passed` or `blocked`, of a search `ok`; else why there was no answer, or `cancelled`. */
+    readonly result: string
+    /** Rules that the guard found violated. */
+    readonly rules: readonly string[]
+  }[]
   readonly retry: number | null
   /** The message of the error that the client got. */
   readonly error: string | null
@@ -60,6 +81,37 @@ export interface EndedCall {
     readonly span: string
     readonly state?: string
   } | null
+  /** Parameters of a chat; null for other calls. */
+  readonly request: {
+    readonly max_tokens?: number
+    readonly temperature?: number
+    readonly top_p?: number
+    readonly seed?: number
+    readonly choices?: number
+    readonly reasoning?: string
+  } | null
+  /** How the answer of a chat ended. */
+  readonly response: {
+    readonly id?: string
+    readonly model?: string
+    readonly finish_reasons: readonly string[]
+  } | null
+  /** What was asked and answered: only with `telemetry.content`, of keys with `log_content`. */
+  readonly content: CallText | null
+}
+
+/** What a call asked and what its client got, without files and credentials. */
+export interface CallText {
+  /** The request in the gateway's own form. */
+  readonly input: unknown
+  /** Texts of the answer; `channel` is `content`, `reasoning`, `tool_call` or another of the contract with guards. */
+  readonly output: readonly {
+    readonly choice: number
+    readonly channel: string
+    readonly text: string
+  }[]
+  /** One of them was longer than 256 KiB. */
+  readonly cut: boolean
 }
 
 /** A block that a policy wants to be told. */
@@ -98,7 +150,7 @@ export interface EventContents {
 /** Name of a kind of events. */
 export type EventName = keyof EventContents
 
-/** One event. It has no text of prompts and answers, and no secret. */
+/** One event. It has no secret, and no text of prompts and answers but {@link EndedCall.content}. */
 export type GatewayEvent = {
   [Name in EventName]: {
     /** Equal whenever the event is sent again. */
@@ -122,8 +174,10 @@ export interface Telemetry {
   readonly ratio: number
   /** Seconds from which a call is slow. */
   readonly slow: number
-  /** Names of plugins by the name of their provider in the configuration. */
+  /** Vendors by the name of their provider in the configuration: what the plugin calls them, or its own name. */
   readonly providers: Readonly<Record<string, string>>
+  /** Host and port of providers that have an address in the configuration, by their name there. */
+  readonly addresses?: Readonly<Record<string, { readonly host: string; readonly port: number }>>
   /** Version of the gateway. */
   readonly version: string
 }

@@ -61,7 +61,7 @@ const CALL = {
   limited_by: null,
   outcome: 'completed',
   stream: true,
-  times: { admit_ms: 1, first_ms: 120, total_ms: 800 },
+  times: { admit_ms: 1, guard_ms: null, first_ms: 120, settled_ms: 799, total_ms: 800 },
   usage: { prompt_tokens: 11, completion_tokens: 3 },
   estimated: false,
   cost_usd: '0.000017',
@@ -75,9 +75,13 @@ const CALL = {
   session: null,
   agent: 'openai-node',
   attempts: [],
+  questions: [],
   retry: null,
   error: null,
   trace: null,
+  request: { max_tokens: 100, temperature: 0.5 },
+  response: { id: 'chatcmpl-sample', model: 'small-1', finish_reasons: ['stop'] },
+  content: null,
 } satisfies EndedCall
 
 const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
@@ -85,7 +89,7 @@ const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
   'guard.blocked': {
     ...CALL,
     outcome: 'refused',
-    guard: { outcome: 'blocked', rules: ['deny:code'] },
+    guard: { outcome: 'blocked', rules: ['deny:code'], policy: '0123456789abcdef' },
   },
   'guard.escalation': {
     request_id: CALL.id,

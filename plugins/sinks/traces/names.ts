@@ -31,11 +31,23 @@ const NAMES = {
   route: ['http.route'],
   path: ['url.path'],
   status: ['http.response.status_code'],
+  serverAddress: ['server.address'],
+  serverPort: ['server.port'],
   error: ['error.type'],
   operation: ['gen_ai.operation.name'],
   vendor: ['gen_ai.provider.name'],
   requestModel: ['gen_ai.request.model'],
+  maxTokens: ['gen_ai.request.max_tokens'],
+  temperature: ['gen_ai.request.temperature'],
+  topP: ['gen_ai.request.top_p'],
+  seed: ['gen_ai.request.seed'],
+  stopSequences: ['gen_ai.request.stop_sequences'],
+  choices: ['gen_ai.request.choice.count'],
   stream: [null, 'gen_ai.request.stream'],
+  reasoning: [null, 'gen_ai.request.reasoning.level'],
+  responseId: ['gen_ai.response.id'],
+  responseModel: ['gen_ai.response.model'],
+  finishReasons: ['gen_ai.response.finish_reasons'],
   firstSeconds: [null, 'gen_ai.response.time_to_first_chunk'],
   inputTokens: ['gen_ai.usage.input_tokens'],
   outputTokens: ['gen_ai.usage.output_tokens'],
@@ -47,6 +59,9 @@ const NAMES = {
   reasoningTokens: [null, 'gen_ai.usage.reasoning.output_tokens'],
   session: ['gen_ai.conversation.id'],
   user: ['user.id'],
+  guardName: ['sluicegate.guard.name', 'gen_ai.guardrail.component.name'],
+  guardPolicy: ['sluicegate.guard.policy', 'gen_ai.guardrail.policy.id'],
+  guardSource: ['sluicegate.guard.source', 'gen_ai.guardrail.source'],
   guardResult: ['sluicegate.guard.result', 'gen_ai.guardrail.result.type'],
   guardRules: ['sluicegate.guard.rules', 'gen_ai.guardrail.result.reason'],
   costText: ['sluicegate.cost.usd'],
@@ -60,7 +75,10 @@ const NAMES = {
   limit: ['sluicegate.limit'],
   tag: ['sluicegate.tag'],
   attempt: ['sluicegate.attempt'],
+  engine: ['sluicegate.search.engine'],
   gateway: ['sluicegate.gateway'],
+  inputMessages: ['gen_ai.input.messages'],
+  outputMessages: ['gen_ai.output.messages'],
   service: ['service.name'],
   serviceVersion: ['service.version'],
   instance: ['service.instance.id'],
@@ -70,7 +88,12 @@ const NAMES = {
 } as const satisfies Record<string, readonly [string | null, string?]>
 
 /** Facts that are numbers with a fraction. */
-const FRACTIONS: ReadonlySet<string> = new Set(['cost', 'firstSeconds'])
+const FRACTIONS: ReadonlySet<string> = new Set(['cost', 'firstSeconds', 'temperature', 'topP'])
+
+/** All names of attributes. */
+export const ATTRIBUTES: readonly string[] = Object.values(NAMES)
+  .flat()
+  .filter((name) => name !== null)
 
 /** The attributes of facts. */
 export function attributesOf(semconv: Telemetry['semconv'], facts: Facts): Attribute[] {
@@ -92,19 +115,6 @@ function valueOf(
     return isFraction ? { doubleValue: value } : { intValue: String(Math.trunc(value)) }
   }
   return { arrayValue: { values: value.map((text) => ({ stringValue: text })) } }
-}
-
-/** Names of vendors by the plugin that serves them, where they differ. */
-const VENDORS: Readonly<Record<string, string>> = {
-  azure: 'azure.ai.openai',
-  bedrock: 'aws.bedrock',
-  google: 'gcp.gemini',
-  mistral: 'mistral_ai',
-}
-
-/** The vendor of a provider's plugin. */
-export function vendorOf(plugin: string): string {
-  return VENDORS[plugin] ?? plugin
 }
 
 /** Operations by the end of their endpoint's path. */

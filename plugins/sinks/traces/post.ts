@@ -16,6 +16,8 @@ interface Receiver {
 /** Spans of one request. */
 const MOST_SPANS = 512
 const CALLS = 128
+/** Of the texts in one request: receivers refuse much more. */
+const MOST_CHARACTERS = 2 * 1024 * 1024
 /** The statuses that ask for another try; any other refusal is final. */
 const AGAIN = new Set([429, 502, 503, 504])
 /** Between two lines about spans that a receiver did not take. */
@@ -76,9 +78,7 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
         serviceVersion: telemetry.version,
         instance: events[0]?.gateway,
       })
-      for (let at = 0; at < spans.length; at += MOST_SPANS) {
-        await post(spans.slice(at, at + MOST_SPANS), resource, signal)
-      }
+      for (const some of requestsOf(spans)) await post(some, resource, signal)
     },
   }
 }
@@ -86,6 +86,28 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
 function bodyOf(spans: readonly Span[], attributes: readonly Attribute[], version: string): string {
   const scopeSpans = [{ scope: { name: 'sluicegate', version }, spans }]
   return JSON.stringify({ resourceSpans: [{ resource: { attributes }, scopeSpans }] })
+}
+
+/** Spans in groups that a receiver takes at once. */
+function* requestsOf(spans: readonly Span[]): Generator<readonly Span[]> {
+  let some: Span[] = []
+  let characters = 0
+  for (const span of spans) {
+    // Without contents all spans together are far below the bound.
+    const size = span.attributes.reduce((sum, { value }) => sum + textLength(value), 0)
+    if (some.length === MOST_SPANS || (some.length > 0 && characters + size > MOST_CHARACTERS)) {
+      yield some
+      some = []
+      characters = 0
+    }
+    some.push(span)
+    characters += size
+  }
+  if (some.length > 0) yield some
+}
+
+function textLength(value: Attribute['value']): number {
+  return 'stringValue' in value ? value.stringValue.length : 0
 }
 
 /** The number of spans that were rejected; undefined for none. */

@@ -1,7 +1,8 @@
-/** Makes spans of calls that have ended: one of the call, and below it one for each request to a vendor. */
+/** Makes spans of calls that have ended: one of the call, and below it one for each request to a vendor, guard or search engine. */
 import { randomBytes } from 'node:crypto'
 import type { EndedCall, Telemetry } from '../../../src/plugin.ts'
-import { attributesOf, operationOf, vendorOf, type Attribute, type Facts } from './names.ts'
+import { inputMessages, outputMessages } from './messages.ts'
+import { attributesOf, operationOf, type Attribute, type Facts } from './names.ts'
 
 /** A span in the JSON form of OTLP: ids hexadecimal, 64-bit integers as text, enumerations as numbers. */
 export interface Span {
@@ -10,7 +11,7 @@ export interface Span {
   readonly traceState?: string
   readonly parentSpanId?: string
   readonly name: string
-  readonly kind: 2 | 3
+  readonly kind: 1 | 2 | 3
   readonly startTimeUnixNano: string
   readonly endTimeUnixNano: string
   readonly attributes: readonly Attribute[]
@@ -25,9 +26,14 @@ export interface SpanSettings {
   readonly more?: (call: EndedCall) => Facts
 }
 
+const INTERNAL = 1
 const SERVER = 2
 const CLIENT = 3
 const FAILED = 2
+/** Results of questions that were answered. */
+const ANSWERS: ReadonlySet<string> = new Set(['ok', 'passed', 'blocked'])
+/** The answer was no longer wanted, which is no failure. */
+const CANCELLED = 'cancelled'
 
 /** The ids that the span of a call belongs to. */
 interface TraceOfCall {
@@ -49,6 +55,7 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
   const at = timesOf(call)
   const state = call.trace?.state
   const ids = { traceId: trace.traceId, ...(state !== undefined && { traceState: state }) }
+  const { times } = call
   const own: Span = {
     ...ids,
     spanId,
@@ -56,41 +63,106 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
     name: `${call.method} ${call.endpoint}`,
     kind: SERVER,
     startTimeUnixNano: at(0),
-    endTimeUnixNano: at(call.times.total_ms ?? 0),
+    endTimeUnixNano: at(times.total_ms ?? 0),
     attributes: names({ ...factsOf(call), ...more?.(call) }),
     events: [
-      ...eventAt('held', call.times.admit_ms, at),
-      ...eventAt('first_part', call.times.first_ms, at),
+      ...eventAt('held', times.admit_ms, at),
+      ...eventAt('guard.input', times.guard_ms, at),
+      ...eventAt('first_part', times.first_ms, at),
+      ...eventAt('settled', times.settled_ms, at),
     ],
     // A refusal is the client's matter, and no failure of the server.
     ...((call.status >= 500 || call.outcome === 'failed') && {
       status: { code: FAILED, ...(call.error !== null && { message: call.error }) },
     }),
   }
-  const attempts = attemptsOf(call).map(({ from, to, deployment, failure, number, last }): Span => {
-    const { [deployment.split('/', 1)[0]!]: plugin } = telemetry.providers
-    const attributes = names({
-      operation: operationOf(call.endpoint),
-      vendor: plugin === undefined ? undefined : vendorOf(plugin),
-      requestModel: deployment.slice(deployment.indexOf('/') + 1),
+  const below = ({ name, kind, from, to, facts, failed }: ChildSpan): Span => ({
+    ...ids,
+    spanId: hexOf(8),
+    parentSpanId: spanId,
+    name,
+    kind,
+    startTimeUnixNano: at(from),
+    endTimeUnixNano: at(to),
+    attributes: names(facts),
+    ...(failed && { status: { code: FAILED } }),
+  })
+  const attempts = attemptsOf(call).map((one) => attemptSpan(call, one, telemetry, more))
+  return [
+    own,
+    ...attempts.map(below),
+    ...call.questions.map((one) => below(questionSpan(call, one))),
+  ]
+}
+
+/** A span below that of the call. */
+interface ChildSpan {
+  readonly name: string
+  readonly kind: Span['kind']
+  /** ms since the arrival of the call. */
+  readonly from: number
+  readonly to: number
+  readonly facts: Facts
+  readonly failed: boolean
+}
+
+/** One request to a vendor. */
+function attemptSpan(
+  call: EndedCall,
+  { from, to, deployment, failure, number, last }: AttemptOfCall,
+  { providers, addresses = {} }: Telemetry,
+  more: SpanSettings['more'],
+): ChildSpan {
+  const slash = deployment.indexOf('/')
+  const [provider, model] = [deployment.slice(0, slash), deployment.slice(slash + 1)]
+  const { [provider]: address } = addresses
+  const operation = operationOf(call.endpoint)
+  return {
+    name: `${operation} ${call.model ?? deployment}`,
+    kind: CLIENT,
+    from,
+    to,
+    facts: {
+      operation,
+      vendor: providers[provider],
+      requestModel: model,
+      serverAddress: address?.host,
+      serverPort: address?.port,
       deployment,
       attempt: number,
       error: failure,
-      ...(last && { ...consumedBy(call), ...more?.(call) }),
-    })
-    return {
-      ...ids,
-      spanId: hexOf(8),
-      parentSpanId: spanId,
-      name: `${operationOf(call.endpoint)} ${call.model ?? deployment}`,
-      kind: CLIENT,
-      startTimeUnixNano: at(from),
-      endTimeUnixNano: at(to),
-      attributes,
-      ...(failure !== undefined && { status: { code: FAILED } }),
-    }
-  })
-  return [own, ...attempts]
+      ...requestedBy(call),
+      ...(last && { ...consumedBy(call), ...answeredBy(call), ...more?.(call) }),
+    },
+    failed: failure !== undefined,
+  }
+}
+
+/** One question to a guard or a search engine. */
+function questionSpan(
+  { guard, times }: EndedCall,
+  { to, name, side, at_ms: from, ms, result, rules }: EndedCall['questions'][number],
+): ChildSpan {
+  const end = Math.min(from + ms, Math.max(from, times.total_ms ?? from))
+  const isAnswer = ANSWERS.has(result)
+  const error = isAnswer || result === CANCELLED ? undefined : result
+  const common = { from, to: end, failed: error !== undefined }
+  if (to === 'search') {
+    const operation = 'web_search'
+    const facts = { operation, engine: name, error }
+    return { ...common, name: `${operation} ${name}`, kind: CLIENT, facts }
+  }
+  const operation = 'apply_guardrail'
+  const facts: Facts = {
+    operation,
+    guardName: name,
+    guardSource: side,
+    guardPolicy: guard?.policy,
+    guardResult: isAnswer ? result : 'error',
+    guardRules: rules.length > 0 ? rules : undefined,
+    error,
+  }
+  return { ...common, name: `${operation} ${name}`, kind: INTERNAL, facts }
 }
 
 function factsOf(call: EndedCall): Facts {
@@ -110,6 +182,7 @@ function factsOf(call: EndedCall): Facts {
     user: call.user,
     session: call.session,
     gateway: call.gateway,
+    guardPolicy: call.guard?.policy,
     guardResult: call.guard?.outcome,
     guardRules: call.guard && call.guard.rules.length > 0 ? call.guard.rules : undefined,
     costText: call.cost_usd,
@@ -129,6 +202,37 @@ function consumedBy({ usage, cost_usd, stream, times, session, user }: EndedCall
     firstSeconds: times.first_ms === null ? undefined : times.first_ms / 1000,
     session,
     user,
+  }
+}
+
+/** Parameters of the request. */
+function requestedBy({ request }: EndedCall): Facts {
+  return {
+    maxTokens: request?.max_tokens,
+    temperature: request?.temperature,
+    topP: request?.top_p,
+    seed: request?.seed,
+    choices: request?.choices,
+    reasoning: request?.reasoning,
+  }
+}
+
+/** How the answer ended, and the texts where they may be seen. */
+function answeredBy({ response, content, model }: EndedCall): Facts {
+  const reasons = response?.finish_reasons ?? []
+  const { stop } = (content?.input ?? {}) as { stop?: unknown }
+  const stops = [stop].flat().filter((one) => typeof one === 'string')
+  return {
+    responseId: response?.id,
+    // The gateway's own name of the model says nothing that the request did not say.
+    responseModel: response?.model === model ? undefined : response?.model,
+    finishReasons: reasons.length > 0 ? reasons : undefined,
+    ...(content && {
+      // Clients choose them: they are text of the request.
+      stopSequences: stops.length > 0 ? stops : undefined,
+      inputMessages: inputMessages(content),
+      outputMessages: outputMessages(content, reasons),
+    }),
   }
 }
 

@@ -1,6 +1,7 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
 import { limitsOfKey } from '../../accounts/limits.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
+import { takesContents } from '../../pipeline/kept-contents.ts'
 import type { GetRoute } from './route.ts'
 
 /** Limits, spend and expiry of the key itself. */
@@ -41,7 +42,7 @@ export const key: GetRoute = {
           now: entered.at,
         }),
         tag: key.tag ?? null,
-        log_content: config.log.content.enabled && key.logContent === true,
+        log_content: takesContents(config) && key.logContent === true,
       },
     })
   },

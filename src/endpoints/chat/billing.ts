@@ -11,6 +11,7 @@ import {
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta, Usage } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
+import { exchangeResponse } from './exchange.ts'
 import {
   CHARACTERS_PER_TOKEN,
   promptTokensOf,
@@ -83,6 +84,7 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
 
   async end(emit: (chunk: BilledChunk) => void): Promise<void> {
     const receipt = await receiptOf(this.#call, this.#charge(), this.#hasOutput)
+    if (this.#call.runtime.sinks) this.#call.answered = exchangeResponse(this.#finishes)
     const last = this.#finishes.pop()!
     for (const chunk of this.#finishes) emit(chunk)
     emit({ ...last, receipt })

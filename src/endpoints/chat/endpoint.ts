@@ -18,6 +18,7 @@ import { readRawJson, sessionOf } from '../shared/body.ts'
 import { addresses } from './addresses.ts'
 import { UsageCounter, billing, type BilledChunk, type SentChat } from './billing.ts'
 import { toChunk } from './chunks.ts'
+import { exchangeRequest } from './exchange.ts'
 import { grounding } from './grounding.ts'
 import { guardAdapter } from './guard.ts'
 import { nativeChunks } from './native.ts'
@@ -43,6 +44,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   billing,
   grounding,
   guard: guardAdapter,
+  exchange: exchangeRequest,
 
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 

@@ -1,7 +1,14 @@
 /** The columns of the request log, and how a record becomes a line that crosses to the thread of the log. */
 import { hash } from 'node:crypto'
 import type { Usage } from '../../plugin.ts'
-import { retriesOf, type Attempt, type CallRecord, type DecidedRule } from '../record.ts'
+import {
+  retriesOf,
+  type Attempt,
+  type CallRecord,
+  type DecidedRule,
+  type Exchange,
+  type Question,
+} from '../record.ts'
 import type { LogRow } from './query.ts'
 
 type Value = string | number | bigint | boolean | undefined
@@ -9,8 +16,14 @@ type Value = string | number | bigint | boolean | undefined
 interface Field {
   readonly name: string
   readonly type: 'INTEGER' | 'REAL' | 'TEXT'
+  /** Characters of a text; {@link MAX_TEXT} by default. */
+  readonly most?: number
   of(record: CallRecord): Value
 }
+
+const MAX_TEXT = 300
+/** Of the columns that few calls have. */
+const MOST_DETAILS = 2000
 
 /** Absent is "not reported", 0 is zero. */
 const quantity = (name: string, member: keyof Usage): Field => ({
@@ -93,6 +106,21 @@ export const FIELDS: readonly Field[] = [
     of: ({ trace }) =>
       trace && [trace.parent, trace.span, ...(trace.state ? [trace.state] : [])].join(' '),
   },
+  { name: 'ms_guard', type: 'INTEGER', of: ({ guardMs }) => guardMs },
+  { name: 'ms_settled', type: 'INTEGER', of: ({ settledMs }) => settledMs },
+  { name: 'limits', type: 'TEXT', of: ({ limits }) => limits },
+  {
+    name: 'questions',
+    type: 'TEXT',
+    most: MOST_DETAILS,
+    of: ({ questions }) => questions && questionsText(questions),
+  },
+  {
+    name: 'exchange',
+    type: 'TEXT',
+    most: MOST_DETAILS,
+    of: ({ exchange }) => exchange && exchangeText(exchange),
+  },
 ]
 
 /** The row that a record will be. */
@@ -116,17 +144,36 @@ function valueOf(type: Field['type'], text: string): LogRow[string] {
   return type === 'TEXT' ? text : type === 'REAL' ? Number(text) : BigInt(text)
 }
 
-const MAX_TEXT = 300
-
-/** As many as fit: a part of one would be another decision. */
 function decidedText(decided: readonly DecidedRule[]): string {
-  let text = ''
-  for (const { mode, side, outcome, rule } of decided) {
-    const one = `${mode} ${side} ${outcome} ${rule.replaceAll(';', '')}`
-    if (text.length + one.length >= MAX_TEXT) break
-    text += text === '' ? one : `;${one}`
+  const texts = decided.map(
+    ({ mode, side, outcome, rule }) => `${mode} ${side} ${outcome} ${rule.replaceAll(';', '')}`,
+  )
+  return asManyAsFit(texts, MAX_TEXT)
+}
+
+/** Names and rules have no blanks. */
+function questionsText(questions: readonly Question[]): string {
+  const texts = questions.map(
+    ({ to, name, side = '', from, ms, result, rules }) =>
+      `${to} ${name} ${side} ${from} ${ms} ${result} ${rules.join(',').replaceAll(/[; ]/g, '')}`,
+  )
+  return asManyAsFit(texts, MOST_DETAILS)
+}
+
+/** A part of one would be something else. */
+function asManyAsFit(texts: readonly string[], most: number): string {
+  let all = ''
+  for (const one of texts) {
+    if (all.length + one.length >= most) break
+    all += all === '' ? one : `;${one}`
   }
-  return text
+  return all
+}
+
+/** A part of it could not be read. */
+function exchangeText(exchange: Exchange): string | undefined {
+  const text = JSON.stringify(exchange)
+  return text.length <= MOST_DETAILS ? text : undefined
 }
 
 /** The requests to deployments that a field of attempts holds; of a text that was cut, those that are whole. */
@@ -146,23 +193,43 @@ export function readDecided(text: string): DecidedRule[] {
   })
 }
 
-/** One line without its end: the values, separated by tabs. */
-export function lineOf(record: CallRecord): string {
-  return FIELDS.map(({ of }) => textOf(of(record))).join('\t')
+/** The questions that a field of questions holds; of a text that was cut, those that are whole. */
+export function readQuestions(text: string): Question[] {
+  if (text === '') return []
+  return text.split(';').flatMap((one) => {
+    const [to, name = '', side, from, ms, result = '', rules = ''] = one.split(' ')
+    if (to !== 'guard' && to !== 'search') return []
+    return [
+      {
+        to,
+        name,
+        ...(side && { side: side as Question['side'] & string }),
+        from: Number(from),
+        ms: Number(ms),
+        result,
+        rules: rules === '' ? [] : rules.split(','),
+      },
+    ]
+  })
 }
 
-function textOf(value: Value): string {
+/** One line without its end: the values, separated by tabs. */
+export function lineOf(record: CallRecord): string {
+  return FIELDS.map(({ of, most }) => textOf(of(record), most)).join('\t')
+}
+
+function textOf(value: Value, most = MAX_TEXT): string {
   if (value === undefined) return ''
   if (typeof value === 'boolean') return value ? '1' : '0'
   if (typeof value !== 'string') return String(value)
-  return plain.test(value) ? value : printable(value)
+  return value.length <= most && PLAIN.test(value) ? value : printable(value, most)
 }
 
-/** Printable ASCII, and not long. */
-const plain = new RegExp(`^[\\x20-\\x7e]{0,${MAX_TEXT}}$`)
+/** Printable ASCII. */
+const PLAIN = /^[\x20-\x7e]*$/
 
-function printable(text: string): string {
-  return text.slice(0, MAX_TEXT).replace(/[^\x20-\x7e]/g, '?')
+function printable(text: string, most: number): string {
+  return text.slice(0, most).replace(/[^\x20-\x7e]/g, '?')
 }
 
 /** Client libraries by the beginning of their user agent. */

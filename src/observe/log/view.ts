@@ -2,8 +2,9 @@
 import { formatPico, type Pico } from '../../money/money.ts'
 import type { EndedCall } from '../../plugin.ts'
 import { timeOf } from '../../state/ids.ts'
+import type { Exchange } from '../record.ts'
 import { QUANTITIES } from '../usage/tables.ts'
-import { FIELDS, readAttempts } from './fields.ts'
+import { FIELDS, readAttempts, readQuestions } from './fields.ts'
 import type { LogRow } from './query.ts'
 
 /** Those that the log has a column for. */
@@ -33,7 +34,9 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
     stream: flag('stream'),
     times: {
       admit_ms: number('ms_admit'),
+      guard_ms: number('ms_guard'),
       first_ms: number('ms_first'),
+      settled_ms: number('ms_settled'),
       total_ms: number('ms_total'),
     },
     usage: Object.fromEntries(LOGGED.map((name) => [name, number(name)])),
@@ -49,6 +52,17 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
     session: row.session,
     agent: row.agent,
     attempts: readAttempts(String(row.attempts ?? '')),
+    questions: readQuestions(String(row.questions ?? '')).map(
+      ({ to, name, side, from, ms, result, rules }) => ({
+        to,
+        name,
+        side: side ?? null,
+        at_ms: from,
+        ms,
+        result,
+        rules,
+      }),
+    ),
     retry: number('retry'),
     error: row.error,
   }
@@ -59,7 +73,38 @@ export function endedCall(row: LogRow): EndedCall {
   const [parent = '', span, ...more] = String(row.trace ?? '').split(' ')
   const state = more.join(' ')
   const trace = span === undefined ? null : { parent, span, ...(state !== '' && { state }) }
-  return { ...callView(row, formatPico), trace } as unknown as EndedCall
+  const view = callView(row, formatPico)
+  const { policy = null, request = null, response = null } = exchangeIn(row)
+  const guard = view.guard && { ...view.guard, policy }
+  const ended = { ...view, guard, trace, request, response, content: null }
+  return ended as unknown as EndedCall
+}
+
+function exchangeIn({ exchange }: LogRow): Exchange {
+  try {
+    return exchange ? (JSON.parse(String(exchange)) as Exchange) : {}
+  } catch {
+    return {}
+  }
+}
+
+/**
+ * The limits that were in force for a call: its rate as it was answered, with what was used of it, and others.
+ * @param row of a log that has them
+ */
+export function limitsView({ rate_limit, rate_left, limits }: LogRow): readonly object[] | null {
+  if ((rate_limit ?? null) === null) return null
+  const [value, left] = [Number(rate_limit), Number(rate_left)]
+  const others = limits ? String(limits).split(',') : []
+  return [
+    { limit: 'rpm', value, used: value - left, left },
+    ...others.map((one) => {
+      const [limit, amount] = one.split('=')
+      // An amount of money is text, as in the settings of a key.
+      const isMoney = limit!.includes('.cap.')
+      return { limit, value: isMoney ? amount : Number(amount), used: null, left: null }
+    }),
+  ]
 }
 
 /** The rows of lines of the request log, separated by line feeds. Numbers are text. */

@@ -1,11 +1,13 @@
 /** What crosses between the thread of calls and that of sinks. */
 import type { ConfigIssue } from '../../errors/errors.ts'
 import type { EventName, GatewayEvent } from '../../plugin.ts'
+import type { CallContent } from '../content/content.ts'
 
-/** What has happened: lines of the request log, or an event that is made already. */
+/** What has happened: lines of the request log, the content of a call before its line, or an event that is made already. */
 export type SinkNotice =
   | { readonly calls: string }
-  | { readonly event: GatewayEvent; readonly calls?: undefined }
+  | { readonly content: CallContent }
+  | { readonly event: GatewayEvent }
 
 /** Asks for the sinks when all are set up, or whether the thread can answer at all. */
 export type SinkQuestion = 'ready' | 'alive'

@@ -1,7 +1,7 @@
 /** Gives one sink its events: in batches, with a bounded queue, again and again until they are delivered. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inTime } from '../../lifetime/scope.ts'
-import type { GatewayEvent, SentEvents, Sink } from '../../plugin.ts'
+import type { CallText, EndedCall, GatewayEvent, SentEvents, Sink } from '../../plugin.ts'
 import type { SinkCounts, SinkLoss, SinkResult } from './messages.ts'
 
 /** How a runner learns the time and waits; tests have one of their own. */
@@ -26,6 +26,8 @@ interface RunnerOptions {
 
 /** Events that wait; the oldest are dropped above it. */
 export const MOST_QUEUED = 10_000
+/** Characters of contents that wait. */
+const MOST_CHARACTERS = 32 * 1024 * 1024
 const BATCH = 512
 /** How long a batch may wait to become full. */
 const GATHER_MS = 1000
@@ -47,6 +49,8 @@ export class SinkRunner {
   readonly #options: RunnerOptions
   readonly #clock: Clock
   #queue: GatewayEvent[] = []
+  /** Of the contents in it. */
+  #characters = 0
   /** The batch that is being sent. */
   #sending: readonly GatewayEvent[] = []
   #working: Promise<void> | undefined
@@ -68,10 +72,10 @@ export class SinkRunner {
     const wanted = events.filter(({ event }) => this.#options.sink.takes.includes(event))
     if (wanted.length === 0) return
     if (this.#disabled || this.#closing.signal.aborted) return this.#lose('disabled', wanted.length)
-    this.#queue.push(...wanted)
+    for (const one of wanted) this.#queue.push(this.#bounded(one))
     const tooMany = this.#queue.length - MOST_QUEUED
     if (tooMany > 0) {
-      this.#queue.splice(0, tooMany)
+      this.#take(tooMany)
       this.#lose('queue', tooMany)
     }
     this.#options.changed()
@@ -107,11 +111,29 @@ export class SinkRunner {
     const size = Math.min(Math.max(this.#options.sink.batch ?? BATCH, 1), 1000)
     while (this.#queue.length > 0) {
       if (this.#queue.length < size) await this.#pause(GATHER_MS)
-      this.#sending = this.#queue.splice(0, size)
+      this.#sending = this.#take(size)
       await this.#sendBatch()
       this.#sending = []
       this.#options.changed()
     }
+  }
+
+  /** Contents are left out before events are. */
+  #bounded(event: GatewayEvent): GatewayEvent {
+    const size = sizeOf(event)
+    if (size === 0) return event
+    if (this.#characters + size <= MOST_CHARACTERS) {
+      this.#characters += size
+      return event
+    }
+    return { ...event, data: { ...event.data, content: null } } as GatewayEvent
+  }
+
+  /** Takes the oldest events off the queue. */
+  #take(most: number): GatewayEvent[] {
+    const taken = this.#queue.splice(0, most)
+    for (const event of taken) this.#characters -= sizeOf(event)
+    return taken
   }
 
   /** Sends a batch until it is delivered, refused or given up. */
@@ -159,7 +181,7 @@ export class SinkRunner {
       this.#disabled = true
       log.error('sink.disabled: nothing could be sent for 24 hours; a reload tries again')
       this.#lose('disabled', this.#queue.length)
-      this.#queue = []
+      this.#take(this.#queue.length)
     }
   }
 
@@ -204,3 +226,16 @@ function messageOf(error: unknown): string {
   if (failure === undefined) return error.message
   return cause instanceof Error ? `${failure}: ${cause.message}` : failure
 }
+
+/** Characters of the content of a call, about; 0 for an event without any. */
+function sizeOf({ data }: GatewayEvent): number {
+  const { content } = data as Partial<EndedCall>
+  if (!content) return 0
+  const known = sizes.get(content)
+  if (known !== undefined) return known
+  const size = JSON.stringify(content).length
+  sizes.set(content, size)
+  return size
+}
+
+const sizes = new WeakMap<CallText, number>()

@@ -7,6 +7,7 @@ import type { ConfigIssue } from '../../errors/errors.ts'
 import type { EventContents, EventName, GatewayEvent } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import { ThreadClient, type WorkThread } from '../thread-client.ts'
+import type { CallContent } from '../content/content.ts'
 import type { ReadySink, SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import type { SinkMetrics } from './metrics.ts'
 
@@ -32,7 +33,8 @@ interface SinksOptions {
 
 /** Events that the thread was sent. */
 interface Untaken {
-  readonly event: EventName
+  /** Absent for the content of a call. */
+  readonly event?: EventName
   /** One for each event; absent for a single one. */
   readonly lines?: string
   readonly characters: number
@@ -108,6 +110,12 @@ export class Sinks {
     this.#send({ calls: lines }, { event: 'call.ended', lines, characters: lines.length })
   }
 
+  /** Before the line of a call: its content, for sinks that trace. Without room the call goes without it. */
+  content(content: CallContent): void {
+    const characters = content.input.length + content.output.length
+    this.#send({ content }, { characters })
+  }
+
   /** Something else has happened. */
   tell<Name extends Exclude<EventName, 'call.ended' | 'guard.blocked'>>(
     event: Name,
@@ -142,7 +150,7 @@ export class Sinks {
   }
 
   #lose({ event, lines }: Untaken, why: 'thread' | 'disabled', sinks = this.#sinks): void {
-    const losing = sinks.filter(({ takes }) => takes.includes(event))
+    const losing = sinks.filter(({ takes }) => event !== undefined && takes.includes(event))
     if (losing.length === 0) return
     const events = lines?.trimEnd().split('\n').length ?? 1
     for (const { name } of losing) this.#options.metrics.lost(name, why, events)

@@ -1,6 +1,7 @@
 /** What the thread of sinks does: makes events of lines of the request log, and hands them to the runners. */
-import type { GatewayEvent, Sink } from '../../plugin.ts'
+import type { CallText, EndedCall, GatewayEvent, Sink } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
+import type { CallContent } from '../content/content.ts'
 import { endedCall, rowsOf } from '../log/view.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
@@ -32,6 +33,8 @@ interface WorkOptions {
   readonly entering: (index: number) => void
 }
 
+/** Characters of contents that wait for the lines of their calls. */
+const MOST_CHARACTERS = 16 * 1024 * 1024
 /** Between two reports of counts. */
 const REPORT_MS = 500
 const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
@@ -44,6 +47,9 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   #wantsCalls = false
   #refused = false
   #reporting: NodeJS.Timeout | undefined
+  /** Contents of calls whose line has not come yet, by the id of the request. */
+  readonly #contents = new Map<string, CallContent>()
+  #characters = 0
 
   constructor(options: WorkOptions) {
     this.#options = options
@@ -52,10 +58,12 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
 
   take(notice: SinkNotice): void {
     void this.#opened.then(({ issues }) => {
-      const { calls } = notice
       if (issues.length > 0) this.#refuse(issues)
-      if (calls === undefined) this.#offer([notice.event])
-      else if (this.#wantsCalls) this.#offer(this.#eventsOf(calls))
+      if ('event' in notice) this.#offer([notice.event])
+      else if (!this.#wantsCalls) {
+        // No sink takes calls.
+      } else if ('content' in notice) this.#keep(notice.content)
+      else this.#offer(this.#eventsOf(notice.calls))
       this.#options.report({ took: true })
     })
   }
@@ -107,13 +115,34 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   #eventsOf(lines: string): GatewayEvent[] {
     const { gateway } = this.#options
     return rowsOf(lines).flatMap((row): GatewayEvent[] => {
-      const data = endedCall(row)
+      const data = this.#withContent(endedCall(row))
       const at = new Date(Date.parse(data.at) + (data.times.total_ms ?? 0)).toISOString()
       const common = { at, gateway, data }
       const ended = { id: randomId('evt_'), event: 'call.ended' as const, ...common }
       if (data.guard?.outcome !== 'blocked') return [ended]
       return [ended, { id: randomId('evt_'), event: 'guard.blocked', ...common }]
     })
+  }
+
+  /** Calls whose record was lost leave theirs behind: the oldest make room. */
+  #keep(content: CallContent): void {
+    this.#contents.set(content.id, content)
+    this.#characters += charactersOf(content)
+    for (const [id, oldest] of this.#contents) {
+      if (this.#characters <= MOST_CHARACTERS) return
+      this.#contents.delete(id)
+      this.#characters -= charactersOf(oldest)
+    }
+  }
+
+  #withContent(call: EndedCall): EndedCall {
+    const found = this.#contents.get(call.id)
+    if (!found) return call
+    this.#contents.delete(call.id)
+    this.#characters -= charactersOf(found)
+    const { input, output, cut } = found
+    const content = { input: JSON.parse(input), output: JSON.parse(output), cut } as CallText
+    return { ...call, content }
   }
 
   #changed(): void {
@@ -126,4 +155,8 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   #tell(): void {
     this.#options.report({ counts: this.#runners.map((runner) => runner.takeCounts()) })
   }
+}
+
+function charactersOf({ input, output }: CallContent): number {
+  return input.length + output.length
 }

@@ -1,5 +1,7 @@
 /** What crosses between the index of usage and its thread. */
+import type { RequestId } from '../../state/ledger/ledger.ts'
 import type { LedgerSource } from '../../state/ledger/reader.ts'
+import type { ChargeOfCall } from './charge.ts'
 import type { DecisionsQuery, DecisionSums, FailureSum } from './decisions.ts'
 import type { AccountKey, LastUse } from './last-used.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
@@ -47,6 +49,15 @@ export interface UsageQuestions {
   decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
   /** What vendors failed at, from a moment on, ms since epoch. */
   failures: { readonly ask: number; readonly answer: readonly FailureSum[] }
+  /** What the ledger has booked for a call. */
+  charge: {
+    readonly ask: {
+      readonly request: RequestId
+      /** Whose call it is; absent where that is not known. */
+      readonly account?: string
+    }
+    readonly answer: ChargeOfCall | undefined
+  }
   /** When keys were used last. */
   lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
   /** Adds up all tables again. */

@@ -3,6 +3,7 @@ import type { LedgerReader } from '../../state/ledger/reader.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
+import { chargeOf } from './charge.ts'
 import { decisionsOf, failuresSince } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
@@ -84,6 +85,11 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     }
     if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
     if ('failures' in question) return failuresSince(tables.db, question.failures)
+    if ('charge' in question) {
+      const { request, account } = question.charge
+      if (account === undefined) await check()
+      return chargeOf(opened.reader, tables.db, request, account)
+    }
     if ('lastUsed' in question) return lastUses(tables.db, question.lastUsed)
     if ('verify' in question) return proven(await index.verify(), undefined)
     return index.rebuild()

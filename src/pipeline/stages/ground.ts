@@ -73,10 +73,18 @@ function costsTooMuch({ held }: Call, search: Search, wanted: SearchRequest): bo
 async function find(call: Call, search: Search, wanted: SearchRequest) {
   const scope = call.abortScope()
   const { metrics } = call.runtime
-  scope.late = { instance: search.engineFor(wanted).name, metrics }
+  const { name } = search.engineFor(wanted)
+  scope.late = { instance: name, metrics }
+  const started = performance.now()
+  const asked = (result: string) =>
+    call.asked({ to: 'search', name, ms: performance.now() - started, result, rules: [] })
   try {
-    return await search.find(wanted, scope)
+    const found = await search.find(wanted, scope)
+    // Without a text there is nothing to search for.
+    if (found) asked('ok')
+    return found
   } catch (error) {
+    asked(UpstreamFailure.is(error) ? error.failure : 'cancelled')
     call.throwIfAborted()
     const ignores = call.runtime.config.search.onError === 'ignore'
     if (!ignores || !UpstreamFailure.is(error)) throw error

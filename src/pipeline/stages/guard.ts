@@ -148,12 +148,14 @@ class CallGuard implements ResultFilter {
     const stop = this.#apply(await screen.local())
     if (stop || !screen.isRemote) {
       group.end()
+      this.#call.guardMs = this.#call.elapsedMs
       return { stop }
     }
     const remote = async () => {
       try {
         return this.#apply(await screen.remote())
       } finally {
+        this.#call.guardMs = this.#call.elapsedMs
         group.end()
       }
     }

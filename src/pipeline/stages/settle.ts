@@ -33,7 +33,10 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
     const { state } = await book(call, settlementOf(call, outcome, bill, charged))
     const { metrics } = call.runtime
     metrics.settled(state, (performance.now() - started) / 1000)
-    if (state !== 'deferred') call.bill = bill
+    if (state !== 'deferred') {
+      call.bill = bill
+      call.settledMs = call.elapsedMs
+    }
     return { bill, state, waive: () => waive(call) }
   } catch (error) {
     return unsettled(call, error)

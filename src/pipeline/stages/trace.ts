@@ -1,11 +1,11 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
 import type { CallRecord } from '../../observe/record.ts'
 import { rowOf } from '../../observe/log/fields.ts'
 import { recordOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
+import { hashOf } from '../policy-hash.ts'
 import { parentOf, traceOf } from '../trace-context.ts'
-import type { Policy } from '../../policy/policy.ts'
 
 /** Counts the call while it runs, and makes one record of it when it has ended. */
 export const trace: Stage = function trace(call, next) {
@@ -47,20 +47,6 @@ function headOf(call: Call, at: number) {
     ignored: policy.ignored,
     cost: call.bill?.text,
   }
-}
-
-/** By policy object: that of a key is the same object for many calls. */
-const hashes = new WeakMap<Policy, string>()
-
-/** Equal for equal policies. */
-function hashOf(policy: Policy | undefined): string | undefined {
-  if (!policy) return undefined
-  let known = hashes.get(policy)
-  if (known === undefined) {
-    known = hash('sha256', JSON.stringify(policy)).slice(0, 16)
-    hashes.set(policy, known)
-  }
-  return known
 }
 
 function record(call: Call): void {

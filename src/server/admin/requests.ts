@@ -1,5 +1,5 @@
 /** The request log in the admin API: questions, and rows as JSON. */
-import { NotFound } from '../../errors/errors.ts'
+import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
@@ -11,7 +11,8 @@ import {
   type LogRow,
 } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { callView } from '../../observe/log/view.ts'
+import { callView, limitsView } from '../../observe/log/view.ts'
+import { rowOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { contentOf } from './contents.ts'
@@ -64,19 +65,51 @@ export async function showRequest(asked: Asked): Promise<{ readonly data: object
     if (call.id === id) return { data: requestView(runningRow(call), true) }
   const elsewhere = (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
   if (elsewhere) return { data: requestView(elsewhere, true) }
-  const row = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id) ? await logOf(gateway).find(id) : undefined
-  if (!row)
-    throw new NotFound(
-      'not_found',
-      `There is no request ${JSON.stringify(id.slice(0, 100))} in the log.`,
-    )
-  const content = (await contentOf(asked)) ? 'kept' : 'not kept'
-  return { data: { ...requestView(row, false), content } }
+  if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
+  const row = await gateway.runtime.requests?.find(id)
+  const charge = await chargeIn(asked, row)
+  const content = async () => ((await contentOf(asked)) ? 'kept' : 'not kept')
+  if (row) {
+    const view = requestView(row, false)
+    const limits = limitsView(row)
+    return { data: { ...view, limits, ledger: ledgerView(charge), content: await content() } }
+  }
+  if (!charge) throw gateway.runtime.requests ? notLogged(id) : noLog()
+  const view = requestView(rowOfCharge(charge), false)
+  const ledger = ledgerView(charge)
+  return { data: { ...view, limits: null, ledger, content: await content(), log: 'missing' } }
+}
+
+/** What the ledger has of a call; undefined where it has nothing, or cannot be asked. */
+async function chargeIn({ runtime, id }: Asked, row: LogRow | undefined) {
+  // A call without an account was never charged.
+  if (row && row.account === null) return undefined
+  const account = row && String(row.account)
+  try {
+    return await runtime.usage?.ask('charge', { request: id, ...(account && { account }) })
+  } catch (error) {
+    if (row && error instanceof Unavailable) return undefined
+    throw error
+  }
+}
+
+/** The row of the ledger: log and money are seen to agree. */
+function ledgerView(charge: ChargeOfCall | undefined): object | null {
+  return charge ? { seq: charge.row.seq, cost_usd: usdJson(charge.row.cost) } : null
+}
+
+function notLogged(id: string): NotFound {
+  const named = JSON.stringify(id.slice(0, 100))
+  return new NotFound('not_found', `There is no request ${named} in the log.`)
+}
+
+function noLog(): NotFound {
+  return new NotFound('not_found', 'There is no request log: log.requests is false.')
 }
 
 function logOf({ runtime }: Gateway): RequestLog {
   if (runtime.requests) return runtime.requests
-  throw new NotFound('not_found', 'There is no request log: log.requests is false.')
+  throw noLog()
 }
 
 async function runningRows(

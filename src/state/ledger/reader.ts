@@ -1,6 +1,6 @@
 /** Reads a ledger beside its engine, for what is derived from its rows: the index of usage. */
 import type { Pico } from '../../money/money.ts'
-import type { LedgerRow, TotalItem } from './ledger.ts'
+import type { LedgerRow, RequestId, TotalItem } from './ledger.ts'
 
 /** A row with the UTC day that was charged, `YYYYMMDD`; none where no day was. */
 export interface ReadRow extends LedgerRow {
@@ -29,6 +29,8 @@ export interface LedgerReader {
   heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>>
   /** Rows of an account, oldest first. @param from the lowest `seq` */
   rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]>
+  /** What was booked for a call; undefined where nothing was, or its row was folded. */
+  charge(account: string, request: RequestId): Promise<ReadRow | undefined>
   /** Totals of the rows of an account that were folded. */
   totals(account: string): Promise<readonly FoldedTotal[]>
   close(): Promise<void>

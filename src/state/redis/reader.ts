@@ -1,7 +1,7 @@
 /** Reads the rows and sums of the ledger that gateways share, through a connection of its own. */
-import { randomId } from '../ids.ts'
+import { randomId, timeOf } from '../ids.ts'
 import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
-import type { Log } from '../ledger/ledger.ts'
+import type { Log, RequestId } from '../ledger/ledger.ts'
 import { connect, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
 import { toPico } from './replies.ts'
 import { accountsIn, readFrom, totalsIn } from './rows.ts'
@@ -14,6 +14,11 @@ const LIFETIME = 's:L:'
 const OF_ALL = `${LIFETIME}@`
 /** Books that are asked for at once. */
 const BOOKS = 100
+/** Rows that are read at once in search of one. */
+const PAGE_ROWS = 1000
+/** A call is booked this long after it came, at most; most are booked within an hour. */
+const LATEST_MS = 86_400_000
+const HOUR_MS = 3_600_000
 
 /** @throws ConfigError when Redis cannot be reached */
 export async function openRedisReader(
@@ -62,6 +67,18 @@ class RedisReader implements LedgerReader {
     return found.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
   }
 
+  /** Rows are in the order in which they were booked: about that of their calls. */
+  async charge(account: string, request: RequestId): Promise<ReadRow | undefined> {
+    const at = timeOf(request.replace(/^req_/, ''))
+    for (let from = await this.#firstSince(account, at - HOUR_MS); ;) {
+      const page = await this.rows(account, from, PAGE_ROWS)
+      const found = page.find((row) => row.kind === 'usage' && row.request === request)
+      const isPast = page.every((row) => row.at > at + LATEST_MS)
+      if (found || isPast || page.length < PAGE_ROWS) return found
+      from = page.at(-1)!.seq + 1
+    }
+  }
+
   async totals(account: string): Promise<readonly FoldedTotal[]> {
     const [key = ''] = keysOf(account, 'f')
     const { client } = this.#connection
@@ -70,6 +87,21 @@ class RedisReader implements LedgerReader {
 
   async close(): Promise<void> {
     this.#connection.close()
+  }
+
+  /** A row from which on calls came at a moment or later, to within some rows. @param at ms since epoch */
+  async #firstSince(account: string, at: number): Promise<number> {
+    const [book = ''] = keysOf(account, 'book')
+    const { client } = this.#connection
+    let low = 1
+    let high = Number((await this.#connection.ask(() => client.hget(book, 'seq'))) ?? 0)
+    while (high - low > PAGE_ROWS) {
+      const middle = Math.floor((low + high) / 2)
+      const [row] = await this.rows(account, middle, 1)
+      if (row && row.at < at) low = middle
+      else high = middle
+    }
+    return low
   }
 
   /** The book is read in one step, and each script changes it in one. */

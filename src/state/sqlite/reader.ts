@@ -2,6 +2,7 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
+import type { RequestId } from '../ledger/ledger.ts'
 import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
 import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
 
@@ -49,18 +50,11 @@ export class SqliteReader implements LedgerReader {
   }
 
   async rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]> {
-    return all<RowColumns>(this.#sql.rows, account, from, limit).map(
-      ({ seq, kind, request, key, day, at, cost, body }) => ({
-        seq: Number(seq),
-        kind,
-        request,
-        key: key ?? undefined,
-        day: day ?? undefined,
-        at: Number(at),
-        cost,
-        ...readBody(kind, body),
-      }),
-    )
+    return all<RowColumns>(this.#sql.rows, account, from, limit).map(toRow)
+  }
+
+  async charge(account: string, request: RequestId): Promise<ReadRow | undefined> {
+    return all<RowColumns>(this.#sql.charge, request, account).map(toRow)[0]
   }
 
   async totals(account: string): Promise<readonly FoldedTotal[]> {
@@ -97,6 +91,21 @@ export class SqliteReader implements LedgerReader {
 
 type RowColumns = Omit<UsageColumns, 'account'> & { readonly seq: bigint }
 
+function toRow({ seq, kind, request, key, day, at, cost, body }: RowColumns): ReadRow {
+  return {
+    seq: Number(seq),
+    kind,
+    request,
+    key: key ?? undefined,
+    day: day ?? undefined,
+    at: Number(at),
+    cost,
+    ...readBody(kind, body),
+  }
+}
+
+const ROW = 'SELECT seq, kind, request, key, day, at, cost, body FROM usage'
+
 function prepare(db: DatabaseSync) {
   return {
     identity: db.prepare('SELECT id FROM identity'),
@@ -105,10 +114,8 @@ function prepare(db: DatabaseSync) {
     balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
     lifetime: db.prepare(`SELECT key, amount FROM spend
        WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`),
-    rows: db.prepare(
-      `SELECT seq, kind, request, key, day, at, cost, body FROM usage
-       WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`,
-    ),
+    rows: db.prepare(`${ROW} WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`),
+    charge: db.prepare(`${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`),
     totals: db.prepare('SELECT key, day, requests, cost FROM total WHERE account = ?'),
   }
 }

@@ -1,5 +1,6 @@
 /** An index of usage for tests, and calls to settle. */
 import { onTestFinished } from 'vitest'
+import { chargeOf } from '../../../src/observe/usage/charge.ts'
 import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
@@ -42,7 +43,9 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
       },
       NOON,
     ) as UsageAnswer
-  return { index, told, usage, close, check: () => index.check(undefined, Infinity) }
+  const charge = (request: string, account: string | undefined) =>
+    chargeOf(reader, tables.db, request, account)
+  return { index, told, usage, charge, close, check: () => index.check(undefined, Infinity) }
 }
 export type UsageQuery = Parameters<typeof answerUsage>[1]
 

@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { folder } from '../../_folder.ts'
 import { needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
-import { NOON } from '../../state/sqlite/_engine.ts'
+import { requestId } from '../../../src/state/ids.ts'
+import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
 import { DAY_MS, openIndex, settle } from './_index.ts'
 
 describe('the index of usage in Redis', () => {
@@ -31,6 +32,36 @@ describe('the index of usage in Redis', () => {
     expect(await later.check()).toMatchObject({ agrees: true })
     expect(later.usage(['model']).totals.cost).toBe(78n * 1_000_003n)
     expect([...first.told, ...second.told, ...later.told]).toEqual([])
+  })
+
+  it('finds the row of one call among many, whichever account it is of', async () => {
+    const { url } = await sharedServer()
+    const { ledger } = await open(url)
+    await pay(ledger)
+    const source = { driver: 'redis', url } as const
+    const from = NOON - 3 * DAY_MS
+    const calls = Array.from({ length: 3000 }, (_, i) => {
+      const at = from + i * 60_000
+      return { at, request: requestId(at), cost: BigInt(i + 1) }
+    })
+    const day = (at: number) => new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+    const settlements = calls.map(({ at, request, cost }, i) => {
+      const usage = { ...USAGE, at }
+      const account = i % 100 === 7 ? 'other' : 'acct'
+      return ledger.settle({ request, account, key: 'key', day: day(at), cost, usage })
+    })
+    await Promise.all(settlements)
+    const { check, charge } = await openIndex(source, await folder({}), 1000)
+    await check()
+    for (const i of [0, 7, 1200, 1207, 2999]) {
+      const { request, cost } = calls[i]!
+      const account = i % 100 === 7 ? 'other' : 'acct'
+      for (const known of [account, undefined]) {
+        expect(await charge(request, known)).toMatchObject({ account, row: { request, cost } })
+      }
+    }
+    expect(await charge(calls[7]!.request, 'acct')).toBeUndefined()
+    expect(await charge(requestId(from), undefined)).toBeUndefined()
   })
 
   it('is emptied where Redis holds another ledger', async () => {

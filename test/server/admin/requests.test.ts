@@ -1,4 +1,6 @@
 /** The request log, as an operator asks for it. */
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { call, start, urlOf } from '../../_cli.ts'
@@ -60,10 +62,37 @@ describe('the request log', () => {
       cost_usd: null,
       error: unknown.json.error.message,
     })
-    expect((await get(`/requests/${first.id}`)).json.data).toEqual({
-      ...first,
-      content: 'not kept',
+    expect(first.times.settled_ms).toBeLessThanOrEqual(first.times.total_ms)
+    const [booked] = (await get('/accounts/acme/ledger?kind=usage&limit=2')).json.data.filter(
+      ({ request_id }: any) => request_id === first.id,
+    )
+    const { limits, ledger, content, ...rest } = (await get(`/requests/${first.id}`)).json.data
+    expect(rest).toEqual(first)
+    expect(content).toBe('not kept')
+    expect(ledger).toEqual({ seq: booked.seq, cost_usd: -booked.amount_usd })
+    expect(ledger.cost_usd).toBe(first.cost_usd)
+    const { limit, left } = first.rate
+    expect(limits).toEqual([{ limit: 'rpm', value: limit, used: limit - left, left }])
+    // Nothing was charged for a model that does not exist.
+    expect((await get(`/requests/${third.id}`)).json.data.ledger).toBeNull()
+  })
+
+  it('has the limits that were in force, also when they have changed since', async () => {
+    const { id, secret } = await gateway.newKey({
+      concurrency: 3,
+      spendCap: { usd: '2.50', scope: 'month' },
     })
+    const answer = await chat(secret)
+    await gateway.ask('PATCH', `/admin/keys/${id}`, {
+      key: TOKEN,
+      body: { concurrency_limit: 9, spend_cap: null },
+    })
+    await chat(secret)
+    const { data } = (await get(`/requests/${answer.headers['x-request-id']}`)).json
+    expect(data.limits.slice(1)).toEqual([
+      { limit: 'key.concurrency', value: 3, used: null, left: null },
+      { limit: 'key.cap.month', value: '2.50', used: null, left: null },
+    ])
   })
 
   it('says which limit refused a call', async () => {
@@ -163,5 +192,44 @@ describe('the request log of a gateway process', () => {
       gateway.child.kill(signal)
       await gateway.ended
     }
+  })
+
+  it('may lose calls, which are answered from the ledger', async () => {
+    const cwd = await folder({ 'gateway.config.json': CONFIG })
+    const headers = {
+      authorization: 'Bearer secret-of-the-test-0123456789',
+      'content-type': 'application/json',
+      'x-service-tag': 'nightly',
+    }
+    const first = await start(['serve'], { cwd })
+    const body = JSON.stringify(hello)
+    const url = `${await urlOf(first)}/v1/chat/completions`
+    const answer = await fetch(url, { method: 'POST', headers, body })
+    const { usage } = (await answer.json()) as any
+    const id = answer.headers.get('x-request-id')!
+    first.child.kill('SIGTERM')
+    await first.ended
+    const log = join(cwd, 'data', 'log')
+    const days = (await readdir(log)).filter((name) => /^\d{4}-\d\d-\d\d\.db/.test(name))
+    expect(days.length).toBeGreaterThan(0)
+    for (const name of days) await rm(join(log, name))
+    const second = await start(['serve'], { cwd })
+    const at = ['--url', await urlOf(second), '--token', TOKEN]
+    const shown = await call(['requests', 'show', id, '--json', ...at], { cwd })
+    expect(JSON.parse(shown.out)).toMatchObject({
+      id,
+      log: 'missing',
+      account_id: 'acme',
+      key_id: 'k',
+      model: 'mock/echo',
+      outcome: 'completed',
+      status: null,
+      tag: 'nightly',
+      cost_usd: usage.cost,
+      usage: { prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens },
+      ledger: { cost_usd: usage.cost },
+    })
+    second.child.kill('SIGTERM')
+    await second.ended
   })
 })

@@ -85,6 +85,7 @@ export class GuardRunners {
       circuit,
       verdicts: runtime.guards.verdicts,
       metrics: runtime.metrics.guard,
+      asked: (question) => this.#call.asked({ to: 'guard', ...question }),
       late: runtime.metrics,
       limitsMs: { input: input * 1000, output: output * 1000 },
       signal,

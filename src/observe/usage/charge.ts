@@ -1,0 +1,74 @@
+/** What the ledger has booked for one call. */
+import type { DatabaseSync } from 'node:sqlite'
+import { Bill } from '../../money/money.ts'
+import { timeOf } from '../../state/ids.ts'
+import type { RequestId } from '../../state/ledger/ledger.ts'
+import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
+import { rowOf } from '../log/fields.ts'
+import type { LogRow } from '../log/query.ts'
+import { unitOf } from './tables.ts'
+
+/** A row of the ledger, and whose it is. */
+export interface ChargeOfCall {
+  readonly account: string
+  readonly row: ReadRow
+}
+
+/** The clock of a ledger may be set otherwise than that of the gateway which made the id. */
+const HOURS = 1
+
+/**
+ * The row of a call; undefined where none was booked, or it was folded.
+ * @param account whose call it is; absent, the accounts that were charged in its hour are looked through
+ */
+export async function chargeOf(
+  reader: LedgerReader,
+  db: DatabaseSync,
+  request: RequestId,
+  account: string | undefined,
+): Promise<ChargeOfCall | undefined> {
+  for (const owner of account === undefined ? chargedAt(db, request) : [account]) {
+    const row = await reader.charge(owner, request)
+    if (row) return { account: owner, row }
+  }
+  return undefined
+}
+
+/** Accounts with charged calls in the hour of a call. */
+function chargedAt(db: DatabaseSync, request: RequestId): string[] {
+  const unit = unitOf('hour', timeOf(request.replace(/^req_/, '')))
+  const charged = db.prepare(
+    `SELECT DISTINCT account FROM settled_hour JOIN settled_group ON id = group_id
+     WHERE unit BETWEEN ? AND ?`,
+  )
+  return charged.all(unit - HOURS, unit + HOURS).map((row) => String(row.account))
+}
+
+/** What the request log would have of a charged call, as far as the ledger knows it. */
+export function rowOfCharge({
+  account,
+  row: { request, at, key, cost, usage },
+}: ChargeOfCall): LogRow {
+  const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
+  const row = rowOf({
+    at,
+    requestId: request,
+    // Every call that is charged is one.
+    method: 'POST',
+    path: usage?.endpoint ?? '',
+    status: 0,
+    outcome: usage?.outcome ?? 'completed',
+    ms: 0,
+    account,
+    key,
+    model: usage?.model,
+    deployment: usage?.deployment,
+    usage: lineOf('model'),
+    searches: lineOf('search')?.searches,
+    bill: new Bill(cost, []),
+    tag: usage?.tag,
+    user: usage?.user,
+    gateway: usage?.gateway,
+  })
+  return { ...row, status: null, ms_total: null }
+}
