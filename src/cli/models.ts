@@ -1,11 +1,12 @@
 /** `models lint` and `models price`: commands on the entries of models that need no gateway. */
-import { readPriceFile } from '../config/price-files.ts'
+import { readPriceText } from '../config/price-files.ts'
 import { buildCatalog, type Catalog, type Model } from '../models/catalog.ts'
 import { isMoment } from '../errors/moments.ts'
 import type { ListedModel, ModelEntry } from '../models/entry.ts'
 import { isModality } from '../models/entry.ts'
 import { unknownModel } from '../models/allowlist.ts'
 import { lint, type Finding } from '../models/lint.ts'
+import { readPriceList, type PriceList } from '../models/price-list.ts'
 import { formatPrice } from '../money/decimal.ts'
 import { formatPico, priceUsage } from '../money/money.ts'
 import { pricesAt, quantitiesOf, termsOf, tierOf } from '../money/prices.ts'
@@ -30,10 +31,7 @@ const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
 /** Looks for mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with --strict */
 export async function lintModels(args: Arguments): Promise<void> {
   const [file] = args.positionals
-  const catalog =
-    file === undefined
-      ? await catalogOf(args)
-      : listedCatalog((await readPriceFile(file, file)).models)
+  const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
   const models = catalog.at().all()
   const findings = lint(models)
   if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
@@ -102,6 +100,13 @@ function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
     return [[id, entry]]
   })
   return buildCatalog(Object.fromEntries(entries))
+}
+
+/** The models of a price list. @throws ConfigError, CommandError where there is no such file */
+async function listedIn(file: string): Promise<PriceList['models']> {
+  const text = await readPriceText(file, file)
+  if (text === undefined) throw new CommandError(`There is no file ${JSON.stringify(file)}.`, 2)
+  return readPriceList(text, file).models
 }
 
 /** @throws CommandError for a text that is no time */

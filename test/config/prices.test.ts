@@ -245,6 +245,12 @@ describe('a list that is wrong', () => {
   })
 })
 
+it('a list that is not there is not looked at', async () => {
+  const { code, err } = await call(['models', 'lint', 'absent-prices.json'])
+  expect(err).toContain('There is no file "absent-prices.json".')
+  expect(code).toBe(2)
+})
+
 describe('the list of the package', () => {
   it('has no price that is probably a mistake', async () => {
     const { code, out } = await call(['models', 'lint', PACKAGED_PRICES!, '--json'])
