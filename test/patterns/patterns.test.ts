@@ -231,6 +231,13 @@ describe('views', () => {
     }
   })
 
+  it('undo marks that are stacked upon letters', () => {
+    const stacked = (marks: string) => Array.from('heron', (letter) => letter + marks).join('')
+    for (const marks of ['\u0489', '\u0483\u0323', '\ua670', '\u0336\u20dd\u0488']) {
+      expect(compilePatterns(['her[o]n']).find(stacked(marks))).toMatchObject({ view: 'folded' })
+    }
+  })
+
   it('keep classes of a script apart from look-alikes of another', () => {
     const cyrillic = compilePatterns(['\\p{Cyrillic}{2}', '[а-я]{3}', 'тест'])
     expect(cyrillic.find('peace, cop, tect, Ae, ordinary English')).toBeUndefined()

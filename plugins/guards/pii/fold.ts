@@ -69,7 +69,7 @@ export function foldText(raw: string): FoldedText {
 
 /** Includes accents, because they may be combined with digits. */
 const HIDDEN_CHARACTER =
-  /^[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
+  /^[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Me}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
 /** Invisible tag characters, which models read as ASCII, start here. */
 const TAGS = 0xe0000
 const DENSE_SCRIPT =

@@ -9,7 +9,9 @@ export const SEPARATOR_SYMBOL = -1
 // Each over one code point.
 const IGNORABLE = /^[\p{Default_Ignorable_Code_Point}\p{Cc}\ufff9-\ufffb]$/u
 const KEPT_CONTROLS = new Set([0x09, 0x0a, 0x0d])
-const DIACRITIC = /^[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]$/u
+/** Marks over, through and around letters, with those of Cyrillic, which are stacked upon Latin letters too. */
+const DIACRITIC =
+  /^(?:[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]|[\u0483-\u0489]|[\ua66f-\ua67d])$/u
 const BLANK = /^[\s\u2800]$/u
 const DASH = /^[\p{Pd}\u02d7\u2043\u2212\u2796]$/u
 const SINGLE_QUOTE = /^[\u2018-\u201b\u2032\u2035\u02b9\u02bb-\u02bd\u00b4\u275b\u275c]$/u
