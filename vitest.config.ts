@@ -12,7 +12,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
     // These have scripts of their own.
-    exclude: ['test/bench/**', 'test/deploy/**', 'test/processes/**'],
+    exclude: ['test/deploy/**', 'test/processes/**'],
     // Files share processes: to load the gateway anew for each takes longer than most tests.
     isolate: false,
     // Most of what takes time waits: for sockets, disks, retries.

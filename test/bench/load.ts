@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { Pool, type Dispatcher } from 'undici'
+import type { Checked, Figures } from './judge.ts'
 import { textEvents, textOf, TOKEN } from './upstream.ts'
 
 /** Who is measured. */
@@ -36,9 +37,6 @@ export interface Job {
   readonly everyMs: number
 }
 
-/** Names with their units. What cannot be measured here is NaN. */
-export type Figures = Record<string, number>
-
 const PATH = '/v1/chat/completions'
 const TEXT = Buffer.from('"content":"')
 const QUOTE = 0x22
@@ -57,6 +55,7 @@ let pool: Pool
 /** Bytes of a correct completion, by kind, system and key: found by `check`, expected ever after. */
 const lengths = new Map<string, number>()
 const lengthId = (answer: string) => `${answer} ${target.url} ${target.key}`
+let checked: Checked = { answers: 0, events: 0 }
 const wrong = Promise.withResolvers<never>()
 
 /** The first wrong answer makes every figure worthless. Does not throw, because undici would catch it. */
@@ -105,6 +104,7 @@ function reader(
       if (bytes !== whole) refuse(answer, `${bytes} bytes instead of ${whole}`)
       if (target.gateway && end.lastIndexOf('"cost":') < 0) refuse(answer, 'no usage.cost')
       if (events > 0 && !end.subarray(-DONE.length).equals(DONE)) refuse(answer, 'no [DONE]')
+      checked = { answers: checked.answers + 1, events: checked.events + count }
       done()
     },
     onResponseError: (_controller, error) => refuse(answer, error.message),
@@ -200,8 +200,12 @@ async function open(job: Job): Promise<Figures> {
   await until(() => running === 0)
   return {
     p50Ms: quantile(latencies, 0.5),
+    p90Ms: quantile(latencies, 0.9),
     p99Ms: quantile(latencies, 0.99),
+    maxMs: latencies.at(-1) ?? NaN,
+    firstP50Ms: quantile(firsts, 0.5),
     firstP95Ms: quantile(firsts, 0.95),
+    firstP99Ms: quantile(firsts, 0.99),
   }
 }
 
@@ -244,6 +248,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(1)
 }
 
+/** Sorts them. */
 function quantile(values: number[], share: number): number {
   return values.sort((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN
 }
@@ -290,7 +295,7 @@ if (import.meta.main) {
     try {
       const figures = await Promise.race([JOBS[message.job.kind](message.job), wrong.promise])
       await pool.destroy()
-      process.send!({ figures })
+      process.send!({ figures, checked })
     } catch (error) {
       process.send!({ error: (error as Error).message })
     }

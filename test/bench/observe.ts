@@ -14,7 +14,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import type { Figures, Job, Target } from './load.ts'
+import type { Figures } from './judge.ts'
+import type { Job, Target } from './load.ts'
 
 const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '7' }, json: { type: 'boolean', default: false } },

@@ -2,19 +2,29 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { runOf } from '../bench/_measured.ts'
+import { chartOf } from '../bench/chart.ts'
 import { root } from './_markdown.ts'
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
-it.skipIf(!existsSync(CHROMIUM)).each(['light', 'dark'] as const)(
-  'no text of the drawing leaves its box or the paper: %s',
-  async (colorScheme) => {
+const SOURCES = {
+  'the drawing': () => readFileSync(join(root, 'docs/explain/architecture.svg'), 'utf8'),
+  'the chart of a benchmark': () => chartOf(runOf({ file: 2.6, redis: 4 })),
+}
+const DRAWINGS = Object.entries(SOURCES).flatMap(([name, source]) =>
+  (['light', 'dark'] as const).map((colorScheme) => ({ name, source, colorScheme })),
+)
+
+it.skipIf(!existsSync(CHROMIUM)).each(DRAWINGS)(
+  'no text of $name leaves its box or the paper: $colorScheme',
+  async ({ source, colorScheme }) => {
     await using browser = await chromium.launch({
       executablePath: CHROMIUM,
       args: ['--no-sandbox'],
     })
     const sheet = await browser.newPage({ colorScheme, viewport: { width: 900, height: 700 } })
-    await sheet.setContent(readFileSync(join(root, 'docs/explain/architecture.svg'), 'utf8'))
+    await sheet.setContent(source())
     const outside = await sheet.evaluate(() => {
       const { document } = globalThis as unknown as { document: any }
       const inside = (text: any, box: any) => {

@@ -13,7 +13,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { formatPico, parsePico } from '../../src/money/money.ts'
-import type { Figures, Job, Target } from '../bench/load.ts'
+import type { Figures } from '../bench/judge.ts'
+import type { Job, Target } from '../bench/load.ts'
 import { startGateway } from './_gateway.ts'
 
 const { values } = parseArgs({

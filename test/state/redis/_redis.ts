@@ -49,6 +49,11 @@ export class RedisServer implements AsyncDisposable {
     return `redis://127.0.0.1:${this.port}`
   }
 
+  /** Of the process that runs. */
+  get pid(): number {
+    return this.#child!.pid!
+  }
+
   /** Starts the process, and waits until it has read its files. */
   async start(): Promise<void> {
     const { appendfsync = 'everysec', args = [] } = this.#options
