@@ -1,7 +1,6 @@
 /** `serve` with several workers: this process starts them, and they serve. */
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { availableParallelism } from 'node:os'
 import { RemoteError } from '../cluster/channel.ts'
 import { Workers } from '../cluster/workers.ts'
 import { secretsIn } from '../errors/issues.ts'
@@ -23,19 +22,17 @@ const SCRIPT = fileURLToPath(
 /** Exit statuses of a worker that say more than that it has failed. */
 const STATUSES = [70, 74] as const
 
-/** Serves with the workers of the configuration until there is a reason to stop. @throws ConfigError, CommandError */
+/** Serves with so many workers until there is a reason to stop. @throws ConfigError, CommandError */
 export async function serveWithWorkers(
   { loaded, options }: Awaited<ReturnType<typeof configurationOf>>,
+  count: number,
   args: Arguments,
 ): Promise<void> {
-  const { server } = loaded.config
   lastLine.isJson = loaded.config.log.format === 'json'
   const mask = new Mask()
   mask.use(secretsIn({ path: [], value: loaded.config, secrets: loaded.secrets }))
   const log = mask.over(createLog(loaded))
   if (lastLine.isJson) logWarnings(log)
-  // The quota of a container counts.
-  const count = server.workers === 'auto' ? availableParallelism() : server.workers
   const start: WorkerStart = { args, isTerminal: process.stdout.isTTY === true }
   const workers = new Workers({ count, script: SCRIPT, start, log })
   let watcher: Awaited<ReturnType<typeof keepUpToDate>> | undefined

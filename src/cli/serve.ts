@@ -1,4 +1,5 @@
 /** `serve`: starts a gateway, in this process or in several. */
+import { availableParallelism } from 'node:os'
 import type { Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { lastLine } from './fatal.ts'
@@ -20,10 +21,11 @@ async function serveAt(where: Address, args: Arguments): Promise<void> {
   try {
     const configuration = demo ?? (await configurationOf(args))
     const { workers } = configuration.loaded.config.server
+    // The quota of a container counts.
+    const count = workers === 'auto' ? availableParallelism() : workers
     // Neither needs what the other one loads.
-    if (workers === 1)
-      await (await import('./alone.ts')).serveAlone(configuration, where, args, demo)
-    else await (await import('./primary.ts')).serveWithWorkers(configuration, args)
+    if (count === 1) await (await import('./alone.ts')).serveAlone(configuration, where, args, demo)
+    else await (await import('./primary.ts')).serveWithWorkers(configuration, count, args)
   } finally {
     demo?.release()
   }

@@ -9,6 +9,7 @@ const channel = new Channel({
   send: (message, onError) => void process.send?.(message, undefined, undefined, onError),
   on: (event, listener) => process.on(event, listener),
 })
+channel.on('alive', () => true)
 channel.on('start', async (order: WorkerOrder) => {
   const { serveAsWorker } = await import('./worker.ts')
   return serveAsWorker(order, channel)

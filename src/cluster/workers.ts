@@ -5,6 +5,7 @@ import { logEvent } from '../observe/events.ts'
 import type { MetricFamily } from '../observe/prometheus.ts'
 import type { Reason } from '../server/siblings.ts'
 import { Disconnected, RemoteError } from './channel.ts'
+import { SILENT_SECONDS, watchLiveness } from './liveness.ts'
 import { Member, type End } from './member.ts'
 import { Restarts } from './restarts.ts'
 import { SharedThreads } from './threads.ts'
@@ -28,7 +29,9 @@ interface Loss {
 
 /** The exit status for settlements that are only in the log. */
 const LOST_STATE = 74
-/** How long a worker has to set up a configuration. */
+/** The exit status for a fault of the program. */
+const FAULT = 70
+/** How long a worker has to start, and to set up a configuration. */
 const PREPARE_MS = 120_000
 /** Attempts to have one configuration in all workers while its files change. */
 const ATTEMPTS = 3
@@ -127,16 +130,14 @@ export class Workers {
   /**
    * Ends all in the steps of a gateway's end.
    * @param hurry ends the wait for running calls
-   * @returns the highest exit status
+   * @returns the highest exit status; 70 counts for one that a signal has ended
    */
   async close(hurry: AbortSignal): Promise<number> {
     this.#isClosing = true
     for (const timer of this.#timers) clearTimeout(timer)
-    const members = [...this.#members]
-    for (const member of members) {
-      if (member.state === 'starting') member.kill()
-      else member.channel.tell('stop')
-    }
+    for (const member of this.#members) if (member.state === 'starting') member.kill()
+    const members = [...this.#members].filter(({ state }) => state !== 'starting')
+    for (const { channel } of members) channel.tell('stop')
     const hasten = () => members.forEach(({ channel }) => channel.tell('hurry'))
     if (hurry.aborted) hasten()
     hurry.addEventListener('abort', hasten)
@@ -145,7 +146,7 @@ export class Workers {
     await this.#threads.close()
     const silence = Promise.all(members.map(({ silent }) => silent))
     await Promise.race([silence, new Promise((resolve) => setTimeout(resolve, SILENCE_MS).unref())])
-    return Math.max(0, ...ends.map(({ code }) => code ?? 0))
+    return Math.max(0, ...ends.map(({ code }) => code ?? FAULT))
   }
 
   #serving(): Member[] {
@@ -158,7 +159,7 @@ export class Workers {
     const member = new Member(number)
     const { channel } = member
     this.#members.add(member)
-    this.#totals.joined(channel)
+    const release = watchLiveness(channel, () => this.#silent(member))
     channel.on('thread', (message) => this.#threads.receive(channel, message))
     channel.on('total', (families: readonly MetricFamily[]) => this.#totals.of(channel, families))
     channel.on('reasons', (reasons: readonly Reason[]) => {
@@ -169,18 +170,33 @@ export class Workers {
       this.#totals.tell(channel, families),
     )
     channel.on('leaving', () => this.#leaving(member))
-    void member.ended.then((end) => this.#ended(member, end))
+    void member.ended.then((end) => {
+      release()
+      this.#ended(member, end)
+    })
     try {
-      member.digest = await channel.ask('start', { ...start, number, count })
+      member.digest = await channel.ask('start', { ...start, number, count }, PREPARE_MS)
       member.state = 'serving'
+      this.#totals.joined(channel)
       this.#spreadReasons()
       return member
     } catch (error) {
       if (error instanceof RemoteError) member.state = 'refused'
+      // Its end is dealt with like any other.
+      else member.kill()
       if (!(error instanceof Disconnected)) throw error
       const how = inWords(await member.ended)
       throw new Error(`worker ${number} has ended at its start, ${how}.`, { cause: error })
     }
+  }
+
+  /** A worker whose event loop does not turn would keep its connections for ever. */
+  #silent(member: Member): void {
+    const { number, pid } = member
+    this.#options.log.error(
+      `worker ${number} (process ${pid}) has not answered for ${SILENT_SECONDS} s and is killed`,
+    )
+    member.kill()
   }
 
   /** A worker with a fault takes no connections any more, and ends when its calls have. */
@@ -215,7 +231,7 @@ export class Workers {
     const waitMs = this.#restartsOf(number).ended(livedMs)
     if (waitMs !== undefined) return this.#startLater(number, waitMs)
     const why = `worker ${number}, which ends again and again soon after its start, at last ${how}`
-    this.#lost.resolve({ why, status: 70 })
+    this.#lost.resolve({ why, status: FAULT })
   }
 
   #startLater(number: number, waitMs: number): void {
@@ -246,7 +262,7 @@ export class Workers {
       if (this.#serving().length === 0) {
         return this.#lost.resolve({
           why: `worker ${number}, which cannot start: ${reason}`,
-          status: 70,
+          status: FAULT,
         })
       }
       const waitMs = this.#restartsOf(number).refused()

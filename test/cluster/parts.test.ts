@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { Channel, Disconnected, RemoteError } from '../../src/cluster/channel.ts'
 import { Link } from '../../src/cluster/link.ts'
+import { SILENT_SECONDS, watchLiveness } from '../../src/cluster/liveness.ts'
 import { Restarts } from '../../src/cluster/restarts.ts'
 import { Totals } from '../../src/cluster/totals.ts'
 import { CommandError } from '../../src/cli/command.ts'
@@ -61,6 +62,38 @@ it('a worker that says why it cannot start is tried again for ever, each half a 
   expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
   restarts.started()
   expect(restarts.refused()).toBe(500)
+})
+
+it('a worker that answers late is left alone, and one that does not answer any more is told of once', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const [near, far] = ends()
+    let isStuck = true
+    const stuck: PromiseWithResolvers<void>[] = []
+    far.on('alive', async () => {
+      if (!isStuck) return
+      stuck.push(Promise.withResolvers<void>())
+      await stuck.at(-1)!.promise
+    })
+    const silent = vi.fn()
+    watchLiveness(near, silent)
+    const pass = async (seconds: number) => {
+      for (let second = 0; second < seconds; second++) {
+        vi.advanceTimersByTime(1000)
+        for (let i = 0; i < 4; i++) await turn()
+      }
+    }
+    await pass(SILENT_SECONDS)
+    isStuck = false
+    stuck.forEach(({ resolve }) => resolve())
+    await pass(2 * SILENT_SECONDS)
+    expect(silent).not.toHaveBeenCalled()
+    isStuck = true
+    await pass(3 * SILENT_SECONDS)
+    expect(silent).toHaveBeenCalledOnce()
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 it('counters of a worker that has ended stay in the sums, and its gauges go', async () => {

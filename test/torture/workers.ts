@@ -1,7 +1,7 @@
 /**
  * `node test/torture/workers.ts`: one gateway with two workers on one Redis, under load. Limits hold over both, a worker
- * that is killed takes its own calls with it, a reload and an end disturb no call, a worker that cannot be kept ends the
- * gateway; and what a call costs of processor time, against one worker. `--short` does little of it, and does not judge that cost.
+ * that is killed or hangs takes its own calls with it, a reload and an end disturb no call, a worker that cannot be kept ends
+ * the gateway; and what a call costs of processor time, against one worker. `--short` does little of it, and does not judge that cost.
  * Fails when clients hear what they must not, and when rows and sums are not what clients were told.
  */
 import { spawn } from 'node:child_process'
@@ -245,6 +245,36 @@ async function killed(redis: RedisServer): Promise<void> {
   await gateway.kill()
 }
 
+/** A worker that hangs is noticed and replaced; calls of the other one go on meanwhile. */
+async function hung(redis: RedisServer): Promise<void> {
+  const { gateway } = await start(redis, 2)
+  const clients = new Clients()
+  const lanes = 20
+  const calls = load(gateway, clients, lanes)
+  await sleep(1000)
+  const before = calls.heard.length
+  process.kill(workersOf(gateway)[0]!, 'SIGSTOP')
+  await sleep(5000)
+  const meanwhile = calls.heard.length - before
+  const took = await until(async () => gateway.said().includes('"event":"worker.started"'), 90_000)
+  const after = calls.heard.length
+  await sleep(2000)
+  const heard = await calls.end()
+  const { wrong } = await booked(clients, redis, folder)
+  const lost = count(heard, ({ whole, status }) => status === 0 || !whole)
+  report(
+    took < Infinity &&
+      meanwhile > 0 &&
+      heard.length - after > lanes &&
+      // A caller is lost with the connection that it had to the worker that hangs.
+      lost < lanes,
+    `a worker that hangs under ${lanes} callers: ${meanwhile} calls of the other one in 5 s, replaced after ${Math.round(5 + took / 1000)} s, ${lost} lost`,
+    { ...wrong, refused: count(heard, ({ status }) => status !== 0 && status !== 200) },
+  )
+  await clients.close()
+  await gateway.kill()
+}
+
 /** Reloads, some of which are refused, and the end disturb no call. */
 async function reloads(redis: RedisServer): Promise<void> {
   const { gateway, file, config } = await start(redis, 2)
@@ -390,7 +420,7 @@ if (!hasRedis()) {
   process.stdout.write(`skipped: ${NOT_INSTALLED}\n`)
   process.exit()
 }
-for (const part of [limits, killed, reloads, hopeless, cost]) {
+for (const part of [limits, killed, hung, reloads, hopeless, cost]) {
   await using redis = await RedisServer.start()
   await part(redis)
 }
