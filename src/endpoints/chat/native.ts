@@ -8,10 +8,12 @@ import type { ChatChunk, Step } from '../../plugin.ts'
  */
 export function nativeChunks(read: (chunk: ChatChunk) => void): Step<ChatChunk, ChatChunk> {
   let ended = false
+  let calls = false
   return {
     push(chunk, emit) {
       read(chunk)
-      const told = chunk.endOfStream ? withReason(chunk) : chunk
+      calls ||= chunk.choices.some(({ delta }) => delta?.tool_calls?.length)
+      const told = chunk.endOfStream ? withReason(chunk, calls ? 'tool_calls' : 'stop') : chunk
       if (told.choices[0]?.finish_reason) ended = true
       if (told.native || told.choices.length > 0) emit(told)
     },
@@ -22,8 +24,8 @@ export function nativeChunks(read: (chunk: ChatChunk) => void): Step<ChatChunk, 
 }
 
 /** An end without a reason is the natural one, as in answers that are translated. */
-function withReason(chunk: ChatChunk): ChatChunk {
+function withReason(chunk: ChatChunk, finish_reason: string): ChatChunk {
   const [choice] = chunk.choices
   if (!choice || choice.finish_reason) return chunk
-  return { ...chunk, choices: [{ ...choice, finish_reason: 'stop' }] }
+  return { ...chunk, choices: [{ ...choice, finish_reason }] }
 }

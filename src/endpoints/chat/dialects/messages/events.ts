@@ -27,7 +27,7 @@ const THINKING = { type: 'thinking', thinking: '', signature: '' }
 const REFUSED = { type: 'refusal', category: null, explanation: null }
 
 /** Why an answer ended, by the finish reason. */
-const STOP_REASONS: Readonly<Record<string, string>> = {
+export const STOP_REASONS: Readonly<Record<string, string>> = {
   length: 'max_tokens',
   tool_calls: 'tool_use',
   content_filter: 'refusal',

@@ -3,7 +3,7 @@ import { isObject } from '../../../../errors/checks.ts'
 import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { BilledChunk } from '../../billing.ts'
-import { endEvents, type MessageEvent } from './events.ts'
+import { endEvents, STOP_REASONS, type MessageEvent } from './events.ts'
 import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
 
@@ -39,12 +39,12 @@ export class ForwardedEvents {
   }
 
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
-  push({ native, receipt }: BilledChunk): MessageEvent[] {
+  push({ native, choices, receipt }: BilledChunk): MessageEvent[] {
     const events = isObject(native?.data) ? this.#eventsOf(native.data) : []
     const { isConfidential } = this.#envelope
     const known = isConfidential ? events.map(knownEvent) : events
     const passed = known.flatMap((event) => this.#pass(event))
-    return receipt ? [...passed, ...this.#finish(receipt)] : passed
+    return receipt ? [...passed, ...this.#finish(choices[0]?.finish_reason, receipt)] : passed
   }
 
   /** An event of a stream; or a whole message, which comes first, as the events that make it up. */
@@ -93,14 +93,14 @@ export class ForwardedEvents {
     return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
-  /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
-  #finish(receipt: Receipt): MessageEvent[] {
+  /** The end: the vendor's own with the cost, or the gateway's where it cut the answer or the vendor told none. */
+  #finish(reason: string | null | undefined, receipt: Receipt): MessageEvent[] {
     const last = this.#end
     const closing = [
       ...this.#begin(),
       ...[...this.#open].map((index) => ({ type: 'content_block_stop', index })),
     ]
-    if (!last) return [...closing, ...endEvents('max_tokens', receipt)]
+    if (!last) return [...closing, ...endEvents(STOP_REASONS[reason ?? ''] ?? 'end_turn', receipt)]
     const { guard, bill } = receipt
     const counts: object = isObject(last.usage) ? last.usage : usageJson(receipt)
     const usage = { ...counts, ...costJson(bill) }

@@ -63,10 +63,13 @@ export class MessageBuilder {
     }
   }
 
-  /** The input of a call keeps the bytes that the model wrote: numbers may be larger than ours. */
+  /**
+   * The input of a call keeps the bytes that the model wrote: numbers may be larger than ours. A call that came whole has it
+   * from its beginning.
+   */
   #blockText(): string {
     const { input, ...block } = this.#block
-    if (input === undefined) return JSON.stringify(block)
+    if (input === undefined || this.#input === '') return JSON.stringify(this.#block)
     return `${JSON.stringify(block).slice(0, -1)},"input":${inputText(this.#input)}}`
   }
 }

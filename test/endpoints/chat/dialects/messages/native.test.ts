@@ -332,6 +332,29 @@ describe('an answer', () => {
     expect(sent().json).not.toHaveProperty('stream')
   })
 
+  it('comes whole with the input of every block, of new types as well', async () => {
+    const content = [
+      { type: 'mcp_tool_use', id: 'm1', name: 'find', server_name: 's', input: { a: 1 } },
+      { type: 'server_tool_use', id: 's1', name: 'web_search', input: { query: 'q' } },
+      { type: 'later_use', id: 'l1', input: {} },
+    ]
+    upstream.answer(json({ ...wholeAnswer, content }))
+    expect((await post({})).json.content).toEqual(content)
+  })
+
+  it('that says nothing of its end has a natural one', async () => {
+    const call = { type: 'tool_use', id: 't1', name: 'f', input: {} }
+    for (const [blocks, reason] of [
+      [TEXT, 'end_turn'],
+      [block(0, call, { type: 'input_json_delta', partial_json: '{}' }), 'tool_use'],
+    ] as const) {
+      upstream.answer(eventStream(START, ...blocks, END[1]))
+      const { events } = await streamOf({})
+      const ends = events.filter(({ type }) => type === 'message_delta')
+      expect(ends.map(({ delta }) => delta.stop_reason)).toEqual([reason])
+    }
+  })
+
   it('that the vendor sends in the other form reaches the client in its own', async () => {
     const thinking = { type: 'thinking', thinking: 'Hm', signature: 'c2ln' }
     const content = [thinking, ...wholeAnswer.content]
