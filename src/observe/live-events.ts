@@ -41,7 +41,7 @@ const RING = 500
 const PER_SECOND = 20
 const SECOND_MS = 1000
 const IDLE_MS = 15_000
-/** For a watcher to come back: all events go on being made for so long after one has left. */
+/** For a watcher to come back: events of its types go on being made for so long after it has left. */
 const LINGER_MS = 30_000
 
 interface Watching {
@@ -60,6 +60,8 @@ export class LiveEvents {
   readonly #series = randomId('').slice(0, 8)
   #number = 0
   #ring: LiveEvent[] = []
+  /** Until when events of a type are made for a watcher that has left, steady ms. */
+  readonly #lingering = new Map<LiveEventType, number>()
   #until = -Infinity
   #untilElsewhere = -Infinity
   /** Called with each event that this gateway makes. */
@@ -106,13 +108,13 @@ export class LiveEvents {
   /** Whether each watcher wants other types, or has had its events of this second; one that has left may come back. */
   #isForNothing(type: LiveEventType): boolean {
     const now = performance.now()
-    if (now < this.#until) return false
+    if (now < (this.#lingering.get(type) ?? 0)) return false
     for (const watching of this.#watching) {
       const { watcher, sent, since } = watching
       if (!isOf(watching, type)) continue
       if (!watcher.all || sent < PER_SECOND || now - since >= SECOND_MS) return false
     }
-    return this.#watching.size > 0
+    return true
   }
 
   #send(event: LiveEvent): void {
@@ -136,6 +138,7 @@ export class LiveEvents {
     return () => {
       this.#watching.delete(watching)
       this.#until = performance.now() + LINGER_MS
+      for (const type of watcher.types ?? LIVE_EVENT_TYPES) this.#lingering.set(type, this.#until)
     }
   }
 

@@ -54,9 +54,9 @@ interface IndexOptions {
   readonly differs: (found: readonly UsageDifference[]) => void
 }
 
-/** With more accounts than this, a shared ledger is compared from time to time only. */
+/** With more accounts than this, all are compared from time to time only, and in between those that have new rows. */
 const FEW_ACCOUNTS = 200
-const COMPARE_SHARED_MS = 60_000
+const COMPARE_MS = 60_000
 /** Attempts to reach a head that goes on moving. */
 const ATTEMPTS = 5
 
@@ -68,8 +68,10 @@ export class LedgerIndex {
   /** The last work on each account, which the next one waits for. */
   readonly #busy = new Map<string, Promise<void>>()
   readonly #waiting = new Set<string>()
+  /** Those that were noted since all were compared. */
+  readonly #changed = new Set<string>()
   #working: Promise<void> | undefined
-  #heads: ReadonlyMap<string, LedgerHead> = new Map()
+  readonly #heads = new Map<string, LedgerHead>()
   #comparedAt = -Infinity
   #comparing: Promise<void> | undefined
   #closed = false
@@ -103,7 +105,10 @@ export class LedgerIndex {
 
   /** These accounts may have new rows. */
   note(accounts: Iterable<string>): void {
-    for (const account of accounts) this.#waiting.add(account)
+    for (const account of accounts) {
+      this.#waiting.add(account)
+      this.#changed.add(account)
+    }
     this.#work()
   }
 
@@ -115,24 +120,21 @@ export class LedgerIndex {
   /**
    * Brings accounts level with the ledger, as far as the time allows.
    * @param accounts absent for all. @param until steady ms
+   * @param isWhole whether all of many accounts are compared now, and not only those with new rows
    */
-  async check(accounts: readonly string[] | undefined, until: number): Promise<Checked> {
-    const { reader } = this.#options
+  async check(
+    accounts: readonly string[] | undefined,
+    until: number,
+    isWhole = false,
+  ): Promise<Checked> {
     const areFew = accounts !== undefined && accounts.length <= FEW_ACCOUNTS
     if (!areFew && this.#comparedAt === -Infinity) await this.compare()
-    const known = accounts ?? [...this.#heads.keys()]
-    const isCheap = !reader.shared || known.length <= FEW_ACCOUNTS
-    const isDue = performance.now() - this.#comparedAt > COMPARE_SHARED_MS
-    let heads: ReadonlyMap<string, LedgerHead>
-    if (isCheap || isDue) {
-      heads = await reader.heads(accounts)
-      if (!accounts) {
-        this.#heads = heads
-        this.#comparedAt = performance.now()
-      }
-    } else heads = this.#headsOf(known)
+    const isDue = performance.now() - this.#comparedAt > COMPARE_MS
+    const isFull = isWhole || isDue || (accounts?.length ?? this.#heads.size) <= FEW_ACCOUNTS
+    const fresh = await this.#fresh(isFull ? accounts : this.#changedOf(accounts))
+    const heads = isFull ? fresh : accounts ? this.#headsOf(accounts) : this.#heads
     const late: string[] = []
-    for (const [account, head] of heads) {
+    for (const [account, head] of fresh) {
       if (this.#isLevel(account, head) && this.#compareWith(account, head)) continue
       if (performance.now() < until) await this.#bring(account)
       else late.push(account)
@@ -148,7 +150,7 @@ export class LedgerIndex {
       await this.#alone(account, async () => this.#sum(account, state))
     }
     this.#tables.renewOverall(true)
-    return this.check(undefined, Infinity)
+    return this.check(undefined, Infinity, true)
   }
 
   /** Empties the tables, and reads everything again in the background. */
@@ -167,14 +169,30 @@ export class LedgerIndex {
   }
 
   async #compareAll(): Promise<void> {
-    const { reader } = this.#options
-    const heads = await reader.heads().catch((error: unknown) => {
+    const heads = await this.#fresh().catch((error: unknown) => {
       if (!this.#closed) throw error
     })
     if (!heads) return
-    this.#heads = heads
-    this.#comparedAt = performance.now()
     this.note([...this.#heads].filter(([id, head]) => !this.#isLevel(id, head)).map(([id]) => id))
+  }
+
+  /** Those that may have new rows; of a shared ledger only as many as are read at once. @param accounts absent for all */
+  #changedOf(accounts?: readonly string[]): readonly string[] {
+    const changed = [...this.#changed].filter((one) => accounts?.includes(one) ?? true)
+    return this.#options.reader.shared ? changed.slice(0, FEW_ACCOUNTS) : changed
+  }
+
+  /** Reads heads, and remembers them. @param accounts absent for all */
+  async #fresh(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {
+    // What is noted meanwhile is read with the next ones.
+    for (const account of accounts ?? this.#changed) this.#changed.delete(account)
+    const heads = await this.#options.reader.heads(accounts)
+    if (!accounts) {
+      this.#heads.clear()
+      this.#comparedAt = performance.now()
+    }
+    for (const [account, head] of heads) this.#heads.set(account, head)
+    return heads
   }
 
   /** As they were last read; an account without a head has no row. */
