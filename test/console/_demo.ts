@@ -1,6 +1,7 @@
 /** A gateway as a process of its own, by default that of `serve --demo`, with a browser in front of it. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import type { Readable } from 'node:stream'
 import { tmpdir } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import { resolve } from 'node:path'
@@ -16,25 +17,33 @@ export class Demo implements AsyncDisposable {
   readonly visitors: Visitors
   /** Of the gateway. */
   readonly pid: number
+  /** Of its inspector; empty where it was started without one. */
+  readonly inspector: string
   readonly #child: ChildProcess
 
-  private constructor(url: string, visitors: Visitors, child: ChildProcess) {
+  private constructor(url: string, inspector: string, visitors: Visitors, child: ChildProcess) {
     this.url = url
+    this.inspector = inspector
     this.visitors = visitors
     this.pid = child.pid!
     this.#child = child
   }
 
-  /** @param options of `serve` */
-  static async open(options: readonly string[] = ['--demo']): Promise<Demo> {
-    const child = spawn(process.execPath, [CLI, 'serve', ...options, '--port', '0'], {
+  /** @param options of `serve`. @param inspected whether the process has an inspector */
+  static async open(options: readonly string[] = ['--demo'], inspected = false): Promise<Demo> {
+    const node = inspected ? ['--inspect=127.0.0.1:0'] : []
+    const child = spawn(process.execPath, [...node, CLI, 'serve', ...options, '--port', '0'], {
       cwd: tmpdir(),
       env: { PATH: process.env.PATH, SLUICEGATE__ADMIN__TOKEN: TOKEN },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
+    child.stderr!.pipe(process.stderr)
     try {
-      const url = await urlOf(child)
-      const demo = new Demo(url, await Visitors.open(url), child)
+      const [url, inspector] = await Promise.all([
+        urlOf(child, child.stdout!, /http:\/\/[\w.]+:\d+/),
+        inspected ? urlOf(child, child.stderr!, /ws:\/\/\S+/) : '',
+      ])
+      const demo = new Demo(url, inspector, await Visitors.open(url), child)
       await demo.#filled()
       await demo.#indexed()
       return demo
@@ -72,13 +81,13 @@ export class Demo implements AsyncDisposable {
   }
 }
 
-/** The address in what the start prints. */
-function urlOf(child: ChildProcess): Promise<string> {
+/** An address in what the start prints. */
+function urlOf(child: ChildProcess, output: Readable, pattern: RegExp): Promise<string> {
   return new Promise((found, failed) => {
     let said = ''
-    child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+    output.setEncoding('utf8').on('data', (text: string) => {
       said += text
-      const [url] = /http:\/\/[\w.]+:\d+/.exec(said) ?? []
+      const [url] = pattern.exec(said) ?? []
       if (url) found(url)
     })
     child.once('exit', () => failed(new Error(`The demo ended: ${said}`)))

@@ -1,20 +1,24 @@
 /**
  * `npm run torture -- console`: the console in a browser, before a gateway with 1,000,000 calls, 10,000 accounts and 50,000
  * keys: what each screen asks and how long it takes; two consoles while 200 calls a second end, and for eight hours of their
- * own clock; what a call costs the gateway with them and without. `--calls`, `--accounts`, `--hours`, `--seconds` change it;
- * `--short` has less of everything, and bounds on what the load of a machine cannot change.
+ * own clock, after which its garbage is collected from outside; what a call costs the gateway with a console and without.
+ * `--calls`, `--accounts`, `--hours`, `--seconds`, `--rounds` change it, `--only screens|cost|live|hours` leaves parts out, and
+ * `--folder` keeps the calls for the next run; `--short` has less of everything, and bounds on what the load of a machine
+ * cannot change.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { CDPSession, Page, Request } from 'playwright-core'
+import { Pool } from 'undici'
 import type { UserConfig } from '../../src/config/config.ts'
 import { hasBrowser, settled } from '../console/_browser.ts'
 import { Demo } from '../console/_demo.ts'
 import { MOCK_CONFIG } from '../_setup.ts'
 import { accountId, fillDirectory, keyId } from './_directory.ts'
 import { fillMonth } from './_month.ts'
+import { Inspector } from './_inspector.ts'
 import { ownFolder } from './_run.ts'
 
 const { values } = parseArgs({
@@ -24,17 +28,23 @@ const { values } = parseArgs({
     accounts: { type: 'string' },
     hours: { type: 'string' },
     seconds: { type: 'string' },
+    rounds: { type: 'string' },
+    folder: { type: 'string' },
+    only: { type: 'string' },
   },
 })
-const { short } = values
+const { short, only } = values
 const amount = (given: string | undefined, few: number, many: number) =>
   given === undefined ? (short ? few : many) : Number(given)
 const calls = amount(values.calls, 20_000, 1_000_000)
 const accounts = amount(values.accounts, 200, 10_000)
 const hours = amount(values.hours, 0.1, 8)
 const seconds = amount(values.seconds, 3, 60)
+const rounds = amount(values.rounds, 2, 9)
 const KEYS_OF_EACH = 5
 const PER_SECOND = 200
+/** Calls at once where their cost is measured: as many as the gateway can take. */
+const LANES = 16
 /** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
 const MOST = {
   requests: 3,
@@ -43,18 +53,21 @@ const MOST = {
   painted: 1000,
   frame: 100,
   growth: 1.1,
-  cost: short ? 1.5 : 1.05,
+  /** A throughput of 0.98. */
+  cost: short ? 1.5 : 1 / 0.98,
 }
-/** For so long the processor time of calls is compared, each time. */
+/** For so long the processor time of calls is compared, each time: some repetitions of a screen. */
 const COMPARED_SECONDS = short ? 2 : 15
 /** After it the requests of a screen are counted. */
 const SILENCE_MS = 800
 /** Times that a screen is opened. */
 const VISITS = short ? 1 : 3
+/** Times that memory is looked at. */
+const SAMPLES = 10
 /** Bounds on time hold on a machine without other work. */
 const isTimed = !short
 
-const folder = ownFolder()
+const folder = values.folder ?? ownFolder()
 const config = {
   ...MOCK_CONFIG,
   state: { driver: 'file', path: folder },
@@ -84,33 +97,30 @@ if (hasBrowser) await run()
 
 async function run(): Promise<void> {
   const began = performance.now()
-  await fillDirectory(config, { from: 0, to: accounts, keysOfEach: KEYS_OF_EACH })
-  await fillMonth(config, { calls, accounts: BUSY_ACCOUNTS, keysOfEach: KEYS_OF_EACH })
-  writeFileSync(file, JSON.stringify(config))
-  await using gateway = await Demo.open(['--config', file, '--data', folder])
+  if (!existsSync(file)) {
+    await fillDirectory(config, { from: 0, to: accounts, keysOfEach: KEYS_OF_EACH })
+    await fillMonth(config, { calls, accounts: BUSY_ACCOUNTS, keysOfEach: KEYS_OF_EACH })
+    writeFileSync(file, JSON.stringify(config))
+  }
+  await using gateway = await Demo.open(['--config', file, '--data', folder], true)
   print(
     `${calls} calls, ${accounts} accounts, ${accounts * KEYS_OF_EACH} keys: ready after ${((performance.now() - began) / 1000).toFixed(0)} s`,
   )
   await gateway.admin('POST', `/accounts/${first}/credits`, { usd: '1000', reference: 'console' })
-  await screensOf(gateway)
-  // What is measured first would be slower: its code is not compiled yet.
-  if (!short) await callsFor(gateway, 2 * COMPARED_SECONDS)
-  const alone = await costOfCall(gateway)
+  if (isAsked('screens')) await screensOf(gateway)
   const { page: requests } = await gateway.visitors.page()
   const { page: overview } = await gateway.visitors.page()
+  if (isAsked('cost')) await costOfWatching(gateway, overview)
   await requests.goto('/console/requests?live=on')
   await overview.goto('/console')
   await Promise.all([settled(requests), settled(overview)])
-  const watched = await costOfCall(gateway)
-  report(
-    'processor time of a call with two consoles',
-    watched / alone,
-    MOST.cost,
-    ' of that without',
-  )
-  await live(gateway, requests)
-  await longRun(gateway, [requests, overview])
+  if (isAsked('live')) await live(gateway, requests)
+  if (isAsked('hours')) await longRun(gateway, [requests, overview])
   process.exitCode = failed ? 1 : 0
+}
+
+function isAsked(part: string): boolean {
+  return only === undefined || only === part
 }
 
 /** What every screen asks, how long the gateway takes for it, and when it is painted. */
@@ -185,23 +195,58 @@ async function timeOf(gateway: Demo, path: string): Promise<number> {
 }
 
 /** A call of a client. */
+const CALL = {
+  path: '/v1/chat/completions',
+  method: 'POST',
+  headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+  body: '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}',
+} as const
+
 async function call({ url }: Demo): Promise<void> {
-  const response = await fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}',
-  })
+  const response = await fetch(url + CALL.path, CALL)
   await response.arrayBuffer()
 }
 
-/** Processor time of the gateway for one call, ms, while calls come as at {@link PER_SECOND}. */
-async function costOfCall(gateway: Demo): Promise<number> {
-  await callsFor(gateway, COMPARED_SECONDS / 5)
+/** What calls cost the gateway with a console on the overview, in turns with none; both before as many calls as it can take. */
+async function costOfWatching(gateway: Demo, page: Page): Promise<void> {
+  const calls = new Pool(gateway.url, { connections: LANES })
+  // What is measured first would be slower: its code is not compiled yet.
+  await costOfCall(gateway, calls)
+  const costs: { alone: number; watched: number }[] = []
+  for (let round = 0; round < rounds; round++) {
+    await page.goto('about:blank')
+    const alone = await costOfCall(gateway, calls)
+    await page.goto('/console')
+    await settled(page)
+    const watched = await costOfCall(gateway, calls)
+    costs.push({ alone, watched })
+  }
+  await calls.close()
+  const of = (name: 'alone' | 'watched') => costs.map((one) => one[name])
+  const written = (all: readonly number[]) => all.map((ms) => ms.toFixed(3)).join(' ')
+  print(`ms of a call, alone: ${written(of('alone'))}; watched: ${written(of('watched'))}`)
+  const what = 'processor time of a call with a console on the overview'
+  report(what, median(of('watched')) / median(of('alone')), MOST.cost, ' of that without')
+}
+
+function median(all: readonly number[]): number {
+  return all.toSorted((one, other) => one - other)[Math.floor(all.length / 2)]!
+}
+
+/** Processor time of the gateway for one call, ms, while each lane makes one call after the other. */
+async function costOfCall(gateway: Demo, calls: Pool): Promise<number> {
+  const began = performance.now()
   const before = cpuMs(gateway.pid)
-  const made = await callsFor(gateway, COMPARED_SECONDS)
-  const each = (cpuMs(gateway.pid) - before) / made
-  print(`a call costs the gateway ${each.toFixed(3)} ms`)
-  return each
+  let made = 0
+  const lane = async () => {
+    while (performance.now() - began < COMPARED_SECONDS * 1000) {
+      const { body } = await calls.request(CALL)
+      await body.dump()
+      made++
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  return (cpuMs(gateway.pid) - before) / made
 }
 
 /** Calls at a steady rate. @returns how many there were */
@@ -265,10 +310,7 @@ async function busyOf(tools: CDPSession): Promise<number> {
   return metrics.find(({ name }) => name === 'TaskDuration')!.value
 }
 
-/**
- * Hours of the pages' own clock, with a few calls before each repetition: what they hold has to be flat. The gateway collects
- * its garbage when it likes, so the least that it held in a quarter of the time is compared.
- */
+/** Hours of the pages' own clock, with a few calls before each repetition: what they and the gateway hold has to be flat. */
 async function longRun(gateway: Demo, pages: readonly Page[]): Promise<void> {
   const turns = (hours * 3600) / 5
   for (const page of pages) {
@@ -276,30 +318,32 @@ async function longRun(gateway: Demo, pages: readonly Page[]): Promise<void> {
     await page.reload()
     await settled(page)
   }
-  const heaps: number[][] = []
-  const held: number[] = []
+  using inspector = await Inspector.open(gateway.inspector)
+  const held: Record<string, number>[] = []
   for (let turn = 0; turn <= turns; turn++) {
     await Promise.all(Array.from({ length: 4 }, () => call(gateway)))
     await Promise.all(pages.map((page) => page.clock.runFor(5000)))
     // One connection after the other: what was asked before is answered.
     await Promise.all(pages.map((page) => page.evaluate("fetch('/admin/session')")))
-    held.push(rssOf(gateway.pid))
-    if (turn % Math.ceil(turns / 8) === 0) heaps.push(await Promise.all(pages.map(heapOf)))
+    if (turn % Math.ceil(turns / SAMPLES) !== 0) continue
+    const [requests, overview] = await Promise.all(pages.map(heapOf))
+    const { objects, threads } = await inspector.held()
+    const rss = rssOf(gateway.pid)
+    held.push({ requests: requests!, overview: overview!, gateway: objects, process: rss })
+    print(`turn ${turn}: ${written(held.at(-1)!)} MiB in ${threads} threads`)
   }
-  const least = Array.from({ length: 4 }, (_, quarter) =>
-    Math.min(...held.slice((quarter / 4) * held.length, ((quarter + 1) / 4) * held.length)),
-  )
-  const written = (all: readonly number[]) => all.map((mib) => mib.toFixed(1)).join(' ')
-  print(`MiB held by requests and overview: ${heaps.map(written).join(', ')}`)
-  print(`MiB held at least by the gateway, in quarters: ${written(least)}`)
-  const [early, late] = [heaps[2]!, heaps.at(-1)!]
-  for (const [name, growth] of [
-    ['requests', late[0]! / early[0]!],
-    ['overview', late[1]! / early[1]!],
-    ['gateway', least[3]! / least[1]!],
-  ] as const) {
-    report(`after ${hours} h ${name} holds`, growth, MOST.growth, ' of before')
+  // The first ones: code that is not compiled yet, caches that are not full yet.
+  const [early, late] = [held.slice(2, 5), held.slice(-3)]
+  for (const name of Object.keys(held[0]!)) {
+    const of = (some: typeof held) => median(some.map((one) => one[name]!))
+    report(`after ${hours} h ${name} holds`, of(late) / of(early), MOST.growth, ' of before')
   }
+}
+
+function written(held: Readonly<Record<string, number>>): string {
+  return Object.entries(held)
+    .map(([name, mib]) => `${name} ${mib.toFixed(1)}`)
+    .join(', ')
 }
 
 /** What the scripts of a page hold, MiB. */
