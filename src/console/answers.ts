@@ -119,6 +119,8 @@ export interface KeyRow {
   readonly spend?: Spend
   readonly running?: number
   readonly last_used_at?: string | null
+  /** Of one key. */
+  readonly limits?: readonly Limit[]
   readonly warnings?: readonly string[]
 }
 

@@ -1,21 +1,32 @@
 /** What every screen has to say before its own matter: never a toast, because it stays true until it is repaired. */
 import { useRef } from 'preact/hooks'
-import { useAnswer } from './api.ts'
 import { html } from './html.ts'
 import { Notice } from './parts/states.ts'
-import { session } from './state.ts'
+import { place, session } from './state.ts'
 
-const EVERY_MS = 30_000
-
-/** The part of `GET /admin/status` that banners are made of. */
-interface Status {
+/** The part of `GET /admin/status` that the frame shows. */
+export interface Status {
   readonly state: string
   readonly ledger: { readonly ok: boolean; readonly outbox: number }
+  readonly alerts: readonly { readonly kind: string; readonly message: string }[]
 }
 
+/** Alerts about the figures themselves: each screen says so. */
+const OF_FIGURES = {
+  'ledger.differs': {
+    tone: 'bad',
+    text: 'Usage differs from the ledger. The ledger is right; the accounts are read again.',
+  },
+  'log.dropped': {
+    tone: 'warn',
+    text: 'The request log has lost calls. Costs and usage are complete.',
+  },
+} as const
+/** Places where a reader could change something. */
+const CHANGING = /^\/console\/(?:accounts|keys|models|play|settings)/
+
 /** The banners that apply. */
-export function Banners() {
-  const status = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS }).data?.data
+export function Banners({ status }: { readonly status: Status | undefined }) {
   const loaded = useRef(session.value?.version)
   const isOutdated =
     loaded.current !== undefined &&
@@ -41,6 +52,18 @@ export function Banners() {
         <strong>The ledger cannot book.</strong> New calls are refused; ${status.ledger.outbox}
         charges wait to be written.
       <//>`
+    }
+    ${Object.entries(OF_FIGURES).map(
+      ([kind, { tone, text }]) =>
+        status?.alerts.some((alert) => alert.kind === kind) &&
+        html`<${Notice} key=${kind} tone=${tone}>
+          ${text} <a href="/console/settings/gateways">Gateways</a>
+        <//>`,
+    )}
+    ${
+      session.value?.role === 'viewer' &&
+      CHANGING.test(place.value.path) &&
+      html`<${Notice}>You are signed in to read: what changes something needs another role.<//>`
     }
     ${
       status?.state === 'memory' &&

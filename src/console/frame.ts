@@ -1,7 +1,8 @@
 /** What surrounds every screen of an operator: places, search, alerts, preferences, and who is signed in. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call } from './api.ts'
-import { Banners } from './banners.ts'
+import { call, useAnswer } from './api.ts'
+import { Banners, type Status } from './banners.ts'
+import { count } from './format.ts'
 import { html, type Content } from './html.ts'
 import { SHORTCUTS, useKeys } from './keys.ts'
 import { Button } from './parts/button.ts'
@@ -63,6 +64,7 @@ const PLACES = [
   },
 ] as const
 
+const EVERY_MS = 30_000
 const THEMES = { system: 'light', light: 'dark', dark: 'system' } as const
 
 /** The frame with a screen in it. */
@@ -76,6 +78,7 @@ export function Frame({ children }: { readonly children?: Content }) {
     ...Object.fromEntries(PLACES.map((one) => [`g ${one.letter}`, () => go(carried(one.path))])),
   })
   useRenewal()
+  const status = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS }).data?.data
   return html`<a class="skip" href="#main" onClick=${skipToMain}>Skip to the screen</a>
     <div class=${menu ? 'frame menu-open' : 'frame'}>
       <nav class="places" aria-label="Places">
@@ -97,7 +100,7 @@ export function Frame({ children }: { readonly children?: Content }) {
         <${Search} />
         <div class="top-end">
           ${session.value?.demo && html`<span class="badge" title="These accounts and calls are made up">Demo<span> data</span></span>`}
-          <${ZoneSwitch} /><${ThemeSwitch} />
+          <${AlertCount} status=${status} /><${ZoneSwitch} /><${ThemeSwitch} />
           <${Button} kind="quiet" title="Keyboard (?)" onClick=${() => setHelp(true)}
             ><span aria-hidden="true">⌨</span><span class="hidden">Keyboard shortcuts</span><//
           >
@@ -105,7 +108,7 @@ export function Frame({ children }: { readonly children?: Content }) {
         </div>
       </header>
       <main id="main" tabindex="-1">
-        <${Banners} />
+        <${Banners} status=${status} />
         ${children}
       </main>
     </div>
@@ -134,6 +137,17 @@ function PlaceLink({
   >
     <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d=${icon} /></svg>
     ${label}
+  </a>`
+}
+
+/** How many alerts are active; nothing where none is. */
+function AlertCount({ status }: { readonly status: Status | undefined }) {
+  const many = status?.alerts.length ?? 0
+  if (many === 0) return null
+  const title = many === 1 ? '1 active alert' : `${count(many)} active alerts`
+  return html`<a class="button quiet alerts" href="/console/settings/alerts" title=${title}>
+    <span class="warn" aria-hidden="true">! ${count(many)}</span
+    ><span class="hidden">${title}</span>
   </a>`
 }
 

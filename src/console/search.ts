@@ -6,7 +6,6 @@ import { useKeys } from './keys.ts'
 import { go } from './state.ts'
 
 const SILENCE_MS = 150
-const MOST = 8
 
 /** A place that was found. */
 interface Hit {
@@ -14,12 +13,6 @@ interface Hit {
   readonly id: string
   readonly name: string
   readonly href: string
-}
-
-interface Named {
-  readonly id: string
-  readonly name?: string
-  readonly start?: string
 }
 
 /** The search field. */
@@ -92,7 +85,7 @@ export function Search() {
             }}
           >
             <span class="muted">${hit.kind}</span> <b>${hit.name}</b>
-            <span class="mono muted">${hit.id}</span>
+            ${hit.name !== hit.id && html`<span class="mono muted">${hit.id}</span>`}
           </li>`,
       )}
       ${hits?.length === 0 && html`<li class="muted" role="option" aria-disabled="true">Nothing is called so.</li>`}
@@ -113,26 +106,17 @@ function exact(text: string): Hit | undefined {
   return undefined
 }
 
+/** Where each kind is shown. */
+const PLACES: Readonly<Record<string, (id: string) => string>> = {
+  account: (id) => `/console/accounts/${encodeURIComponent(id)}/overview`,
+  key: (id) => `/console/keys/${encodeURIComponent(id)}/overview`,
+  model: (id) => withQuery('/console/models', { open: id }),
+}
+
 async function find(text: string, signal: AbortSignal): Promise<readonly Hit[]> {
   const known = exact(text)
   if (known) return [known]
-  const list = async (path: string) => {
-    const url = withQuery(path, { q: text, limit: MOST })
-    return (await call<{ data: readonly Named[] }>('GET', url, { signal })).data
-  }
-  const [accounts, keys, models] = await Promise.all(
-    ['/admin/accounts', '/admin/keys', '/admin/models'].map((path) => list(path).catch(() => [])),
-  )
-  const matches = ({ id, name, start }: Named) =>
-    [id, name, start].some((one) => one?.toLowerCase().includes(text.toLowerCase()))
-  const hits = (kind: string, found: readonly Named[], hrefOf: (id: string) => string): Hit[] =>
-    found
-      .filter(matches)
-      .slice(0, MOST)
-      .map(({ id, name }) => ({ kind, id, name: name ?? '', href: hrefOf(id) }))
-  return [
-    ...hits('account', accounts!, (id) => `/console/accounts/${id}/overview`),
-    ...hits('key', keys!, (id) => `/console/keys/${id}/overview`),
-    ...hits('model', models!, (id) => withQuery('/console/models', { open: id })),
-  ]
+  const url = withQuery('/admin/search', { q: text })
+  const { data } = await call<{ data: readonly Omit<Hit, 'href'>[] }>('GET', url, { signal })
+  return data.map((one) => ({ ...one, href: PLACES[one.kind]!(one.id) }))
 }

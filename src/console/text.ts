@@ -16,6 +16,23 @@ export const CODES: Readonly<Record<string, string>> = {
   invalid_api_key: 'key',
 }
 
+/** What the holder of a key can do about a refusal, by its `code`. */
+export const MEANINGS: Readonly<Record<string, string>> = {
+  rate_limited:
+    'The key, or all keys of its account together, made more requests than a minute allows. The header Retry-After says when to try again.',
+  too_many_concurrent:
+    'As many calls as the key may make at once were running. Wait for one of them to end.',
+  insufficient_credits:
+    'The account that pays for the key has too little money left. Its owner can add credits.',
+  key_limit_exceeded:
+    'The key has spent what it may spend in this window. The window is under Limits, with the moment at which it begins anew.',
+  model_not_found: 'The gateway has no model of that name. Models lists those that there are.',
+  model_not_allowed: 'The key may not use that model. Models lists those that it may.',
+  policy_violation: 'The request, or its answer, is against the policy of the key.',
+  content_policy_violation: 'The vendor of the model refused the request.',
+  invalid_request_error: 'The request was not in the form that the endpoint takes.',
+}
+
 /** What an estimated figure is. */
 export const ESTIMATED = 'The vendor reported nothing; 4 characters count as a token.'
 

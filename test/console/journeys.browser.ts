@@ -213,7 +213,7 @@ describe.skipIf(!hasBrowser)('two operators', () => {
     expect((await stage.admin('PATCH', `/keys/${key.id}`, other)).status).toBe(200)
     await page.locator('button:has-text("Save…")').click()
     await page.locator('dialog button:has-text("Save")').first().click()
-    await page.locator('text=This key was changed meanwhile.').first().waitFor()
+    await page.locator('text=Another operator changed this meanwhile.').first().waitFor()
     const conflict = (await page.textContent('dialog'))!
     expect(conflict).toContain('deny')
     expect(conflict).toContain('["math"]')

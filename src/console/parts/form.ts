@@ -162,7 +162,7 @@ export function RadioField({
 }
 
 /** A form's request: whether it runs, and what was wrong with it. */
-interface Submission {
+export interface Submission {
   readonly busy: boolean
   readonly error: ApiError | undefined
   /** The message for a field, when the error is about it. */

@@ -25,7 +25,10 @@ export interface PlotProps {
   readonly formatAxis: (values: readonly number[]) => string[]
   /** Writes the start of a step, for the cursor. */
   readonly formatTime: (seconds: number) => string
+  /** What a screen reader is told: also where the same numbers stand as text. */
   readonly label: string
+  /** Moments that are marked, seconds since epoch. */
+  readonly marks?: readonly number[]
   /** The reader selected a span, in seconds since epoch; the second is the start of the last step. */
   readonly onSelect?: (first: number, last: number) => void
   readonly height?: number
@@ -57,7 +60,7 @@ export function Plot(props: PlotProps) {
       sizes.disconnect()
       plot.destroy()
     }
-  }, [props.times, props.series, props.kind, theme])
+  }, [props.times, props.series, props.marks, props.kind, theme])
   const onKeyDown = (event: KeyboardEvent) => {
     const { times, onSelect } = props
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
@@ -81,7 +84,7 @@ export function Plot(props: PlotProps) {
       ref=${box}
       role="group"
       tabindex="0"
-      aria-label=${`${props.label}. The table has the same numbers.`}
+      aria-label=${props.label}
       onKeyDown=${onKeyDown}
     ></div>
     <${Readout} props=${props} at=${cursor} from=${anchor} />
@@ -183,7 +186,7 @@ function optionsOf(
     },
     scales: {
       x: { time: true, range: (_plot, low, high) => [low, kind === 'bars' ? high + step : high] },
-      y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.08 : 1] },
+      y: { range: (_plot, low, high) => [Math.min(0, low) * 1.08, high > 0 ? high * 1.08 : 1] },
     },
     axes: [
       {
@@ -218,6 +221,7 @@ function optionsOf(
       }),
     ],
     hooks: {
+      draw: [(plot) => drawMarks(plot, latest.current.marks ?? [], color('ok'))],
       setCursor: [
         (plot) => {
           const left = plot.cursor.left ?? -1
@@ -237,6 +241,22 @@ function optionsOf(
         },
       ],
     },
+  }
+}
+
+/** Triangles at the foot of the plot. */
+function drawMarks(plot: uPlot, marks: readonly number[], color: string): void {
+  const { ctx, bbox } = plot
+  const size = 5 * devicePixelRatio
+  const foot = bbox.top + bbox.height
+  ctx.fillStyle = color
+  for (const mark of marks) {
+    const x = plot.valToPos(mark, 'x', true)
+    ctx.beginPath()
+    ctx.moveTo(x - size, foot)
+    ctx.lineTo(x + size, foot)
+    ctx.lineTo(x, foot - 1.6 * size)
+    ctx.fill()
   }
 }
 

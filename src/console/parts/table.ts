@@ -4,6 +4,7 @@ import { MISSING } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { go, hrefWith, place, prefer, preferences, setQuery } from '../state.ts'
+import { copyText } from './copy.ts'
 import { Skeleton } from './states.ts'
 
 /** A column. The first one is the link of its row. */
@@ -49,7 +50,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const body = useRef<HTMLTableSectionElement>(null)
   const hidden = hiddenOf(name, props.columns)
   const columns = props.columns.filter(({ key }) => !hidden.includes(key))
-  useRowKeys(props, body)
+  const onKeyDown = useRowKeys(props, body)
   if (loading && rows.length === 0) return html`<${Skeleton} lines=${10} />`
   return html`<div class="table-frame">
     <table class="rows">
@@ -61,7 +62,7 @@ export function Table<Row>(props: TableProps<Row>) {
           ${columns.map((column) => html`<${Head} key=${column.key} column=${column} />`)}
         </tr>
       </thead>
-      <tbody ref=${body}>
+      <tbody ref=${body} onKeyDown=${onKeyDown}>
         ${rows.map(
           (row) =>
             html`<tr
@@ -168,7 +169,7 @@ function Head<Row>({ column }: { readonly column: Column<Row> }) {
 function useRowKeys<Row>(
   { rows, idOf, hrefOf, open }: TableProps<Row>,
   body: { readonly current: HTMLTableSectionElement | null },
-): void {
+): (event: KeyboardEvent) => void {
   const move = (step: 1 | -1) => {
     const links = [...(body.current?.querySelectorAll<HTMLElement>('.row-link') ?? [])]
     const at = links.findIndex((link) => link.closest('tr')!.contains(document.activeElement))
@@ -186,6 +187,16 @@ function useRowKeys<Row>(
     '[': () => openNext(-1),
     ']': () => openNext(1),
   })
+  // Where no row has the focus, arrows move the page.
+  return (event: KeyboardEvent) => {
+    const { key, ctrlKey, metaKey, target } = event
+    const step = { ArrowDown: 1, ArrowUp: -1 }[key] as 1 | -1 | undefined
+    if (step) move(step)
+    else if (key === 'c' && !ctrlKey && !metaKey && preferences.value.letters) {
+      void copyText((target as HTMLElement).closest('tr')!.dataset.id!)
+    } else return
+    event.preventDefault()
+  }
 }
 
 /** The address that opens a row of this screen in its sheet. */

@@ -6,7 +6,8 @@ import { addAmounts, exactMoney, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { changesBetween, Diff } from '../parts/diff.ts'
+import { Conflict, useChange } from '../parts/conflict.ts'
+import { Diff } from '../parts/diff.ts'
 import { TextField, useSubmission } from '../parts/form.ts'
 import { LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
 import { Dialog } from '../parts/sheet.ts'
@@ -94,17 +95,7 @@ export function EditAccount({ row, onClose, onDone }: ActionProps) {
     alert_below_usd: alert.trim() || null,
     note: note || null,
   }
-  const own = row as unknown as Record<string, unknown>
-  const changes = changesBetween(
-    Object.fromEntries(Object.keys(wanted).map((member) => [member, own[member] ?? null])),
-    wanted,
-  )
-  const form = useSubmission(async () => {
-    if (changes.length === 0) return onClose()
-    const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
-    await call('PATCH', `/admin/accounts/${row.id}`, { body, revision: row.revision ?? null })
-    onDone()
-  })
+  const { form, changes, versions } = useChange(`/admin/accounts/${row.id}`, row, wanted, onDone)
   const { errorFor } = form
   return html`<${Dialog} title=${html`Settings of <bdi>${row.name}</bdi>`} wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
@@ -115,9 +106,9 @@ export function EditAccount({ row, onClose, onDone }: ActionProps) {
       <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
       ${form.error && html`<${Failure} error=${form.error} />`}
-      ${form.error?.status === 412 && html`<p><${Button} onClick=${onDone}>Load it as it is now<//></p>`}
+      ${versions && html`<${Conflict} ...${versions} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="billing" busy=${form.busy}>Save<//>
+        <${Button} kind="primary" type="submit" role="billing" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

@@ -1,20 +1,19 @@
 /** One account: its money, its bookings, its keys, its statement. */
 import { useState } from 'preact/hooks'
 import { useAnswer, usePages, withQuery, type Loaded } from '../api.ts'
-import type { AccountRow, Agreement, KeyRow, LedgerRow, Usd } from '../answers.ts'
+import type { AccountRow, KeyRow, LedgerRow, Usd } from '../answers.ts'
 import { addAmounts, count, exactMoney } from '../format.ts'
 import { html, type Content } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Spark } from '../parts/bar.ts'
-import { Id } from '../parts/copy.ts'
+import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Money, Tile, Time } from '../parts/facts.ts'
 import { Filters, type Filter } from '../parts/filters.ts'
 import { Limits } from '../parts/limits.ts'
-import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
-import { go, place, type ScreenProps } from '../state.ts'
+import { allows, go, place, type ScreenProps } from '../state.ts'
 import {
   AddCredits,
   Adjust,
@@ -24,6 +23,7 @@ import {
   VerifyNow,
 } from './account-actions.ts'
 import { AccountState, keysOf } from './accounts.ts'
+import { BalanceCurve } from './balance-curve.ts'
 import { KeyList } from './keys.ts'
 import { Statement } from './statement.ts'
 
@@ -83,6 +83,10 @@ export function Account({ params }: ScreenProps) {
 function Actions({ row, onChange }: { readonly row: AccountRow; readonly onChange: () => void }) {
   const [open, setOpen] = useState<'credits' | 'adjust' | 'edit' | 'disable' | 'archive'>()
   const close = () => setOpen(undefined)
+  useKeys({
+    e: () => !row.archived_at && allows('billing') && setOpen('edit'),
+    c: () => void copyText(row.id),
+  })
   const done = () => {
     close()
     onChange()
@@ -154,45 +158,18 @@ function heldOf({ balance_usd: balance, available_usd: available }: AccountRow):
   return addAmounts([balance, available.startsWith('-') ? available.slice(1) : `-${available}`])
 }
 
-/** The UTC day that ends at a moment. */
-function dayOf(end: string): string {
-  return new Date(Date.parse(end) - 1).toISOString().slice(0, 10)
-}
-
-/** The balance at the end of each day. */
-function BalanceCurve({ id }: { readonly id: string }) {
-  const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
-  const answer = useAnswer<{
-    data: readonly { readonly at: string; readonly balance_usd: Usd }[]
-    ledger?: Agreement
-  }>(withQuery(`/admin/accounts/${id}/balance`, { from }))
-  return html`<${Answered} of=${answer} lines=${3}>
-    ${({
-      data,
-      ledger,
-    }: {
-      data: readonly { readonly at: string; readonly balance_usd: Usd }[]
-      ledger?: Agreement
-    }) =>
-      data.length === 0
-        ? html`<p class="muted">Nothing was booked in these 30 days.</p>`
-        : html`<div class="curve"><${Spark} values=${data.map((one) => Number(one.balance_usd))} label="Balance, USD" /></div>
-            <p class="help">
-              <span class="ends"><span>${dayOf(data[0]!.at)} <${Money} usd=${data[0]!.balance_usd} /></span><span>${dayOf(data.at(-1)!.at)} <${Money} usd=${data.at(-1)!.balance_usd} /></span></span>
-            </p>
-            <${Proof} ledger=${ledger} />`}
-  <//>`
-}
-
 function Bookings({ id }: { readonly id: string }) {
   const { query } = place.value
   const asked = new URLSearchParams()
   for (const name of ['kind', 'key'])
     for (const value of query.getAll(name)) asked.append(name, value)
-  const list = usePages<LedgerRow>(withQuery(`/admin/accounts/${id}/ledger`, asked), 'before')
+  const path = withQuery(`/admin/accounts/${id}/ledger`, asked)
+  const list = usePages<LedgerRow>(path, 'before')
+  const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
+  useKeys({ x: () => location.assign(csv) })
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
-    <div class="screen-head"><${Filters} filters=${KINDS} /></div>
+    <div class="screen-head"><${Filters} filters=${KINDS} /><div class="screen-actions"><a class="button quiet" href=${csv} download>CSV</a></div></div>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     ${
       isEmpty

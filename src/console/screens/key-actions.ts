@@ -1,18 +1,18 @@
 /** What can be done to a key: its settings, another secret, the end. */
 import { useState } from 'preact/hooks'
-import { call, toApiError } from '../api.ts'
+import { call } from '../api.ts'
 import type { KeyRow } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { Conflict } from '../parts/conflict.ts'
-import { changesBetween, Diff } from '../parts/diff.ts'
+import { Conflict, useChange } from '../parts/conflict.ts'
+import { Diff } from '../parts/diff.ts'
 import { CheckField, TextField, useSubmission } from '../parts/form.ts'
 import { LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
 import { SecretOnce } from '../parts/secret.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
-import { ModelsField } from './new-key.ts'
+import { entriesOf, ModelsField } from './models-field.ts'
 
 const DAY_S = 86_400
 const MOST_DAYS = 30
@@ -32,7 +32,7 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
   const [tag, setTag] = useState(row.tag ?? '')
   const [note, setNote] = useState(row.note ?? '')
   const [content, setContent] = useState(row.log_content ?? false)
-  const allowed = models.split(/[\s,]+/).filter(Boolean)
+  const allowed = entriesOf(models)
   const wanted: Record<string, unknown> = {
     name: name.trim(),
     ...limitsOf(limits),
@@ -47,28 +47,7 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
     note: note || null,
     log_content: content,
   }
-  const [theirs, setTheirs] = useState<KeyRow>()
-  const settingsOf = (of: KeyRow) =>
-    Object.fromEntries(
-      Object.keys(wanted).map((member) => [
-        member,
-        of[member as keyof KeyRow] ?? (member === 'log_content' ? false : null),
-      ]),
-    )
-  const changes = changesBetween(settingsOf(row), wanted)
-  const form = useSubmission(async () => {
-    if (changes.length === 0) return onClose()
-    const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
-    const revision = (theirs ?? row).revision ?? null
-    try {
-      await call('PATCH', `/admin/keys/${row.id}`, { body, revision })
-    } catch (thrown) {
-      const error = toApiError(thrown)
-      if (error.status !== 412) throw error
-      return setTheirs((error.body as { data: KeyRow }).data)
-    }
-    onDone()
-  })
+  const { form, changes, versions } = useChange(`/admin/keys/${row.id}`, row, wanted, onDone)
   const { errorFor } = form
   return html`<${Dialog} title=${`Settings of ${row.name}`} wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
@@ -83,9 +62,9 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
       <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
       ${form.error && html`<${Failure} error=${form.error} />`}
-      ${theirs && html`<${Conflict} saved=${settingsOf(row)} theirs=${settingsOf(theirs)} mine=${wanted} />`}
+      ${versions && html`<${Conflict} ...${versions} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>${theirs ? 'Apply mine on top' : 'Save'}<//>
+        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>
@@ -129,6 +108,22 @@ export function RotateKey({ row, onClose, onDone }: ActionProps) {
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>
+  <//>`
+}
+
+/** Refuses the key for a while, or lets it work again. */
+export function DisableKey({ row, onClose, onDone }: ActionProps) {
+  const { id, name, start, disabled, revision = null } = row
+  const act = async () => {
+    await call('PATCH', `/admin/keys/${id}`, { body: { disabled: !disabled }, revision })
+    onDone()
+  }
+  const verb = disabled ? 'Enable' : 'Disable'
+  return html`<${Confirm} title=${`${verb} this key?`} verb=${`${verb} key`} danger=${!disabled} act=${act} onClose=${onClose}>
+    <p>
+      Programs that use <b>${name}</b> (<code>${start}…</code>)
+      ${disabled ? ' work again from the next call on.' : ' are refused from the next call on, until it is enabled again.'}
+    </p>
   <//>`
 }
 

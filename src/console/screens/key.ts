@@ -1,22 +1,29 @@
 /** One key: what it may do, what it has done, its policy. */
-import { useState } from 'preact/hooks'
-import { call, useAnswer, withQuery } from '../api.ts'
-import type { KeyRow, Limit, RequestRow } from '../answers.ts'
+import { useMemo, useState } from 'preact/hooks'
+import { useAnswer, withQuery } from '../api.ts'
+import type { KeyRow, RequestRow } from '../answers.ts'
+import type { UsageAnswer } from '../answers-reports.ts'
 import { duration, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
+import { Spark } from '../parts/bar.ts'
 import { Button } from '../parts/button.ts'
-import { Id } from '../parts/copy.ts'
+import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Money, Tile, Time } from '../parts/facts.ts'
 import { Limits } from '../parts/limits.ts'
+import { spanOf } from '../parts/range.ts'
 import { Answered, Notice } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { go, type ScreenProps } from '../state.ts'
-import { ArchiveKey, EditKey, RotateKey } from './key-actions.ts'
+import { ArchiveKey, DisableKey, EditKey, RotateKey } from './key-actions.ts'
 import { KeyState, policyOf } from './keys.ts'
 import { Status } from './outcome.ts'
 import { PolicyEditor } from './policy.ts'
+import { usageTable } from './usage-rows.ts'
+
+/** The range of the figures of its calls. */
+const DAYS = '-30d'
 
 const LAST_CALLS: readonly Column<RequestRow>[] = [
   { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
@@ -56,7 +63,7 @@ export function Key({ params }: ScreenProps) {
   const { id = '', tab = 'overview' } = params
   const path = `/admin/keys/${id}`
   const answer = useAnswer<{ data: KeyRow }>(path)
-  useKeys({ e: () => go(`/console/keys/${id}/policy`) })
+  useKeys({ e: () => go(`/console/keys/${id}/policy`), c: () => void copyText(id) })
   return html`<div class="screen">
     <${Answered} of=${answer} lines=${12}>
       ${({ data }: { data: KeyRow }) => html`<div class="screen">
@@ -78,22 +85,27 @@ export function Key({ params }: ScreenProps) {
         }))} />
         ${
           tab === 'policy'
-            ? html`<${PolicyEditor} row=${data} onSaved=${(row: KeyRow) => answer.put({ data: row })} />`
+            ? html`<${PolicyEditor} row=${data} onSaved=${(row: KeyRow) => answer.put({ data: { ...data, ...row } })} />`
             : tab === 'requests'
               ? html`<${Calls} id=${id} limit=${50} />`
-              : html`<${Overview} key=${data.revision ?? 0} row=${data} />`
+              : html`<${Overview} row=${data} />`
         }
       </div>`}
     <//>
   </div>`
 }
 
-/** Made anew with each change of the key, which may change its limits. */
 function Overview({ row }: { readonly row: KeyRow }) {
-  const limits = useAnswer<{ data: readonly Limit[] }>(`/admin/keys/${row.id}/limits`)
+  const path = useMemo(() => usagePath(row.id, Date.now()), [row.id])
+  const usage = useAnswer<UsageAnswer>(path).data
+  const course = (metric: 'cost_usd' | 'calls', label: string) =>
+    usage &&
+    html`<span class="muted">30 days</span>
+      <${Spark} values=${usageTable(usage, metric).rows[0]?.values ?? []} label=${label} />`
   return html`<${Warnings} row=${row} />
     <div class="tiles">
-      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })} note=${course('cost_usd', 'Spend by day, USD')}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Calls, 30 days" href=${withQuery('/console/requests', { key: row.id, from: DAYS })} note=${course('calls', 'Calls by day')}>${shortCount(usage?.totals.calls)}<//>
       <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
       <${Tile} label="Spent in all"><${Money} usd=${row.spend_usd} /><//>
       <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
@@ -101,7 +113,7 @@ function Overview({ row }: { readonly row: KeyRow }) {
     <div class="columns">
       <section class="panel" aria-label="Limits">
         <header><h2>Limits</h2></header>
-        <div class="panel-body"><${Answered} of=${limits} lines=${4}>${({ data }: { data: readonly Limit[] }) => html`<${Limits} limits=${data} />`}<//></div>
+        <div class="panel-body"><${Limits} limits=${row.limits ?? []} /></div>
       </section>
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>
@@ -112,6 +124,12 @@ function Overview({ row }: { readonly row: KeyRow }) {
       <h2>Last refusals</h2>
       <${Calls} id=${row.id} limit=${5} refused />
     </section>`
+}
+
+/** Its calls by day. */
+function usagePath(key: string, now: number): string {
+  const { from } = spanOf(new URLSearchParams({ from: DAYS }), undefined, now)
+  return withQuery('/admin/usage', { key, from, rollup: 'day' })
 }
 
 function settingsOf(row: KeyRow): (readonly [string, Content])[] {
@@ -147,31 +165,22 @@ function Warnings({ row }: { readonly row: KeyRow }) {
 }
 
 function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: () => void }) {
-  const [open, setOpen] = useState<'edit' | 'rotate' | 'archive'>()
-  const [busy, setBusy] = useState(false)
+  const [open, setOpen] = useState<'edit' | 'disable' | 'rotate' | 'archive'>()
   const close = () => setOpen(undefined)
   const done = () => {
     close()
-    onChange()
-  }
-  const toggle = async () => {
-    setBusy(true)
-    await call('PATCH', `/admin/keys/${row.id}`, {
-      body: { disabled: !row.disabled },
-      revision: row.revision ?? null,
-    }).catch(() => {})
-    setBusy(false)
     onChange()
   }
   if (row.archived_at)
     return html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
   return html`<div class="screen-actions">
     <${Button} role="admin" onClick=${() => setOpen('edit')}>Edit<//>
-    <${Button} role="admin" busy=${busy} onClick=${toggle}>${row.disabled ? 'Enable' : 'Disable'}<//>
+    <${Button} role="admin" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
     <${Button} role="admin" onClick=${() => setOpen('rotate')}>Rotate<//>
     <a class="button" href=${withQuery('/console/play', { key: row.id })}>Play</a>
     <${Button} kind="danger" role="admin" onClick=${() => setOpen('archive')}>Archive<//>
     ${open === 'edit' && html`<${EditKey} row=${row} onClose=${close} onDone=${done} />`}
+    ${open === 'disable' && html`<${DisableKey} row=${row} onClose=${close} onDone=${done} />`}
     ${open === 'rotate' && html`<${RotateKey} row=${row} onClose=${close} onDone=${done} />`}
     ${open === 'archive' && html`<${ArchiveKey} row=${row} onClose=${close} onDone=${done} />`}
   </div>`

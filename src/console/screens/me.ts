@@ -14,6 +14,7 @@ import { CapBar, Limits } from '../parts/limits.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { session, type ScreenProps } from '../state.ts'
+import { Lately } from './me-lately.ts'
 import { Connect, HolderModels, HolderRequests, HolderUsage } from './me-parts.ts'
 
 /** Where the key is kept if its holder asks for that: in this tab, until it is closed. */
@@ -81,13 +82,13 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
                     ? html`<${HolderPlay} secret=${secret} account=${data.account_id} onEnded=${answer.reload} />`
                     : tab === 'connect'
                       ? html`<${Connect} secret=${secret} />`
-                      : html`<${Overview} data=${data} />`}
+                      : html`<${Overview} data=${data} secret=${secret} />`}
         <//>
       </div>
     </main>`
 }
 
-function Overview({ data }: { readonly data: HolderKey }) {
+function Overview({ data, secret }: { readonly data: HolderKey; readonly secret: string }) {
   const { spend_cap_usd: cap, spend_cap_scope: scope, spend_remaining_usd: left } = data
   return html`${data.log_content && html`<${Notice} tone="warn">The content of your calls is kept by the operator of this gateway.<//>`}
     <div class="tiles">
@@ -99,6 +100,7 @@ function Overview({ data }: { readonly data: HolderKey }) {
       <${Tile} label="Calls at once">${count(data.concurrency_limit)}<//>
       <${Tile} label="Expires">${data.expires_at ? html`<${Time} at=${data.expires_at} />` : 'never'}<//>
     </div>
+    <${Lately} secret=${secret} />
     ${
       data.limits &&
       html`<section class="panel"><header><h2>Limits</h2></header><div class="panel-body"><${Limits} limits=${data.limits} /></div></section>`

@@ -10,6 +10,7 @@ import { SecretOnce } from '../parts/secret.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
 import { go } from '../state.ts'
+import { entriesOf, ModelsField } from './models-field.ts'
 
 interface Named {
   readonly id: string
@@ -46,7 +47,7 @@ export function NewKey({
     if (name.trim() === '') return setMissing('name')
     if (chosen === '') return setMissing('account')
     setMissing(undefined)
-    const allowed = models.split(/[\s,]+/).filter(Boolean)
+    const allowed = entriesOf(models)
     const body = {
       name: name.trim(),
       ...limitsOf(limits),
@@ -120,31 +121,6 @@ export function NewKey({
       </div>
     </form>
   <//>`
-}
-
-/** Which models a key may use, and how many of the catalog that is. */
-export function ModelsField({
-  value,
-  onInput,
-  error,
-}: {
-  readonly value: string
-  readonly onInput: (value: string) => void
-  readonly error?: string | undefined
-}) {
-  const ids = useAnswer<{ data: readonly { readonly id: string }[] }>(
-    '/admin/models',
-  ).data?.data.map(({ id }) => id)
-  const patterns = value.split(/[\s,]+/).filter(Boolean)
-  const matched = ids?.filter((id) =>
-    patterns.some((one) => (one.endsWith('/*') ? id.startsWith(one.slice(0, -1)) : one === id)),
-  )
-  const help =
-    patterns.length === 0
-      ? 'Empty: all models. Else ids and vendor/*, with spaces between.'
-      : matched &&
-        `Matches ${matched.length} of ${ids!.length} models${matched.length > 0 && matched.length <= 5 ? `: ${matched.join(', ')}` : ''}.`
-  return html`<${TextField} label="Models" value=${value} onInput=${onInput} mono help=${help} error=${error} placeholder="all" />`
 }
 
 async function policyFrom(choice: string, source: string): Promise<unknown> {

@@ -148,7 +148,7 @@ function Attention({ overview }: { readonly overview: OverviewData }) {
                   <span
                     ><b class="warn">! ${kind}</b> ${' '}${message ?? object ?? ''}${ago(since)}</span
                   >
-                  <a href="/console/settings/alerts">see</a>
+                  <${WayTo} kind=${kind} object=${object} />
                 </li>`,
             )}
             ${deployments.map(
@@ -166,6 +166,21 @@ function Attention({ overview }: { readonly overview: OverviewData }) {
           </ul>`
     }
   <//>`
+}
+
+/** Where something can be done about an alert. */
+function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | 'object'>) {
+  const [of] = kind.split('.')
+  const named = encodeURIComponent(object ?? '')
+  if (of === 'balance') return html`<a href=${`/console/accounts/${named}/overview`}>top up</a>`
+  if (of === 'cap') {
+    const [what, id] = (object ?? '').split(' ')
+    return html`<a href=${`/console/${what}s/${id}/overview`}>see</a>`
+  }
+  if (of === 'key') return html`<a href=${`/console/keys/${named}/overview`}>see</a>`
+  if (of === 'guard') return html`<a href="/console/guard">see</a>`
+  if (of === 'ledger' || of === 'log') return html`<a href="/console/settings/gateways">see</a>`
+  return html`<a href="/console/settings/alerts">see</a>`
 }
 
 function Running({ overview: { running, as_of } }: { readonly overview: OverviewData }) {

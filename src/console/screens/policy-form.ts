@@ -8,17 +8,21 @@ import { Button } from '../parts/button.ts'
 import { CheckField, RadioField, SelectField, TextField } from '../parts/form.ts'
 import { Notice } from '../parts/states.ts'
 import { CATEGORIES } from '../text.ts'
+import type { Verdict } from './policy-try.ts'
 
 const MOST_PATTERNS = 32
 
 /** @param disabled while the text cannot be read */
 export function PolicyForm({
   policy,
+  found,
   error,
   disabled,
   onChange,
 }: {
   readonly policy: Policy
+  /** What its rules say of the texts beside it. */
+  readonly found: readonly Verdict[]
   readonly error: ApiError | undefined
   readonly disabled: boolean
   readonly onChange: (policy: Policy) => void
@@ -36,7 +40,7 @@ export function PolicyForm({
     ${guard.mode === 'monitor' && html`<${Notice} tone="warn">Monitor: findings are recorded, and nothing is enforced.<//>`}
     <${TextField} label="Scope" value=${policy.scope ?? ''} onInput=${text('scope')} rows=${2} most=${4000} error=${errorFor('scope')} help="The only subjects allowed. Told to the model; judged only where a judge is configured." />
     <${Deny} denied=${policy.deny ?? []} onChange=${(deny: readonly string[]) => set({ deny: deny.length > 0 ? deny : undefined })} />
-    <${Patterns} disabled=${disabled} patterns=${policy.bannedPatterns ?? []} error=${error} onChange=${(patterns: readonly string[]) => set({ bannedPatterns: patterns.length > 0 ? patterns : undefined })} />
+    <${Patterns} disabled=${disabled} found=${found} patterns=${policy.bannedPatterns ?? []} error=${error} onChange=${(patterns: readonly string[]) => set({ bannedPatterns: patterns.length > 0 ? patterns : undefined })} />
     <${TextField} label="System prompt" value=${policy.systemPrompt ?? ''} onInput=${text('systemPrompt')} rows=${3} most=${20_000} error=${errorFor('systemPrompt')} />
     <${TextField}
       label="Answer limit, tokens"
@@ -83,12 +87,14 @@ function Deny({
 
 function Patterns({
   patterns,
+  found,
   error,
   disabled,
   onChange,
 }: {
   readonly disabled: boolean
   readonly patterns: readonly string[]
+  readonly found: readonly Verdict[]
   readonly error: ApiError | undefined
   readonly onChange: (patterns: readonly string[]) => void
 }) {
@@ -116,6 +122,12 @@ function Patterns({
     error?.param === `policy.bannedPatterns.${index}`
       ? error.message
       : undefined
+  const matches = (index: number) =>
+    found.flatMap(({ rule, side, spans }) =>
+      rule === `bannedPatterns[${index}]`
+        ? (spans ?? []).map(({ text }) => `“${text}” in the ${side}`)
+        : [],
+    )
   const list = useRef<HTMLOListElement>(null)
   const isAdded = useRef(false)
   const add = () => {
@@ -137,7 +149,7 @@ function Patterns({
           <span class=${wrong(index) ? 'bad' : 'ok'} aria-hidden="true">${wrong(index) ? '✕' : '✓'}</span>
           <button type="button" class="button quiet" aria-label=${`Move pattern ${index + 1} up`} aria-disabled=${index === 0 ? 'true' : undefined} onClick=${() => index > 0 && move(index)}>↑</button>
           <button type="button" class="button quiet" aria-label=${`Remove pattern ${index + 1}`} onClick=${() => onChange(patterns.filter((_, place) => place !== index))}>✕</button>
-          ${wrong(index) && html`<p class="error" role="alert">${wrong(index)}</p>`}
+          ${wrong(index) ? html`<p class="error" role="alert">${wrong(index)}</p>` : matches(index).length > 0 && html`<p class="help">matches ${matches(index).join(', ')}</p>`}
         </li>`,
       )}
     </ol>
@@ -165,6 +177,10 @@ function GuardFields({
     useAnswer<{ data: readonly { readonly id: string; readonly modality: string }[] }>(
       isNear ? '/admin/models' : null,
     ).data?.data ?? []
+  const guards =
+    useAnswer<{ data: { readonly guards: readonly { readonly guard: string }[] } }>(
+      isNear ? '/admin/guard' : null,
+    ).data?.data.guards ?? []
   const sides = [
     { value: '', label: 'default (on)' },
     { value: 'true', label: 'on' },
@@ -184,7 +200,10 @@ function GuardFields({
     ],
     onChange: (value: string) => onChange({ [member]: value || undefined }),
   })
-  const judges = models.filter(({ modality }) => modality === 'chat').map(({ id }) => id)
+  const judges = [
+    ...guards.map((one) => `guard/${one.guard}`),
+    ...models.filter(({ modality }) => modality === 'chat').map(({ id }) => id),
+  ]
   if (guard.model !== undefined && !judges.includes(guard.model)) judges.unshift(guard.model)
   return html`<div class="row" onPointerEnter=${come} onFocusIn=${come}>
     <${SelectField} label="Check input" ...${side('input')} />

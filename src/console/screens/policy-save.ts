@@ -32,12 +32,15 @@ interface Tightenings {
   readonly guard: readonly string[]
 }
 
-/** What differs between the saved policy and another one. @param to undefined while that one is wrong */
-export function useDifference(from: Policy, to: Policy | undefined): PolicyDifference | undefined {
+/** What differs between two policies. @param from undefined compares nothing. @param to undefined while that one is wrong */
+export function useDifference(
+  from: Policy | undefined,
+  to: Policy | undefined,
+): PolicyDifference | undefined {
   const [found, setFound] = useState<PolicyDifference>()
   const key = JSON.stringify([from, to])
   useEffect(() => {
-    if (!to) return undefined
+    if (!from || !to) return undefined
     const controller = new AbortController()
     const timer = setTimeout(() => {
       const own = changesBetween(
@@ -67,15 +70,17 @@ export function useDifference(from: Policy, to: Policy | undefined): PolicyDiffe
 /** The difference, and what a request may still add. */
 export function Difference({
   of,
+  none = 'It is the saved one.',
   wrong = false,
 }: {
   readonly of: PolicyDifference | undefined
+  readonly none?: string
   readonly wrong?: boolean
 }) {
   if (!of) {
     return html`<p class="muted">${wrong ? 'The policy cannot be compared while it is wrong.' : 'Comparing …'}</p>`
   }
-  return html`<${Diff} changes=${of.changes} none="It is the saved one." />
+  return html`<${Diff} changes=${of.changes} none=${none} />
     ${of.error && html`<p class="help">Tighter or looser is not known: ${of.error.message}</p>`}
     ${of.mayTighten.length > 0 && html`<p class="help">A request may still: ${of.mayTighten.join(', ')}.</p>`}`
 }

@@ -26,7 +26,8 @@ interface Trial {
   readonly cost_usd?: string
 }
 
-interface Verdict {
+/** What one rule says of a text. */
+export interface Verdict {
   readonly rule: string
   readonly side: 'input' | 'output'
   readonly guard: string | null
@@ -101,10 +102,12 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
 export function TryIt({
   state,
   texts,
+  guard,
   onTexts,
 }: {
   readonly state: TrialState
   readonly texts: TrialTexts
+  readonly guard: Policy['guard']
   readonly onTexts: (texts: TrialTexts) => void
 }) {
   const { trial, error, busy } = state
@@ -120,7 +123,7 @@ export function TryIt({
     ]} />
     ${error && !error.param?.startsWith('policy') && html`<${Failure} error=${error} />`}
     <div class=${busy || error ? 'stack stale' : 'stack'} aria-live="polite">
-      ${trial ? html`<${Findings} trial=${trial} texts=${texts} />` : html`<p class="muted">Type a text above.</p>`}
+      ${trial ? html`<${Findings} trial=${trial} texts=${texts} guard=${guard} />` : html`<p class="muted">Type a text above.</p>`}
     </div>
     <div class="actions">
       <${Button} role="admin" busy=${busy} onClick=${() => state.run(true)}>Ask judges<//>
@@ -129,8 +132,19 @@ export function TryIt({
   </div>`
 }
 
-function Findings({ trial, texts }: { readonly trial: Trial; readonly texts: TrialTexts }) {
+function Findings({
+  trial,
+  texts,
+  guard,
+}: {
+  readonly trial: Trial
+  readonly texts: TrialTexts
+  readonly guard: Policy['guard']
+}) {
   const [chosen, setChosen] = useState<string>()
+  useEffect(() => {
+    document.querySelector('.marked .chosen')?.scrollIntoView({ block: 'nearest' })
+  }, [chosen])
   const { verdicts, blocked, warnings } = trial
   return html`${
     verdicts.length > 0 &&
@@ -152,7 +166,7 @@ function Findings({ trial, texts }: { readonly trial: Trial; readonly texts: Tri
     ${warnings.length > 0 && html`<div class="notice warn"><ul>${warnings.map((one) => html`<li key=${one}>${one}</li>`)}</ul></div>`}
     <section>
       <h3>Client sees</h3>
-      <${ClientSees} trial=${trial} blocked=${blocked} />
+      <${ClientSees} trial=${trial} blocked=${guard?.mode === 'monitor' ? [] : blocked} isError=${guard?.onBlock === 'error'} />
     </section>`
 }
 
@@ -181,26 +195,36 @@ function MarkedText({
   </p>`
 }
 
+/** Status, headers and text of what a client gets, with the place where a stream is cut. */
 function ClientSees({
-  trial,
+  trial: { shown, refusal },
   blocked,
+  isError,
 }: {
   readonly trial: Trial
   readonly blocked: readonly string[]
+  readonly isError: boolean
 }) {
-  const { shown, refusal } = trial
-  if (shown) {
-    return html`<p class="marked">
-      ${shown.text}${shown.refusal ? html`<span class="cut" title="The stream is cut here">▮</span> ${shown.refusal}` : ''}
-    </p>
-    ${shown.header && html`<p class="mono muted">${shown.header}</p>`}`
-  }
-  if (blocked.length === 0)
+  const isRefused = shown ? shown.refusal !== undefined : blocked.length > 0
+  if (!isRefused && !shown)
     return html`<p class="ok">The answer, unchanged: nothing blocks these texts.</p>`
-  const before = blocked.includes('input')
-    ? 'The model is not asked.'
-    : 'What was safe before the match, and then:'
-  return html`<p>200, refusal. ${before}</p><p class="marked">${refusal}</p>`
+  const before = shown?.text ?? ''
+  const said = shown?.refusal ?? refusal
+  const status = isRefused && isError && before === '' ? 400 : 200
+  const what = !isRefused
+    ? 'answer'
+    : !isError
+      ? 'refusal, finish_reason content_filter'
+      : before === ''
+        ? 'policy_violation'
+        : 'stream, then an error event: policy_violation'
+  return html`<p>
+      <span class=${status === 200 ? 'state' : 'state warn'}>${status}</span> ${what}${blocked.includes('input') ? html`<span class="muted"> · the model is not asked</span>` : ''}
+    </p>
+    ${shown?.header && html`<p class="mono muted header-line">X-Service-Guard: ${shown.header}</p>`}
+    <p class="marked">
+      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span>`} ${said}` : ''}
+    </p>`
 }
 
 /** Positions in the units of strings here; the API may count code points. */

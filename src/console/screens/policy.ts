@@ -1,16 +1,14 @@
 /** The policy of a key: a form and its text side by side, tried on texts, compared with what is saved, then saved. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { call, type ApiError, useAnswer } from '../api.ts'
+import type { ApiError } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { SelectField, TextField, useSubmission } from '../parts/form.ts'
-import { Dialog } from '../parts/sheet.ts'
-import { Failure } from '../parts/states.ts'
 import { stayWhile } from '../state.ts'
 import { Difference, SavePolicy, useDifference } from './policy-save.ts'
 import { PolicyForm } from './policy-form.ts'
+import { PolicyOfKey } from './policy-of-key.ts'
 import { lineOf, readPolicyText, writePolicy } from './policy-text.ts'
 import { TryIt, useTrial, type TrialTexts } from './policy-try.ts'
 import { Replay } from './policy-replay.ts'
@@ -32,11 +30,15 @@ export function PolicyEditor({
   const [last, setLast] = useState<Policy>(saved)
   const [texts, setTexts] = useState<TrialTexts>({ input: '', output: '', chunk: 4 })
   const [pane, setPane] = useState<(typeof PANES)[number]>('Form')
-  const [open, setOpen] = useState<'save' | 'copy'>()
+  const [open, setOpen] = useState<'save' | 'copy' | 'compare'>()
+  // Another policy to compare with than the saved one.
+  const [other, setOther] = useState<{ readonly policy: Policy; readonly name: string }>()
   const parsed = useMemo(() => readPolicyText(text), [text])
   const trial = useTrial(parsed.policy, texts)
   const invalid = trial.error?.param?.startsWith('policy') ? trial.error : undefined
-  const difference = useDifference(saved, invalid ? undefined : parsed.policy)
+  const written = invalid ? undefined : parsed.policy
+  const difference = useDifference(saved, written)
+  const compared = useDifference(other?.policy, written)
   const isChanged =
     writePolicy(parsed.policy ?? last) !== writePolicy(saved) || parsed.error !== undefined
   useEffect(
@@ -86,7 +88,7 @@ export function PolicyEditor({
     <div class="editor" ref=${editor}>
       <section class=${pane === 'Form' ? 'panel chosen' : 'panel'} aria-label="Form">
         <header><h2>Form</h2></header>
-        <div class="panel-body"><${PolicyForm} policy=${parsed.policy ?? last} error=${invalid} disabled=${parsed.error !== undefined} onChange=${write} /></div>
+        <div class="panel-body"><${PolicyForm} policy=${parsed.policy ?? last} found=${trial.error ? [] : (trial.trial?.verdicts ?? [])} error=${invalid} disabled=${parsed.error !== undefined} onChange=${write} /></div>
       </section>
       <section class=${pane === 'JSON' ? 'panel chosen' : 'panel'} aria-label="JSON">
         <header><h2>JSON</h2></header>
@@ -95,15 +97,18 @@ export function PolicyEditor({
       <div class=${pane === 'Try it' ? 'stack chosen' : 'stack'}>
         <section class="panel try" aria-label="Try it">
           <header><h2>Try it</h2></header>
-          <div class="panel-body"><${TryIt} state=${trial} texts=${texts} onTexts=${setTexts} /></div>
+          <div class="panel-body"><${TryIt} state=${trial} texts=${texts} onTexts=${setTexts} guard=${(parsed.policy ?? last).guard} /></div>
         </section>
         <section class="panel" aria-label="Difference">
-          <header><h2>Difference to saved</h2></header>
-          <div class="panel-body"><${Difference} of=${difference} wrong=${Boolean(parsed.error ?? invalid)} /></div>
+          <header>
+            <h2>Difference to ${other?.name ?? 'saved'}</h2>
+            ${other ? html`<${Button} kind="quiet" onClick=${() => setOther(undefined)}>To saved<//>` : html`<${Button} kind="quiet" onClick=${() => setOpen('compare')}>To another key…<//>`}
+          </header>
+          <div class="panel-body"><${Difference} of=${other ? compared : difference} none=${other ? 'They are the same.' : 'It is the saved one.'} wrong=${!written} /></div>
         </section>
         <section class="panel" aria-label="Replay">
           <header><h2>Replay</h2></header>
-          <div class="panel-body"><${Replay} keyId=${row.id} policy=${invalid ? undefined : parsed.policy} /></div>
+          <div class="panel-body"><${Replay} keyId=${row.id} policy=${written} /></div>
         </section>
       </div>
     </div>
@@ -123,7 +128,8 @@ export function PolicyEditor({
       onRebase=${onSaved}
     />`
     }
-    ${open === 'copy' && html`<${CopyFrom} onClose=${() => setOpen(undefined)} onCopy=${write} />`}
+    ${open === 'copy' && html`<${PolicyOfKey} title="Copy a policy" verb="Copy from" help="Nothing is saved by this: it replaces the text of the editor." onClose=${() => setOpen(undefined)} onChosen=${write} />`}
+    ${open === 'compare' && html`<${PolicyOfKey} title="Compare with the policy of a key" verb="Compare with" help="Nothing is changed by this." onClose=${() => setOpen(undefined)} onChosen=${(policy: Policy, name: string) => setOther({ policy, name })} />`}
   </div>`
 }
 
@@ -163,40 +169,4 @@ function TextPane({
       ></textarea>
     </div>
     <p id="json-error" class="error bad" aria-live="polite">${message ?? ''}</p>`
-}
-
-function CopyFrom({
-  onClose,
-  onCopy,
-}: {
-  readonly onClose: () => void
-  readonly onCopy: (policy: Policy) => void
-}) {
-  const [id, setId] = useState('')
-  const [wrong, setWrong] = useState<string>()
-  const keys = useAnswer<{ data: readonly KeyRow[] }>('/admin/keys?policy=any&sort=name&limit=200')
-  const form = useSubmission(async () => {
-    if (id.trim() === '') return setWrong('Choose a key, or enter its id.')
-    const { data } = await call<{ data: KeyRow }>(
-      'GET',
-      `/admin/keys/${encodeURIComponent(id.trim())}`,
-    )
-    if (!data.policy) return setWrong('That key has no policy.')
-    onCopy(data.policy)
-    onClose()
-  })
-  return html`<${Dialog} title="Copy a policy" onClose=${onClose}>
-    <form class="form" onSubmit=${form.submit}>
-      <${SelectField} label="Keys with a policy" value=${id} onChange=${setId} options=${[
-        { value: '', label: keys.data ? 'choose one' : '…' },
-        ...(keys.data?.data ?? []).map((one) => ({
-          value: one.id,
-          label: `${one.account_id}/${one.name}`,
-        })),
-      ]} />
-      <${TextField} label="Key to copy from" value=${id} onInput=${setId} mono placeholder="key_…" error=${wrong} autofocus help="Nothing is saved by this: it replaces the text of the editor." />
-      ${form.error && html`<${Failure} error=${form.error} />`}
-      <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Copy<//></div>
-    </form>
-  <//>`
 }

@@ -2,6 +2,7 @@
 import { useMemo } from 'preact/hooks'
 import { usePages, withQuery } from '../api.ts'
 import { html } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { Diff } from '../parts/diff.ts'
 import { Facts, Time } from '../parts/facts.ts'
@@ -62,10 +63,12 @@ export function AuditLog() {
   const list = usePages<AuditRow>(allows('admin') ? path : null)
   const open = query.get('open') ?? undefined
   const row = list.rows.find(({ id }) => id === open)
+  const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
+  useKeys({ x: () => allows('admin') && location.assign(csv) })
   if (!allows('admin')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="stack">
-    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button" href=${`${path}${path.includes('?') ? '&' : '?'}format=csv`} download>CSV</a></div>
+    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button quiet" href=${csv} download>CSV</a></div>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     ${
       isEmpty

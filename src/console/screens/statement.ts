@@ -3,6 +3,7 @@ import { useAnswer, withQuery } from '../api.ts'
 import type { Agreement, Usd } from '../answers.ts'
 import { addAmounts, count, exactMoney, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
@@ -42,6 +43,7 @@ export function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })
   const answer = useAnswer<StatementAnswer>(path)
+  useKeys({ x: () => location.assign(`${path}&format=csv`) })
   return html`<div class="screen statement">
     <div class="screen-head no-print">
       <label class="actions">Month, UTC <input type="month" value=${month} onChange=${(event: Event) => setQuery({ month: (event.target as HTMLInputElement).value || undefined })} /></label>

@@ -163,7 +163,7 @@ function Answer({
           format=${(value: number) => written(value, metric)}
           formatAxis=${(values: readonly number[]) => axisOf(values, metric)}
           formatTime=${(seconds: number) => stepName(seconds, rollup)}
-          label=${`${name} per ${rollup}, UTC`}
+          label=${`${name} per ${rollup}, UTC. The table has the same numbers.`}
           onSelect=${(first: number, last: number) =>
             setQuery({
               from: isoOf(first * 1000, rollup),
@@ -178,7 +178,7 @@ function Answer({
       caption=${`Usage, by ${name}`}
       columns=${columnsOf(question, answer, rows)}
       rows=${rows}
-      idOf=${(row: UsageRow) => JSON.stringify(row.group ?? null)}
+      idOf=${({ group }: UsageRow) => group?.join(' ') ?? 'Other'}
       hrefOf=${(row: UsageRow) => hrefOf(row, question)}
       markOf=${(row: UsageRow) => (hidden.includes(row.name) ? 'faded' : undefined)}
       totals=${totalsOf(question, answer)}

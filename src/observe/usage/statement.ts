@@ -68,6 +68,8 @@ export interface BalancePoint {
   /** Where the span ends, ms since epoch. */
   readonly at: number
   readonly balance: Pico
+  /** What was booked in the span. */
+  readonly booked: Pico
 }
 
 /** The balance at the end of each hour or day of a range. */
@@ -80,11 +82,10 @@ export function balancesOf(
 ): readonly BalancePoint[] {
   const first = unitOf(rollup, from)
   let balance = balanceAt(db, account, rollup, startOf(rollup, first))
-  const changes = new Map<number, Pico>()
-  const change = (unit: number, amount: Pico) =>
-    changes.set(unit, (changes.get(unit) ?? 0n) + amount)
+  const bookings = new Map<number, Pico>()
   for (const { at, amount } of bookingsIn(db, account, startOf(rollup, first), to)) {
-    change(unitOf(rollup, at), amount)
+    const unit = unitOf(rollup, at)
+    bookings.set(unit, (bookings.get(unit) ?? 0n) + amount)
   }
   const last = unitOf(rollup, to - 1)
   const spent = db
@@ -93,11 +94,12 @@ export function balancesOf(
        WHERE account = ? AND unit >= ? AND unit <= ? GROUP BY unit`,
     )
     .all(account, first, last) as unknown as readonly (Halves & { readonly unit: number })[]
-  for (const row of spent) change(row.unit, -wholeOf(row))
+  const costs = new Map(spent.map((row) => [row.unit, wholeOf(row)]))
   const points: BalancePoint[] = []
   for (let unit = first; unit <= last; unit++) {
-    balance += changes.get(unit) ?? 0n
-    points.push({ at: startOf(rollup, unit + 1), balance })
+    const booked = bookings.get(unit) ?? 0n
+    balance += booked - (costs.get(unit) ?? 0n)
+    points.push({ at: startOf(rollup, unit + 1), balance, booked })
   }
   return points
 }

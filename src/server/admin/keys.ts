@@ -31,7 +31,11 @@ export async function createKey(asked: Asked): Promise<Answer> {
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
-  const data = { ...(await keyView(runtime, key)), last_used_at: lastUsedAt(used, id) }
+  const data = {
+    ...(await keyView(runtime, key)),
+    last_used_at: lastUsedAt(used, id),
+    limits: await limitsOf(runtime, key),
+  }
   return { body: { data } }
 }
 
@@ -49,15 +53,17 @@ export async function playKey(asked: Asked): Promise<Answer> {
 
 /** `GET /keys/:id/limits` */
 export async function showLimits({ runtime, id }: Asked): Promise<Answer> {
-  const key = await keyOf(runtime, id)
+  return { body: { data: await limitsOf(runtime, await keyOf(runtime, id)) } }
+}
+
+async function limitsOf(runtime: Runtime, key: Key) {
   const account = await accountOf(runtime, key.account)
   const [totals] = await runtime.ledger.balances([account.id])
   const { limits: defaults, freeTier } = runtime.config.defaults
   const spend = await runtime.ledger.key(account.id, key.id)
   const rates = await runtime.ledger.rates(account.id, key.id)
   const money = { spend, totals: totals!, rates }
-  const given = { key, account, defaults, freeTier, ...money, now: Date.now() }
-  return { body: { data: limitsOfKey(given) } }
+  return limitsOfKey({ key, account, defaults, freeTier, ...money, now: Date.now() })
 }
 
 /** `PATCH /keys/:id` */

@@ -32,6 +32,7 @@ import { streamEvents } from './events.ts'
 import { showOverview } from './overview.ts'
 import { endRequest, listRequests, showRequest } from './requests.ts'
 import { admin, billing, viewer, type Route } from './route.ts'
+import { search } from './search.ts'
 import { rebuildUsage, showBalance, showStatement, showUsage, verifyUsage } from './usage.ts'
 import { outboxView, statusView } from './views.ts'
 
@@ -77,6 +78,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/requests/:id/content': { GET: admin(showContent) },
   '/requests/:id/end': { POST: admin(endRequest) },
   '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
+  '/search': { GET: viewer(search) },
   '/usage': { GET: viewer(showUsage) },
   '/usage/verify': { GET: admin(verifyUsage) },
   '/usage/rebuild': { POST: admin(rebuildUsage) },

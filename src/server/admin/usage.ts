@@ -106,7 +106,11 @@ export async function showBalance({ runtime, id, query }: Asked): Promise<Answer
   const { result, checked } = await indexOf(runtime).ask('balances', ask)
   return {
     body: {
-      data: result.map(({ at, balance }) => ({ at: moment(at), balance_usd: usdJson(balance) })),
+      data: result.map(({ at, balance, booked }) => ({
+        at: moment(at),
+        balance_usd: usdJson(balance),
+        booked_usd: usdJson(booked),
+      })),
       rollup,
       ledger: agreementView(checked),
     },

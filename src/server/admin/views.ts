@@ -228,6 +228,7 @@ export function statusView(gateway: Gateway) {
     state: runtime.config.state.driver,
     ledger: outboxView(gateway),
     memory_bytes: process.memoryUsage.rss(),
+    alerts: runtime.alerts.active.map(({ kind, message }) => ({ kind, message })),
     running: running.size,
     calls: [...running].slice(0, SHOWN_CALLS).map((call: Partial<Call>) => ({
       request_id: call.id,

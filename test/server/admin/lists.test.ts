@@ -44,6 +44,21 @@ describe('lists', () => {
     expect(row).toMatchObject({ state: 'active', balance_usd: 13, key_count: 4, free_tier: false })
   })
 
+  it('are searched for one name together, what has just that id first', async () => {
+    const found = await list('/search?q=ALPHA')
+    expect(found).toEqual([
+      { kind: 'account', id: 'list-alpha', name: 'alpha' },
+      { kind: 'key', id: 'key-alpha-0', name: 'alpha 0' },
+      { kind: 'key', id: 'key-alpha-1', name: 'alpha 1' },
+    ])
+    expect((await list('/search?q=key-alpha-1'))[0]).toMatchObject({ id: 'key-alpha-1' })
+    expect(await list('/search?q=mock/echo')).toEqual([
+      { kind: 'model', id: 'mock/echo', name: 'mock/echo' },
+    ])
+    const wrong = await ask('GET', '/search')
+    expect([wrong.status, wrong.json.error.param]).toEqual([400, 'q'])
+  })
+
   it('of keys follow what is created, changed, spent and archived', async () => {
     const { key } = (
       await ask('POST', '/accounts/list-delta/keys', { name: 'Spender', id: 'spends' })

@@ -1,0 +1,53 @@
+/** Finds accounts, keys and models by a part of a name or id: what a person types who looks for one of them. */
+import type { ListedAccount, ListedKey } from '../../accounts/directory.ts'
+import { checkParameters, wrongQuery } from '../../errors/query.ts'
+import type { Answer, Asked } from './route.ts'
+
+const PARAMETERS = new Set(['q'])
+/** Of each kind. */
+const MOST = 8
+
+/** What was found. */
+interface Found {
+  readonly kind: 'account' | 'key' | 'model'
+  readonly id: string
+  readonly name: string
+}
+
+/** `GET /admin/search`. What has just this id comes first. @throws InvalidRequest without a text */
+export async function search({ runtime, query }: Asked): Promise<Answer> {
+  checkParameters(query, PARAMETERS)
+  const wanted = query.get('q')?.trim().toLowerCase() ?? ''
+  if (wanted === '') throw wrongQuery('q', 'part of a name or id')
+  const { accounts, keys } = await runtime.accounts.directory.view()
+  const data: readonly Found[] = [
+    ...listed('account', accounts, wanted),
+    ...listed('key', keys, wanted),
+    ...runtime.catalog
+      .at()
+      .all()
+      .filter(({ id, aliases }) =>
+        [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
+      )
+      .slice(0, MOST)
+      .map(({ id }) => ({ kind: 'model' as const, id, name: id })),
+  ]
+  const isExact = ({ id }: Found) => Number(id.toLowerCase() !== wanted)
+  return { body: { data: data.toSorted((one, other) => isExact(one) - isExact(other)) } }
+}
+
+/** The one of that id, and the first ones with the text that are not archived. */
+function listed(
+  kind: 'account' | 'key',
+  all: ReadonlyMap<string, ListedAccount | ListedKey>,
+  wanted: string,
+): readonly Found[] {
+  const found = new Map<string, Found>()
+  const exact = all.get(wanted)
+  if (exact) found.set(exact.id, { kind, id: exact.id, name: exact.name })
+  for (const { id, name, texts, archived } of all.values()) {
+    if (found.size >= MOST) break
+    if (!archived && texts.includes(wanted)) found.set(id, { kind, id, name })
+  }
+  return [...found.values()]
+}

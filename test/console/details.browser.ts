@@ -1,0 +1,192 @@
+/** What screens show of one thing, and what can be done with it there. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { hasBrowser, settled, Stage } from './_browser.ts'
+import { furnish } from './_furniture.ts'
+
+let stage: Stage
+let places: Readonly<Record<string, string>>
+beforeAll(async () => {
+  if (!hasBrowser) return
+  stage = await Stage.open()
+  places = await furnish(stage)
+})
+afterAll(async () => {
+  if (hasBrowser) await stage[Symbol.asyncDispose]()
+})
+
+/** A page of the operator that has done nothing wrong in the end. */
+async function on(path: string, work: (page: Page) => Promise<void>): Promise<void> {
+  const { page, faults } = await stage.page()
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+  await page.goto(path)
+  await settled(page)
+  await work(page)
+  expect(faults).toEqual([])
+  await page.context().close()
+}
+
+function copied(page: Page): Promise<string> {
+  return page.evaluate('navigator.clipboard.readText()')
+}
+
+describe.skipIf(!hasBrowser)('an alert', () => {
+  it('is counted in the frame, and leads to what it is about', async () => {
+    const { gateway } = stage
+    await gateway.newAccount('poor', '0.5')
+    const { secret } = await gateway.newKey({ account: 'poor' })
+    const messages = [{ role: 'user', content: 'Hello' }]
+    await gateway.chat({ model: 'mock/echo', messages }, { key: secret })
+    const kinds = async () => {
+      const { json } = await stage.admin('GET', '/status')
+      return json.data.alerts.map(({ kind }: { kind: string }) => kind)
+    }
+    await expect.poll(kinds).toContain('balance.low')
+    await on('/console', async (page) => {
+      const many = (await kinds()).length
+      expect(await page.locator('.top .alerts').innerText()).toContain(`! ${many}`)
+      await page.getByRole('link', { name: 'top up' }).click()
+      await page.locator('h1:has-text("poor")').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('a list', () => {
+  it('is walked by arrows, and gives the id of a row', async () => {
+    await on('/console/accounts?sort=name', async (page) => {
+      const ids = await page
+        .locator('tbody tr')
+        .evaluateAll((rows) =>
+          rows.map((row) => (row as unknown as { dataset: { id: string } }).dataset.id),
+        )
+      await page.keyboard.press('j')
+      await page.keyboard.press('ArrowDown')
+      await page.keyboard.press('c')
+      await expect.poll(() => copied(page)).toBe(ids[1])
+      await page.keyboard.press('ArrowUp')
+      await page.keyboard.press('Enter')
+      await expect.poll(() => page.url()).toContain(`/accounts/${ids[0]}/`)
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('an account', () => {
+  it('shows what was booked in the course of its balance', async () => {
+    await on('/console/accounts/weir/overview', async (page) => {
+      await page.locator('.plot canvas').waitFor()
+      expect(await page.locator('[aria-label="Balance over 30 days"]').innerText()).toMatch(
+        /booked: \d{4}-\d\d-\d\d \$50\./,
+      )
+    })
+  })
+
+  it('that two operators change keeps both changes', async () => {
+    await on('/console/accounts/weir/overview', async (page) => {
+      await page.keyboard.press('e')
+      await page.getByLabel('Note').fill('Invoices to the harbour')
+      await stage.admin('PATCH', '/accounts/weir', { rpm_limit: 900 })
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.locator('text=Another operator changed this meanwhile.').waitFor()
+      expect(await page.locator('dialog').innerText()).toContain('900')
+      await page.getByRole('button', { name: 'Apply mine on top' }).click()
+      await page.locator('dialog').waitFor({ state: 'detached' })
+      const { json } = await stage.admin('GET', '/accounts/weir')
+      expect(json.data).toMatchObject({ note: 'Invoices to the harbour', rpm_limit: 900 })
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('a key', () => {
+  it('shows the course of its spend and calls, and its limits', async () => {
+    await on(`/console/keys/${places.KEY!}/overview`, async (page) => {
+      await page.locator('.tiles .spark').nth(1).waitFor()
+      expect(await page.locator('.tile:has-text("Calls, 30 days") .tile-figure').innerText()).toBe(
+        '2',
+      )
+      expect(await page.locator('.limits').innerText()).toMatch(/Spend a month[\s\S]*of \$5\.00/)
+      await page.keyboard.press('c')
+      await expect.poll(() => copied(page)).toBe(places.KEY)
+    })
+  })
+
+  it('is not stopped without a question, which says what it stops', async () => {
+    const { id } = await stage.gateway.newKey()
+    await on(`/console/keys/${id}/overview`, async (page) => {
+      await page.getByRole('button', { name: 'Disable' }).click()
+      expect(await page.locator('dialog').innerText()).toContain(
+        'are refused from the next call on',
+      )
+      await page.getByRole('button', { name: 'Disable key' }).click()
+      await page.locator('.screen-head:has-text("disabled")').waitFor()
+      await page.getByRole('button', { name: 'Enable' }).click()
+      await page.getByRole('button', { name: 'Enable key' }).click()
+      await page.locator('.screen-head:has-text("active")').waitFor()
+    })
+  })
+
+  it('gets its models from the catalog, by kind, by vendor or one by one', async () => {
+    await on('/console/keys?new=kiosk', async (page) => {
+      await page.locator('.picker summary').click()
+      await page.getByRole('button', { name: '+ ocr (1)' }).click()
+      const field = page.getByLabel('Models', { exact: true })
+      expect(await field.inputValue()).toBe('mock/ocr')
+      await page.getByLabel('mock/large').check()
+      expect(await field.inputValue()).toBe('mock/ocr mock/large')
+      await page.getByRole('checkbox', { name: /^mock\/\* / }).check()
+      expect(await page.getByLabel('mock/speech').isDisabled()).toBe(true)
+      await page.getByRole('checkbox', { name: /^mock\/\* / }).uncheck()
+      await page.getByLabel('mock/large').uncheck()
+      await page.locator('text=Matches 1 of').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('a policy', () => {
+  it('says beside each pattern what it matches, and what a client would get', async () => {
+    const policy = { version: 1, bannedPatterns: ['heron', 'egret'], guard: { onBlock: 'error' } }
+    const { id } = (await stage.admin('POST', '/accounts/kiosk/keys', { name: 'bird', policy }))
+      .json.data
+    await on(`/console/keys/${id}/policy`, async (page) => {
+      await page.getByLabel('Input', { exact: true }).fill('Where does the heron nest?')
+      await page.locator('.patterns li:has-text("“heron” in the input")').waitFor()
+      expect(await page.locator('.patterns li').nth(1).innerText()).not.toContain('matches')
+      const sees = page.locator('section:has(> h3:text("Client sees"))')
+      expect(await sees.innerText()).toContain('400 policy_violation')
+      await page.getByLabel('Input', { exact: true }).fill('')
+      await page.getByLabel('Output', { exact: true }).fill('It is a small white egret')
+      await page.locator('.patterns li:has-text("“egret” in the output")').waitFor()
+      await sees.getByText('an error event: policy_violation').waitFor()
+      expect(await sees.innerText()).toContain('X-Service-Guard: outcome=blocked')
+    })
+  })
+
+  it('is compared with that of another key', async () => {
+    const { id } = await stage.gateway.newKey({ policy: { version: 1, maxOutputTokens: 300 } })
+    await on(`/console/keys/${id}/policy`, async (page) => {
+      await page.getByRole('button', { name: 'To another key…' }).click()
+      await page.getByLabel('Key to compare with').fill(places.KEY!)
+      await page.getByRole('button', { name: 'Compare with' }).click()
+      const panel = page.locator('section[aria-label=Difference]')
+      await panel.getByText('maxOutputTokens').waitFor()
+      expect(await panel.innerText()).toMatch(/400\s+300\s+tighter/)
+      await page.getByRole('button', { name: 'To saved' }).click()
+      await panel.getByText('It is the saved one.').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('the holder of a key', () => {
+  it('sees the last 30 days, and why a call was refused', async () => {
+    const { page, faults } = await stage.page({ token: undefined })
+    await page.goto('/me')
+    await page.fill('input[type=password]', stage.gateway.key.secret)
+    await page.keyboard.press('Enter')
+    const panel = page.locator('section:has(h2:text("Last 30 days"))')
+    await panel.getByText('Equals the ledger').waitFor()
+    await panel.getByText('Last refusal: 404 model not found').waitFor()
+    await panel.getByText('What does that mean?').click()
+    await panel.getByText('The gateway has no model of that name.').waitFor()
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+})
