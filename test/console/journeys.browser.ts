@@ -125,6 +125,8 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     await keys.press('It is stored')
     await page.locator('.secret').waitFor({ state: 'detached' })
     await keys.press('Disable')
+    await page.locator('dialog').first().waitFor()
+    await keys.press('Disable key')
     await page.locator('text=disabled').first().waitFor()
     const stopped = await stage.gateway.chat({ model: 'mock/echo', messages: [] }, { key: next })
     expect(stopped.status).toBe(401)

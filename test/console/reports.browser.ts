@@ -223,7 +223,7 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await settled(page)
     await page.getByRole('button', { name: 'Copy from key' }).click()
     await page.getByLabel('Keys with a policy').selectOption(places.KEY!)
-    await page.locator('dialog').getByRole('button', { name: 'Copy', exact: true }).click()
+    await page.locator('dialog').getByRole('button', { name: 'Copy from', exact: true }).click()
     await page.waitForSelector('dialog', { state: 'detached' })
     expect(await page.getByLabel('Scope').inputValue()).toBe('Questions about our products')
     await page.context().close()
