@@ -154,7 +154,7 @@ export class Stage implements AsyncDisposable {
       state: { driver: 'file', path: folder },
       log: { path: join(folder, 'log'), content: { enabled: true } },
       // What a test makes happen in earlier weeks comes too late to the request log.
-      alerts: { 'log.dropped': false },
+      alerts: { off: ['log.dropped'] },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
       ...more,
     }

@@ -126,7 +126,7 @@ function Overview({
       <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
     </div>
     <div class="columns">
-      <section class="panel" aria-label="Balance over 30 days">
+      <section class="panel broad low" aria-label="Balance over 30 days">
         <header><h2>Balance, 30 days</h2><${VerifyNow} id=${row.id} /></header>
         <div class="panel-body"><${BalanceCurve} id=${row.id} /></div>
       </section>

@@ -100,7 +100,7 @@ function Overview({ row }: { readonly row: KeyRow }) {
   const usage = useAnswer<UsageAnswer>(path).data
   const course = (metric: 'cost_usd' | 'calls', label: string) =>
     usage &&
-    html`<span class="muted">30 days</span>
+    html`<span>by day</span>
       <${Spark} values=${usageTable(usage, metric).rows[0]?.values ?? []} label=${label} />`
   return html`<${Warnings} row=${row} />
     <div class="tiles">
