@@ -1,6 +1,7 @@
 /** Commands over the audit log of a gateway. */
 import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
+import { printCsv } from './csv.ts'
 import { print, table } from './output.ts'
 
 const FILTERS = ['actor', 'action', 'object', 'from', 'to']
@@ -12,6 +13,7 @@ export async function listChanges(admin: Admin, args: Arguments): Promise<void> 
     const value = args.text[name]
     if (value !== undefined) query.set(name, value)
   }
+  if (args.on.has('csv')) return printCsv(admin, `/audit?${query}`)
   const { data } = await admin.ask('GET', `/audit?${query}`)
   print(args, data, () => {
     const rows = data.flatMap(({ at, actor, action, object, changes }: any) =>

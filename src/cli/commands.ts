@@ -33,6 +33,7 @@ const RANGE: OptionSpecs = {
   from: { value: 'moment', help: 'from this day or moment on, UTC' },
   to: { value: 'moment', help: 'before this day or moment, UTC' },
 }
+const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
 /** Options for the settings of a key. */
 const SETTINGS: OptionSpecs = {
@@ -111,7 +112,7 @@ export const COMMANDS: readonly Command[] = [
     options: { force: { help: 'overwrite an existing file' }, ...JSON_OUTPUT },
     run: async (args) => (await import('./local.ts')).init(args),
   },
-  remote('accounts list', 'List the accounts.', 'listAccounts'),
+  remote('accounts list', 'List the accounts.', 'listAccounts', [], CSV),
   remote('accounts create', 'Create an account.', 'createAccount', ['name'], {
     id: { value: 'id', help: 'its id (default: a generated one)' },
   }),
@@ -127,6 +128,7 @@ export const COMMANDS: readonly Command[] = [
   ),
   remote('keys list', 'List the keys.', 'listKeys', [], {
     account: { value: 'id', help: 'only those of one account' },
+    ...CSV,
   }),
   remote(
     'keys create',
@@ -242,8 +244,15 @@ export const COMMANDS: readonly Command[] = [
     code: { value: 'codes', help: 'only those with these error codes' },
     outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
     guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
+    'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
+    deployment: { value: 'ids', help: 'only those of these deployments' },
+    endpoint: { value: 'paths', help: 'only those of these endpoints' },
+    tag: { value: 'tags', help: 'only those with these tags' },
+    user: { value: 'names', help: 'only those of these end users' },
+    session: { value: 'hashes', help: 'only those of these sessions' },
     ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
+    csv: { help: 'print all of them that have ended, as CSV' },
   }),
   remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
   remote('requests tail', 'Print a line for each call that ends.', 'tailRequests', [], {
@@ -265,7 +274,10 @@ export const COMMANDS: readonly Command[] = [
     model: { value: 'ids', help: 'only these models' },
     tag: { value: 'tags', help: 'only these tags' },
     user: { value: 'names', help: 'only these end users' },
-    csv: { help: 'print CSV' },
+    deployment: { value: 'ids', help: 'only these deployments' },
+    endpoint: { value: 'paths', help: 'only these endpoints' },
+    outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+    ...CSV,
   }),
   remote('usage verify', 'Add usage up again, and compare it with the ledger.', 'verifyUsage'),
   remote('usage rebuild', 'Make usage anew from the ledger.', 'rebuildUsage'),
@@ -276,10 +288,12 @@ export const COMMANDS: readonly Command[] = [
     ['account'],
     {
       month: { value: 'month', help: 'such as 2026-10 (default: this one)' },
-      csv: { help: 'print CSV' },
+      ...CSV,
     },
   ),
-  remote('console', 'Print a link that signs in to the console once.', 'showConsole'),
+  remote('console', 'Print a link that signs in to the console once.', 'showConsole', [], {
+    open: { help: 'open it in the browser of this machine, too' },
+  }),
   remote('alerts list', 'List what is wrong, and what was.', 'listAlerts'),
   remote('alerts mute', 'Tell nothing of an active alert for a while.', 'muteAlert', ['alert'], {
     seconds: { value: 'n', help: 'for how long, at most 2592000 (default: a day)' },
@@ -290,6 +304,7 @@ export const COMMANDS: readonly Command[] = [
     object: { value: 'object', help: 'only those of one object, such as key:key_1' },
     ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
+    csv: { help: 'print all of them as CSV' },
   }),
   remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger', [], {
     prices: { help: 'price every row again too, from its quantities' },

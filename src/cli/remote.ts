@@ -1,6 +1,7 @@
 /** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
+import { printCsv } from './csv.ts'
 import { card, print, table } from './output.ts'
 import { capOf, filterOf, keyCard, keySettingsOf, segment } from './settings.ts'
 
@@ -20,6 +21,7 @@ const SHOWN_ROWS = 20
 
 /** `accounts list` */
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
+  if (args.on.has('csv')) return printCsv(admin, '/accounts')
   const accounts = await admin.list('/accounts')
   const rows = accounts.map(({ id, name, balance_usd, free_tier, key_count }) => {
     return [id, name, balance_usd, free_tier ? 'free' : 'paid', key_count]
@@ -42,6 +44,7 @@ export async function showAccount(admin: Admin, args: Arguments): Promise<void> 
 
 /** `keys list` */
 export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
+  if (args.on.has('csv')) return printCsv(admin, `/keys${filterOf(args)}`)
   const keys = await admin.list(`/keys${filterOf(args)}`)
   const headings = ['ID', 'ACCOUNT', 'NAME', 'KEY', 'STATE', 'SPENT USD', 'CAP', 'MODELS']
   const rows = keys.map((key) => [

@@ -2,10 +2,26 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
+import { printCsv } from './csv.ts'
 import { card, cell, parseExact, print, table } from './output.ts'
 
 /** Options of `requests list` that are filters of the admin API. */
-const FILTERS = ['key', 'account', 'model', 'status', 'code', 'outcome', 'guard', 'from', 'to']
+const FILTERS = [
+  'key',
+  'account',
+  'model',
+  'deployment',
+  'endpoint',
+  'status',
+  'code',
+  'outcome',
+  'guard',
+  'tag',
+  'user',
+  'session',
+  'from',
+  'to',
+]
 
 /** `requests list`: newest first, with those that run. */
 export async function listRequests(admin: Admin, args: Arguments): Promise<void> {
@@ -13,6 +29,9 @@ export async function listRequests(admin: Admin, args: Arguments): Promise<void>
   for (const name of FILTERS) {
     for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
   }
+  const limitedBy = args.text['limited-by']?.split(',') ?? []
+  for (const limit of limitedBy) query.append('limited_by', limit)
+  if (args.on.has('csv')) return printCsv(admin, `/requests?${query}`)
   const answer = await admin.ask('GET', `/requests?${query}`)
   const headings = ['AT', 'STATUS', 'OUTCOME', 'MS', 'MODEL', 'KEY', 'COST USD', 'REQUEST']
   const rows = answer.data.map((call: any) => [
@@ -84,8 +103,9 @@ function flat(value: object, prefix = ''): Record<string, unknown> {
 }
 
 function attemptLines(path: string, attempts: any[]): [string, unknown][] {
-  return attempts.map(({ deployment, ms, result }, i) => [
-    `${path}.${i + 1}`,
-    `${deployment} ${result} after ${ms} ms`,
-  ])
+  return attempts.map(({ deployment, ms, result, status, message }, i) => {
+    const told = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
+    const end = told === '' ? '' : ` (${told})`
+    return [`${path}.${i + 1}`, `${deployment} ${result} after ${ms} ms${end}`]
+  })
 }

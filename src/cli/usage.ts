@@ -1,10 +1,11 @@
 /** Commands over the usage of a running gateway: sums, their proof, statements of accounts. */
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
+import { printCsv } from './csv.ts'
 import { print, table } from './output.ts'
 
 /** Options of `usage` that are filters of the admin API. */
-const FILTERS = ['account', 'key', 'model', 'tag', 'user']
+const FILTERS = ['account', 'key', 'model', 'deployment', 'endpoint', 'outcome', 'tag', 'user']
 const SHOWN = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens', 'errors', 'refused']
 
 /** `usage`: sums by time and group. */
@@ -18,7 +19,7 @@ export async function showUsage(admin: Admin, args: Arguments): Promise<void> {
   for (const name of FILTERS) {
     for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
   }
-  if (args.on.has('csv')) return writeCsv(admin, `/usage?${query}`)
+  if (args.on.has('csv')) return printCsv(admin, `/usage?${query}`)
   const answer = await admin.ask('GET', `/usage?${query}`)
   print(args, answer, () => {
     const groups = Object.keys(answer.data[0]?.group ?? {})
@@ -64,7 +65,7 @@ export async function showStatement(admin: Admin, args: Arguments): Promise<void
   const [account = ''] = args.positionals
   const query = new URLSearchParams(args.text.month === undefined ? {} : { month: args.text.month })
   const path = `/accounts/${encodeURIComponent(account)}/statement?${query}`
-  if (args.on.has('csv')) return writeCsv(admin, path)
+  if (args.on.has('csv')) return printCsv(admin, path)
   const { data, ledger } = await admin.ask('GET', path)
   print(args, { data, ledger }, () => {
     const spent = (of: any[]) => of.map(({ name, calls, cost_usd }) => [name, calls, cost_usd])
@@ -89,12 +90,6 @@ export async function showStatement(admin: Admin, args: Arguments): Promise<void
       `\n${proofOf(ledger)}`,
     ].join('')
   })
-}
-
-async function writeCsv(admin: Admin, path: string): Promise<void> {
-  const separator = path.endsWith('?') ? '' : '&'
-  const response = await admin.open(`${path}${separator}format=csv`)
-  process.stdout.write(await response.text())
 }
 
 function headingOf(name: string): string {

@@ -9,6 +9,10 @@ export interface Attempt {
   readonly ms: number
   /** `ok`, or the class of the failure. */
   readonly result: string
+  /** The HTTP status of the vendor, where a failure had one. */
+  readonly status?: number | undefined
+  /** What the vendor said of the failure; see `vendorMessage`. */
+  readonly said?: string | undefined
 }
 
 /** One question to a remote guard or to a search engine, for a call. */

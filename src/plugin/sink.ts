@@ -57,6 +57,10 @@ export interface EndedCall {
     readonly deployment: string
     readonly ms: number
     readonly result: string
+    /** The HTTP status of the vendor, where a failure had one. */
+    readonly status: number | null
+    /** What the vendor said of the failure, without credentials and long quotations. */
+    readonly message: string | null
   }[]
   /** Questions to remote guards and to search engines, the first 32. */
   readonly questions: readonly {

@@ -1,7 +1,10 @@
 /** Signing in to the console, and what its cookie is refused for. */
+import { chmod, readFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { signInLink } from '../../src/server/admin/session.ts'
 import { call } from '../_cli.ts'
+import { folder } from '../_folder.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 const TOKEN = 'token-of-the-admin'
@@ -172,6 +175,23 @@ describe('a sign-in link', () => {
     const session = await ask('GET', '/session', { ...OWN, cookie })
     expect(session.json.data.name).toBe('dashboard')
   })
+
+  it.runIf(process.platform === 'linux')(
+    'is opened in the browser where that is asked for',
+    async () => {
+      const path = await folder({ 'xdg-open': '#!/bin/sh\necho "$1" > "$(dirname "$0")/opened"\n' })
+      await chmod(join(path, 'xdg-open'), 0o755)
+      const env = { PATH: `${path}${delimiter}${process.env.PATH}` }
+      const asking = ['console', '--open', '--url', gateway.url, '--token', VIEWER]
+      const { code, out } = await call(asking, { env })
+      expect(code).toBe(0)
+      const opened = () => readFile(join(path, 'opened'), 'utf8').catch(() => '')
+      await expect.poll(opened).toBe(`${out.split('\n')[0]}\n`)
+      const none = await call(asking, { env: { PATH: await folder({}) } })
+      expect([none.code, none.out]).toEqual([1, expect.stringContaining('/console#token=once.')])
+      expect(none.err).toContain('No browser could be opened (xdg-open: ENOENT)')
+    },
+  )
 
   it('is made for those who have a token, with the role of that token', async () => {
     const refused = await ask('POST', '/session/once', JSON_TYPE)

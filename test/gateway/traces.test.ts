@@ -197,6 +197,49 @@ describe('the spans of a call', () => {
     })
   })
 
+  it('say what a vendor answered that failed, and where it is', async () => {
+    await using vendor = await startUpstream(
+      json({ error: { message: 'The model sleeps; key sk-live-0123456789abcdef0123' } }, 503),
+    )
+    const baseURL = `${vendor.url}/v1`
+    const deployments = [
+      { provider: 'gone', model: 'm' },
+      { provider: 'mock', model: 'echo', priority: 1 },
+    ]
+    const pricing = { prompt: '0', completion: '0' }
+    await using all = await traced(
+      {},
+      {
+        providers: {
+          ...MOCK_CONFIG.providers,
+          gone: { use: 'openai-compatible', options: { baseURL } },
+        },
+        models: { 'mock/echo': { pricing, deployments } },
+      },
+    )
+    const { headers } = await all.t.chat(said('Hello'))
+    const [, ...below] = await all.spansOf(headers['x-request-id'], 3)
+    const failed = below.find((span) => span.status?.code === 2)!
+    expect(failed.status!.message).toMatch(/^The model sleeps, key (?!.*sk-live)/)
+    expect(attributesOf(failed)).toMatchObject({
+      'error.type': 'overloaded',
+      'http.response.status_code': '503',
+      'server.address': '127.0.0.1',
+      'server.port': new URL(vendor.url).port,
+      'sluicegate.attempt': '1',
+    })
+    const path = `/admin/requests/${headers['x-request-id']}`
+    const { data } = (await all.t.ask('GET', path, { key: TOKEN })).json
+    expect(data.attempts).toEqual([
+      expect.objectContaining({
+        result: 'overloaded',
+        status: 503,
+        message: failed.status!.message,
+      }),
+      expect.objectContaining({ result: 'ok', status: null, message: null }),
+    ])
+  })
+
   it('have texts only where the configuration and the key allow it', async () => {
     await using all = await traced({ content: true })
     const open = await all.t.newKey({ logContent: true })

@@ -76,7 +76,7 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
       status: { code: FAILED, ...(call.error !== null && { message: call.error }) },
     }),
   }
-  const below = ({ name, kind, from, to, facts, failed }: ChildSpan): Span => ({
+  const below = ({ name, kind, from, to, facts, failed, message }: ChildSpan): Span => ({
     ...ids,
     spanId: hexOf(8),
     parentSpanId: spanId,
@@ -85,7 +85,7 @@ export function spansOf(call: EndedCall, { telemetry, more }: SpanSettings): Spa
     startTimeUnixNano: at(from),
     endTimeUnixNano: at(to),
     attributes: names(facts),
-    ...(failed && { status: { code: FAILED } }),
+    ...(failed && { status: { code: FAILED, ...(message !== undefined && { message }) } }),
   })
   const attempts = attemptsOf(call).map((one) => attemptSpan(call, one, telemetry, more))
   return [
@@ -104,12 +104,14 @@ interface ChildSpan {
   readonly to: number
   readonly facts: Facts
   readonly failed: boolean
+  /** Why, in words. */
+  readonly message?: string | undefined
 }
 
 /** One request to a vendor. */
 function attemptSpan(
   call: EndedCall,
-  { from, to, deployment, failure, number, last }: AttemptOfCall,
+  { from, to, deployment, failure, status, message, number, last }: AttemptOfCall,
   { providers, addresses = {} }: Telemetry,
   more: SpanSettings['more'],
 ): ChildSpan {
@@ -130,11 +132,13 @@ function attemptSpan(
       serverPort: address?.port,
       deployment,
       attempt: number,
+      status,
       error: failure,
       ...requestedBy(call),
       ...(last && { ...consumedBy(call), ...answeredBy(call), ...more?.(call) }),
     },
     failed: failure !== undefined,
+    message,
   }
 }
 
@@ -242,6 +246,9 @@ interface AttemptOfCall {
   readonly to: number
   readonly deployment: string
   readonly failure: string | undefined
+  /** What the vendor answered, where it failed. */
+  readonly status?: number | undefined
+  readonly message?: string | undefined
   /** From 1. */
   readonly number: number
   readonly last: boolean
@@ -255,12 +262,13 @@ function attemptsOf({ attempts, deployment, times }: EndedCall): AttemptOfCall[]
     if (deployment === null) return []
     return [{ from, to: end, deployment, failure: undefined, number: 1, last: true }]
   }
-  return attempts.map(({ deployment, ms, result }, i) => {
+  return attempts.map(({ deployment, ms, result, status, message }, i) => {
     const failure = result === 'ok' ? undefined : result
     const last = i === attempts.length - 1
     // What answers goes on until the call ends.
     const to = last && failure === undefined ? end : Math.min(from + ms, end)
-    const attempt = { from, to, deployment, failure, number: i + 1, last }
+    const said = { status: status ?? undefined, message: message ?? undefined }
+    const attempt = { from, to, deployment, failure, ...said, number: i + 1, last }
     from = to
     return attempt
   })

@@ -88,10 +88,8 @@ export const FIELDS: readonly Field[] = [
   {
     name: 'attempts',
     type: 'TEXT',
-    // Ids of deployments have no blanks.
-    of: ({ attempts = [] }) =>
-      attempts.map(({ deployment, ms, result }) => `${deployment} ${ms} ${result}`).join(';') ||
-      undefined,
+    most: MOST_DETAILS,
+    of: ({ attempts }) => attempts && attemptsText(attempts),
   },
   { name: 'retry', type: 'INTEGER', of: (record) => retriesOf(record) },
   { name: 'error', type: 'TEXT', of: ({ error }) => error },
@@ -109,6 +107,7 @@ export const FIELDS: readonly Field[] = [
   { name: 'ms_guard', type: 'INTEGER', of: ({ guardMs }) => guardMs },
   { name: 'ms_settled', type: 'INTEGER', of: ({ settledMs }) => settledMs },
   { name: 'limits', type: 'TEXT', of: ({ limits }) => limits },
+  quantity('search_units', 'searchUnits'),
   {
     name: 'questions',
     type: 'TEXT',
@@ -151,6 +150,16 @@ function decidedText(decided: readonly DecidedRule[]): string {
   return asManyAsFit(texts, MAX_TEXT)
 }
 
+/** Ids of deployments have no blanks. */
+function attemptsText(attempts: readonly Attempt[]): string {
+  const texts = attempts.map(({ deployment, ms, result, status, said }) => {
+    if (status === undefined && said === undefined) return `${deployment} ${ms} ${result}`
+    const words = said?.slice(0, MAX_TEXT).replaceAll(';', ',') ?? ''
+    return `${deployment} ${ms} ${result} ${status ?? ''} ${words}`
+  })
+  return asManyAsFit(texts, MOST_DETAILS)
+}
+
 /** Names and rules have no blanks. */
 function questionsText(questions: readonly Question[]): string {
   const texts = questions.map(
@@ -179,8 +188,18 @@ function exchangeText(exchange: Exchange): string | undefined {
 /** The requests to deployments that a field of attempts holds; of a text that was cut, those that are whole. */
 export function readAttempts(text: string): Attempt[] {
   return text.split(';').flatMap((one) => {
-    const [deployment = '', ms = '', result = ''] = one.split(' ')
-    return result === '' ? [] : [{ deployment, ms: Number(ms), result }]
+    const [deployment = '', ms = '', result = '', status = '', ...words] = one.split(' ')
+    if (result === '') return []
+    const said = words.join(' ')
+    return [
+      {
+        deployment,
+        ms: Number(ms),
+        result,
+        ...(status !== '' && { status: Number(status) }),
+        ...(said !== '' && { said }),
+      },
+    ]
   })
 }
 

@@ -7,8 +7,8 @@ import { QUANTITIES } from '../usage/tables.ts'
 import { FIELDS, readAttempts, readQuestions } from './fields.ts'
 import type { LogRow } from './query.ts'
 
-/** Those that the log has a column for. */
-const LOGGED = QUANTITIES.filter((name) => FIELDS.some((field) => field.name === name))
+/** Quantities that the log has a column for. */
+export const LOGGED = QUANTITIES.filter((name) => FIELDS.some((field) => field.name === name))
 
 /**
  * A row as JSON: null is "not known", of a quantity "not reported".
@@ -51,7 +51,15 @@ export function callView<Amount>(row: LogRow, amount: (pico: Pico) => Amount) {
     origin: row.origin ?? 'api',
     session: row.session,
     agent: row.agent,
-    attempts: readAttempts(String(row.attempts ?? '')),
+    attempts: readAttempts(String(row.attempts ?? '')).map(
+      ({ deployment, ms, result, status = null, said: message = null }) => ({
+        deployment,
+        ms,
+        result,
+        status,
+        message,
+      }),
+    ),
     questions: readQuestions(String(row.questions ?? '')).map(
       ({ to, name, side, from, ms, result, rules }) => ({
         to,

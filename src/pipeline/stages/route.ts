@@ -9,7 +9,13 @@ import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '
 import { flowFrom } from '../../stream/flow.ts'
 import type { Batch, Flow, Source, Usage } from '../../plugin.ts'
 import { ask, failureOf } from './route/ask.ts'
-import { logFailure, logRecovery, type FailedAttempt, type NextStep } from './route/failure-log.ts'
+import {
+  logFailure,
+  logRecovery,
+  saidBy,
+  type FailedAttempt,
+  type NextStep,
+} from './route/failure-log.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
 import { retryDelayMs, type Health, type SessionAffinity } from '../../models/routing.ts'
@@ -279,8 +285,9 @@ class FailoverSource implements Source<any> {
         const ms = performance.now() - started
         const result = failure.failure
         metrics.upstream(provider, result, ms / 1000)
-        call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result })
-        this.#blame(failure)
+        const { said, sent } = this.#blame(failure)
+        const status = sent?.status || undefined
+        call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result, status, said })
       }
       this.#leaveDeployment()
       throw failure
@@ -346,22 +353,25 @@ class FailoverSource implements Source<any> {
     }
   }
 
-  /** Counts a failure in the deployment's health, and notes it for the log. */
-  #blame(failure: UpstreamFailure): void {
-    const { config, metrics } = this.#call.runtime
+  /** Counts a failure in the deployment's health, and notes it for the logs. */
+  #blame(failure: UpstreamFailure): FailedAttempt {
+    const { config, metrics, mask } = this.#call.runtime
     const cooldownMs = failure.unhealthy
       ? this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
       : undefined
     const { id } = this.#deployment!
     if (cooldownMs !== undefined) metrics.calls.cooledDown(id, failure.failure)
+    const sent = this.#attempt?.sent
     this.#failed = {
       failure,
       deployment: this.#deployment!,
       attempt: this.#attempts,
       ms: performance.now() - this.#startedAt,
-      sent: this.#attempt?.sent,
+      sent,
+      said: saidBy({ sent, failure }, (text) => mask.clean(text)),
       cooldownMs,
     }
+    return this.#failed
   }
 
   /** Logs the last failure. */

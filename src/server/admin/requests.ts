@@ -11,17 +11,50 @@ import {
   type LogRow,
 } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { callView, limitsView } from '../../observe/log/view.ts'
+import { callView, limitsView, LOGGED } from '../../observe/log/view.ts'
 import { rowOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
+import { csvResponse } from './csv.ts'
+import { wantsCsv } from './usage.ts'
 import { contentOf } from './contents.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
 import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
-const PAGING = ['limit', 'after']
+const PAGING = ['limit', 'after', 'format']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
+const CSV_PAGE = 200
+const CSV_COLUMNS = [
+  'id',
+  'at',
+  'method',
+  'endpoint',
+  'account_id',
+  'key_id',
+  'model',
+  'deployment',
+  'status',
+  'code',
+  'limited_by',
+  'outcome',
+  'stream',
+  'cost_usd',
+  'estimated',
+  ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
+  ...LOGGED.map((name) => `usage.${name}`),
+  'guard.outcome',
+  'guard.rules',
+  'tag',
+  'user',
+  'session',
+  'agent',
+  'origin',
+  'gateway',
+  'attempts',
+  'retry',
+  'error',
+]
 
 /** A page of `GET /admin/requests`. */
 interface RequestsPage {
@@ -33,11 +66,32 @@ interface RequestsPage {
   readonly unreadable_days?: readonly string[]
 }
 
+/** `GET /requests`: a page, or with `format=csv` all calls that have ended. @throws as {@link listRequests} */
+export async function answerRequests(asked: Asked): Promise<Answer | Response> {
+  if (!wantsCsv(asked.query)) return { body: { ...(await listRequests(asked)) } }
+  const query = readQuery(asked.query)
+  const [from = 'start', to = 'now'] = [asked.query.get('from'), asked.query.get('to')].map(
+    (moment) => moment ?? undefined,
+  )
+  const log = logOf(asked.gateway)
+  return csvResponse(`requests-${from}-${to}`, CSV_COLUMNS, allRows(log, query))
+}
+
+async function* allRows(log: RequestLog, query: LogQuery): AsyncGenerator<object> {
+  for (let after = query.after; ;) {
+    const paged = { ...query, limit: CSV_PAGE, ...(after !== undefined && { after }) }
+    const { rows, next } = await log.list(paged)
+    for (const row of rows) yield requestView(row, false)
+    if (next === undefined) return
+    after = next
+  }
+}
+
 /**
  * Calls, newest first; the first page begins with those that run.
  * @throws InvalidRequest for a parameter that is not known or not readable, NotFound without a request log
  */
-export async function listRequests({
+async function listRequests({
   gateway,
   query,
 }: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {

@@ -30,7 +30,7 @@ import { listAlerts, muteAlert } from './alerts.ts'
 import { replayPolicy } from './replay.ts'
 import { streamEvents } from './events.ts'
 import { showOverview } from './overview.ts'
-import { endRequest, listRequests, showRequest } from './requests.ts'
+import { answerRequests, endRequest, showRequest } from './requests.ts'
 import { admin, billing, viewer, type Route } from './route.ts'
 import { search } from './search.ts'
 import { rebuildUsage, showBalance, showStatement, showUsage, verifyUsage } from './usage.ts'
@@ -73,7 +73,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/policies/diff': { POST: viewer(diffPolicy) },
   '/policies/evaluate': { POST: viewer(evaluatePolicy) },
   '/policies/replay': { POST: admin(replayPolicy) },
-  '/requests': { GET: viewer(async (asked) => ({ body: { ...(await listRequests(asked)) } })) },
+  '/requests': { GET: viewer(answerRequests) },
   '/requests/content': { DELETE: admin(removeContents) },
   '/requests/:id/content': { GET: admin(showContent) },
   '/requests/:id/end': { POST: admin(endRequest) },

@@ -20,16 +20,17 @@ export interface FailedAttempt {
   readonly ms: number
   /** The request that was sent last. */
   readonly sent: SentRequest | undefined
+  /** What the vendor said; see {@link saidBy}. */
+  readonly said: string | undefined
   /** Length of the cooldown that the failure has started. */
   readonly cooldownMs: number | undefined
 }
 
 /** Logs a failed attempt as the event `upstream.failed`, and the cooldown that it starts as `deployment.cooldown`. */
 export function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
-  const { failure, deployment, cooldownMs } = failed
+  const { failure, deployment, said, cooldownMs } = failed
   const { log, mask } = call.runtime
   const { id, provider } = deployment
-  const said = saidBy(failed, (text) => mask.clean(text))
   if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
   const cooldown =
     cooldownMs === undefined
@@ -105,7 +106,11 @@ function withoutQuery(url: string): string | undefined {
   return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
 }
 
-function saidBy({ sent, failure }: FailedAttempt, clean: (text: string) => string) {
+/** What the vendor said of a failure, without credentials and long quotations; undefined where it said nothing. */
+export function saidBy(
+  { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
+  clean: (text: string) => string,
+): string | undefined {
   if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
   // Of an answer that failed on the way; with a cause the words are the gateway's own.
   return failure.cause === undefined ? scrub(failure.said, clean) : undefined
