@@ -21,6 +21,7 @@ beforeAll(async () => {
 afterAll(() => g[Symbol.asyncDispose]())
 
 const USER = { role: 'user', content: 'Hi' }
+const inParts = [WORD.slice(0, 2), WORD.slice(2)].map((text) => ({ type: 'text', text }))
 const tool = (more: object) => ({ tools: [{ type: 'function', function: { name: 'f', ...more } }] })
 const said = (...messages: object[]) => ({ messages: [...messages, USER] })
 const call = (more: object) => ({
@@ -69,6 +70,15 @@ const REQUEST: readonly (readonly [member: string, body: object, fate: Fate])[] 
       role: 'assistant',
       content: 'a',
       reasoning_details: [{ type: 'reasoning.text', text: WORD, index: 0 }],
+    }),
+    'read',
+  ],
+  [
+    'messages[assistant].reasoning_details, in fragments',
+    said({
+      role: 'assistant',
+      content: 'a',
+      reasoning_details: inParts.map(({ text }) => ({ type: 'reasoning.text', text, index: 0 })),
     }),
     'read',
   ],
@@ -131,6 +141,7 @@ const REQUEST: readonly (readonly [member: string, body: object, fate: Fate])[] 
   ['seed', { seed: WORD }, 'refused'],
   ['stop', { stop: [WORD] }, 'read'],
   ['prediction', { prediction: { type: 'content', content: WORD } }, 'read'],
+  ['prediction, in parts', { prediction: { type: 'content', content: inParts } }, 'read'],
   ['logit_bias', { logit_bias: { [WORD]: 1 } }, 'read'],
   ['logprobs', { logprobs: WORD }, 'refused'],
   ['top_logprobs', { top_logprobs: WORD }, 'refused'],
@@ -166,10 +177,10 @@ const REQUEST: readonly (readonly [member: string, body: object, fate: Fate])[] 
   ['safety_identifier', { safety_identifier: WORD }, 'read'],
   ['prompt_cache_key', { prompt_cache_key: WORD }, 'read'],
   ['prompt_cache_retention', { prompt_cache_retention: WORD }, 'read'],
-  ['session_id', { session_id: WORD }, 'kept back'],
+  ['session_id', { session_id: WORD }, 'read'],
   ['service_tier', { service_tier: WORD }, 'kept back'],
   ['reasoning', { reasoning: { effort: WORD } }, 'refused'],
-  ['reasoning.unknown', { reasoning: { brand_new: WORD } }, 'kept back'],
+  ['reasoning.unknown', { reasoning: { brand_new: WORD } }, 'read'],
   ['reasoning_effort', { reasoning_effort: WORD }, 'refused'],
   ['include_reasoning', { include_reasoning: WORD }, 'refused'],
   ['verbosity', { verbosity: WORD }, 'refused'],

@@ -49,6 +49,7 @@ export const completions: Endpoint<CompletionRequest, ChatChunk> = {
       messages,
       max_completion_tokens,
       n: _ofAll,
+      session_id: _ofGateway,
       completion,
       ...others
     } = outboundChat(input)

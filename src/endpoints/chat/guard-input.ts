@@ -25,7 +25,6 @@ const NO_TEXT = new Set([
   'policy',
   'stream',
   'stream_options',
-  'session_id',
   'provider',
   'models',
   'route',
@@ -43,6 +42,7 @@ const LABELS = new Set([
   'safety_identifier',
   'prompt_cache_key',
   'prompt_cache_retention',
+  'session_id',
   'metadata',
   'logit_bias',
   'cache_control',
@@ -63,6 +63,12 @@ const READ_OF_ASSISTANT = new Set([
 /** The same for the object in a part of a content. */
 const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
+/** Members of `reasoning` whose values the API lists. */
+const READ_OF_WISH = new Set(['effort', 'max_tokens', 'exclude', 'enabled', 'summary'])
+/** Values of `detail` and `format` in a part, which are words of the API. */
+const OF_MEDIA = new Set(
+  'auto low high original wav mp3 flac opus ogg m4a mp4 aac aiff webm pcm pcm16'.split(' '),
+)
 const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
 /** The same for a reasoning entry. */
 const READ_OF_REASONING = new Set(['type', 'id', 'format', 'index'])
@@ -100,6 +106,15 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
         items.push(itemOf(`${name}#${index}`, 'annotation', text, false))
       })
     } else if (!NO_TEXT.has(name) && !isChoice(name, value)) readOther(value, name, items)
+  }
+  const { reasoning, prediction } = input
+  if (isObject(reasoning)) {
+    const add: Add = (id, channel, text) => items.push(itemOf(id, channel, String(text), false))
+    readRest(reasoning, READ_OF_WISH, 'reasoning', add)
+  }
+  if (isObject(prediction) && Array.isArray(prediction.content)) {
+    const text = textOf(prediction.content.filter(isObject))
+    items.push(itemOf('prediction.content', 'tool_schema', text, true))
   }
   input.plugins?.forEach(({ id, enabled, search_prompt }, index) => {
     if (id !== 'web' || enabled === false || !search_prompt) return
@@ -233,7 +248,11 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
       const { type } = part
       readLabel(part.cache_control, `${place}.cache_control`, add)
       readRest(part, new Set(['type', 'cache_control', type]), place, add)
-      if (isObject(part[type])) readRest(part[type], READ_OF_MEDIA, `${place}.${type}`, add)
+      if (!isObject(part[type])) return
+      readRest(part[type], READ_OF_MEDIA, `${place}.${type}`, add)
+      const { detail, format } = part[type] as Record<string, any>
+      const names = [detail, format].filter((one) => !OF_MEDIA.has(one))
+      readLabel(names, `${place}.${type}`, add)
     })
   }
   add(at, 'content', text, media)
@@ -288,6 +307,10 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     )
     readRest(detail, new Set([...READ_OF_REASONING, ...said, ...hidden]), place, add)
   })
+  if (details.length > 1) {
+    const whole = details.map(({ text, summary }) => text ?? summary ?? '').join('')
+    if (whole !== reasoning) add(`${at}.reasoning_details`, 'reasoning', whole)
+  }
   const calls: readonly any[] = tool_calls ?? []
   calls.forEach((call, index) => readCall(call, `${at}.tool_calls[${index}]`, add))
   if (function_call) readCall({ function: function_call }, `${at}.function_call`, add)

@@ -1,6 +1,6 @@
 /** What guards read of image requests and answers: the prompt, and texts beside the images. */
 import type { OutputCodec } from '../../guard/adapter.ts'
-import { itemOf, mediaOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
+import { itemOf, labelItems, mediaOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
 import type { ImagePart } from './answer.ts'
 import type { ImageRequest } from './read.ts'
 
@@ -8,6 +8,7 @@ import type { ImageRequest } from './read.ts'
 const READ_SEPARATELY = new Set([
   'plugins',
   'prompt',
+  'user',
   'images',
   'mask',
   'size',
@@ -18,17 +19,17 @@ const READ_SEPARATELY = new Set([
   'moderation',
   'style',
   'input_fidelity',
-  'user',
 ])
 
 /** The guard adapter of images. */
 export const guardAdapter = oneTurnGuard<ImageRequest, ImagePart>(
   (input) => {
-    const { prompt, images = [], mask } = input
+    const { prompt, images = [], mask, user } = input
     const files = images.length > 0 && mask ? [...images, mask] : images
     const media = files.map((file) => mediaOf('image', file))
     return [
       itemOf('prompt', 'prompt', prompt, media),
+      ...labelItems('user', user),
       ...otherItems(input, READ_SEPARATELY, 'tool_schema'),
     ]
   },

@@ -39,6 +39,11 @@ export function exactItem(id: string, text: string): TextItem {
   return itemOf(id, 'annotation', text)
 }
 
+/** Every text of a member that goes to the vendor as a name, by exact rules only. */
+export function labelItems(name: string, value: unknown): readonly TextItem[] {
+  return stringsIn(value).map((text, index) => exactItem(`${name}#${index}`, text))
+}
+
 /** Every text in the members of a request, but for these and the gateway's own. */
 export function otherItems(
   input: object,

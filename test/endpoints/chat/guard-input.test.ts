@@ -57,6 +57,15 @@ describe('chatTexts', () => {
       { role: 'assistant', channel: 'reasoning' },
     ],
     [
+      'the format of a sound',
+      {
+        messages: [
+          user([{ type: 'input_audio', input_audio: { data: 'UklGRg==', format: BANNED } }]),
+        ],
+      },
+      { channel: 'annotation' },
+    ],
+    [
       'a refusal in the history',
       { messages: [user('a'), assistant(null, { refusal: BANNED }), user('b')] },
       { role: 'assistant', channel: 'refusal' },

@@ -661,6 +661,10 @@ describe('guards', () => {
     expect(revised.headers['x-service-cost']).toBe('0.04097')
     expect(before - (await t.balance())).toBe(40_970_000_000n)
 
+    const named = await ask({ ...asked, user: 'cube-17' }, { key: key.secret })
+    expectError(named, 400, 'policy_violation', null)
+    expect(named.json.error).not.toHaveProperty('usage')
+
     const other = await t.newKey({ policy: { version: 1, bannedPatterns: ['sphere'] } })
     const passed = await ask(asked, { key: other.secret })
     expect(passed.status).toBe(200)

@@ -321,6 +321,8 @@ describe('speech under guard', () => {
       { input: 'a secret' },
       { instructions: 'say secret' },
       { prompt: 'secret' },
+      { voice: 'secret' },
+      { voice: { id: 'a', name: 'secret' } },
     ]) {
       const response = await say(body, { key: secret })
       const { error } = await bodyOf(response)

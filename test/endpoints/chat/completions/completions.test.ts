@@ -319,6 +319,7 @@ describe('a policy', () => {
     ['a prompt', { prompt: ['fine', 'a grey heron'] }],
     ['the suffix', { suffix: 'a grey heron' }],
     ['a member that only the vendor knows', { guided_regex: 'heron' }],
+    ['the name of a session', { session_id: 'heron' }],
   ])('reads %s before it is sent', async (_, body) => {
     const asked = vendor.requests.length
     const { status, json: answer } = await ask({ model: 'acme/vendor', ...body }, keys.heron)
