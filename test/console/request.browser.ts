@@ -1,0 +1,56 @@
+/** The sheet of a call: what the ledger says beside the log, the limits that were in force, and a call that the log has lost. */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hello } from '../_setup.ts'
+import { hasBrowser, settled, Stage } from './_browser.ts'
+
+let stage: Stage
+let page: Page
+beforeAll(async () => {
+  if (!hasBrowser) return
+  stage = await Stage.open()
+  page = (await stage.page()).page
+})
+afterAll(async () => {
+  if (hasBrowser) await stage[Symbol.asyncDispose]()
+})
+
+/** The text of the sheet of a call. */
+async function sheetOf(id: string): Promise<string> {
+  await page.goto(`/console/requests?open=${id}`)
+  await settled(page)
+  return page.locator('dialog.sheet').innerText()
+}
+
+async function called(): Promise<string> {
+  const key = await stage.gateway.newKey({ spendCap: { usd: '2.50', scope: 'month' } })
+  const { headers } = await stage.gateway.chat(hello, { key: key.secret })
+  return String(headers['x-request-id'])
+}
+
+describe.skipIf(!hasBrowser)('the sheet of a call', () => {
+  it('shows that the ledger agrees, and the limits that were in force', async () => {
+    const id = await called()
+    const { ledger } = (await stage.admin('GET', `/requests/${id}`)).json.data
+    const sheet = await sheetOf(id)
+    expect(sheet).toContain(`Row ${ledger.seq} of the ledger says the same.`)
+    expect(sheet).toMatch(/key\.cap\.month\s+– of 2\.50/)
+    expect(sheet).not.toContain('The request log has lost this call')
+  })
+
+  it('comes from the ledger where the log has lost the call', async () => {
+    const id = await called()
+    const { data } = (await stage.admin('GET', `/requests/${id}`)).json
+    const folder = stage.gateway.gateway.runtime.config.log.path!
+    const days = readdirSync(folder).filter((name) => /^\d{4}-\d\d-\d\d\.db/.test(name))
+    expect(days).not.toEqual([])
+    for (const name of days) rmSync(join(folder, name))
+    const sheet = await sheetOf(id)
+    expect(sheet).toContain('The request log has lost this call')
+    expect(sheet).toContain(`Row ${data.ledger.seq} of the ledger says the same.`)
+    expect(sheet).toContain('mock/echo')
+    expect(sheet).toContain('completed')
+  })
+})
