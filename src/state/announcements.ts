@@ -1,7 +1,10 @@
 /** What gateways of one state tell each other. */
 
-/** `settled`: accounts with new rows; `events`: what happens, while a console watches; `end`: calls to end. */
-export type Topic = 'settled' | 'events' | 'end'
+/**
+ * `settled`: accounts with new rows; `events`: what happens, while a console watches; `end`: calls to end; `called`: calls that
+ * have ended.
+ */
+export type Topic = 'settled' | 'events' | 'end' | 'called'
 
 /** Messages of a topic. */
 export interface Heard {
@@ -19,4 +22,10 @@ export interface Announcements {
   tell(topic: Topic, message: string): Promise<void>
   /** Messages after a cursor; without one none, and the cursor of now. */
   hear(topic: Topic, cursor: string | undefined): Promise<Heard>
+}
+
+/** Announcements with a connection of their own. */
+export interface OpenAnnouncements {
+  readonly announcements: Announcements
+  close(): void
 }

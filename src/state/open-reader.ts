@@ -1,4 +1,5 @@
-/** Opens the reader of a ledger, in the thread that reads. */
+/** Opens the reader of a ledger, and what gateways tell each other beside it, in the thread that reads. */
+import type { OpenAnnouncements } from './announcements.ts'
 import type { Log } from './ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from './ledger/reader.ts'
 import { openReader } from './sqlite/reader.ts'
@@ -9,4 +10,14 @@ export async function openSource(source: LedgerSource, log: Log): Promise<Ledger
   // Imported on demand: its client is an optional package.
   const { openRedisReader } = await import('./redis/reader.ts')
   return openRedisReader(source.url, log)
+}
+
+/** What gateways tell each other beside a ledger; undefined for one of a single gateway. @throws Error when it cannot be reached */
+export async function openAnnouncements(
+  source: LedgerSource,
+  log: Log,
+): Promise<OpenAnnouncements | undefined> {
+  if (source.driver === 'file') return undefined
+  const { openRedisAnnouncements } = await import('./redis/announcements.ts')
+  return openRedisAnnouncements(source.url, log)
 }

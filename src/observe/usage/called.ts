@@ -1,4 +1,4 @@
-/** Adds ended calls to the tables of circumstances: statuses, refusals, times. They are of this gateway, and may miss calls. */
+/** Adds ended calls to the tables of circumstances: statuses, refusals, times. They may miss calls. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { transact } from '../../state/sqlite/file.ts'
 import { timeOf } from '../../state/ids.ts'
@@ -42,15 +42,19 @@ export class CalledTables {
     )
   }
 
-  /** @param lines of the request log, separated by line feeds; those without a known key are left out */
-  add(lines: string): void {
+  /**
+   * @param lines of the request log, separated by line feeds; those without a known key are left out
+   * @param mark a write that is stored together with them
+   */
+  add(lines: string, mark?: () => void): void {
     const calls = lines.split('\n').map((line) => line.split('\t'))
     const known = calls.filter((call) => fieldOf(call, 'key') !== '')
-    if (known.length === 0) return
+    if (known.length === 0 && !mark) return
     transact(this.#db, () => {
       this.#addSums(known)
       this.#addDecided(known)
       this.#addFailed(known)
+      mark?.()
     })
   }
 

@@ -1,7 +1,7 @@
 /** The work of usage in another thread. */
 import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
-import { openSource } from '../../state/open-reader.ts'
+import { openAnnouncements, openSource } from '../../state/open-reader.ts'
 import { serveClient } from '../thread-client.ts'
 import type { UsageInit, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { UsageWork } from './work.ts'
@@ -16,6 +16,13 @@ export function serve(port: MessagePort, { folder, source }: UsageInit): void {
     const log = { info() {}, warn() {}, error: warn } as unknown as Log
     const now = () => Date.now()
     const openLedger = () => openSource(source, log)
-    return new UsageWork({ folder, openLedger, pageRows: PAGE_ROWS, now, report })
+    return new UsageWork({
+      folder,
+      openLedger,
+      openAnnouncements: () => openAnnouncements(source, log),
+      pageRows: PAGE_ROWS,
+      now,
+      report,
+    })
   })
 }

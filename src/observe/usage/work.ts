@@ -1,4 +1,5 @@
 /** What the thread of usage does: owns the tables, keeps them level with the ledger, and answers questions. */
+import type { OpenAnnouncements } from '../../state/announcements.ts'
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { lastUses } from './last-used.ts'
@@ -8,12 +9,15 @@ import { decisionsOf, failuresSince } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
+import { SharedCalls } from './shared-calls.ts'
 import { balancesOf, statementOf } from './statement.ts'
 import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
 
 /** How long an answer may wait until the newest rows are read. */
 const CHECK_MS = 250
 const TICK_MS = 10_000
+/** Between two exchanges of calls with other gateways. */
+const EXCHANGE_MS = 1000
 const RETRY_MS = 10_000
 /** All heads are compared so often. */
 const COMPARE_TICKS = 360
@@ -25,6 +29,8 @@ interface WorkOptions {
   /** Absent for tables in memory. */
   readonly folder: string | undefined
   readonly openLedger: () => Promise<LedgerReader>
+  /** What gateways of one state tell each other; absent for a state of one gateway. */
+  readonly openAnnouncements?: () => Promise<OpenAnnouncements | undefined>
   /** Rows that are read and written in one turn of the event loop. */
   readonly pageRows: number
   /** ms since epoch */
@@ -35,6 +41,9 @@ interface WorkOptions {
 interface Opened {
   readonly tables: OpenTables
   readonly called: CalledTables
+  /** Where other gateways tell of their calls. */
+  readonly shared: SharedCalls | undefined
+  readonly announcements: OpenAnnouncements | undefined
   readonly reader: LedgerReader
   readonly index: LedgerIndex
 }
@@ -44,6 +53,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   readonly #options: WorkOptions
   #opened: Promise<Opened> | undefined
   #timer: NodeJS.Timeout | undefined
+  #exchanging: NodeJS.Timeout | undefined
   #ticks = 0
 
   constructor(options: WorkOptions) {
@@ -51,8 +61,8 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   }
 
   take({ accounts, called }: UsageNotice): void {
-    this.#use(({ index, called: tables }) => {
-      if (called !== undefined) tables.add(called)
+    this.#use(({ index, called: tables, shared }) => {
+      if (called !== undefined) (shared ?? tables).add(called)
       if (accounts) index.note(accounts)
     })
   }
@@ -67,6 +77,9 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     })
     const check = (accounts?: readonly string[]) =>
       index.check(accounts, performance.now() + CHECK_MS)
+    if ('usage' in question || 'decisions' in question || 'failures' in question) {
+      await exchange(opened)
+    }
     if ('usage' in question) {
       const { accounts, queries } = question.usage
       const checked = await check(accounts)
@@ -97,10 +110,13 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
 
   async close(): Promise<void> {
     clearInterval(this.#timer)
+    clearInterval(this.#exchanging)
     const opened = await this.#opened?.catch(() => undefined)
     if (!opened) return
+    await exchange(opened)
     await opened.index.close()
     await opened.reader.close()
+    opened.announcements?.close()
     opened.tables.close()
   }
 
@@ -116,10 +132,12 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   }
 
   async #begin(): Promise<Opened> {
-    const { folder, openLedger, pageRows, now, report } = this.#options
+    const { folder, openLedger, openAnnouncements, pageRows, now, report } = this.#options
     const reader = await openLedger()
     let tables: OpenTables | undefined
+    let announcements: OpenAnnouncements | undefined
     try {
+      announcements = await openAnnouncements?.()
       tables = openTables(folder)
       const { db } = tables
       const differs = (differences: readonly UsageDifference[]) => report({ differences })
@@ -128,9 +146,14 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       // Questions that are not about all accounts need not wait for it.
       this.#compare(index)
       this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
-      return { tables, called: new CalledTables(db), reader, index }
+      const called = new CalledTables(db)
+      const shared = announcements && new SharedCalls(announcements.announcements, db, called)
+      const opened = { tables, called, shared, announcements, reader, index }
+      if (shared) this.#exchanging ??= setInterval(() => void exchange(opened), EXCHANGE_MS).unref()
+      return opened
     } catch (error) {
       tables?.close()
+      announcements?.close()
       await reader.close()
       throw error
     }
@@ -159,4 +182,9 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       .then(work)
       .catch((error: unknown) => this.#options.report({ warning: (error as Error).message }))
   }
+}
+
+/** While other gateways cannot be reached, calls wait, and an answer lacks them. */
+async function exchange({ shared }: Opened): Promise<void> {
+  await shared?.exchange().catch(() => undefined)
 }

@@ -1,13 +1,31 @@
 /** Messages between gateways: one stream per topic, of which Redis keeps the newest messages. */
-import type { Announcements, Heard, Topic } from '../announcements.ts'
-import { PREFIX, type RedisConnection } from './connection.ts'
+import type { Announcements, Heard, OpenAnnouncements, Topic } from '../announcements.ts'
+import type { Log } from '../ledger/ledger.ts'
+import { connect, PREFIX, type RedisConnection } from './connection.ts'
 
 const DEADLINE_MS = 500
 /** Messages that are read at once. */
 const PAGE = 500
-const KEPT: Readonly<Record<Topic, number>> = { settled: 10_000, events: 5000, end: 1000 }
+const KEPT: Readonly<Record<Topic, number>> = {
+  settled: 10_000,
+  events: 5000,
+  end: 1000,
+  // A second of a gateway each.
+  called: 1000,
+}
 
-/** On the connection of the ledger. */
+/** Opens a connection for messages alone. @throws ConfigError when Redis cannot be reached */
+export async function openRedisAnnouncements(
+  url: string | readonly string[],
+  log: Log,
+): Promise<OpenAnnouncements> {
+  // What is lost here is no money, whatever the settings of the servers.
+  const { connection } = await connect(url, log, false)
+  const announcements = new RedisAnnouncements(connection)
+  return { announcements, close: () => connection.close() }
+}
+
+/** On a connection that belongs to another owner. */
 export class RedisAnnouncements implements Announcements {
   readonly #connection: RedisConnection
 

@@ -60,6 +60,21 @@ async function showCallsOfOthers(one: TestGateway, other: string): Promise<void>
   await expect.poll(inLog, { timeout: 60_000 }).toContain(call!.id)
 }
 
+/** What `one` has refused is in usage, also at the gateway at another address. */
+async function countRefusalsOfOthers(one: TestGateway, other: string): Promise<void> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const { id, secret } = await one.newKey({ rpm: 1 })
+  for (const status of [200, 429]) {
+    expect((await one.chat(hello, { key: secret })).status).toBe(status)
+  }
+  const refusals = async () => {
+    const path = `/admin/usage?key=${id}&group=limit`
+    const { json } = await send(other + path, 'GET', undefined, headers)
+    return json.data.map(({ group, refused }: any) => [group.limit, refused])
+  }
+  await expect.poll(refusals, { timeout: 60_000 }).toContainEqual(['key.rpm', 1])
+}
+
 /** The order of lists by money follows what `one` books, also at the gateway at another address. */
 async function sortByMoneyOfOthers(one: TestGateway, other: string): Promise<void> {
   const headers = { authorization: `Bearer ${TOKEN}` }
@@ -125,6 +140,7 @@ it('know each other, and which deployments an operator has taken out', async () 
     await expect.poll(status, { timeout: 60_000 }).toBe(200)
     await showCallsOfOthers(one, server.url)
     await sortByMoneyOfOthers(one, server.url)
+    await countRefusalsOfOthers(one, server.url)
   } finally {
     await one.close()
   }

@@ -1,0 +1,106 @@
+/**
+ * Calls of all gateways of one state, for the tables of circumstances: each gateway tells the others of its calls, about once
+ * a second, and adds up what all have told, its own calls included. Calls may be missing, because only the newest messages are
+ * kept: those of some minutes. None is added twice.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import type { Announcements } from '../../state/announcements.ts'
+import { randomId } from '../../state/ids.ts'
+import type { CalledTables } from './called.ts'
+
+/** One message. */
+interface Told {
+  readonly sender: string
+  /** Ascending by sender: a message that was sent twice has the same. */
+  readonly number: number
+  /** Lines of the request log, compressed. */
+  readonly calls: string
+}
+
+const TOPIC = 'called'
+/** Characters of calls that wait for the others to be reached again. */
+const MOST_WAITING = 4 * 1024 * 1024
+/** Name of the row that says which messages are in the tables. */
+const CURSOR = 'heard'
+
+/** The owner calls {@link exchange} about once a second, and before an answer. */
+export class SharedCalls {
+  readonly #announcements: Announcements
+  readonly #db: DatabaseSync
+  readonly #tables: CalledTables
+  readonly #sender = randomId('usage_')
+  #number = 0
+  #lines: string[] = []
+  #untold: Told[] = []
+  #waiting = 0
+  #exchanging: Promise<void> | undefined
+  /** The newest message of each sender that is in the tables. */
+  #heard: ReadonlyMap<string, number> = new Map()
+
+  constructor(announcements: Announcements, db: DatabaseSync, tables: CalledTables) {
+    this.#announcements = announcements
+    this.#db = db
+    this.#tables = tables
+  }
+
+  /** Calls of this gateway have ended. @param lines of the request log */
+  add(lines: string): void {
+    if (this.#waiting + lines.length > MOST_WAITING) return
+    this.#waiting += lines.length
+    this.#lines.push(lines)
+  }
+
+  /** Tells what has been added, and adds what was told to the tables. @throws Unavailable while the state cannot be reached */
+  exchange(): Promise<void> {
+    this.#exchanging ??= this.#tell()
+      .then(() => this.#hear())
+      .finally(() => (this.#exchanging = undefined))
+    return this.#exchanging
+  }
+
+  async #tell(): Promise<void> {
+    // Before the first message of this gateway, or its own calls would not be among those that are read.
+    if (this.#cursor === undefined) await this.#hear()
+    if (this.#lines.length > 0) {
+      const calls = deflateRawSync(this.#lines.join('\n')).toString('base64')
+      this.#untold.push({ sender: this.#sender, number: ++this.#number, calls })
+      this.#lines = []
+    }
+    for (;;) {
+      const [next] = this.#untold
+      if (!next) break
+      await this.#announcements.tell(TOPIC, JSON.stringify(next))
+      this.#untold.shift()
+    }
+    this.#waiting = 0
+  }
+
+  async #hear(): Promise<void> {
+    for (;;) {
+      const { messages, cursor } = await this.#announcements.hear(TOPIC, this.#cursor)
+      if (cursor === this.#cursor) return
+      const heard = new Map(this.#heard)
+      const lines = messages.map((message) => freshIn(message, heard)).filter((text) => text !== '')
+      this.#tables.add(lines.join('\n'), () => this.#keep(cursor))
+      this.#heard = heard
+    }
+  }
+
+  get #cursor(): string | undefined {
+    const row = this.#db.prepare('SELECT value FROM meta WHERE name = ?').get(CURSOR)
+    return row && String(row.value)
+  }
+
+  #keep(cursor: string): void {
+    this.#db.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(CURSOR, cursor)
+  }
+}
+
+/** The lines of a message, unless they were heard before. @param heard the newest message of each sender, which it is added to */
+function freshIn(message: string, heard: Map<string, number>): string {
+  const { sender, number, calls } = JSON.parse(message) as Told
+  if (number <= (heard.get(sender) ?? 0)) return ''
+  heard.set(sender, number)
+  return inflateRawSync(Buffer.from(calls, 'base64')).toString()
+}
