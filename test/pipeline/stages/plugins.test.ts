@@ -174,6 +174,8 @@ describe('an answer that comes late', () => {
     const late = Promise.withResolvers<never>()
     await using t = await withProvider(() => late.promise, { limits: { firstPartTimeout: 0.3 } })
     expect((await t.chat({ ...ask, stream: true })).status).toBe(504)
+    // What comes within the turn of the abort would obey the signal.
+    await turn()
     settle(late)
     await eventually(() =>
       expect(t.gateway.runtime.metrics.text()).toContain('plugin_late_total{plugin="bad"} 1'),
@@ -188,6 +190,7 @@ describe('an answer that comes late', () => {
     }
     await using t = await withProvider(async () => chat(), { limits: { idleTimeout: 0.3 } })
     expect(errorIn(await t.chat({ ...ask, stream: true }))).toBe('upstream_timeout')
+    await turn()
     late.reject(new Error('late'))
     await eventually(() =>
       expect(t.gateway.runtime.metrics.text()).toContain('plugin_late_total{plugin="bad"} 1'),

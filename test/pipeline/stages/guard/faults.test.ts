@@ -1,4 +1,5 @@
 /** Guards and search engines that do not answer, answer late, or throw: the gateway's deadlines hold, and the log names them. */
+import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { expect, it, onTestFinished } from 'vitest'
 import {
@@ -41,14 +42,19 @@ async function withEngine(search: SearchEngine['search']): Promise<Guarded> {
   return g
 }
 
-/** Answers that the test gives, and that nothing waits for any more. */
+/** An answer that the test gives when nothing waits for it any more. */
 function late<Answer>() {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const answered = (g: Guarded) =>
-    expect
+  /** Gives it, and waits until it was counted. What comes within the turn of the abort would obey the signal. */
+  const give = async (g: Guarded, how: 'resolves' | 'rejects', value: Answer) => {
+    await turn()
+    if (how === 'resolves') resolve(value)
+    else reject(failure())
+    await expect
       .poll(() => g.t.gateway.runtime.metrics.text())
       .toContain('sluicegate_plugin_late_total{plugin="mine"} 1\n')
-  return { promise, resolve, reject, answered }
+  }
+  return { promise, give }
 }
 
 const failure = () => new Error('it is over')
@@ -69,23 +75,22 @@ it.each([
     const { json } = await g.ask(DENY)
     expect(json.guard).toMatchObject({ outcome: 'error', rules: ['guard_error'] })
     expect(g.t.logged.join('\n')).toContain('guard mine could not look (timeout)')
-    if (how === 'resolves') answer.resolve(PASSES)
-    else answer.reject(failure())
-    await answer.answered(g)
+    await answer.give(g, how, PASSES)
     expect(g.t.gateway.runtime.metrics.text()).not.toContain('sluicegate_faults_total{')
   },
 )
 
-it.each(['resolves', 'rejects'])('a search that ignores its signal and %s late', async (how) => {
-  const answer = late<SearchResponse>()
-  const g = await withEngine(() => answer.promise)
-  const { status, json } = await g.ask(undefined, { model: 'acme/swift:online' })
-  expect([status, json.error.code]).toEqual([504, 'upstream_timeout'])
-  if (how === 'resolves') answer.resolve({ results: [] })
-  else answer.reject(failure())
-  await answer.answered(g)
-  expect(g.t.gateway.runtime.metrics.text()).not.toContain('sluicegate_faults_total{')
-})
+it.each(['resolves', 'rejects'] as const)(
+  'a search that ignores its signal and %s late',
+  async (how) => {
+    const answer = late<SearchResponse>()
+    const g = await withEngine(() => answer.promise)
+    const { status, json } = await g.ask(undefined, { model: 'acme/swift:online' })
+    expect([status, json.error.code]).toEqual([504, 'upstream_timeout'])
+    await answer.give(g, how, { results: [] })
+    expect(g.t.gateway.runtime.metrics.text()).not.toContain('sluicegate_faults_total{')
+  },
+)
 
 /** Lines of the log that name the plugin, and what was left out of them. */
 function linesOf({ t }: Guarded) {
