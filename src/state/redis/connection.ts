@@ -210,9 +210,14 @@ export class RedisConnection {
     return new Promise<T>((resolve, reject) => {
       let failure: Error | undefined
       let late = false
-      const timer = setTimeout(() => {
+      const due = performance.now() + ms
+      const giveUp = () => {
         late = true
         reject(failure ?? new Error(`Redis has not answered within ${ms} ms`))
+      }
+      // For as long as this process did not run, the answer may have waited, or the connection may have been given up.
+      let timer = setTimeout(() => {
+        timer = setTimeout(giveUp, Math.min(performance.now() - due, ms))
       }, ms)
       const attempt = async () => {
         for (;;) {

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { folder } from '../../_folder.ts'
 import { needRedis, open, serverForTest, sharedServer, startedCluster } from './_engine.ts'
@@ -62,6 +63,19 @@ describe('a start', () => {
       refusal(/cannot be reached: .*ECONNREFUSED/),
     )
   })
+
+  it.each([600, 900])(
+    'does not hold %i ms against the server in which this process did not run',
+    async (ms) => {
+      const { url } = await sharedServer()
+      const { records } = await open(url)
+      await records.put('key:one', { id: 'one' })
+      const answers = Promise.all([records.get('key:one'), records.get('key:one')])
+      await turn()
+      for (const until = performance.now() + ms; performance.now() < until;);
+      expect(await answers).toEqual([{ id: 'one' }, { id: 'one' }])
+    },
+  )
 
   it('needs the password, and does not log a wrong one', async () => {
     const server = await serverForTest()
