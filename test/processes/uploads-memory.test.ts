@@ -8,6 +8,8 @@ const MIB = 1024 * 1024
 const FILES = 20
 const FILE_BYTES = 8 * MIB
 const ALLOWANCE_BYTES = 40 * MIB
+/** What the calls themselves keep, beside their files. */
+const CALLS_BYTES = 16 * MIB
 
 let vendor: Server
 /** Called when the vendor has read a whole request; it answers when that resolves. */
@@ -73,23 +75,45 @@ function edit(file: Buffer): Promise<number> {
   })
 }
 
-const TITLE = `${FILES} uploads of 8 MiB at once take no more than the files and 40 MiB`
-
-// Late garbage collection on a busy machine can raise one peak. A copy of the files would raise it in every process.
-it(TITLE, { retry: 2 }, async () => {
-  received = () => Promise.resolve()
-  expect(await edit(image.subarray(0, 64 * 1024))).toBe(200)
-  const { rss: idle } = await gateway.usage()
-
-  // No answer before all have arrived: until then every file is needed.
+/** Uploads all files at once. @param whileHeld called when the vendor has all of them, and has answered none */
+async function editAll(whileHeld?: () => Promise<void>): Promise<void> {
   const all = Promise.withResolvers<void>()
   let arrived = 0
   received = () => {
-    if (++arrived === FILES) all.resolve()
+    if (++arrived === FILES) all.resolve(whileHeld?.())
     return all.promise
   }
   const statuses = await Promise.all(Array.from({ length: FILES }, () => edit(image)))
   expect(statuses).toEqual(Array.from({ length: FILES }, () => 200))
-  const { most } = await gateway.usage()
-  expect(most - idle).toBeLessThan(FILES * FILE_BYTES + ALLOWANCE_BYTES)
+}
+
+/** What is there only once is not what uploads take. */
+async function warmUp(): Promise<void> {
+  received = () => Promise.resolve()
+  expect(await edit(image.subarray(0, 64 * 1024))).toBe(200)
+}
+
+it(`${FILES} uploads of 8 MiB at once keep the files, and little more, until they are answered`, async () => {
+  await warmUp()
+  const idle = await gateway.live()
+  let live = 0
+  await editAll(async () => {
+    live = await gateway.live()
+  })
+  expect(live - idle).toBeGreaterThan(FILES * FILE_BYTES)
+  expect(live - idle).toBeLessThan(FILES * FILE_BYTES + CALLS_BYTES)
+  expect((await gateway.live()) - idle).toBeLessThan(CALLS_BYTES)
 })
+
+// Pieces that were read wait for their collection, longer on a busy machine: the least of three peaks shows what is needed.
+it(
+  `${FILES} uploads of 8 MiB at once take no more than the files and 40 MiB`,
+  { retry: 2 },
+  async () => {
+    await warmUp()
+    const { rss: idle } = await gateway.usage()
+    await editAll()
+    const { most } = await gateway.usage()
+    expect(most - idle).toBeLessThan(FILES * FILE_BYTES + ALLOWANCE_BYTES)
+  },
+)
