@@ -37,6 +37,16 @@ export interface RequestRow {
     readonly deployment: string
     readonly ms: number
     readonly result: string
+    readonly status?: number | null
+    readonly message?: string | null
+  }[]
+  readonly questions?: readonly {
+    readonly to: string
+    readonly name: string
+    readonly side: string | null
+    readonly at_ms: number
+    readonly ms: number
+    readonly result: string
   }[]
   readonly error: string | null
   readonly running: boolean

@@ -3,18 +3,41 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hello } from '../_setup.ts'
+import { hello, MOCK_CONFIG } from '../_setup.ts'
+import { BRIDGE, pages } from '../search/_setup.ts'
+import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 import { hasBrowser, settled, Stage } from './_browser.ts'
 
 let stage: Stage
 let page: Page
+let vendor: FakeUpstream
+let engine: FakeUpstream
 beforeAll(async () => {
   if (!hasBrowser) return
-  stage = await Stage.open()
+  vendor = await startUpstream(json({ error: { message: 'The model sleeps' } }, 503))
+  engine = await startUpstream(pages(BRIDGE))
+  const pricing = { prompt: '0.000001', completion: '0.000001' }
+  const deployments = [
+    { provider: 'gone', model: 'm' },
+    { provider: 'mock', model: 'echo', priority: 1 },
+  ]
+  const baseURL = `${vendor.url}/v1`
+  const options = { baseURL: engine.url, apiKey: 'k' }
+  stage = await Stage.open({
+    providers: {
+      ...MOCK_CONFIG.providers,
+      gone: { use: 'openai-compatible', options: { baseURL } },
+    },
+    models: { ...MOCK_CONFIG.models, 'mock/flaky': { pricing, deployments } },
+    search: { engines: { web: { use: 'parallel', options, price: '0.005' } } },
+  })
   page = (await stage.page()).page
 })
 afterAll(async () => {
-  if (hasBrowser) await stage[Symbol.asyncDispose]()
+  if (!hasBrowser) return
+  await stage[Symbol.asyncDispose]()
+  await vendor.close()
+  await engine.close()
 })
 
 /** The text of the sheet of a call. */
@@ -38,6 +61,18 @@ describe.skipIf(!hasBrowser)('the sheet of a call', () => {
     expect(sheet).toContain(`Row ${ledger.seq} of the ledger says the same.`)
     expect(sheet).toMatch(/key\.cap\.month\s+– of 2\.50/)
     expect(sheet).not.toContain('The request log has lost this call')
+  })
+
+  it('shows what was asked of vendors that failed and of search engines, and what they said', async () => {
+    const { headers } = await stage.gateway.chat({
+      ...hello,
+      model: 'mock/flaky',
+      plugins: [{ id: 'web' }],
+    })
+    const sheet = await sheetOf(String(headers['x-request-id']))
+    expect(sheet).toMatch(/search web: ok/)
+    expect(sheet).toMatch(/gone\/m, overloaded\s+status 503: The model sleeps/)
+    expect(sheet).toMatch(/mock\/echo, ok/)
   })
 
   it('comes from the ledger where the log has lost the call', async () => {

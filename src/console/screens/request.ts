@@ -138,20 +138,34 @@ function Cost({ call }: { readonly call: RequestDetails }) {
   </section>`
 }
 
+/** A part of the time of a call, ms since it came. */
+interface Step {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+  readonly tone: string
+  /** What a vendor answered that failed. */
+  readonly said?: string
+}
+
+/** Results of questions that were answered. */
+const GOOD: ReadonlySet<string> = new Set(['ok', 'passed', 'blocked'])
+
 /** Where the time went, as sentences in order and as bars beside them. */
 function Waterfall({ call }: { readonly call: RequestDetails }) {
   const { admit_ms: admit, first_ms: first, total_ms: total } = call.times
   if (total === null || total === 0) return null
-  const steps: { name: string; from: number; to: number; tone: string }[] = []
+  const steps: Step[] = []
   if (admit !== null) steps.push({ name: 'admitted', from: 0, to: admit, tone: 'muted' })
   let at = admit ?? 0
-  for (const { deployment, ms, result } of call.attempts) {
+  for (const { deployment, ms, result, status, message } of call.attempts) {
     const to = Math.min(total, at + ms)
     steps.push({
       name: `${deployment}, ${result}`,
       from: at,
       to,
       tone: result === 'ok' ? 'accent' : 'bad',
+      said: [status && `status ${status}`, message].filter(Boolean).join(': '),
     })
     at = to
   }
@@ -164,14 +178,20 @@ function Waterfall({ call }: { readonly call: RequestDetails }) {
       steps.push({ name: 'until the first part', from: at, to: first, tone: 'accent' })
     steps.push({ name: 'answer', from: first, to: total, tone: 'ok' })
   }
+  for (const { to: what, name, side, at_ms: from, ms, result } of call.questions ?? []) {
+    const asked = what === 'guard' ? `guard ${name}, ${side}` : `search ${name}`
+    const tone = GOOD.has(result) ? 'muted' : 'bad'
+    steps.push({ name: `${asked}: ${result}`, from, to: Math.min(total, from + ms), tone })
+  }
+  steps.sort((one, other) => one.from - other.from)
   const place = (ms: number) => Math.min(100, (ms / total) * 100)
   return html`<section>
     <h3>Time</h3>
     <ol class="waterfall">
       ${steps.map(
-        ({ name, from, to, tone }) =>
+        ({ name, from, to, tone, said }) =>
           html`<li>
-            <span>${name}</span>
+            <span>${name}${said && html`<br /><span class="muted">${said}</span>`}</span>
             <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect class="track" width="100" height="8" />
               <rect
