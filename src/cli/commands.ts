@@ -392,7 +392,7 @@ function remote(
     options: { ...options, ...REMOTE },
     run: async (args: Arguments) => {
       const commands = await import('./remote.ts')
-      const admin = await commands.connect(args)
+      const admin = await commands.connect(args, run === 'createAccount')
       try {
         await commands[run](admin, args)
       } finally {

@@ -1,5 +1,5 @@
 /** Compiled code is kept on disk, because compiling takes most of the start-up time. */
-import { existsSync, lstatSync, mkdirSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /** Bits of a mode that let others write. */
@@ -15,9 +15,11 @@ export function compileCacheOf(args: readonly string[]): string | undefined {
   if (process.env.NODE_COMPILE_CACHE) return undefined
   const chosen = optionOf(args, '--data') ?? process.env.SLUICEGATE_DATA
   const data = resolve(chosen || 'data')
-  if (!chosen && !existsSync(join(data, 'ledger.db'))) return undefined
   const cache = join(data, 'cache')
   try {
+    const isGateways = existsSync(join(data, 'ledger.db'))
+    // A folder with files of something else is refused later, and nothing is left in it.
+    if (!isGateways && (!chosen || readdirSync(data).length > 0)) return undefined
     if (!isOwn(data)) return undefined
     mkdirSync(cache, { recursive: true, mode: 0o700 })
     return isOwn(cache) ? cache : undefined

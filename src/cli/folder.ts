@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { listen } from '../server/server.ts'
+import { hasLedger } from '../state/sqlite/folder.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 
@@ -47,9 +48,20 @@ export async function opening<Opened>(open: Promise<Opened>): Promise<Opened> {
   })
 }
 
-/** Runs a gateway on the folder of `--data`. @throws ConfigError, or CommandError if the folder cannot be opened */
-export async function openFolder(args: Arguments): Promise<OwnGateway> {
+/** @throws CommandError where a folder has no ledger: a wrong name would begin one */
+export function needLedger({ state }: LoadedConfig['config']): void {
+  if (state.driver !== 'file' || hasLedger(state.path)) return
+  throw new CommandError(`There is no ledger in ${state.path}: name its folder with --data.`)
+}
+
+/**
+ * Runs a gateway on the folder of `--data`.
+ * @param begins a ledger, where the folder has none
+ * @throws ConfigError, or CommandError if the folder cannot be opened
+ */
+export async function openFolder(args: Arguments, begins: boolean): Promise<OwnGateway> {
   const { config, ...loaded } = forCommand((await configurationOf(args)).loaded)
+  if (!begins) needLedger(config)
   const token = randomBytes(24).toString('base64url')
   const own = { ...loaded, config: { ...config, admin: { ...config.admin, enabled: true, token } } }
   const gateway = await opening(createGateway(own, { log: commandLog() }))

@@ -2,29 +2,24 @@
  * `ledger export`, `ledger import` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
  * on Redis can keep running, because an entry with the same id is booked once.
  */
-import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { LoadedConfig } from '../config/config.ts'
 import { closeState, openState, type OpenState } from '../gateway/open-state.ts'
 import { CannotOpen } from '../state/sqlite/file.ts'
-import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
+import { beginLedger } from '../state/sqlite/folder.ts'
 import { exportLines, importLines } from './archive/archive.ts'
 import { LineError } from './archive/lines.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { commandLog, forCommand, opening } from './folder.ts'
+import { commandLog, forCommand, needLedger, opening } from './folder.ts'
 import { toJson } from './output.ts'
 
 /** Exports to standard output or into a new file. @throws ConfigError, or CommandError if a file cannot be used */
 export async function exportLedger(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
-  const { state } = loaded.config
-  if (state.driver === 'file' && !existsSync(join(state.path, LEDGER_FILE))) {
-    throw new CommandError(`There is no ledger in ${state.path}: name its folder with --data.`)
-  }
+  needLedger(loaded.config)
   const { out } = args.text
   const lines = await withState(loaded, (state) => (out ? writeFile(state, out) : writeOut(state)))
   if (!out) return

@@ -188,6 +188,15 @@ describe('commands on a data folder', () => {
     expect(await gateway.ended).toMatchObject({ code: 0 })
   })
 
+  it('begin no ledger in a folder that has none', async () => {
+    const cwd = await place()
+    for (const command of ['accounts list', 'ledger verify', 'credits add acme 5']) {
+      const { code, err } = await call(cwd, ...command.split(' '), '--data', 'dada')
+      expect([code, err]).toEqual([1, expect.stringMatching(/^There is no ledger in .*dada: name/)])
+    }
+    expect(existsSync(join(cwd, 'dada'))).toBe(false)
+  })
+
   it('are refused for a ledger in memory', async () => {
     const cwd = await place('state: { driver: memory }\n')
     const { code, err } = await call(cwd, 'accounts', 'list', '--data', 'data')

@@ -346,6 +346,15 @@ describe('the data folder of a gateway', () => {
     expect(await readdir(join(cwd, 'tmp'))).toEqual(['empty'])
   })
 
+  it('is not one with files of something else, which stays as it is', async () => {
+    const cwd = await folder({ 'gateway.config.yaml': FILE, 'home/novel.txt': '' })
+    const args = ['serve', '--data', 'home']
+    const { code, err } = await callOf(args, { cwd, env: { NODE_COMPILE_CACHE: '' } })
+    expect(err).toContain('holds files of something else, such as novel.txt')
+    expect(code).toBe(1)
+    expect(await readdir(join(cwd, 'home'))).toEqual(['novel.txt'])
+  })
+
   it('is not changed by accident: a ledger in another place is named', async () => {
     const cwd = await folder({ 'gateway.config.yaml': FILE })
     await inFolder(cwd)

@@ -63,7 +63,7 @@ export async function importLitellm(args: Arguments): Promise<void> {
   // `--config` is that of the other program.
   const { config: _, ...text } = args.text
   const applied = args.on.has('apply')
-    ? await apply(await connect({ ...args, text }), keys, credits)
+    ? await apply(await connect({ ...args, text }, true), keys, credits)
     : undefined
   const report: Report = {
     files: { configuration: file, keys: keyFile, budgets: budgetFile },

@@ -52,15 +52,9 @@ const RESCUED = 'ledger.rescued-'
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names by which a folder is known as one of a gateway. */
-const OWN_FILES: ReadonlySet<string> = new Set([
-  LEDGER_FILE,
-  OWNER_FILE,
-  COPIES,
-  'admin-token',
-  'cache',
-  'log',
-  'outbox',
-])
+const OWN_FILES: ReadonlySet<string> = new Set([LEDGER_FILE, OWNER_FILE, COPIES, 'admin-token'])
+/** Names of a gateway that other programs have too: they tell nothing of a folder. */
+const COMMON_FILES: ReadonlySet<string> = new Set(['cache', 'log', 'outbox', 'lost+found'])
 /** What SQLite adds to the name of a database for the files beside it. */
 const PARTS = ['', '-wal', '-shm']
 
@@ -73,6 +67,11 @@ const NETWORK: Readonly<Record<number, string>> = {
 }
 /** File systems that hide the disk behind them. */
 const OPAQUE: Readonly<Record<number, string>> = { 0x65735546: 'FUSE', 0x01021997: '9P' }
+
+/** Whether a folder has a ledger, or had one. */
+export function hasLedger(path: string): boolean {
+  return [LEDGER_FILE, OWNER_FILE].some((name) => existsSync(join(path, name)))
+}
 
 /**
  * Creates the folder if needed, claims it for this process, and opens its database.
@@ -279,7 +278,7 @@ function prepareFolder(path: string): void {
   } catch (error) {
     throw new CannotOpen(`${unusable(path, error).message} ${CHOOSE}`, { cause: error })
   }
-  const foreign = names.filter((name) => !name.startsWith('.') && name !== 'lost+found')
+  const foreign = names.filter((name) => !name.startsWith('.') && !COMMON_FILES.has(name))
   const isOwn = (name: string) => OWN_FILES.has(name) || name.startsWith(RESCUED)
   if (foreign.length > 0 && !foreign.some(isOwn)) {
     throw new CannotOpen(`${path} holds files of something else, such as ${foreign[0]}. ${CHOOSE}`)

@@ -284,6 +284,9 @@ describe('a folder', () => {
       /holds files of something else, such as novel\.txt\..*--data/,
     )
     expect(readdirSync(path).sort()).toEqual(['.hidden', 'novel.txt'])
+    mkdirSync(join(path, 'cache'))
+    mkdirSync(join(path, 'log'))
+    expect(await refusalOf(path)).toContain('holds files of something else, such as novel.txt.')
     rmSync(join(path, 'novel.txt'))
     mkdirSync(join(path, 'lost+found'))
     await open(path)
