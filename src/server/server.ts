@@ -43,25 +43,29 @@ const LATE_MS = 1_000
 /** Time after the grace in which aborted calls send their last bytes, and are settled. */
 const FAREWELL_MS = 7_000
 
+/** By then a start is over, and its first requests are answered: they do not wait until patterns are warm. */
+const AFTER_START_MS = 2000
+
 /** Starts to serve. @throws Error when the address cannot be opened; listhen does not say why */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
   const port = options.port ?? settings.port
   let refusing = false
-  warmUp()
   const { siblings } = options
   const handler = createHandler(gateway, () => refusing, siblings)
   const server = await bind(handler, host, port, siblings !== undefined)
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   limitConnections(server, gateway)
+  const warming = globalThis.setTimeout(warmUp, AFTER_START_MS).unref()
   const { port: bound } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     async close({ delaySeconds, graceSeconds, hurry } = {}) {
       const { shutdownDelay, shutdownGrace } = gateway.runtime.config.server
       gateway.stop()
+      clearTimeout(warming)
       const delayMs = (delaySeconds ?? shutdownDelay) * 1000
       await pause(delayMs, hurry)
       const closed = new Promise((resolve) => server.close(resolve))
