@@ -6,7 +6,7 @@
  */
 import { fork, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,7 +29,11 @@ const seconds = Number(values.seconds ?? (values.short ? 20 : 300))
 const MOST_DELAY_MS = 10
 /** For all streams to be opened, a hundred at a time. */
 const openingSeconds = 10 + Math.ceil(streams / 100)
-const ANSWER = `sse-spread-${openingSeconds + seconds}-1000`
+/** The gap straight from the vendor is known sooner. */
+const straightSeconds = Math.min(seconds, 60)
+const answerFor = (open: number) => `sse-spread-${openingSeconds + open}-1000`
+/** The gateway has two for each stream, and some of its own. */
+const descriptors = 2 * streams + 500
 /** What the vendor says that each answer took, at the prices below. */
 const COST = '0.0045'
 const KEY = 'torture-streams-0123456789'
@@ -68,8 +72,8 @@ async function startVendor(): Promise<ChildProcess> {
 /** Has the clients of the bench do a job. @throws Error for the first answer that is cut or wrong */
 async function play(target: Target, job: Partial<Job> & Pick<Job, 'kind'>): Promise<Figures> {
   const clients = keep(fork(join(BENCH, 'load.ts')))
-  const usual = { answer: ANSWER, lanes: streams, requestBytes: 2048, warmRequests: 0 }
-  clients.send({ target, job: { ...usual, ms: seconds * 1000, everyMs: 0, ...job } })
+  const usual = { answer: '', lanes: streams, requestBytes: 2048, warmRequests: 0 }
+  clients.send({ target, job: { ...usual, ms: 0, everyMs: 0, ...job } })
   const [answer] = (await once(clients, 'message')) as [{ figures?: Figures; error?: string }]
   clients.disconnect()
   if (!answer.figures) throw new Error(answer.error)
@@ -101,6 +105,15 @@ seed:
 `,
 )
 
+const limit = Number(
+  /^Max open files +\d+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1],
+)
+if (limit < descriptors) {
+  process.stdout.write(
+    `FAILED: needs ${descriptors} open files, the limit is ${limit} (ulimit -n)\n`,
+  )
+  process.exit(1)
+}
 const vendor = await startVendor()
 const gateway = await startGateway(config, folder)
 pin(gateway.pid, 0)
@@ -126,8 +139,8 @@ try {
   const before = await spent()
   // They are watched from the moment when all are open until the first one ends.
   const job = { kind: 'streams', ms: 1e9 } as const
-  const straight = await play(direct, job)
-  const figures = await play(through, job)
+  const straight = await play(direct, { ...job, answer: answerFor(straightSeconds) })
+  const figures = await play(through, { ...job, answer: answerFor(seconds) })
   const delayMs = figures.gapP99Ms! - straight.gapP99Ms!
   // The last event of a stream waits for its charge, so that none is late.
   const due = parsePico(COST) * BigInt(streams)

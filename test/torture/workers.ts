@@ -4,24 +4,17 @@
  * the gateway; and what a call costs of processor time, against one worker. `--short` does little of it, and does not judge that cost.
  * Fails when clients hear what they must not, and when rows and sums are not what clients were told.
  */
-import { spawn } from 'node:child_process'
-import {
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { Client } from 'undici'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 import { hasRedis, NOT_INSTALLED, RedisServer } from '../state/redis/_redis.ts'
 import { booked, Clients, metric, report, until, type Heard } from './_clients.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
+import { measureCost } from './_workers-cost.ts'
+import { workersOf } from './_processes.ts'
 
 const { short } = parseArgs({
   allowPositionals: true,
@@ -29,10 +22,6 @@ const { short } = parseArgs({
 }).values
 const loadSeconds = short ? 4 : 30
 const kills = short ? 1 : 10
-const rounds = short ? 3 : 7
-const requests = short ? 1500 : 8000
-/** Not judged by a few short rounds beside other processes. */
-const mostCpu = short ? Infinity : 1.1
 const TOKEN = 'torture-token-0123456789'
 const SECRETS = {
   open: 'torture-open-0123456789',
@@ -106,41 +95,6 @@ seed:
 `)
   writeFileSync(file, config)
   return { gateway: await startGateway(file, folder), file, config }
-}
-
-/** Processes of the workers, the first one first. */
-function workersOf({ pid }: GatewayProcess): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
-  return text === '' ? [] : text.split(' ').map(Number)
-}
-
-/** User and system time of processes with all their threads, µs. */
-function cpuMicros(pids: readonly number[]): number {
-  const nanos = pids.flatMap((pid) =>
-    readdirSync(`/proc/${pid}/task`).map((thread) =>
-      Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]),
-    ),
-  )
-  return nanos.reduce((sum, one) => sum + one, 0) / 1000
-}
-
-/** Established connections of clients, by process. */
-function connectionsOf({ url }: GatewayProcess, pids: readonly number[]): number[] {
-  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0')
-  const lines = readFileSync('/proc/net/tcp', 'latin1').split('\n').slice(1)
-  const fields = lines.map((line) => line.trim().split(/\s+/))
-  const own = fields.filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === '01')
-  const inodes = new Set(own.map((line) => `socket:[${line[9]}]`))
-  return pids.map((pid) => {
-    const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
-      try {
-        return readlinkSync(`/proc/${pid}/fd/${fd}`)
-      } catch {
-        return ''
-      }
-    })
-    return links.filter((link) => inodes.has(link)).length
-  })
 }
 
 function count(heard: readonly Heard[], wanted: (one: Heard) => boolean): number {
@@ -354,66 +308,10 @@ export default defineProvider({
 
 /** What a call costs of processor time with two workers, against one. */
 async function cost(redis: RedisServer): Promise<void> {
-  const vendor = spawn(process.execPath, [
-    join(import.meta.dirname, '../bench/upstream.ts'),
-    `${VENDOR_PORT}`,
-  ])
-  ending.push(() => void vendor.kill('SIGKILL'))
   const [one, two] = [await start(redis, 1), await start(redis, 2)]
-  // For each worker as many callers: what a call costs depends on how many are served at once.
-  const measured = [one, two].map(({ gateway }, i) => ({
-    gateway,
-    clients: Array.from({ length: 32 * (i + 1) }, () => new Client(gateway.url)),
-    pids: () => [gateway.pid, ...workersOf(gateway)],
-  }))
-  const messages = [{ role: 'user', content: `answer=json-4k; ${'word '.repeat(380)}` }]
-  const body = JSON.stringify({ model: 'bench/model', messages })
-  const headers = { authorization: `Bearer ${SECRETS.open}`, 'content-type': 'application/json' }
-  const request = { method: 'POST', path: '/v1/chat/completions', headers, body } as const
-  let wrong = 0
-  const play = async ({ clients, pids }: (typeof measured)[number]) => {
-    let left = requests
-    const before = cpuMicros(pids())
-    await Promise.all(
-      clients.map(async (client) => {
-        while (left-- > 0) {
-          const answer = await client.request(request)
-          if (!(await answer.body.text()).includes('"cost":')) wrong++
-        }
-      }),
-    )
-    return (cpuMicros(pids()) - before) / requests
-  }
-  for (const each of measured) {
-    // At once, a worker that just does not run would get fewer of them.
-    for (const client of each.clients) await (await client.request(request)).body.dump()
-    // Compilers need some thousands of calls.
-    for (let i = 0; i < 3; i++) await play(each)
-  }
-  const ratios: number[] = []
-  const micros: number[][] = [[], []]
-  for (let round = 0; round < rounds; round++) {
-    const order = round % 2 === 0 ? [0, 1] : [1, 0]
-    const costs = [0, 0]
-    for (const i of order) costs[i] = await play(measured[i]!)
-    costs.forEach((cost, i) => micros[i]!.push(cost))
-    ratios.push(costs[1]! / costs[0]!)
-  }
-  const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!
-  const shares = connectionsOf(two.gateway, workersOf(two.gateway))
-  const part = shares[0]! / (shares[0]! + shares[1]!)
-  report(
-    median(ratios) <= mostCpu && part >= 0.4 && part <= 0.6,
-    `processor time per call: ${median(micros[0]!).toFixed(0)} us with one worker, ${median(micros[1]!).toFixed(0)} with two, ` +
-      `ratio ${median(ratios).toFixed(3)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}); ` +
-      `connections ${shares.join(' and ')}`,
-    { 'answers without cost': wrong },
-  )
-  for (const { gateway, clients } of measured) {
-    await Promise.all(clients.map((client) => client.destroy()))
-    await gateway.kill()
-  }
-  vendor.kill()
+  const measured = [one.gateway, two.gateway] as const
+  await measureCost(measured, { secret: SECRETS.open, vendorPort: VENDOR_PORT, isShort: short })
+  for (const gateway of measured) await gateway.kill()
 }
 
 if (!hasRedis()) {
