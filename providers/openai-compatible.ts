@@ -42,6 +42,7 @@ type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
 export default defineProvider({
   name: 'openai-compatible',
+  telemetryName: null,
   options,
   deploymentOptions,
   setup({ baseURL: base, apiKey, headers, quirks: row }, host) {

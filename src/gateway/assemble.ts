@@ -166,7 +166,10 @@ function openSinks(
     telemetry: {
       ...loaded.config.telemetry,
       providers: Object.fromEntries(
-        [...plugins].map(([name, plugin]) => [name, plugin.telemetryName ?? plugin.name]),
+        [...plugins].map(([name, plugin]) => {
+          const { telemetryName: vendor = plugin.name } = plugin
+          return [name, vendor ?? name]
+        }),
       ),
       addresses: addressesOf(loaded.config),
       version: packageVersion(),

@@ -110,10 +110,11 @@ export interface ProviderPlugin<
   /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
   /**
-   * The vendor as OpenTelemetry's conventions for generative AI name it, where that is not the plugin's name.
+   * The vendor as OpenTelemetry's conventions for generative AI name it, where that is not the plugin's name; null for a plugin
+   * of many vendors: the name of the provider in the configuration tells which one it is.
    * https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
    */
-  readonly telemetryName?: string
+  readonly telemetryName?: string | null
   /** Members of a chat request that the vendor has no word for, such as `seed`. The kit checks that others are forwarded. */
   readonly ignores?: readonly string[]
 }

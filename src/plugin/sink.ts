@@ -178,7 +178,7 @@ export interface Telemetry {
   readonly ratio: number
   /** Seconds from which a call is slow. */
   readonly slow: number
-  /** Vendors by the name of their provider in the configuration: what the plugin calls them, or its own name. */
+  /** Vendors by the name of their provider in the configuration; see `telemetryName` of a provider plugin. */
   readonly providers: Readonly<Record<string, string>>
   /** Host and port of providers that have an address in the configuration, by their name there. */
   readonly addresses?: Readonly<Record<string, { readonly host: string; readonly port: number }>>

@@ -223,6 +223,7 @@ describe('the spans of a call', () => {
     expect(failed.status!.message).toMatch(/^The model sleeps, key (?!.*sk-live)/)
     expect(attributesOf(failed)).toMatchObject({
       'error.type': 'overloaded',
+      'gen_ai.provider.name': 'gone',
       'http.response.status_code': '503',
       'server.address': '127.0.0.1',
       'server.port': new URL(vendor.url).port,
