@@ -6,7 +6,7 @@ import { isBillingNote } from './conversation.ts'
 import { isVendorResult } from './fields.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
-/** The gateway's own members, those with another price, and those of tools that the vendor would run. */
+/** The gateway's own members, and those with another price. */
 export const REMOVED: readonly string[] = [
   'policy',
   'session_id',
@@ -19,7 +19,18 @@ export const REMOVED: readonly string[] = [
   'speed',
   'inference_geo',
 ]
-const NOT_OFFERED = ['mcp_servers', 'container']
+/**
+ * Members for tools that the vendor would run, and those by which another model answers, another account pays, or the vendor
+ * keeps the conversation.
+ */
+const NOT_OFFERED = [
+  'mcp_servers',
+  'container',
+  'fallbacks',
+  'fallback_credit_token',
+  'billing_policy',
+  'thread',
+]
 const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>

@@ -157,6 +157,10 @@ describe('a request', () => {
         service_tier: 'auto',
         mcp_servers: [{ url: 'https://x' }],
         container: 'c',
+        fallbacks: [{ model: 'claude-opus-5' }],
+        fallback_credit_token: 't',
+        billing_policy: { type: 'billing_policy', bill_to: 'user_profile' },
+        thread: { type: 'create' },
       },
       {
         headers: {
@@ -176,7 +180,9 @@ describe('a request', () => {
     expect(headers['anthropic-beta']).toBe('one-2025')
     expect(headers['anthropic-version']).toBe('2023-06-01')
     expect(headers).not.toHaveProperty('anthropic-workspace-id')
-    expect(answer.headers['x-service-ignored']).toBe('mcp_servers, container')
+    expect(answer.headers['x-service-ignored']).toBe(
+      'mcp_servers, container, fallbacks, fallback_credit_token, billing_policy, thread',
+    )
   })
 
   it('has the text of the policy first, and its ceiling', async () => {
@@ -340,6 +346,23 @@ describe('an answer', () => {
     ]
     upstream.answer(json({ ...wholeAnswer, content }))
     expect((await post({})).json.content).toEqual(content)
+  })
+
+  it('is charged for what the vendor made beside it', async () => {
+    const iterations = [
+      { type: 'compaction', input_tokens: 100, cache_read_input_tokens: 40, output_tokens: 30 },
+      { type: 'message', input_tokens: 10, cache_read_input_tokens: 5, output_tokens: 7 },
+    ]
+    const counted = { ...END[0]!.usage, iterations }
+    // (10 + 100) × 0.000003 + (5 + 40) × 0.0000003 + (7 + 30) × 0.000015
+    const cost = 0.0008985
+    upstream.answer(eventStream(START, ...TEXT, { ...END[0], usage: counted }, END[1]))
+    const { message } = await streamOf({})
+    expect(message.usage).toMatchObject({ input_tokens: 10, output_tokens: 7, iterations, cost })
+    upstream.answer(json({ ...wholeAnswer, usage: counted }))
+    const before = await gateway.balance()
+    expect((await post({})).json.usage).toMatchObject({ output_tokens: 7, cost })
+    expect(before - (await gateway.balance())).toBe(898_500_000n)
   })
 
   it('that says nothing of its end has a natural one', async () => {
