@@ -6,7 +6,7 @@ import type { Timeout } from '../lifetime/scope.ts'
 import type { BodyShare } from '../gateway/body-budget.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
-import { JsonScan } from '../stream/raw-json.ts'
+import { JsonScan } from '../stream/json-scan.ts'
 import { readBody, type BodyReading } from './body-reader.ts'
 
 /** So many pieces this small in a row are joined at once. */

@@ -1,9 +1,7 @@
 /**
- * The text of a JSON body. Before it is parsed its structure is bounded: a few hundred compressed bytes can make millions of
- * objects, and parsing cannot be interrupted. Afterwards what did not change is copied from it: serialising a long
- * conversation again costs more than anything else that happens to a large body (200 KB: 1.6 ms, 0.85 with the text copied).
+ * The text of a JSON body. What did not change is copied from it: serialising a long conversation again costs more than
+ * anything else that happens to a large body (200 KB: 1.6 ms, 0.85 with the text copied).
  */
-import { InvalidRequest } from '../errors/errors.ts'
 import { closeOf, countMembers } from './json-text.ts'
 
 interface Span {
@@ -48,7 +46,6 @@ const QUOTE = 34
 const COMMA = 44
 const COLON = 58
 const OPEN_LIST = 91
-const BACKSLASH = 92
 const CLOSE_LIST = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
@@ -240,179 +237,4 @@ function membersIn(value: object): number {
 
 function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null
-}
-
-/** What a JSON text may have at most. */
-export interface JsonLimits {
-  /** Objects and lists in each other. */
-  readonly depth: number
-  /** Objects and lists together. */
-  readonly containers: number
-  /** Commas, colons, objects and lists together: about the number of values and names. */
-  readonly values: number
-  /** Bytes of one number. */
-  readonly literal: number
-  /** Bytes of one member name. */
-  readonly key: number
-}
-
-const TAB = 9
-const LINE_FEED = 10
-const RETURN = 13
-const BLANK = 32
-/** The end of a string is searched with `indexOf` after so many bytes without an escape. */
-const PLAIN_BYTES = 48
-
-/** Scans one text, in pieces as they arrive. Takes time in proportion to the bytes and keeps none of them. */
-export class JsonScan {
-  readonly #limits: JsonLimits
-  #inString = false
-  /** The string goes on after a backslash. */
-  #escaped = false
-  /** Bytes of the current or last string, between the quotes. */
-  #string = 0
-  #literal = 0
-  #depth = 0
-  #containers = 0
-  #values = 0
-
-  constructor(limits: JsonLimits) {
-    this.#limits = limits
-  }
-
-  /** Counted so far, as {@link JsonLimits.values}. */
-  get values(): number {
-    return this.#values
-  }
-
-  /** @returns a limit that the text exceeds; the scan is over then */
-  push(piece: Uint8Array): keyof JsonLimits | undefined {
-    const limits = this.#limits
-    const { depth: maxDepth, literal: maxLiteral, key: maxKey } = limits
-    // Locals: members would take half as long again.
-    let depth = this.#depth
-    let containers = this.#containers
-    let values = this.#values
-    const end = piece.length
-    let start = 0
-    let at = this.#inString ? this.#skipString(piece, 0) : 0
-    // Of the last byte that is part of no number; in an earlier piece it is negative.
-    let last = at - 1 - this.#literal
-    for (; at < end; at++) {
-      switch (piece[at]) {
-        case QUOTE:
-          start = ++at
-          // Most names are short; a call for each would take twice as long.
-          while (
-            at < end &&
-            at < start + PLAIN_BYTES &&
-            piece[at] !== QUOTE &&
-            piece[at] !== BACKSLASH
-          ) {
-            at++
-          }
-          this.#string = at - start
-          if (at === end || piece[at] !== QUOTE) at = this.#skipString(piece, at) - 1
-          last = at
-          continue
-        case COMMA:
-          values++
-          break
-        case COLON:
-          values++
-          // In valid JSON the string before a colon is the name of a member.
-          if (this.#string > maxKey) return 'key'
-          break
-        case OPEN_OBJECT:
-        case OPEN_LIST:
-          values++
-          containers++
-          if (++depth > maxDepth) return 'depth'
-          break
-        case CLOSE_OBJECT:
-        case CLOSE_LIST:
-          depth--
-          break
-        case BLANK:
-        case LINE_FEED:
-        case RETURN:
-        case TAB:
-          break
-        default:
-          continue
-      }
-      if (at - last > maxLiteral + 1) return 'literal'
-      last = at
-    }
-    this.#literal = end - 1 - last
-    this.#depth = depth
-    this.#containers = containers
-    this.#values = values
-    if (this.#literal > maxLiteral) return 'literal'
-    if (containers > limits.containers) return 'containers'
-    return values > limits.values ? 'values' : undefined
-  }
-
-  /** @returns the place after the quote that ends the string, or the length of the piece */
-  #skipString(piece: Uint8Array, start: number): number {
-    const end = piece.length
-    let at = start
-    if (this.#escaped && at < end) {
-      this.#escaped = false
-      at++
-    }
-    let near = at + PLAIN_BYTES
-    for (; at < end; at++) {
-      // A call per quote would be dear in JSON that is quoted in JSON, so the search begins where no escape is near.
-      if (at === near && (at = this.#jump(piece, at)) >= end) break
-      const byte = piece[at]
-      if (byte === QUOTE) {
-        this.#string += at - start
-        this.#inString = false
-        return at + 1
-      }
-      if (byte !== BACKSLASH) continue
-      at++
-      near = at + PLAIN_BYTES
-    }
-    this.#escaped = at > end
-    this.#string += end - start
-    this.#inString = true
-    return end
-  }
-
-  /** @returns the next quote or the escape before it, or the length of the piece plus one if an escape goes on behind it */
-  #jump(piece: Uint8Array, from: number): number {
-    const quote = piece.indexOf(QUOTE, from)
-    const next = quote < 0 ? piece.length : quote
-    let first = next
-    while (first > from && piece[first - 1] === BACKSLASH) first--
-    const escapes = (next - first) % 2 === 1
-    if (!escapes) return next
-    return quote < 0 ? next + 1 : next - 1
-  }
-}
-
-/**
- * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`.
- * @param subject what was scanned, such as `The request body`
- * @param param the field that holds it, if it is part of a body
- */
-export function jsonRefusal(
-  excess: keyof JsonLimits,
-  limits: JsonLimits,
-  subject: string,
-  param: string | null = null,
-): InvalidRequest {
-  const most = limits[excess]
-  const tooLarge = excess === 'containers' || excess === 'values'
-  const message: Record<keyof JsonLimits, string> = {
-    depth: `nests deeper than ${most} levels`,
-    literal: `has a number of over ${most} bytes`,
-    key: `has a member whose name is longer than ${most} bytes`,
-    containers: `has more than ${most} objects and lists`,
-    values: `has more than ${most} values and names`,
-  }
-  const code = tooLarge ? 'request_too_large' : 'invalid_json'
-  return new InvalidRequest(code, `${subject} ${message[excess]}.`, { param })
 }

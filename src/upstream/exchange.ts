@@ -5,7 +5,7 @@ import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import { offAbort, onAbort, type SentRequest } from '../lifetime/scope.ts'
 import type { Batch, Flow, Source, UpstreamRequest, UpstreamResponse } from '../plugin.ts'
 import { flowFrom } from '../stream/flow.ts'
-import { JsonScan, type JsonLimits } from '../stream/raw-json.ts'
+import { JsonScan, type JsonLimits } from '../stream/json-scan.ts'
 
 /** How large the body of a response may be, in bytes. */
 export interface BodyBounds {

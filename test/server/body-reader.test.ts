@@ -9,7 +9,7 @@ import { configSchema } from '../../src/config/schema.ts'
 import type { InvalidRequest } from '../../src/errors/errors.ts'
 import { NodeIncoming } from '../../src/server/node-http.ts'
 import { readBody } from '../../src/server/body-reader.ts'
-import { JsonScan } from '../../src/stream/raw-json.ts'
+import { JsonScan } from '../../src/stream/json-scan.ts'
 import { CODINGS, hostileBodies, ordinaryBodies } from './_hostile-bodies.ts'
 
 const MIB = 1024 * 1024

@@ -1,11 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { turns } from '../../src/server/body-reader.ts'
+import { Turns } from '../../src/server/turns.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] })
 })
 afterEach(() => vi.useRealTimers())
+
+const turns = new Turns()
 
 /** Work that takes so long. */
 const taking = (ms: number, then: () => void) => () => {

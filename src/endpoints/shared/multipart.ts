@@ -7,7 +7,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { ReceivedFile, firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
-import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/raw-json.ts'
+import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/json-scan.ts'
 import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
