@@ -2,6 +2,7 @@
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import * as v from 'valibot'
+import { eventsOption } from './shared/options.ts'
 import { defineSink } from '../../src/plugin.ts'
 
 const MODE = 0o600
@@ -17,13 +18,7 @@ const options = v.strictObject({
     v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(1, COUNT), v.maxValue(1000, COUNT)),
     5,
   ),
-  events: v.optional(
-    v.pipe(
-      v.array(v.picklist(['call.ended', 'guard.blocked', 'guard.escalation', 'alert'])),
-      v.minLength(1, 'at least one event'),
-    ),
-    ['call.ended', 'guard.escalation', 'alert'],
-  ),
+  events: eventsOption(['call.ended', 'guard.escalation', 'alert']),
 })
 
 export default defineSink({

@@ -4,6 +4,7 @@
  */
 import { createHmac } from 'node:crypto'
 import * as v from 'valibot'
+import { eventsOption } from './shared/options.ts'
 import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
 
 /** Posts under way at a time. */
@@ -18,13 +19,7 @@ const options = v.strictObject({
   /** Signs as well, while the receiver learns the new secret. */
   previousSecret: v.optional(secret),
   headers: v.optional(v.record(v.string(), v.string()), {}),
-  events: v.optional(
-    v.pipe(
-      v.array(v.picklist(['call.ended', 'guard.blocked', 'guard.escalation', 'alert'])),
-      v.minLength(1, 'at least one event'),
-    ),
-    ['alert', 'guard.blocked', 'guard.escalation'],
-  ),
+  events: eventsOption(['alert', 'guard.blocked', 'guard.escalation']),
 })
 
 export default defineSink({

@@ -104,24 +104,9 @@ function report(
     ['same', same, ''],
   ]
   lines.push(table(['', 'MODELS', ''], counts))
-  const moves = changed.map(({ model, price, from, to, move }) => [
-    model,
-    price,
-    from,
-    '→',
-    to,
-    move,
-  ])
+  const moves = changed.map(moveOf)
   if (moves.length > 0) lines.push(`\n${table(['CHANGED', 'PRICE', 'FROM', '', 'TO', ''], moves)}`)
-  const kept = held.map(({ model, price, from, to, move, reason, accept }) => [
-    model,
-    price,
-    from,
-    '→',
-    to,
-    move,
-    `${reason}: --accept ${accept}`,
-  ])
+  const kept = held.map((one) => [...moveOf(one), `${one.reason}: --accept ${one.accept}`])
   if (kept.length > 0) lines.push(`\n${table(['HELD', 'PRICE', 'FROM', '', 'TO', '', ''], kept)}`)
   const disputed = disagreements.map(({ model, price, source, from, other, to, move }) => [
     model,
@@ -140,6 +125,10 @@ function report(
     )
   }
   return lines.join('')
+}
+
+function moveOf({ model, price, from, to, move }: PriceMove): (string | undefined)[] {
+  return [model, price, from, '→', to, move]
 }
 
 function ownReport({ own_prices: differing, own_prices_unread: reason }: OwnDifferences): string {

@@ -1,20 +1,13 @@
 /** Posts blocks that policies want escalated to the operator's address: with retries, and a bounded queue. */
 import { ofetch } from 'ofetch'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Escalation } from '../plugin.ts'
 
 /** One block, without any text of the call. */
-interface EscalationEvent {
+interface EscalationEvent extends Escalation {
   readonly event: 'guard.escalation'
   /** ISO 8601 */
   readonly at: string
-  readonly request_id: string
-  readonly account_id: string
-  readonly key_id: string
-  readonly endpoint: string
-  readonly model: string
-  readonly mode: string
-  readonly outcome: string
-  readonly rules: readonly string[]
 }
 
 type Target = { readonly url: string; readonly headers: Readonly<Record<string, string>> }

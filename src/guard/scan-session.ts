@@ -249,7 +249,7 @@ const SLICE = 128
 const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
 
 /** What a check of banned patterns needs of a matcher. */
-export interface Matcher extends Pick<PatternMatcher, 'search'> {
+interface Matcher extends Pick<PatternMatcher, 'search'> {
   scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
 }
 

@@ -186,7 +186,7 @@ export function segmentsIn(characters: number): number {
 }
 
 /** A part of a text that is judged on its own. */
-export interface Segment {
+interface Segment {
   /** Offset in the text. */
   readonly start: number
   /** Exclusive. */

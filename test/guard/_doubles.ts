@@ -1,6 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
-import type { Matcher } from '../../src/guard/scan-session.ts'
+import type { patternScanner } from '../../src/guard/scan-session.ts'
 import {
   defineGuard,
   type Guard,
@@ -13,7 +13,9 @@ import {
 } from '../../src/plugin.ts'
 
 /** Literals, case and all: the plainest matcher that keeps its promises. */
-export function literalMatcher(literals: readonly string[]): PatternMatcher & Matcher {
+export function literalMatcher(
+  literals: readonly string[],
+): PatternMatcher & Parameters<typeof patternScanner>[0] {
   const scan = () => new LiteralScan(literals)
   const find = (text: string) => {
     const one = scan()

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Segmenter, type Segment } from '../../src/guard/segments.ts'
+import { Segmenter } from '../../src/guard/segments.ts'
 import { FairSemaphore } from '../../src/guard/host.ts'
 
-function segmentsOf(text: string, cuts: readonly number[] = []): Segment[] {
+function segmentsOf(text: string, cuts: readonly number[] = []): ReturnType<Segmenter['push']> {
   const segmenter = new Segmenter()
   const places = [0, ...[...new Set(cuts)].filter((at) => at < text.length).sort((a, b) => a - b)]
   const found = places.flatMap((from, i) => segmenter.push(text.slice(from, places[i + 1])))

@@ -13,7 +13,7 @@ export interface Issued<T> {
 }
 
 /** Gets credentials. Everything it asks goes through `requests`, which has the time limit. @throws LoginFailure */
-export type Issue<T> = (requests: LoginRequests) => Promise<Issued<T>>
+type Issue<T> = (requests: LoginRequests) => Promise<Issued<T>>
 
 /** New credentials are requested this long before the end of the old ones, or in the middle of a short life. */
 const AHEAD_MS = 5 * 60_000

@@ -1,7 +1,6 @@
 /** What every login keeps, renews and shares, with a token service on a real socket. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { AuthHeaders, Issue } from '../../../providers/shared/cloud/login.ts'
-import { Login, withLogin } from '../../../providers/shared/cloud/login.ts'
+import { Login, withLogin, type AuthHeaders } from '../../../providers/shared/cloud/login.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import { eventually } from '../../_wait.ts'
 import { json, startUpstream, type FakeResponse, type FakeUpstream } from '../../upstream.ts'
@@ -33,7 +32,9 @@ afterEach(async () => {
   await service.close()
 })
 
-const issue: Issue<AuthHeaders> = async (requests) => {
+type Issue = ConstructorParameters<typeof Login<AuthHeaders>>[1]
+
+const issue: Issue = async (requests) => {
   const answer = await requests.ask('service', { url: `${service.url}/token` })
   const { token, seconds } = answer.json()
   requests.mask(String(token))
@@ -166,7 +167,7 @@ describe('a login', () => {
   })
 
   it('tells nothing of an unforeseen error but its name', async () => {
-    const odd: Issue<AuthHeaders> = async () => {
+    const odd: Issue = async () => {
       throw new TypeError('cannot read my secret')
     }
     const failure = await failureOf(login(odd).credentials(patient))

@@ -1,24 +1,14 @@
 /** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
+import { OWN_MEMBERS } from '../shared/own-members.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { isBillingNote } from './conversation.ts'
 import { isVendorResult } from './fields.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
 /** The gateway's own members, and those with another price. */
-export const REMOVED: readonly string[] = [
-  'policy',
-  'session_id',
-  'plugins',
-  'provider',
-  'models',
-  'route',
-  'transforms',
-  'usage',
-  'speed',
-  'inference_geo',
-]
+export const REMOVED: readonly string[] = [...OWN_MEMBERS, 'speed', 'inference_geo']
 /**
  * Members for tools that the vendor would run, and those by which another model answers, another account pays, or the vendor
  * keeps the conversation.

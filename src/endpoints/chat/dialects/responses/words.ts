@@ -1,17 +1,11 @@
 import type { WireWords } from '../shared/labels.ts'
+import { OWN_MEMBERS } from '../shared/own-members.ts'
 
 const listed = (text: string) => new Set(text.split(' '))
 
 /** The gateway's own members, and those with another price. */
 export const REMOVED: readonly string[] = [
-  'policy',
-  'session_id',
-  'plugins',
-  'provider',
-  'models',
-  'route',
-  'transforms',
-  'usage',
+  ...OWN_MEMBERS,
   'client_metadata',
   'access_programs',
   'service_tier',
