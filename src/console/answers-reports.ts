@@ -51,6 +51,8 @@ export interface Comparison {
 
 /** `GET /admin/usage`. */
 export interface UsageAnswer {
+  /** Of the keys in it, by id. */
+  readonly key_names?: Readonly<Record<string, string | null>>
   readonly data: readonly UsageCell[]
   readonly other: readonly Omit<UsageCell, 'group'>[]
   readonly totals: UsageTotals
@@ -94,7 +96,11 @@ export interface Overview {
   readonly refused: readonly {
     readonly limit: string
     readonly refused: number
-    readonly keys: readonly { readonly key_id: string; readonly refused: number }[]
+    readonly keys: readonly {
+      readonly key_id: string
+      readonly key_name: string | null
+      readonly refused: number
+    }[]
   }[]
   readonly usage: {
     readonly agrees: boolean | null

@@ -11,6 +11,7 @@ export interface RequestRow {
   readonly endpoint: string
   readonly account_id: string | null
   readonly key_id: string | null
+  readonly key_name?: string | null
   readonly model: string | null
   readonly deployment: string | null
   readonly status: number | null

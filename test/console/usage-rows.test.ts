@@ -62,6 +62,23 @@ describe('the table of usage', () => {
     )
   })
 
+  it('calls keys by their names, and tells those of one name apart', () => {
+    const ofKey = (key: string) => ({
+      ...NOTHING,
+      start: `${DAYS[0]}T00:00:00Z`,
+      group: { key, model: 'echo' },
+    })
+    const key_names = { key_00012345: 'agent', key_00019876: 'agent', key_2: 'desk', key_3: null }
+    const data = Object.keys(key_names).map(ofKey)
+    const { rows } = usageTable({ ...answerOf(data, []), key_names }, 'cost_usd')
+    expect(rows.map(({ name }) => name)).toEqual([
+      'agent …2345 · echo',
+      'agent …9876 · echo',
+      'desk · echo',
+      'key_3 · echo',
+    ])
+  })
+
   it('has the dearest group first, and all other groups in the last row', () => {
     const data = [
       { ...NOTHING, start: `${DAYS[0]}T00:00:00Z`, group: { model: 'cheap' }, cost_usd: '0.1' },

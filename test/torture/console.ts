@@ -3,7 +3,7 @@
  * keys: what each screen asks and how long it takes; two consoles while 200 calls a second end, and for eight hours of their
  * own clock, after which its garbage is collected from outside; what a call costs the gateway with a console and without.
  * `--calls`, `--accounts`, `--hours`, `--seconds`, `--rounds` change it, `--only screens|cost|live|hours` leaves parts out, and
- * `--folder` keeps the calls for the next run; `--short` has less of everything, and bounds on what the load of a machine
+ * `--folder` keeps the calls for the next run, and for that of `questions.ts`; `--short` has less of everything, and bounds on what the load of a machine
  * cannot change.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -70,13 +70,21 @@ const isTimed = !short
 const folder = values.folder ?? ownFolder()
 const config = {
   ...MOCK_CONFIG,
-  state: { driver: 'file', path: folder },
+  state: { driver: 'file', path: join(folder, 'state') },
   log: { path: join(folder, 'log') },
 } satisfies UserConfig
 const file = join(folder, 'gateway.config.json')
 const first = accountId(0)
 const secret = keyId(first, 0)
 const BUSY_ACCOUNTS = Math.min(1000, accounts)
+
+/** A call of a client. */
+const CALL = {
+  path: '/v1/chat/completions',
+  method: 'POST',
+  headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+  body: '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}',
+} as const
 
 let failed = false
 function report(what: string, value: number, most: number, unit = ' ms'): void {
@@ -97,16 +105,18 @@ if (hasBrowser) await run()
 
 async function run(): Promise<void> {
   const began = performance.now()
-  if (!existsSync(file)) {
+  if (!existsSync(config.state.path)) {
     await fillDirectory(config, { from: 0, to: accounts, keysOfEach: KEYS_OF_EACH })
     await fillMonth(config, { calls, accounts: BUSY_ACCOUNTS, keysOfEach: KEYS_OF_EACH })
-    writeFileSync(file, JSON.stringify(config))
   }
-  await using gateway = await Demo.open(['--config', file, '--data', folder], true)
+  writeFileSync(file, JSON.stringify(config))
+  await using gateway = await Demo.open(['--config', file, '--data', config.state.path], true)
   print(
     `${calls} calls, ${accounts} accounts, ${accounts * KEYS_OF_EACH} keys: ready after ${((performance.now() - began) / 1000).toFixed(0)} s`,
   )
   await gateway.admin('POST', `/accounts/${first}/credits`, { usd: '1000', reference: 'console' })
+  const limits = { rpm_limit: 1_000_000, concurrency_limit: 1000 }
+  await gateway.admin('PATCH', `/keys/${secret}`, limits)
   if (isAsked('screens')) await screensOf(gateway)
   const { page: requests } = await gateway.visitors.page()
   const { page: overview } = await gateway.visitors.page()
@@ -194,17 +204,11 @@ async function timeOf(gateway: Demo, path: string): Promise<number> {
   return (cpuMs(gateway.pid) - before) / 5
 }
 
-/** A call of a client. */
-const CALL = {
-  path: '/v1/chat/completions',
-  method: 'POST',
-  headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-  body: '{"model":"mock/echo","messages":[{"role":"user","content":"Hello"}]}',
-} as const
-
+/** Makes a call. */
 async function call({ url }: Demo): Promise<void> {
   const response = await fetch(url + CALL.path, CALL)
-  await response.arrayBuffer()
+  const text = await response.text()
+  if (!response.ok) throw new Error(text.slice(0, 300))
 }
 
 /** What calls cost the gateway with a console on the overview, in turns with none; both before as many calls as it can take. */
@@ -240,8 +244,9 @@ async function costOfCall(gateway: Demo, calls: Pool): Promise<number> {
   let made = 0
   const lane = async () => {
     while (performance.now() - began < COMPARED_SECONDS * 1000) {
-      const { body } = await calls.request(CALL)
-      await body.dump()
+      const { statusCode, body } = await calls.request(CALL)
+      const text = await body.text()
+      if (statusCode !== 200) throw new Error(text.slice(0, 300))
       made++
     }
   }

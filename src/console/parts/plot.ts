@@ -36,6 +36,8 @@ export interface PlotProps {
 
 const HEIGHT = 240
 const DAY_SECONDS = 86_400
+/** Width of a letter at an axis. */
+const AXIS_LETTER = 7
 /** Ticks of days: a part of a day says nothing there. */
 const TICK_DAYS = [1, 2, 3, 4, 7, 14, 28, 56]
 
@@ -87,7 +89,7 @@ export function Plot(props: PlotProps) {
       aria-label=${props.label}
       onKeyDown=${onKeyDown}
     ></div>
-    <${Readout} props=${props} at=${cursor} from=${anchor} />
+    <${Readout} props=${props} at=${cursor ?? (props.onSelect ? null : props.times.length - 1)} from=${anchor} />
   </div>`
 }
 
@@ -104,7 +106,7 @@ function Readout({
   if (at === null || times[at] === undefined) {
     const hint =
       'Drag over the plot, or focus it and use the arrows, Shift and Enter, to choose days.'
-    return html`<p class="plot-readout muted">${onSelect ? hint : ''}</p>`
+    return onSelect && html`<p class="plot-readout muted">${hint}</p>`
   }
   const span = from === null || from === at ? [at] : [from, at].toSorted((one, next) => one - next)
   return html`<p class="plot-readout" aria-live="polite">
@@ -192,6 +194,7 @@ function optionsOf(
       {
         ...axis,
         grid: { show: false },
+        size: 32,
         values: (_plot, ticks) => ticks.map(tickName),
         ...(step === DAY_SECONDS && { incrs: TICK_DAYS.map((days) => days * DAY_SECONDS) }),
       },
@@ -199,7 +202,8 @@ function optionsOf(
         ...axis,
         grid: { ...axis.grid, filter: named },
         ticks: { ...axis.ticks, filter: named },
-        size: 64,
+        size: (_plot, names) =>
+          16 + AXIS_LETTER * Math.max(2, ...(names ?? []).map((name) => name.length)),
         values: (_plot, ticks) => formatAxis(ticks),
       },
     ],

@@ -121,15 +121,16 @@ function Overview({
   return html`<div class="tiles">
       <${Tile} label="Balance" note=${exactMoney(row.balance_usd)}><${Money} usd=${row.balance_usd} balance /><//>
       <${Tile} label="Held by running calls" note=${`${count(row.running ?? null)} running`} href=${withQuery('/console/requests', { account: row.id, running: 'true' })}><${Money} usd=${held} /><//>
-      <${Tile} label="Available"><${Money} usd=${row.available_usd} balance /><//>
-      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
-      <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Available" note=${exactMoney(row.available_usd)}><${Money} usd=${row.available_usd} balance /><//>
+      <${Tile} label="Spent this month" note="UTC" href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
     </div>
     <div class="columns">
       <section class="panel broad low" aria-label="Balance over 30 days">
         <header><h2>Balance, 30 days</h2><${VerifyNow} id=${row.id} /></header>
         <div class="panel-body"><${BalanceCurve} id=${row.id} /></div>
       </section>
+      <div class="stack top">
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>
         <div class="panel-body"><${Facts} facts=${settingsOf(row)} /></div>
@@ -140,6 +141,7 @@ function Overview({
           ${row.limits && row.limits.length > 0 ? html`<${Limits} limits=${row.limits} />` : html`<p class="muted">Requests a minute, calls at once and spend are unlimited here. Each key has limits of its own.</p>`}
         </div>
       </section>
+      </div>
     </div>
     ${answer.error && html`<${Failure} error=${answer.error} />`}`
 }

@@ -30,6 +30,7 @@ interface Decision {
 interface KeyDecision extends Decision {
   readonly account_id: string
   readonly key_id: string
+  readonly key_name: string | null
 }
 
 /** `GET /admin/guard`. */
@@ -88,8 +89,8 @@ const COLUMNS: readonly Column<RequestRow>[] = [
   {
     key: 'key',
     label: 'Key',
-    cell: ({ account_id, key_id }) =>
-      html`<span class="muted">${account_id}/</span>${key_id && shortId(key_id, 20)}`,
+    cell: ({ account_id, key_id, key_name }) =>
+      html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? (key_id && shortId(key_id, 20))}</bdi>`,
     phone: 'rest',
   },
   { key: 'model', label: 'Model', cell: ({ model }) => model ?? '–', phone: 'rest' },
@@ -215,8 +216,8 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                     (one) =>
                       html`<tr key=${[one.key_id, one.rule, one.mode, one.side, one.outcome].join()}>
                         <th scope="row">
-                          <a class="mono" href=${`/console/keys/${encodeURIComponent(one.key_id)}/policy`}
-                            >${shortId(one.key_id, 20)}</a
+                          <a href=${`/console/keys/${encodeURIComponent(one.key_id)}/policy`} title=${one.key_id}
+                            ><bdi>${one.key_name ?? shortId(one.key_id, 20)}</bdi></a
                           >
                         </th>
                         <td class="mono">${one.rule}</td>

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
 import type { KeyRow, RequestRow } from '../answers.ts'
 import type { UsageAnswer } from '../answers-reports.ts'
-import { duration, shortCount } from '../format.ts'
+import { duration, exactMoney, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Spark } from '../parts/bar.ts'
@@ -100,14 +100,14 @@ function Overview({ row }: { readonly row: KeyRow }) {
   const usage = useAnswer<UsageAnswer>(path).data
   const course = (metric: 'cost_usd' | 'calls', label: string) =>
     usage &&
-    html`<span>by day</span>
+    html`<span>by UTC day</span>
       <${Spark} values=${usageTable(usage, metric).rows[0]?.values ?? []} label=${label} />`
   return html`<${Warnings} row=${row} />
     <div class="tiles">
-      <${Tile} label="Spent this month, UTC" href=${withQuery('/console/usage', { key: row.id, from: 'month' })} note=${course('cost_usd', 'Spend by day, USD')}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent this month" href=${withQuery('/console/usage', { key: row.id, from: 'month' })} note=${course('cost_usd', 'Spend by day, USD')}><${Money} usd=${row.spend?.month} /><//>
       <${Tile} label="Calls, 30 days" href=${withQuery('/console/requests', { key: row.id, from: DAYS })} note=${course('calls', 'Calls by day')}>${shortCount(usage?.totals.calls)}<//>
-      <${Tile} label="Spent today, UTC"><${Money} usd=${row.spend?.day} /><//>
-      <${Tile} label="Spent in all"><${Money} usd=${row.spend_usd} /><//>
+      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent in all" note=${exactMoney(row.spend_usd)}><${Money} usd=${row.spend_usd} /><//>
       <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
     </div>
     <div class="columns">

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import type { Deployment, ModelRow } from '../answers-reports.ts'
-import { count, duration, exactMoney, shortCount } from '../format.ts'
+import { count, duration, exactMoney, money, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
@@ -105,7 +105,7 @@ function Prices({ pricing }: { readonly pricing: ModelRow['pricing'] }) {
             <th scope="row">${name.replaceAll('_', ' ')}</th>
             <td class="end number">
               ${exactMoney(usd)}
-              ${isPerToken(name) ? html`<span class="muted"> · ${exactMoney(perMillion(usd))} a million</span>` : null}
+              ${isPerToken(name) ? html`<span class="muted"> · ${money(perMillion(usd))} a million</span>` : null}
             </td>
           </tr>`,
       )}

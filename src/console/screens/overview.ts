@@ -73,9 +73,13 @@ function Tiles({
 }) {
   const before = overview.yesterday
   const hours = hoursOf(overview)
-  const line = (label: string, value: (hour: UsageTotals) => number | null) =>
+  const line = (
+    label: string,
+    value: (hour: UsageTotals) => number | null,
+    idle: number | null = 0,
+  ) =>
     html`<${Spark}
-      values=${hours.map((hour) => (hour ? value(hour) : 0))}
+      values=${hours.map((hour) => (hour ? value(hour) : idle))}
       label=${`${label} in each of the last 24 hours`}
     />`
   const share = (part: number | null, whole: number | null) =>
@@ -113,6 +117,7 @@ function Tiles({
       note=${html`<span title="Read off the bounds of a histogram">approximate</span> ${line(
         'First part, ms,',
         (hour) => hour.first_part_p50_ms,
+        null,
       )}`}
       ><span class="pair"
         ><span>${duration(today.first_part_p50_ms)}</span> <i>/</i>${' '}
@@ -199,7 +204,7 @@ function Running({ overview: { running, as_of } }: { readonly overview: Overview
                 html`<li key=${call.id}>
                   <span>
                     <a href=${`/console/requests?open=${call.id}`}>${call.model ?? call.endpoint}</a>
-                    <span class="muted"> ${call.account_id} · ${seconds(call)}</span>
+                    <span class="muted"> ${call.account_id}/<bdi>${call.key_name ?? call.key_id}</bdi> · ${seconds(call)}</span>
                   </span>
                   <${EndCall} id=${call.id} />
                 </li>`,
@@ -228,12 +233,12 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
                     </td>
                     <td>
                       ${keys.map(
-                        ({ key_id, refused: ofKey }) =>
+                        ({ key_id, key_name, refused: ofKey }) =>
                           html`<a
                               key=${key_id}
-                              class="mono"
                               href=${`/console/requests?${LAST_DAY}&limited_by=${encodeURIComponent(limit)}&key=${encodeURIComponent(key_id)}`}
-                              >${key_id ? shortId(key_id, 20) : '(no key)'}</a
+                              title=${key_id}
+                              ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi></a
                             >
                             <span class="muted"> ${count(ofKey)}</span> `,
                       )}

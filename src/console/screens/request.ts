@@ -1,7 +1,7 @@
 /** One call, in a sheet: what it was, where its time went, what it cost and why. */
 import { useAnswer } from '../api.ts'
 import type { RequestDetails } from '../answers.ts'
-import { count, duration, exactMoney, plainDecimal } from '../format.ts'
+import { count, duration, exactMoney, plainDecimal, shortId } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { CostTable } from '../parts/cost.ts'
@@ -62,7 +62,7 @@ function Details({ call }: { readonly call: RequestDetails }) {
 }
 
 function factsOf(call: RequestDetails): (readonly [string, Content])[] {
-  const { account_id, key_id, model, rate, guard, limits } = call
+  const { account_id, key_id, key_name, model, rate, guard, limits } = call
   return [
     [
       'Account',
@@ -71,7 +71,8 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
     [
       'Key',
       key_id &&
-        html`<a href=${`/console/keys/${key_id}/overview`}>${key_id}</a>${' '}
+        html`<a href=${`/console/keys/${key_id}/overview`}><bdi>${key_name ?? key_id}</bdi></a>${' '}
+          ${key_name && html`<code class="muted">${shortId(key_id, 20)}</code>`}${' '}
           <a class="quiet" href=${hrefWith({ key: key_id, open: undefined })}>its calls</a>`,
     ],
     [

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
 import type { RequestRow } from '../answers.ts'
 import { useEvents } from '../events.ts'
-import { count, duration, MISSING, shortCount } from '../format.ts'
+import { count, duration, MISSING, shortCount, shortId } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
@@ -246,9 +246,9 @@ function csvOf(path: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}format=csv`
 }
 
-function keyOf({ account_id, key_id }: RequestRow): Content {
+function keyOf({ account_id, key_id, key_name }: RequestRow): Content {
   if (key_id === null) return '–'
-  return html`<span class="muted">${account_id}/</span>${key_id}`
+  return html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? shortId(key_id, 20)}</bdi>`
 }
 
 function tokensOf({ usage }: RequestRow): string {

@@ -47,6 +47,7 @@ const HOUR_MS = 3_600_000
 export function usageTable(answer: UsageAnswer, metric: Metric): UsageTable {
   const starts = startsOf(answer.range, answer.rollup)
   const groups = Map.groupBy(answer.data, ({ group }) => JSON.stringify(Object.values(group)))
+  const nameOf = namesOf(answer)
   const rows = [...groups].map(([key, cells]): UsageRow => {
     const group: (string | null)[] = JSON.parse(key)
     return { group, name: nameOf(group), ...summed(cells, starts, metric) }
@@ -64,11 +65,18 @@ export function amountOf(sums: UsageSums, metric: Metric): number {
   return Number(sums[metric] ?? 0)
 }
 
-/** How a group is called. Ids of keys are long. */
-function nameOf(group: readonly (string | null)[]): string {
-  return group.length === 0
-    ? 'All calls'
-    : group.map((value) => (value === null ? '(none)' : shortId(value, 24))).join(' · ')
+/** How groups are called: keys by their names, with the end of the id where several are called the same. */
+function namesOf({ data, key_names: names = {} }: UsageAnswer) {
+  const keyAt = Object.keys(data[0]?.group ?? {}).indexOf('key')
+  const ids = Map.groupBy(Object.keys(names), (id) => names[id])
+  const written = (value: string | null, place: number) => {
+    if (value === null) return '(none)'
+    const name = place === keyAt ? names[value] : undefined
+    if (!name) return shortId(value, 24)
+    return ids.get(name)!.length > 1 ? `${name} …${value.slice(-4)}` : name
+  }
+  return (group: readonly (string | null)[]) =>
+    group.length === 0 ? 'All calls' : group.map(written).join(' · ')
 }
 
 /** The sums of several cells; null where none of them has a value. */

@@ -4,6 +4,7 @@ import type { DecisionSums } from '../../observe/usage/decisions.ts'
 import { moment } from '../../observe/usage/view.ts'
 import type { GuardState } from '../../observe/guard-metrics.ts'
 import { checkParameters, wrongQuery } from './bodies.ts'
+import { withNames } from './names.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
@@ -24,11 +25,10 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
       data: {
         range: { from: moment(from), to: moment(to) },
         decisions: days.map(({ start, ...one }) => ({ day: moment(start).slice(0, 10), ...one })),
-        keys: byKey.map(({ account, key, ...one }) => ({
-          account_id: account,
-          key_id: key,
-          ...one,
-        })),
+        keys: await withNames(
+          runtime,
+          byKey.map(({ account, key, ...one }) => ({ account_id: account, key_id: key, ...one })),
+        ),
         guards: guards.all.map(({ name, plugin, guard, mode }) => ({
           guard: name,
           plugin,

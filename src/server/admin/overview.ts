@@ -7,6 +7,7 @@ import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
 import { addSums, countOf, noSums, type UsageCell } from '../../observe/usage/sums.ts'
 import { alertView } from './alerts.ts'
+import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
@@ -40,10 +41,10 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
     body: {
       data: {
         as_of: moment(now),
-        ...(await usageOf(gateway, now)),
+        ...(await usageOf(gateway, now, await keyNames(runtime))),
         running: {
           count: gateway.running.size,
-          calls: runningViews(gateway).slice(0, SHOWN_CALLS),
+          calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
         },
         deployments: unhealthy(gateway),
         alerts: runtime.alerts.active.map(alertView),
@@ -57,7 +58,7 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
 }
 
 /** Sums of today beside the same hours of yesterday, and of the last 24 hours. */
-async function usageOf({ runtime: { usage } }: Gateway, now: number) {
+async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: NameOf) {
   if (!usage)
     return { today: null, yesterday: null, hours: [], models: [], refused: [], usage: null }
   const midnight = now - (now % DAY_MS)
@@ -94,7 +95,7 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number) {
         calls,
         cost_usd: usdJson(cost),
       })),
-    refused: await refusals(usage, refused!.cells, ask(last, now, ['key'])),
+    refused: await refusals(usage, refused!.cells, ask(last, now, ['key']), nameOf),
     usage: { agrees, as_of, differences: differences.length, indexed: checked.indexed },
   }
 }
@@ -118,7 +119,12 @@ function byName(cells: readonly UsageCell[], place: number) {
 }
 
 /** By limit, the most frequent first, with the keys that it refused most. @param ask about keys, in the same range */
-async function refusals(usage: UsageIndex, cells: readonly UsageCell[], ask: UsageQuery) {
+async function refusals(
+  usage: UsageIndex,
+  cells: readonly UsageCell[],
+  ask: UsageQuery,
+  nameOf: NameOf,
+) {
   const limits = [...byName(cells, 0)]
     .map(([limit, sums]) => ({ limit, refused: refusedIn(sums) }))
     .filter(({ limit, refused }) => limit !== '' && refused > 0)
@@ -135,7 +141,7 @@ async function refusals(usage: UsageIndex, cells: readonly UsageCell[], ask: Usa
   return limits.map((one, i) => ({
     ...one,
     keys: [...byName(answered(result[i]!).cells, 0)]
-      .map(([key, sums]) => ({ key_id: key, refused: refusedIn(sums) }))
+      .map(([key, sums]) => ({ key_id: key, key_name: nameOf(key), refused: refusedIn(sums) }))
       .toSorted((one, other) => other.refused - one.refused),
   }))
 }

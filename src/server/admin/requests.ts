@@ -19,6 +19,7 @@ import { csvResponse } from './csv.ts'
 import { wantsCsv } from './usage.ts'
 import { contentOf } from './contents.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import { withNames } from './names.ts'
 import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
@@ -98,14 +99,15 @@ async function listRequests({
   const asked = readQuery(query)
   const running = query.has('after') ? [] : await runningRows(gateway, asked, query)
   if (query.get('running') === 'true') {
-    return { data: running.map((row) => requestView(row, true)), next: null, searched_to: null }
+    const views = running.map((row) => requestView(row, true))
+    return { data: await withNames(gateway.runtime, views), next: null, searched_to: null }
   }
   const { rows, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
   return {
-    data: [
+    data: await withNames(gateway.runtime, [
       ...running.map((row) => requestView(row, true)),
       ...rows.map((row) => requestView(row, false)),
-    ],
+    ]),
     next: next === undefined ? null : `req_${next}`,
     searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
     ...(unreadable.length > 0 && { unreadable_days: unreadable }),
@@ -114,11 +116,15 @@ async function listRequests({
 
 /** One call by its id. @throws NotFound */
 export async function showRequest(asked: Asked): Promise<{ readonly data: object }> {
+  const [data] = await withNames(asked.runtime, [await viewOf(asked)])
+  return { data: data! }
+}
+
+async function viewOf(asked: Asked): Promise<object> {
   const { gateway, id } = asked
-  for (const call of gateway.running)
-    if (call.id === id) return { data: requestView(runningRow(call), true) }
+  for (const call of gateway.running) if (call.id === id) return requestView(runningRow(call), true)
   const elsewhere = (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
-  if (elsewhere) return { data: requestView(elsewhere, true) }
+  if (elsewhere) return requestView(elsewhere, true)
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
   const row = await gateway.runtime.requests?.find(id)
   const charge = await chargeIn(asked, row)
@@ -126,12 +132,12 @@ export async function showRequest(asked: Asked): Promise<{ readonly data: object
   if (row) {
     const view = requestView(row, false)
     const limits = limitsView(row)
-    return { data: { ...view, limits, ledger: ledgerView(charge), content: await content() } }
+    return { ...view, limits, ledger: ledgerView(charge), content: await content() }
   }
   if (!charge) throw gateway.runtime.requests ? notLogged(id) : noLog()
   const view = requestView(rowOfCharge(charge), false)
   const ledger = ledgerView(charge)
-  return { data: { ...view, limits: null, ledger, content: await content(), log: 'missing' } }
+  return { ...view, limits: null, ledger, content: await content(), log: 'missing' }
 }
 
 /** What the ledger has of a call; undefined where it has nothing, or cannot be asked. */

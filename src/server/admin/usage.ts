@@ -4,11 +4,13 @@ import { usdJson } from '../../money/money.ts'
 import { ALL_GROUPS, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, moment, usageBody, usageTable } from '../../observe/usage/view.ts'
+import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { checkParameters, wrongQuery } from './bodies.ts'
 import { csvResponse } from './csv.ts'
+import { keyNames } from './names.ts'
 import { accountOf, type Answer, type Asked } from './route.ts'
 
 const DAY_MS = 86_400_000
@@ -22,9 +24,24 @@ export async function showUsage({ runtime, query }: Asked): Promise<Answer | Res
   const accounts = await scopeOf(runtime, asked)
   const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [asked] })
   const answer = { ...proof, result: result[0]! }
-  if (!wantsCsv(query)) return { body: usageBody(asked, answer) }
+  if (!wantsCsv(query)) {
+    return { body: { ...usageBody(asked, answer), ...(await namesIn(runtime, asked, answer)) } }
+  }
   const { columns, rows } = usageTable(asked, answer)
   return csvResponse(`usage-${dayOf(asked.from)}-${dayOf(asked.to)}`, columns, rows)
+}
+
+/** Names of the keys that usage is grouped by, where it is. */
+async function namesIn(
+  runtime: Runtime,
+  { group }: UsageQuery,
+  { result }: { readonly result: UsageAnswer | TooLarge },
+) {
+  const place = group.indexOf('key')
+  if (place < 0 || !('cells' in result)) return {}
+  const nameOf = await keyNames(runtime)
+  const ids = new Set(result.cells.map((cell) => cell.group[place]!))
+  return { key_names: Object.fromEntries([...ids].map((id) => [id, nameOf(id)])) }
 }
 
 /** `GET /admin/usage/verify`: every sum again, from the rows of the tables. */

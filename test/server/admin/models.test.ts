@@ -49,6 +49,7 @@ describe('GET /admin/guard', () => {
       {
         account_id: 'acme',
         key_id: blocking,
+        key_name: 'test',
         rule: 'bannedPatterns',
         mode: 'block',
         side: 'input',

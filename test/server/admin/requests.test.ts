@@ -117,9 +117,12 @@ describe('the request log', () => {
     const shown = () => get(`/requests?key=${id}`).then(({ json }) => json.data)
     await expect.poll(shown).toMatchObject([{ running: true, outcome: null }])
     const [{ id: request }] = (await get(`/requests?key=${id}&running=true`)).json.data
-    expect((await get(`/requests/${request}`)).json.data).toMatchObject({ running: true })
+    const named = { running: true, key_name: 'test' }
+    expect((await get(`/requests/${request}`)).json.data).toMatchObject(named)
     await running
-    await expect.poll(shown).toMatchObject([{ id: request, running: false, status: 200 }])
+    await expect
+      .poll(shown)
+      .toMatchObject([{ id: request, running: false, status: 200, key_name: 'test' }])
   })
 
   it('refuses what it cannot read, and says what would be right', async () => {

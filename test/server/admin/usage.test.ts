@@ -59,10 +59,17 @@ describe('usage', () => {
 
   it('keeps the largest groups apart, and adds up the rest', async () => {
     const { data: before } = (await get('/usage?group=key&rollup=day')).json
-    const { data, other, totals } = (await get('/usage?group=key&rollup=day&top=1')).json
+    const {
+      data,
+      other,
+      totals,
+      key_names: names,
+    } = (await get('/usage?group=key&rollup=day&top=1')).json
     expect(before.length).toBeGreaterThan(1)
     expect(data).toHaveLength(1)
     expect(data[0].group.key).toBe(before[0].group.key)
+    const own = await get(`/keys/${data[0].group.key}`)
+    expect(names).toEqual({ [data[0].group.key]: own.json.data.name })
     expect(data[0].calls + other[0].calls).toBe(totals.calls)
   })
 
