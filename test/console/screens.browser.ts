@@ -23,8 +23,10 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['guard', '/console/guard'],
   ['settings', '/console/settings?q=state'],
   ['settings-audit', '/console/settings/audit'],
+  ['settings-alerts', '/console/settings/alerts'],
   ['settings-gateways', '/console/settings/gateways'],
-  ['play', '/console/play?model=mock/image'],
+  ['play', '/console/play'],
+  ['play-image', '/console/play?model=mock/image'],
   ['requests', '/console/requests'],
   ['requests-filtered', '/console/requests?status=4xx&key=key-of-none'],
   ['request', '/console/requests?open=REQUEST'],
@@ -35,15 +37,50 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['key-new', '/console/keys?new=kiosk'],
   ['key', '/console/keys/KEY/overview'],
   ['key-missing', '/console/keys/key_none/overview'],
+  ['key-requests', '/console/keys/KEY/requests'],
   ['policy', '/console/keys/KEY/policy'],
   ['accounts', '/console/accounts'],
   ['account', '/console/accounts/ACCOUNT/overview'],
+  ['account-keys', '/console/accounts/ACCOUNT/keys'],
   ['account-bookings', '/console/accounts/ACCOUNT/bookings'],
   ['account-statement', '/console/accounts/ACCOUNT/statement'],
 ]
 
+/** The pages of the holder of a key. */
+const OWN = ['', '/usage', '/requests', '/models', '/play', '/connect']
+
 const REFUSED = { error: { message: 'The log is being read. Try again.', code: 'busy' } }
 const EMPTY = { data: [], next: null }
+const SINCE = new Date(Date.now() - 125_000).toISOString()
+/** Something to look at, and calls that run. */
+const BUSY = {
+  alerts: [
+    ['balance.low', 'kiosk', 'the balance of account kiosk is below 5 USD'],
+    ['model.down', 'mock/large', 'every deployment of mock/large is in cooldown'],
+  ].map(([kind, object, message]) => ({ id: kind, kind, object, message, since: SINCE })),
+  deployments: [
+    {
+      deployment: 'mock/large',
+      model: 'mock/large',
+      state: 'cooldown',
+      since: SINCE,
+      rests_until: null,
+      last_failure: 'rate_limit',
+    },
+  ],
+  running: {
+    count: 2,
+    calls: ['mock/echo', 'mock/large'].map((model, i) => ({
+      id: `req_${i}`,
+      at: SINCE,
+      endpoint: '/v1/chat/completions',
+      model,
+      account_id: 'kiosk',
+      key_id: 'key_1',
+      key_name: 'Museum kiosk at the entrance',
+    })),
+  },
+}
 /** Name of the picture, address, the question that gets another answer, and which: an error, or a change of what it would be. */
 const STATES: readonly (readonly [
   name: string,
@@ -52,6 +89,8 @@ const STATES: readonly (readonly [
   answer: 'error' | object,
 ])[] = [
   ['overview-error', '/console', '/admin/overview', 'error'],
+  ['overview-new', '/console', '/admin/overview', { data: { hours: [] } }],
+  ['overview-busy', '/console', '/admin/overview', { data: BUSY }],
   ['usage-error', '/console/usage', '/admin/usage?*', 'error'],
   [
     'usage-partial',
@@ -101,6 +140,12 @@ async function wrongWith({ page, faults }: Watched, refused: number): Promise<ob
   return isFine && notices === refused ? undefined : found
 }
 
+/** Members of an object, and of the object in its `data`, in the place of others. */
+function changed(json: any, { data, ...more }: { readonly data?: object }): object {
+  const isList = Array.isArray(json.data) || Array.isArray(data)
+  return { ...json, ...more, ...(data && { data: isList ? data : { ...json.data, ...data } }) }
+}
+
 describe.skipIf(!hasBrowser).each(THEMES)('in the theme %s', (theme) => {
   it.concurrent.each(WIDTHS)('at %i px, every screen can be read and used', async (width) => {
     const watched = await stage.page({ width, theme })
@@ -134,7 +179,7 @@ describe.skipIf(!hasBrowser).each(THEMES)('in the theme %s', (theme) => {
         if (answer === 'error') return route.fulfill({ status: 429, json: REFUSED })
         const { pathname, search } = new URL(route.request().url())
         const { json } = await stage.admin('GET', pathname.replace('/admin', '') + search)
-        return route.fulfill({ json: { ...json, ...answer } })
+        return route.fulfill({ json: changed(json, answer) })
       })
       await page.goto(path)
       await settled(page)
@@ -145,6 +190,28 @@ describe.skipIf(!hasBrowser).each(THEMES)('in the theme %s', (theme) => {
     await page.context().close()
     expect(Object.entries(found).filter(([, wrong]) => wrong)).toEqual([])
   })
+
+  it.each(WIDTHS)(
+    'at %i px, the pages of the holder of a key can be read and used',
+    async (width) => {
+      const watched = await stage.page({ width, theme, token: undefined })
+      const { page } = watched
+      await page.goto('/me')
+      await page.fill('input[type=password]', stage.gateway.key.secret)
+      await page.getByLabel('Keep it in this tab').check()
+      await page.keyboard.press('Enter')
+      await page.locator('.tabs').first().waitFor()
+      const found: Record<string, unknown> = {}
+      for (const part of OWN) {
+        await page.goto(`/me${part}`)
+        await settled(page)
+        await shoot(page, `${theme}/${width}/me${part.replace('/', '-')}`)
+        found[part] = await wrongWith(watched, 0)
+      }
+      await page.context().close()
+      expect(Object.entries(found).filter(([, wrong]) => wrong)).toEqual([])
+    },
+  )
 
   it('the sign-in can be read and used', async () => {
     const { page, faults } = await stage.page({ width: 360, theme, token: undefined })

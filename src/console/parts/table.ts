@@ -51,7 +51,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const hidden = hiddenOf(name, props.columns)
   const columns = props.columns.filter(({ key }) => !hidden.includes(key))
   const onKeyDown = useRowKeys(props, body)
-  if (loading && rows.length === 0) return html`<${Skeleton} lines=${10} />`
+  if (rows.length === 0) return loading ? html`<${Skeleton} lines=${10} />` : null
   return html`<div class="table-frame">
     <table class="rows">
       <caption class="hidden">

@@ -63,6 +63,42 @@ export function decisionsOf(
   }
 }
 
+/** Calls that one limit refused. */
+export interface RefusalSum {
+  readonly limit: string
+  readonly refused: number
+  /** Those that it refused most. */
+  readonly keys: readonly { readonly key: string; readonly refused: number }[]
+}
+
+/** Which refusals: ms since epoch, half-open, widened to whole hours; and how many keys are named of each limit. */
+export interface RefusalsQuery {
+  readonly from: number
+  readonly to: number
+  readonly keys: number
+}
+
+/** The limits that refused calls of a range, the most frequent first. */
+export function refusalsIn(db: DatabaseSync, { from, to, keys }: RefusalsQuery): RefusalSum[] {
+  const rows = db
+    .prepare(
+      // Few groups have a limit: they are found by an index of their own.
+      `SELECT g.limited_by AS "limit", g.key AS key, sum(s.refused) AS refused
+       FROM called_group g CROSS JOIN called_hour s
+         ON s.group_id = g.id AND s.unit >= ? AND s.unit <= ?
+       WHERE g.limited_by <> '' GROUP BY g.limited_by, g.key ORDER BY sum(s.refused) DESC`,
+    )
+    .all(unitOf('hour', from), unitOf('hour', Math.max(from, to - 1)))
+  const refused = rows as unknown[] as (RefusalSum & { readonly key: string })[]
+  return [...Map.groupBy(refused, ({ limit }) => limit)]
+    .map(([limit, own]) => ({
+      limit,
+      refused: own.reduce((sum, one) => sum + one.refused, 0),
+      keys: own.slice(0, keys).map(({ key, refused }) => ({ key, refused })),
+    }))
+    .toSorted((one, other) => other.refused - one.refused)
+}
+
 /** Requests to one deployment for one model that failed in one way. */
 export interface FailureSum {
   readonly model: string

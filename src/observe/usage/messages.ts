@@ -2,7 +2,13 @@
 import type { RequestId } from '../../state/ledger/ledger.ts'
 import type { LedgerSource } from '../../state/ledger/reader.ts'
 import type { ChargeOfCall } from './charge.ts'
-import type { DecisionsQuery, DecisionSums, FailureSum } from './decisions.ts'
+import type {
+  DecisionsQuery,
+  DecisionSums,
+  FailureSum,
+  RefusalsQuery,
+  RefusalSum,
+} from './decisions.ts'
 import type { AccountKey, LastUse } from './last-used.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
@@ -47,6 +53,8 @@ export interface UsageQuestions {
   }
   /** What guards decided; it is no part of the ledger. */
   decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
+  /** What limits refused. */
+  refusals: { readonly ask: RefusalsQuery; readonly answer: readonly RefusalSum[] }
   /** What vendors failed at, from a moment on, ms since epoch. */
   failures: { readonly ask: number; readonly answer: readonly FailureSum[] }
   /** What the ledger has booked for a call. */

@@ -38,6 +38,8 @@ export interface UsageQuery {
   readonly metric: Metric
   /** Groups that are kept apart; the rest is `other`. */
   readonly top: number
+  /** The only sums that are wanted; absent for both kinds. */
+  readonly of?: Source['of']
 }
 
 /** Tables that a question can be answered from. */
@@ -67,15 +69,15 @@ export const TAGGED: Source = {
   columns: { account: 'account', key: 'key', tag: 'value', user: 'value' },
 }
 
-type Asked = Pick<UsageQuery, 'group' | 'filters'>
+type Asked = Pick<UsageQuery, 'group' | 'filters' | 'of'>
 
 /** The smallest tables that have what a question asks for. */
 export function sourcesOf(query: Asked): readonly Source[] {
   if (labelOf(query)) return [TAGGED]
   const names = namesIn(query)
   return SOURCES.flatMap(
-    (of) => of.find(({ columns }) => names.every((name) => columns[name] !== undefined)) ?? [],
-  )
+    (kind) => kind.find(({ columns }) => names.every((name) => columns[name] !== undefined)) ?? [],
+  ).filter(({ of }) => query.of === undefined || of === query.of)
 }
 
 /** `tag` or `user`, where the question is about one of them. */

@@ -147,6 +147,7 @@ const ADDED = `
     rule TEXT NOT NULL, mode TEXT NOT NULL, side TEXT NOT NULL, outcome TEXT NOT NULL,
     calls INTEGER NOT NULL,
     PRIMARY KEY (day, account, key, rule, mode, side, outcome)) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS called_group_limited ON called_group (limited_by) WHERE limited_by <> '';
   CREATE TABLE IF NOT EXISTS failed (unit INTEGER NOT NULL, model TEXT NOT NULL,
     deployment TEXT NOT NULL, class TEXT NOT NULL, attempts INTEGER NOT NULL,
     PRIMARY KEY (unit, model, deployment, class)) STRICT, WITHOUT ROWID;`

@@ -5,7 +5,7 @@ import type { ThreadWork } from '../thread-client.ts'
 import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
 import { chargeOf } from './charge.ts'
-import { decisionsOf, failuresSince } from './decisions.ts'
+import { decisionsOf, failuresSince, refusalsIn } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
 import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
@@ -97,6 +97,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       return proven(checked, balancesOf(tables.db, account, rollup, from, to))
     }
     if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
+    if ('refusals' in question) return refusalsIn(tables.db, question.refusals)
     if ('failures' in question) return failuresSince(tables.db, question.failures)
     if ('charge' in question) {
       const { request, account } = question.charge

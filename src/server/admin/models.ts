@@ -95,6 +95,7 @@ async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
     filters: {},
     metric: 'cost_usd',
     top: Infinity,
+    of: 'settled',
   } as const
   const [{ result }, failures] = await Promise.all([
     usage.ask('usage', { queries: [query] }),

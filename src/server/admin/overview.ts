@@ -3,9 +3,8 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
-import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
-import { addSums, countOf, noSums, type UsageCell } from '../../observe/usage/sums.ts'
+import { addSums, noSums, type UsageCell } from '../../observe/usage/sums.ts'
 import { alertView } from './alerts.ts'
 import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
@@ -76,11 +75,13 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
     ask(midnight, now, []),
     ask(midnight - DAY_MS, last, []),
     ask(last, now, []),
-    ask(last, now, ['model']),
-    { ...ask(last, now, ['limit']), metric: 'refused' as const },
+    { ...ask(last, now, ['model']), of: 'settled' as const },
   ]
-  const { result, checked } = await usage.ask('usage', { queries })
-  const [today, yesterday, day, models, refused] = result.map(answered)
+  const [{ result, checked }, refused] = await Promise.all([
+    usage.ask('usage', { queries }),
+    usage.ask('refusals', { from: last, to: now, keys: SHOWN_KEYS }),
+  ])
+  const [today, yesterday, day, models] = result.map(answered)
   const { agrees, as_of, differences } = agreementView(checked)
   return {
     today: sumsView(today!.totals, true),
@@ -95,7 +96,15 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
         calls,
         cost_usd: usdJson(cost),
       })),
-    refused: await refusals(usage, refused!.cells, ask(last, now, ['key']), nameOf),
+    refused: refused.map(({ limit, refused: calls, keys }) => ({
+      limit,
+      refused: calls,
+      keys: keys.map(({ key, refused: ofKey }) => ({
+        key_id: key,
+        key_name: nameOf(key),
+        refused: ofKey,
+      })),
+    })),
     usage: { agrees, as_of, differences: differences.length, indexed: checked.indexed },
   }
 }
@@ -116,38 +125,6 @@ function byName(cells: readonly UsageCell[], place: number) {
     addSums(known, cell)
   }
   return sums
-}
-
-/** By limit, the most frequent first, with the keys that it refused most. @param ask about keys, in the same range */
-async function refusals(
-  usage: UsageIndex,
-  cells: readonly UsageCell[],
-  ask: UsageQuery,
-  nameOf: NameOf,
-) {
-  const limits = [...byName(cells, 0)]
-    .map(([limit, sums]) => ({ limit, refused: refusedIn(sums) }))
-    .filter(({ limit, refused }) => limit !== '' && refused > 0)
-    .toSorted((one, other) => other.refused - one.refused)
-  if (limits.length === 0) return []
-  const queries = limits.map(({ limit }): UsageQuery => ({
-    ...ask,
-    filters: { limit: [limit] },
-    metric: 'refused',
-    top: SHOWN_KEYS,
-  }))
-  // Nothing of it is an amount: no account is compared with the ledger.
-  const { result } = await usage.ask('usage', { accounts: [], queries })
-  return limits.map((one, i) => ({
-    ...one,
-    keys: [...byName(answered(result[i]!).cells, 0)]
-      .map(([key, sums]) => ({ key_id: key, key_name: nameOf(key), refused: refusedIn(sums) }))
-      .toSorted((one, other) => other.refused - one.refused),
-  }))
-}
-
-function refusedIn(sums: Pick<UsageCell, 'counts'>): number {
-  return countOf(sums, 'refused') ?? 0
 }
 
 /** Deployments that rest, or are tried again after that. */
