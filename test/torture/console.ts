@@ -58,6 +58,8 @@ const MOST = {
 }
 /** For so long the processor time of calls is compared, each time: some repetitions of a screen. */
 const COMPARED_SECONDS = short ? 2 : 15
+/** Before calls are compared. */
+const WARM_ROUNDS = short ? 1 : 4
 /** After it the requests of a screen are counted. */
 const SILENCE_MS = 800
 /** Times that a screen is opened. */
@@ -214,23 +216,25 @@ async function call({ url }: Demo): Promise<void> {
 /** What calls cost the gateway with a console on the overview, in turns with none; both before as many calls as it can take. */
 async function costOfWatching(gateway: Demo, page: Page): Promise<void> {
   const calls = new Pool(gateway.url, { connections: LANES })
+  const alone: number[] = []
+  const watched: number[] = []
   // What is measured first would be slower: its code is not compiled yet.
-  await costOfCall(gateway, calls)
-  const costs: { alone: number; watched: number }[] = []
-  for (let round = 0; round < rounds; round++) {
+  for (let i = 0; i < WARM_ROUNDS; i++) await costOfCall(gateway, calls)
+  for (let round = 0; round <= rounds; round++) {
     await page.goto('about:blank')
-    const alone = await costOfCall(gateway, calls)
+    alone.push(await costOfCall(gateway, calls))
+    if (round === rounds) break
     await page.goto('/console')
     await settled(page)
-    const watched = await costOfCall(gateway, calls)
-    costs.push({ alone, watched })
+    watched.push(await costOfCall(gateway, calls))
   }
   await calls.close()
-  const of = (name: 'alone' | 'watched') => costs.map((one) => one[name])
   const written = (all: readonly number[]) => all.map((ms) => ms.toFixed(3)).join(' ')
-  print(`ms of a call, alone: ${written(of('alone'))}; watched: ${written(of('watched'))}`)
+  print(`ms of a call, alone: ${written(alone)}; watched: ${written(watched)}`)
+  // Each beside the one before it and the one after it: a machine gets faster and slower.
+  const ratios = watched.map((ms, i) => (2 * ms) / (alone[i]! + alone[i + 1]!))
   const what = 'processor time of a call with a console on the overview'
-  report(what, median(of('watched')) / median(of('alone')), MOST.cost, ' of that without')
+  report(what, median(ratios), MOST.cost, ' of that without')
 }
 
 function median(all: readonly number[]): number {

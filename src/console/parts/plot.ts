@@ -89,7 +89,7 @@ export function Plot(props: PlotProps) {
       aria-label=${props.label}
       onKeyDown=${onKeyDown}
     ></div>
-    <${Readout} props=${props} at=${cursor ?? (props.onSelect ? null : props.times.length - 1)} from=${anchor} />
+    <${Readout} props=${props} at=${cursor ?? (props.kind === 'lines' ? props.times.length - 1 : null)} from=${anchor} />
   </div>`
 }
 

@@ -130,7 +130,7 @@ function Overview({
         <header><h2>Balance, 30 days</h2><${VerifyNow} id=${row.id} /></header>
         <div class="panel-body"><${BalanceCurve} id=${row.id} /></div>
       </section>
-      <div class="stack top">
+      <div class="stack upper">
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>
         <div class="panel-body"><${Facts} facts=${settingsOf(row)} /></div>

@@ -230,13 +230,13 @@ export class DayFiles implements LogStore {
     return this.#days().filter((day) => day <= last)
   }
 
-  /** Runs a question on the database of a day, which is opened for it where it is not open. */
-  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result {
+  /** Runs a question on the database of a day, which is opened for it where it is not open. A file without tables has no calls. */
+  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result | undefined {
     const open = this.#open.get(day)
     if (open) return ask(open.db)
     const db = new DatabaseSync(this.#folder!.fileOf(day), { readOnly: true, timeout: 2000 })
     try {
-      return ask(db)
+      return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() && ask(db)
     } finally {
       db.close()
     }

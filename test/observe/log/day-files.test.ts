@@ -227,6 +227,16 @@ describe('the files of the request log', () => {
     expect(() => third.find(before.requestId.slice(4))).toThrow()
   })
 
+  it('have no calls while they are empty, and are not damaged', async () => {
+    const path = await folder({})
+    const files = open(path)
+    store(files, [recordAt(NOON)])
+    await writeFile(join(path, '2026-11-22.db'), '')
+    const page = files.list({ filters: {}, limit: 10 })
+    expect(page).toMatchObject({ rows: [{}], unreadable: [] })
+    expect(files.find(recordAt(NOON - DAY_MS).requestId.slice(4))).toBeUndefined()
+  })
+
   it('answer a question about many calls a part at a time', async () => {
     const path = await folder({})
     const files = open(path)
