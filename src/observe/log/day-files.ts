@@ -7,7 +7,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import { createFile, transact } from '../../state/sqlite/file.ts'
 import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
-import { FIELDS } from './fields.ts'
+import { KEPT } from './fields.ts'
 import { conditionsOf, MAKE_INDEXES, type LogPage, type LogQuery, type LogRow } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
@@ -24,8 +24,8 @@ const WINDOW = 5000
 const MAX_QUERY_MS = 250
 const VERSION = 2
 
-const NAMES = FIELDS.map(({ name }) => name)
-const COLUMNS = FIELDS.map(({ name, type }) =>
+const NAMES = KEPT.map(({ name }) => name)
+const COLUMNS = KEPT.map(({ name, type }) =>
   name === 'id' ? 'id TEXT NOT NULL PRIMARY KEY' : `${name} ${type}`,
 )
 const SCHEMA = `
@@ -247,7 +247,7 @@ export class DayFiles implements LogStore {
 function addColumns(db: DatabaseSync): void {
   const known = columnsIn(db)
   if (known.size === 0) return
-  for (const { name, type } of FIELDS) {
+  for (const { name, type } of KEPT) {
     if (!known.has(name)) db.exec(`ALTER TABLE call ADD COLUMN ${name} ${type}`)
   }
 }
@@ -272,7 +272,7 @@ function insertAll({ db, insert }: OpenDay, rows: readonly (readonly string[])[]
   return transact(db, () => {
     let stored = 0
     for (const row of rows) {
-      const values = row.map((text) => (text === '' ? null : text))
+      const values = KEPT.map(({ place }) => row[place] || null)
       stored += Number(insert.run(...values).changes)
     }
     return stored

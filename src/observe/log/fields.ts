@@ -18,6 +18,8 @@ interface Field {
   readonly type: 'INTEGER' | 'REAL' | 'TEXT'
   /** Characters of a text; {@link MAX_TEXT} by default. */
   readonly most?: number
+  /** For sinks alone: the log does not keep it. */
+  readonly isTold?: true
   of(record: CallRecord): Value
 }
 
@@ -117,10 +119,22 @@ export const FIELDS: readonly Field[] = [
   {
     name: 'exchange',
     type: 'TEXT',
+    isTold: true,
     most: MOST_DETAILS,
     of: ({ exchange }) => exchange && exchangeText(exchange),
   },
 ]
+
+/** Those that the log keeps, with their place in a line. */
+export const KEPT = FIELDS.flatMap(({ isTold, ...field }, place) =>
+  isTold ? [] : [{ ...field, place }],
+)
+
+/** A line as the log keeps it. */
+export function keptLine(line: string): string {
+  const texts = line.split('\t')
+  return FIELDS.map(({ isTold }, i) => (isTold ? '' : (texts[i] ?? ''))).join('\t')
+}
 
 /** The row that a record will be. */
 export function rowOf(record: CallRecord): LogRow {

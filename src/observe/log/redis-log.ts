@@ -9,7 +9,7 @@ import type { Log } from '../../state/ledger/ledger.ts'
 import { connect, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
 import { serversOf } from '../../state/redis/server-checks.ts'
 import { DAY_MS, dayOf } from '../day-folder.ts'
-import { rowIn } from './fields.ts'
+import { keptLine, rowIn } from './fields.ts'
 import { matches, type LogPage, type LogQuery, type LogRow } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
@@ -66,7 +66,7 @@ export class RedisLog implements LogStore {
     let rows = 0
     for (const [day, some] of Map.groupBy(lines.split('\n'), (line) => dayOf(timeOf(line)))) {
       if (day < first) drop('late', some.length)
-      else if (await this.#add(day, some)) rows += some.length
+      else if (await this.#add(day, some.map(keptLine))) rows += some.length
       else drop('disk', some.length)
     }
     const fault = this.#paused?.fault

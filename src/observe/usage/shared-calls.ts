@@ -7,6 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Announcements } from '../../state/announcements.ts'
 import { randomId } from '../../state/ids.ts'
+import { keptLine } from '../log/fields.ts'
 import type { CalledTables } from './called.ts'
 
 /** One message. */
@@ -63,7 +64,7 @@ export class SharedCalls {
     // Before the first message of this gateway, or its own calls would not be among those that are read.
     if (this.#cursor === undefined) await this.#hear()
     if (this.#lines.length > 0) {
-      const calls = deflateRawSync(this.#lines.join('\n')).toString('base64')
+      const calls = deflateRawSync(linesOf(this.#lines)).toString('base64')
       this.#untold.push({ sender: this.#sender, number: ++this.#number, calls })
       this.#lines = []
     }
@@ -103,4 +104,9 @@ function freshIn(message: string, heard: Map<string, number>): string {
   if (number <= (heard.get(sender) ?? 0)) return ''
   heard.set(sender, number)
   return inflateRawSync(Buffer.from(calls, 'base64')).toString()
+}
+
+/** Without what only sinks get. */
+function linesOf(batches: readonly string[]): string {
+  return batches.join('\n').split('\n').map(keptLine).join('\n')
 }

@@ -87,4 +87,6 @@ it('no content, key, address or credential is in a file of the log', async () =>
   const secrets = { ...PLANTED, prompt: 'PLANTED_PROMPT', key: t.key.secret, other: key.secret }
   const found = Object.entries(secrets).filter(([, text]) => bytes.includes(text))
   expect(found).toEqual([])
+  // What sinks alone get.
+  expect(bytes.includes('finish_reasons')).toBe(false)
 })
