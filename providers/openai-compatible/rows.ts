@@ -55,6 +55,8 @@ const isDallE = (model: string): boolean => model.startsWith('dall-e')
 
 /** For routers of models only. */
 const ROUTER = ['session_id']
+/** Settings of the operator's account with a router, and a mode of another price. */
+const PRESETS = ['preset', 'speed']
 /** Members of OpenAI only. */
 const OPENAI = [
   'metadata',
@@ -274,6 +276,7 @@ const ROWS = {
     streamed: WITH_USAGE,
     toReasoning: reasoningAsIs,
     replay: 'reasoning_details',
+    drops: PRESETS,
     images: { paths: { generations: 'images' } },
   },
   perplexity: {

@@ -179,6 +179,13 @@ describe('the request', () => {
     expect(got.top_p).toBe(1)
   })
 
+  it('lets no client choose a preset of the operator, which may name another model', async () => {
+    const got = await body('openrouter', { preset: 'dear', speed: 'fast', trace: { a: 1 } })
+    expect(got).not.toHaveProperty('preset')
+    expect(got).not.toHaveProperty('speed')
+    expect(got.trace).toEqual({ a: 1 })
+  })
+
   it('sends the session id to routers only', async () => {
     expect(await body(undefined, { session_id: 's' })).not.toHaveProperty('session_id')
     expect((await body('openrouter', { session_id: 's' })).session_id).toBe('s')
