@@ -13,7 +13,10 @@ import type { ToolQuirks } from './tools.ts'
 
 /** Differences of one vendor from OpenAI. An absent member means that there is none. */
 export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
-  /** All members of the body that the vendor knows. Without it unknown members pass. */
+  /**
+   * The members of the body that the vendor knows. Without it unknown members pass. Not among them are those by which the vendor
+   * does what no usage tells and what it bills apart: its own searches, code that it runs, answers that are fetched later.
+   */
   readonly knows?: ReadonlySet<string>
   /** Members below those of the body that the vendor knows. Without it unknown members pass. */
   readonly form?: KnownForm

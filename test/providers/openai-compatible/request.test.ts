@@ -179,6 +179,21 @@ describe('the request', () => {
     expect(got.top_p).toBe(1)
   })
 
+  it('has no member for what the vendor does beside the answer, at a price of its own', async () => {
+    const given = {
+      deferred: true,
+      search_parameters: { mode: 'on' },
+      enable_search: true,
+      search_options: { forced_search: true },
+      enable_code_interpreter: true,
+      compound_custom: { models: { answering_model: 'dear' } },
+    }
+    for (const row of ['xai', 'alibaba', 'groq']) {
+      const got = await body(row, given)
+      for (const name in given) expect(got, row).not.toHaveProperty(name)
+    }
+  })
+
   it('lets no client choose a preset of the operator, which may name another model', async () => {
     const got = await body('openrouter', { preset: 'dear', speed: 'fast', trace: { a: 1 } })
     expect(got).not.toHaveProperty('preset')
