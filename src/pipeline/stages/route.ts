@@ -18,7 +18,8 @@ import {
 } from './route/failure-log.ts'
 import { StallWatch, tooMuch } from './route/stall.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
-import { retryDelayMs, type Health, type SessionAffinity } from '../../models/routing.ts'
+import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
+import { type Health } from '../../models/health.ts'
 
 /**
  * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes

@@ -2,7 +2,7 @@
 import type { UpstreamFailure } from '../../../errors/errors.ts'
 import type { SentRequest } from '../../../lifetime/scope.ts'
 import type { Deployment } from '../../../models/catalog.ts'
-import { concernsOperator } from '../../../models/routing.ts'
+import { concernsOperator } from '../../../models/health.ts'
 import { logEvent } from '../../../observe/events.ts'
 import { scrub, vendorMessage } from '../../../observe/vendor-message.ts'
 import type { Call } from '../../pipeline.ts'
