@@ -2,14 +2,13 @@
  * Accounts and keys: creates, finds and changes them. The ledger decides whether a key is admitted; this module sends it
  * the limits of each key, with a revision that tells an outdated record from a current one.
  */
-import { LRUCache } from 'lru-cache'
-import { atMost } from '../lifetime/cache.ts'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
 import { ACCOUNT, type FreeTierLimits, type Ledger } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
 import { checkId, checkName, isId, need } from './checks.ts'
+import { KnownKeys } from './known-keys.ts'
 import { ledgerLimits } from './limits.ts'
 import { secretOf } from './secrets.ts'
 import {
@@ -49,12 +48,8 @@ interface AccountsOptions {
   readonly now?: () => number
 }
 
-const CACHE_ENTRIES = 10_000
 /** Records that are read at once. */
 const BATCH = 500
-const TTL_MS = 60_000
-/** Short, so that a key created in another instance is soon known here. */
-const UNKNOWN_TTL_MS = 2000
 
 /** The accounts and keys of one gateway. Stored as records; keys in use are cached. */
 export class Accounts {
@@ -62,10 +57,7 @@ export class Accounts {
   readonly #ledger: Ledger
   readonly #defaults: () => { readonly limits: Limits }
   readonly #now: () => number
-  /** Keys by hash of the secret; null for a hash without a key. */
-  readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
-  /** Look-ups in progress, by hash. */
-  readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
+  readonly #known: KnownKeys
   #lastWrite: Promise<unknown> = Promise.resolve()
   /** All accounts and keys in the order of lists. */
   readonly directory: Directory
@@ -76,47 +68,28 @@ export class Accounts {
     this.#ledger = ledger
     this.#defaults = defaults
     this.#now = now
-    this.#cache = new LRUCache({
-      ...atMost(CACHE_ENTRIES),
-      ttl: TTL_MS,
-      ttlResolution: 0,
-      perf: { now },
+    this.#known = new KnownKeys({
+      records,
+      account: (id) => this.account(id),
+      key: (id) => this.key(id),
+      announce: (found) => this.#announceBoth(found),
+      now,
     })
   }
 
-  /**
-   * The key of a secret, from the cache only.
-   * @param sha256 see {@link hashSecret}
-   * @returns null if there is no such key, undefined if the cache does not know and {@link find} has to be called
-   */
+  /** See {@link KnownKeys.peek}. */
   peek(sha256: string): ResolvedKey | null | undefined {
-    return this.#cache.get(sha256)?.known
+    return this.#known.peek(sha256)
   }
 
-  /** The key of a secret, from the cache or the records. Concurrent look-ups of one secret share one load. */
-  async find(sha256: string): Promise<ResolvedKey | null> {
-    const cached = this.peek(sha256)
-    if (cached !== undefined) return cached
-    const running = this.#loads.get(sha256)
-    if (running) return running
-    const load = this.reload(sha256).finally(() => this.#loads.delete(sha256))
-    this.#loads.set(sha256, load)
-    return load
+  /** See {@link KnownKeys.find}. */
+  find(sha256: string): Promise<ResolvedKey | null> {
+    return this.#known.find(sha256)
   }
 
-  /**
-   * The key of a secret, from the records: called when the ledger reports that the cached key is outdated. Sends the limits
-   * to the ledger again, in case it has lost them or has former defaults. Does not share a load that began earlier, because
-   * that may have read the outdated record.
-   */
-  async reload(sha256: string): Promise<ResolvedKey | null> {
-    const known = await this.#load(sha256)
-    if (known) await this.#announce(known.key)
-    if (known) await this.#announceAccount(known.account)
-    // An entry lives for its time and the millisecond after; one with a time of 0 would live for ever.
-    const ttl = known ? Math.min(TTL_MS, this.#lifeMs(known.key, sha256) - 1) : UNKNOWN_TTL_MS
-    if (ttl > 0) this.#cache.set(sha256, { known }, { ttl })
-    return known
+  /** See {@link KnownKeys.reload}. */
+  reload(sha256: string): Promise<ResolvedKey | null> {
+    return this.#known.reload(sha256)
   }
 
   /** A key of an id with its account, from the records; the ledger has their limits then. */
@@ -124,8 +97,7 @@ export class Accounts {
     const key = await this.key(id)
     const account = key && (await this.account(key.account))
     if (!account) return null
-    await this.#announce(key)
-    await this.#announceAccount(account)
+    await this.#announceBoth({ key, account })
     return { key, account }
   }
 
@@ -226,7 +198,7 @@ export class Accounts {
       checkId(id)
       need(!(await this.key(id)), 'id', `new; key ${id} exists already`)
       const { secret, sha256, start } = secretOf(init)
-      const other = await this.#load(sha256)
+      const other = await this.#known.load(sha256)
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
       const state = { name: init.name, disabled: false, revision: 0, createdAt }
@@ -241,7 +213,7 @@ export class Accounts {
       ])
       const created = await this.#records.create(`key:${id}`, key)
       need(created, 'id', `new; key ${id} exists already`)
-      this.#cache.delete(sha256)
+      this.#known.forget(sha256)
       await this.#announce(key)
       await this.directory.noteKey(key)
       return { key, secret }
@@ -324,30 +296,15 @@ export class Accounts {
 
   /** Empties the cache, so that new defaults reach the ledger with the next look-up. */
   refresh(): void {
-    this.#cache.clear()
-  }
-
-  async #load(sha256: string): Promise<ResolvedKey | null> {
-    const place = await this.#records.get<{ account: string; key: string }>(`hash:${sha256}`)
-    if (!place) return null
-    const [account, key] = await Promise.all([this.account(place.account), this.key(place.key)])
-    // The hash of a key whose creation was interrupted, or of a secret that has ended.
-    if (!account || !key || this.#lifeMs(key, sha256) <= 0) return null
-    return Object.freeze({ account: Object.freeze(account), key: Object.freeze(key) })
-  }
-
-  /** How long a secret of a key goes on working, ms; 0 or less for one that does not. */
-  #lifeMs({ sha256, previous }: Key, secret: string): number {
-    if (sha256 === secret) return Infinity
-    return previous?.sha256 === secret ? previous.until - this.#now() : 0
+    this.#known.clear()
   }
 
   /** @throws NotFound, RevisionChanged, and what `edit` throws */
   async #changeKey(id: string, edit: (key: Key) => Key, condition?: Condition<Key>): Promise<Key> {
     const [before, next] = await this.#replace('key', id, () => this.key(id), edit, condition)
     for (const { sha256, previous } of [before, next]) {
-      this.#cache.delete(sha256)
-      if (previous) this.#cache.delete(previous.sha256)
+      this.#known.forget(sha256)
+      if (previous) this.#known.forget(previous.sha256)
     }
     await this.#announce(next)
     await this.directory.noteKey(next)
@@ -395,6 +352,11 @@ export class Accounts {
     const key = await this.key(id)
     if (!key) throw missing('key', id)
     return { account: key.account, key: id }
+  }
+
+  async #announceBoth({ key, account }: ResolvedKey): Promise<void> {
+    await this.#announce(key)
+    await this.#announceAccount(account)
   }
 
   async #announce(key: Key): Promise<void> {
