@@ -118,6 +118,9 @@ export function isPassed(name: string): boolean {
   return !KEPT_BACK.has(name)
 }
 
+/** JavaScript writes both ends of the 64-bit integers as numbers that are beyond them, which vendors refuse. */
+const MOST_SEED = 2 ** 63 - 1024
+
 /** Results of a search where the request names no number. */
 const DEFAULT_RESULTS = 5
 
@@ -135,6 +138,9 @@ const NEED_OF_PART = new Map<string, 'VISION' | 'AUDIO_INPUT' | 'FILE_INPUT'>([
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
   for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
+  const { seed } = request
+  if (typeof seed === 'number' && Math.abs(seed) > MOST_SEED)
+    input.seed = Math.sign(seed) * MOST_SEED
   input.messages = mapped(request.messages, outboundMessage)
   const limit = request.max_completion_tokens ?? request.max_tokens
   if (limit !== undefined) input.max_completion_tokens = limit

@@ -736,6 +736,15 @@ describe('the checker and the schema', () => {
 })
 
 describe('outboundChat', () => {
+  it('sends no seed that is larger than 64 bits', () => {
+    const body = JSON.parse('{"model":"m","messages":[{"role":"user","content":"a"}],"seed":0}')
+    for (const seed of ['9223372036854775807', '-9223372036854775808', '7']) {
+      const sent = JSON.stringify(outboundChat({ ...body, seed: JSON.parse(seed) }))
+      const [, digits] = /"seed":(-?\d+)/.exec(sent)!
+      expect(BigInt.asIntN(64, BigInt(digits!))).toBe(BigInt(digits!))
+    }
+  })
+
   it('drops what is not for vendors', () => {
     const dropped = {
       policy: { version: 1 },
