@@ -70,6 +70,7 @@ it('sells a month of access by commands alone', async () => {
   const lines = (text: string) => text.trimEnd().split('\r\n')
   const calls = lines(await command('requests list --account shop --tag desk --csv'))
   expect(calls[0]).toMatch(/^id,at,method,/)
+  expect(calls[1]).toContain(`,${made.data.id},kiosk,`)
   expect(calls.slice(1).filter((line) => line.includes(',200,'))).toHaveLength(5)
   expect(lines(await command('accounts list --csv'))[1]).toMatch(/^(acme|shop),/)
   expect(lines(await command('keys list --account shop --csv'))).toHaveLength(2)

@@ -33,6 +33,7 @@ const CSV_COLUMNS = [
   'endpoint',
   'account_id',
   'key_id',
+  'key_name',
   'model',
   'deployment',
   'status',
@@ -74,15 +75,22 @@ export async function answerRequests(asked: Asked): Promise<Answer | Response> {
   const [from = 'start', to = 'now'] = [asked.query.get('from'), asked.query.get('to')].map(
     (moment) => moment ?? undefined,
   )
-  const log = logOf(asked.gateway)
-  return csvResponse(`requests-${from}-${to}`, CSV_COLUMNS, allRows(log, query))
+  const rows = allRows(asked.gateway, logOf(asked.gateway), query)
+  return csvResponse(`requests-${from}-${to}`, CSV_COLUMNS, rows)
 }
 
-async function* allRows(log: RequestLog, query: LogQuery): AsyncGenerator<object> {
+async function* allRows(
+  { runtime }: Gateway,
+  log: RequestLog,
+  query: LogQuery,
+): AsyncGenerator<object> {
   for (let after = query.after; ;) {
     const paged = { ...query, limit: CSV_PAGE, ...(after !== undefined && { after }) }
     const { rows, next } = await log.list(paged)
-    for (const row of rows) yield requestView(row, false)
+    yield* await withNames(
+      runtime,
+      rows.map((row) => requestView(row, false)),
+    )
     if (next === undefined) return
     after = next
   }
@@ -122,9 +130,11 @@ export async function showRequest(asked: Asked): Promise<{ readonly data: object
 
 async function viewOf(asked: Asked): Promise<object> {
   const { gateway, id } = asked
-  for (const call of gateway.running) if (call.id === id) return requestView(runningRow(call), true)
-  const elsewhere = (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
-  if (elsewhere) return requestView(elsewhere, true)
+  const own = [...gateway.running].find((call) => call.id === id)
+  const running = own
+    ? runningRow(own)
+    : (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
+  if (running) return { ...requestView(running, true), limits: limitsView(running) }
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
   const row = await gateway.runtime.requests?.find(id)
   const charge = await chargeIn(asked, row)

@@ -117,7 +117,8 @@ describe('the request log', () => {
     const shown = () => get(`/requests?key=${id}`).then(({ json }) => json.data)
     await expect.poll(shown).toMatchObject([{ running: true, outcome: null }])
     const [{ id: request }] = (await get(`/requests?key=${id}&running=true`)).json.data
-    const named = { running: true, key_name: 'test' }
+    const limits = [expect.objectContaining({ limit: 'rpm', used: 1 })]
+    const named = { running: true, key_name: 'test', limits }
     expect((await get(`/requests/${request}`)).json.data).toMatchObject(named)
     await running
     await expect
