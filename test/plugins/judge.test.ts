@@ -216,7 +216,7 @@ describe('a judge that fails', () => {
   })
 
   it('does not delay the block of another window', async () => {
-    const g = await start([JUDGE], { deadlines: { input: 0.3, output: 0.3, stall: 2 } })
+    const g = await start([JUDGE], { deadlines: { input: 3, output: 3, stall: 10 } })
     g.vendor.answer(vendorOf(() => ({ pieces: [], ending: 'hang' })))
     expect((await g.ask(DENY)).json.guard.outcome).toBe('error')
     g.vendor.answer(
