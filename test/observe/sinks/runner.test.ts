@@ -147,3 +147,33 @@ it('sends what waits at the end, each batch once, and closes the sink', async ()
   await closed
   expect(look()).toMatchObject({ queued: 0, results: { failed: 3, delivered: 4 } })
 })
+
+it('leaves contents out before events, where many wait', async () => {
+  const large = 'x'.repeat(1024 * 1024)
+  const content = { input: large, output: [], cut: false }
+  const calls = Array.from({ length: 40 }, (_, i) => ({
+    ...events(1, i)[0]!,
+    event: 'call.ended',
+    data: { id: `req_${i}`, content: { ...content } },
+  })) as unknown as GatewayEvent[]
+  const seen: boolean[] = []
+  const sink: Sink = {
+    takes: ['call.ended'],
+    async send(batch) {
+      for (const { data } of batch) seen.push((data as { content?: object }).content !== null)
+    },
+  }
+  const silent = { error() {}, warn() {} }
+  const wait = async () => {}
+  const clock = { now: () => 0, wait }
+  const runner = new SinkRunner({ name: 'test', sink, log: silent, changed() {}, clock })
+  runner.offer(calls)
+  await eventually(() => expect(seen).toHaveLength(40))
+  expect(seen.slice(0, 30)).not.toContain(false)
+  expect(seen.slice(-5)).not.toContain(true)
+  // There is room again.
+  runner.offer(calls.slice(-1))
+  await eventually(() => expect(seen).toHaveLength(41))
+  expect(seen.at(-1)).toBe(true)
+  await runner.close()
+})
