@@ -1,12 +1,8 @@
 /** Changes of the configuration while a gateway serves. */
 import type { ConsolaInstance } from 'consola'
 import { isDeepStrictEqual } from 'node:util'
-import {
-  watchConfig,
-  type ConfigWatcher,
-  type LoadedConfig,
-  type LoadOptions,
-} from '../config/config.ts'
+import { type LoadedConfig, type LoadOptions } from '../config/config.ts'
+import { watchConfig, type ConfigWatcher } from '../config/watch.ts'
 import { logEvent } from '../observe/events.ts'
 import { issuesOf } from './fatal.ts'
 

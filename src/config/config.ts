@@ -1,12 +1,10 @@
 /**
- * Loads the configuration: finds the file, reads it, applies the environment, validates it and watches it for changes.
+ * Loads the configuration: finds the file, reads it, applies the environment and validates it.
  * There is one file. Absent members have defaults, and the environment overrides the file.
  */
 import { loadConfig as readWithC12 } from 'c12'
-import { watch as watchFolder, type FSWatcher } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
 import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
 import { ConfigError } from '../errors/errors.ts'
@@ -72,7 +70,8 @@ export interface LoadOptions {
 }
 
 const NAME = 'gateway.config'
-const EXTENSIONS = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
+/** Endings of files that may be a configuration. */
+export const EXTENSIONS: readonly string[] = ['.ts', '.mts', '.js', '.yaml', '.yml', '.json']
 /** Name of the variable that chooses the data folder, and the folder's name by default. */
 const DATA = 'SLUICEGATE_DATA'
 const DATA_FOLDER = 'data'
@@ -81,9 +80,6 @@ const LOG_FOLDER = 'log'
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Name of the models file that need not be named. */
 const MODELS = 'models'
-
-/** Editors write a file in several steps: the reload starts after this many ms without a further event. */
-const QUIET_MS = 100
 
 /** Files that Node.js has loaded itself. Its module cache would return the old content after a change. */
 const loadedByNode = new Set<string>()
@@ -183,67 +179,6 @@ function variablesOf(
   return set
 }
 
-/** Watches the files of a configuration. */
-export interface ConfigWatcher {
-  /** Reads the configuration now, and reports it also when it has the same values. */
-  reload(): void
-  close(): Promise<void>
-}
-
-/**
- * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
- * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported.
- * @param options the options with which `loaded` was loaded
- */
-export async function watchConfig(
-  loaded: LoadedConfig,
-  onChange: (next: LoadedConfig) => void,
-  onError: (error: unknown) => void,
-  options: LoadOptions = {},
-): Promise<ConfigWatcher> {
-  let current = loaded
-  let closed = false
-  let timer: NodeJS.Timeout | undefined
-  let working = Promise.resolve()
-  const soon = () => {
-    clearTimeout(timer)
-    timer = setTimeout(() => (working = working.then(() => reload())), QUIET_MS)
-  }
-  let watchers = watchAll(current.folders, soon, onError)
-  let seen = await fingerprint(current.folders)
-
-  async function reload(always = false): Promise<void> {
-    try {
-      const now = await fingerprint(current.folders)
-      if (closed || (now === seen && !always)) return
-      seen = now
-      const next = await loadConfig({ ...options, file: loaded.file })
-      if (closed || (isDeepStrictEqual(next.config, current.config) && !always)) return
-      if (!isDeepStrictEqual(next.folders, current.folders)) {
-        for (const watcher of watchers) watcher.close()
-        watchers = watchAll(next.folders, soon, onError)
-        seen = await fingerprint(next.folders)
-      }
-      current = next
-      onChange(next)
-    } catch (error) {
-      if (!closed) onError(error)
-    }
-  }
-
-  return {
-    reload() {
-      working = working.then(() => reload(true))
-    },
-    async close() {
-      closed = true
-      clearTimeout(timer)
-      for (const watcher of watchers) watcher.close()
-      await working
-    },
-  }
-}
-
 async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string> {
   if (file !== undefined) {
     const path = resolve(cwd, file)
@@ -329,30 +264,6 @@ function reasonOf(error: unknown): string {
     /, (?:\.\.\.)?"[^]*"(?:\.\.\.)? is not valid JSON/,
     ' (not valid JSON)',
   )
-}
-
-function watchAll(
-  folders: readonly string[],
-  onEvent: () => void,
-  onError: (error: unknown) => void,
-): FSWatcher[] {
-  return folders.map((folder) => watchFolder(folder, onEvent).on('error', onError))
-}
-
-/** A text that changes whenever a file changes that can be part of the configuration. */
-async function fingerprint(folders: readonly string[]): Promise<string> {
-  const names = await Promise.all(
-    folders.map(async (folder) => {
-      const entries = await readdir(folder).catch(() => [])
-      const own = entries.filter((name) => name === '.env' || EXTENSIONS.includes(extname(name)))
-      return own.map((name) => join(folder, name))
-    }),
-  )
-  const stamps = names.flat().map(async (path) => {
-    const found = await stat(path, { bigint: true }).catch(() => undefined)
-    return found ? `${path}:${found.ino}:${found.mtimeNs}:${found.size}` : path
-  })
-  return (await Promise.all(stamps)).join('\n')
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -8,10 +8,8 @@ import {
   Base64,
   MIN_BASE64,
   type Decoder,
-  Escapes,
   Hex,
   SEXTETS,
-  mayEscape,
   DIGITS,
   isHexSign,
   isLineBreak,
@@ -20,6 +18,7 @@ import {
   MAX_SEPARATORS,
   MIN_PAIRS,
 } from './views/decode.ts'
+import { Escapes, mayEscape } from './views/escapes.ts'
 import { DecodedText } from './cursor.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import { fold } from './views/fold.ts'

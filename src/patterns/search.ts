@@ -3,16 +3,8 @@
  * all views but `decoded` and finds what that view may have to decode. Only what may match is read again, with positions.
  */
 import { endianness } from 'node:os'
-import {
-  Base64,
-  MIN_BASE64,
-  SEXTETS,
-  Utf8Decoder,
-  type Decoder,
-  ANY_ESCAPE,
-  Escapes,
-  Hex,
-} from './views/decode.ts'
+import { Base64, MIN_BASE64, SEXTETS, Utf8Decoder, type Decoder, Hex } from './views/decode.ts'
+import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import type { CompiledPatterns } from './build.ts'
 import { DecodedText, DfaCursor, firstBytesOf } from './cursor.ts'
 import {

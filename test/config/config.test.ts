@@ -4,12 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { join, relative } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { buildCatalog } from '../../src/models/catalog.ts'
-import {
-  loadConfig,
-  watchConfig,
-  type LoadedConfig,
-  type LoadOptions,
-} from '../../src/config/config.ts'
+import { loadConfig, type LoadedConfig, type LoadOptions } from '../../src/config/config.ts'
+import { watchConfig } from '../../src/config/watch.ts'
 import { checkProviders } from '../../src/config/served.ts'
 import { parsePico } from '../../src/money/money.ts'
 import { ConfigError } from '../../src/errors/errors.ts'

@@ -5,10 +5,11 @@ import { buildAutomata, parsePattern, type CompiledPatterns } from '../../src/pa
 import { Decoders } from '../../src/patterns/encoded-scanner.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
 import { UNSEEN_CLASS, type ProductDfa } from '../../src/patterns/product-dfa.ts'
-import { compilePatterns, PatternScan } from '../../src/patterns/patterns.ts'
+import { PatternScan } from '../../src/patterns/pattern-scan.ts'
+import { compilePatterns } from '../../src/patterns/patterns.ts'
 import { MatchCursor } from '../../src/patterns/cursor.ts'
 import { runSync } from '../../src/patterns/time-slice.ts'
-import { Escapes } from '../../src/patterns/views/decode.ts'
+import { Escapes } from '../../src/patterns/views/escapes.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 import { runs } from '../_runs.ts'
 

@@ -1,0 +1,94 @@
+/** Watches the files of a configuration, and loads it again when they change. */
+import { watch as watchFolder, type FSWatcher } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { EXTENSIONS, loadConfig, type LoadedConfig, type LoadOptions } from './config.ts'
+
+/** Editors write a file in several steps: the reload starts after this many ms without a further event. */
+const QUIET_MS = 100
+
+/** Watches the files of a configuration. */
+export interface ConfigWatcher {
+  /** Reads the configuration now, and reports it also when it has the same values. */
+  reload(): void
+  close(): Promise<void>
+}
+
+/**
+ * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
+ * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported.
+ * @param options the options with which `loaded` was loaded
+ */
+export async function watchConfig(
+  loaded: LoadedConfig,
+  onChange: (next: LoadedConfig) => void,
+  onError: (error: unknown) => void,
+  options: LoadOptions = {},
+): Promise<ConfigWatcher> {
+  let current = loaded
+  let closed = false
+  let timer: NodeJS.Timeout | undefined
+  let working = Promise.resolve()
+  const soon = () => {
+    clearTimeout(timer)
+    timer = setTimeout(() => (working = working.then(() => reload())), QUIET_MS)
+  }
+  let watchers = watchAll(current.folders, soon, onError)
+  let seen = await fingerprint(current.folders)
+
+  async function reload(always = false): Promise<void> {
+    try {
+      const now = await fingerprint(current.folders)
+      if (closed || (now === seen && !always)) return
+      seen = now
+      const next = await loadConfig({ ...options, file: loaded.file })
+      if (closed || (isDeepStrictEqual(next.config, current.config) && !always)) return
+      if (!isDeepStrictEqual(next.folders, current.folders)) {
+        for (const watcher of watchers) watcher.close()
+        watchers = watchAll(next.folders, soon, onError)
+        seen = await fingerprint(next.folders)
+      }
+      current = next
+      onChange(next)
+    } catch (error) {
+      if (!closed) onError(error)
+    }
+  }
+
+  return {
+    reload() {
+      working = working.then(() => reload(true))
+    },
+    async close() {
+      closed = true
+      clearTimeout(timer)
+      for (const watcher of watchers) watcher.close()
+      await working
+    },
+  }
+}
+
+function watchAll(
+  folders: readonly string[],
+  onEvent: () => void,
+  onError: (error: unknown) => void,
+): FSWatcher[] {
+  return folders.map((folder) => watchFolder(folder, onEvent).on('error', onError))
+}
+
+/** A text that changes whenever a file changes that can be part of the configuration. */
+async function fingerprint(folders: readonly string[]): Promise<string> {
+  const names = await Promise.all(
+    folders.map(async (folder) => {
+      const entries = await readdir(folder).catch(() => [])
+      const own = entries.filter((name) => name === '.env' || EXTENSIONS.includes(extname(name)))
+      return own.map((name) => join(folder, name))
+    }),
+  )
+  const stamps = names.flat().map(async (path) => {
+    const found = await stat(path, { bigint: true }).catch(() => undefined)
+    return found ? `${path}:${found.ino}:${found.mtimeNs}:${found.size}` : path
+  })
+  return (await Promise.all(stamps)).join('\n')
+}
