@@ -23,9 +23,19 @@ interface Cost {
   readonly wakeUps: number
 }
 
-/** Reports what calls cost. @param gateways with one worker and with two */
+/** One gateway with one worker, one with two, and two gateways with one each, on the same Redis. */
+interface Compared {
+  readonly one: GatewayProcess
+  readonly two: GatewayProcess
+  readonly apart: readonly GatewayProcess[]
+}
+
+/**
+ * Reports what calls cost. Two gateways tell what two processes cost on this machine, which has fewer calls for each turn of
+ * an event loop, and the load on the same processors; two workers may cost little more.
+ */
 export async function measureCost(
-  gateways: readonly [GatewayProcess, GatewayProcess],
+  { one, two, apart }: Compared,
   { secret, vendorPort, isShort }: CostOptions,
 ): Promise<void> {
   const [rounds, requests, most] = isShort ? [3, 1500, Infinity] : [7, 8000, 1.1]
@@ -35,41 +45,49 @@ export async function measureCost(
   ])
   const end = () => void vendor.kill('SIGKILL')
   process.on('exit', end)
-  const [one, two] = gateways.map((gateway, i) => new Callers(gateway, CALLERS * (i + 1), secret))
-  for (const each of [one!, two!]) {
+  const all = [
+    new Callers([one], CALLERS, secret),
+    new Callers([two], 2 * CALLERS, secret),
+    new Callers(apart, 2 * CALLERS, secret),
+  ]
+  for (const each of all) {
     await each.connect()
     // Compilers need some thousands of calls.
     for (let i = 0; i < 3; i++) await each.play(requests)
   }
-  const costs: [Cost, Cost][] = []
+  const costs: Cost[][] = all.map(() => [])
   for (let round = 0; round < rounds; round++) {
-    // Each begins as often as the other.
-    if (round % 2 === 0) costs.push([await one!.play(requests), await two!.play(requests)])
-    else
-      costs.push(
-        [await two!.play(requests), await one!.play(requests)].toReversed() as [Cost, Cost],
-      )
+    // Each is the first as often as the others.
+    for (let turn = 0; turn < all.length; turn++) {
+      const i = (round + turn) % all.length
+      costs[i]!.push(await all[i]!.play(requests))
+    }
   }
-  const ratios = costs.map(([ofOne, ofTwo]) => ofTwo.micros / ofOne.micros)
-  const told = [0, 1].map((i) => {
-    const micros = median(costs.map((pair) => pair[i]!.micros)).toFixed(0)
-    return `${micros} us and ${median(costs.map((pair) => pair[i]!.wakeUps)).toFixed(2)} wake-ups`
+  const ratios = (of: number, to: number) =>
+    costs[of]!.map(({ micros }, round) => micros / costs[to]![round]!.micros)
+  const told = costs.map((some) => {
+    const micros = median(some.map((cost) => cost.micros)).toFixed(0)
+    return `${micros} us and ${median(some.map((cost) => cost.wakeUps)).toFixed(2)} wake-ups`
   })
-  const [first, second] = connectionsOf(gateways[1], workersOf(gateways[1])) as [number, number]
+  const [first, second] = connectionsOf(two, workersOf(two)) as [number, number]
   const part = first / (first + second)
+  const [toOne, toApart] = [ratios(1, 0), ratios(1, 2)]
   report(
-    median(ratios) <= most && part >= 0.4 && part <= 0.6,
-    `a call takes ${told[0]} with one worker, ${told[1]} with two, ` +
-      `ratio ${median(ratios).toFixed(3)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}); ` +
-      `connections ${first} and ${second}`,
-    { 'answers without cost': one!.wrong + two!.wrong },
+    median(toOne) <= most && part >= 0.4 && part <= 0.6,
+    `a call takes ${told[0]} with one worker, ${told[1]} with two, ${told[2]} with two gateways; ` +
+      `ratio to one ${inWords(toOne)}, to two gateways ${inWords(toApart)}; connections ${first} and ${second}`,
+    { 'answers without cost': all.reduce((sum, { wrong }) => sum + wrong, 0) },
   )
-  await Promise.all([one!.close(), two!.close()])
+  await Promise.all(all.map((each) => each.close()))
   process.off('exit', end)
   end()
 }
 
-/** Callers of one gateway, each with a connection of its own. */
+function inWords(ratios: readonly number[]): string {
+  return `${median(ratios).toFixed(3)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')})`
+}
+
+/** Callers of gateways by turns, each with a connection of its own. */
 class Callers {
   readonly #clients: readonly Client[]
   readonly #pids: readonly number[]
@@ -77,10 +95,13 @@ class Callers {
   /** Answers that did not state what they cost. */
   wrong = 0
 
-  constructor(gateway: GatewayProcess, count: number, secret: string) {
+  constructor(gateways: readonly GatewayProcess[], count: number, secret: string) {
     const messages = [{ role: 'user', content: `answer=json-4k; ${'word '.repeat(380)}` }]
-    this.#clients = Array.from({ length: count }, () => new Client(gateway.url))
-    this.#pids = [gateway.pid, ...workersOf(gateway)]
+    this.#clients = Array.from(
+      { length: count },
+      (_, i) => new Client(gateways[i % gateways.length]!.url),
+    )
+    this.#pids = gateways.flatMap((gateway) => [gateway.pid, ...workersOf(gateway)])
     this.#request = {
       method: 'POST',
       path: '/v1/chat/completions',

@@ -1,7 +1,8 @@
 /**
  * `node test/torture/workers.ts`: one gateway with two workers on one Redis, under load. Limits hold over both, a worker
  * that is killed or hangs takes its own calls with it, a reload and an end disturb no call, a worker that cannot be kept ends
- * the gateway; and what a call costs of processor time, against one worker. `--short` does little of it, and does not judge that cost.
+ * the gateway; and what a call costs of processor time, against one worker and against two gateways. `--short` does little of
+ * it, and does not judge that cost; `--only <name>` does one part: limits, killed, hung, reloads, hopeless or cost.
  * Fails when clients hear what they must not, and when rows and sums are not what clients were told.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,9 +17,9 @@ import { startGateway, type GatewayProcess } from './_gateway.ts'
 import { measureCost } from './_workers-cost.ts'
 import { workersOf } from './_processes.ts'
 
-const { short } = parseArgs({
+const { short, only } = parseArgs({
   allowPositionals: true,
-  options: { short: { type: 'boolean', default: false } },
+  options: { short: { type: 'boolean', default: false }, only: { type: 'string' } },
 }).values
 const loadSeconds = short ? 4 : 30
 const kills = short ? 1 : 10
@@ -306,12 +307,22 @@ export default defineProvider({
   rmSync(flag)
 }
 
-/** What a call costs of processor time with two workers, against one. */
+/** What a call costs of processor time with two workers, against one and against two gateways. */
 async function cost(redis: RedisServer): Promise<void> {
-  const [one, two] = [await start(redis, 1), await start(redis, 2)]
-  const measured = [one.gateway, two.gateway] as const
-  await measureCost(measured, { secret: SECRETS.open, vendorPort: VENDOR_PORT, isShort: short })
-  for (const gateway of measured) await gateway.kill()
+  const [one, two, other, another] = [
+    await start(redis, 1),
+    await start(redis, 2),
+    await start(redis, 1),
+    await start(redis, 1),
+  ].map(({ gateway }) => gateway) as [
+    GatewayProcess,
+    GatewayProcess,
+    GatewayProcess,
+    GatewayProcess,
+  ]
+  const compared = { one, two, apart: [other, another] }
+  await measureCost(compared, { secret: SECRETS.open, vendorPort: VENDOR_PORT, isShort: short })
+  for (const gateway of [one, two, other, another]) await gateway.kill()
 }
 
 if (!hasRedis()) {
@@ -319,6 +330,7 @@ if (!hasRedis()) {
   process.exit()
 }
 for (const part of [limits, killed, hung, reloads, hopeless, cost]) {
+  if (only !== undefined && part.name !== only) continue
   await using redis = await RedisServer.start()
   await part(redis)
 }
