@@ -10,6 +10,8 @@ export function turnsOf(times: number, perSecond = 20_000): Turn[] {
       ...figures(sway * times, perSecond / 2 / times),
       'added.gapP99Ms': 2 * sway,
       'check.idleMb': 180,
+      'check.startSeconds': 0.55,
+      'memory.perGb': 14_000,
       'guard.share': 0.91,
       'guard.eventMicros': 1.8,
     },
@@ -23,6 +25,8 @@ function figures(size: number, perSecond: number) {
     'latency.p50Ms': 0.5 * size,
     'latency.p99Ms': 2 * size,
     'lone.p50Ms': 0.3 * size,
+    'first.firstP50Ms': 1.2 * size,
+    'fast.eventMicros': 4 * size,
     'paced.cpuMicros': 40 * size,
     'paced.gapP99Ms': 52 * size,
   }

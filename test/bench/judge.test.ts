@@ -40,7 +40,16 @@ it('requests per second have to be enough, and a lone request is compared by its
 it('a figure alone is held against its bound, and one that nothing was measured for has no row', () => {
   const measured = judge(PINNED, turnsOf(2), NONE)
   expect(judgedOf(measured, 'check.idleMb')).toMatchObject({ verdict: 'pass', reached: false })
-  expect(measured.rows.some(({ figure }) => figure === 'memory.perGb')).toBe(false)
+  expect(measured.rows.some(({ figure }) => figure === 'large.cpuMicros')).toBe(false)
+})
+
+it('a figure that could not be measured here is unknown', () => {
+  const turns = turnsOf(2).map((turn) => ({
+    ...turn,
+    gateway: { ...turn.gateway, 'json.cpuMicros': NaN },
+  }))
+  const judged = judgedOf(judge(PINNED, turns, NONE), 'json.cpuMicros')
+  expect(judged).toMatchObject({ verdict: 'unknown', reached: false })
 })
 
 it('what is compared are the systems of one turn, not their medians', () => {

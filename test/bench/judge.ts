@@ -112,13 +112,15 @@ function rowsFor(
 
 /** Everything that was measured in these turns, row by row. */
 export function judge(setting: Setting, turns: readonly Turn[], checked: Checked): Measured {
+  const taken = (figure: string) =>
+    turns.some((turn) => SYSTEMS.some((system) => Object.hasOwn(turn[system], figure)))
   const rows = rowsFor(setting.state)
+    .filter(([, figure]) => taken(figure))
     .map(([label, figure, bound]): Row => {
       const of = (system: System) => spread(turns.map((turn) => turn[system][figure]))
       const systems = { direct: of('direct'), bare: of('bare'), gateway: of('gateway') }
       return { label, figure, ...systems, judged: bound ? judged(turns, figure, bound) : null }
     })
-    .filter((row) => SYSTEMS.some((system) => row[system].median !== null))
   const { direct, gateway } = rows.find(({ figure }) => figure === 'json.perSecond')!
   return {
     ...setting,

@@ -64,6 +64,8 @@ it('the page gets the tables of a run, what was measured, and where', () => {
     '130 (124–143), 2.6×',
   ])
   expect(page).toContain('91 %')
+  // As test/documents.test.ts counts them.
+  expect(page.split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(1200)
   // Everything else stays, and a second run replaces the first.
   expect(withFigures(page, runOf({ file: 2.6 }))).toBe(page)
   expect(page.endsWith(PAGE.slice(PAGE.indexOf('<!-- /measured -->')))).toBe(true)

@@ -55,7 +55,7 @@ function sideBySide(settings: readonly Measured[]): string {
     else if (how === '') all.push(['    gate', '', ...found.map(verdictOf)])
     return all
   })
-  return columns([head, ...lines], [40, 24, ...settings.map(() => 32)])
+  return columns([head, ...lines], [40, 26, ...settings.map(() => 38)])
 }
 
 function judgedOf(row: Row | undefined): string {
