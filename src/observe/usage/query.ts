@@ -73,13 +73,16 @@ export function answerUsage(
 }
 
 function partsOf(
-  { rollup }: UsageQuery,
+  { rollup, isOneSpan }: UsageQuery,
   sources: readonly Source[],
   range: Range,
   now: number,
 ): Part[] {
   return sources.flatMap((source) =>
-    spansOf(rollup, range, source.rollups, now).map((span) => ({ source, span })),
+    spansOf(rollup, range, source.rollups, now).map((span) => ({
+      source,
+      span: isOneSpan ? { ...span, start: range.from } : span,
+    })),
   )
 }
 

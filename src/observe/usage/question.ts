@@ -38,6 +38,8 @@ export interface UsageQuery {
   readonly metric: Metric
   /** Groups that are kept apart; the rest is `other`. */
   readonly top: number
+  /** Whether all of the range is one span of the answer. */
+  readonly isOneSpan?: boolean
   /** The only sums that are wanted; absent for both kinds. */
   readonly of?: Source['of']
 }

@@ -96,6 +96,7 @@ async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
     metric: 'cost_usd',
     top: Infinity,
     of: 'settled',
+    isOneSpan: true,
   } as const
   const [{ result }, failures] = await Promise.all([
     usage.ask('usage', { queries: [query] }),
@@ -103,11 +104,7 @@ async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
   ])
   const [answer] = result
   const cells = answer && 'cells' in answer ? answer.cells : []
-  const calls = new Map<string, { calls: number; cost: Pico }>()
-  for (const { group, calls: more, cost } of cells) {
-    const known = calls.get(group[0]!) ?? { calls: 0, cost: 0n }
-    calls.set(group[0]!, { calls: known.calls + more, cost: known.cost + cost })
-  }
+  const calls = new Map(cells.map(({ group, calls, cost }) => [group[0]!, { calls, cost }]))
   return { calls, failures: Map.groupBy(failures, ({ model }) => model) }
 }
 

@@ -4,7 +4,7 @@ import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
 import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
-import { addSums, noSums, type UsageCell } from '../../observe/usage/sums.ts'
+import { noSums } from '../../observe/usage/sums.ts'
 import { alertView } from './alerts.ts'
 import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
@@ -75,7 +75,7 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
     ask(midnight, now, []),
     ask(midnight - DAY_MS, last, []),
     ask(last, now, []),
-    { ...ask(last, now, ['model']), of: 'settled' as const },
+    { ...ask(last, now, ['model']), of: 'settled' as const, isOneSpan: true },
   ]
   const [{ result, checked }, refused] = await Promise.all([
     usage.ask('usage', { queries }),
@@ -87,11 +87,10 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
     today: sumsView(today!.totals, true),
     yesterday: sumsView(yesterday!.totals, true),
     hours: day!.cells.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, true) })),
-    models: [...byName(models!.cells, 0)]
-      .filter(([, { calls }]) => calls > 0)
-      .toSorted(([, one], [, other]) => (one.cost > other.cost ? -1 : 1))
+    models: models!.cells
+      .filter(({ calls }) => calls > 0)
       .slice(0, SHOWN_MODELS)
-      .map(([model, { calls, cost }]) => ({
+      .map(({ group: [model], calls, cost }) => ({
         model: model || null,
         calls,
         cost_usd: usdJson(cost),
@@ -113,18 +112,6 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
 function answered(result: UsageAnswer | { readonly fits: string }): UsageAnswer {
   if (!('fits' in result)) return result
   return { from: 0, to: 0, settled: true, cells: [], other: [], totals: noSums() }
-}
-
-/** Sums of all spans by one of the groups. */
-function byName(cells: readonly UsageCell[], place: number) {
-  const sums = new Map<string, ReturnType<typeof noSums>>()
-  for (const cell of cells) {
-    const name = cell.group[place]!
-    const known = sums.get(name) ?? noSums()
-    sums.set(name, known)
-    addSums(known, cell)
-  }
-  return sums
 }
 
 /** Deployments that rest, or are tried again after that. */
