@@ -1,8 +1,9 @@
 /** Parts of the key holder's page: what was used, which calls, which models, and how to connect a program. */
 import { useAnswer, usePages, withQuery, type ApiError } from '../api.ts'
 import type { Agreement, Usd } from '../answers.ts'
-import { addAmounts, count, duration, exactMoney, ratio, shortCount } from '../format.ts'
-import { html } from '../html.ts'
+import type { Pricing } from '../answers-reports.ts'
+import { addAmounts, count, duration, exactMoney, MISSING, ratio, shortCount } from '../format.ts'
+import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Bar } from '../parts/bar.ts'
 import { Money, Time } from '../parts/facts.ts'
@@ -11,6 +12,7 @@ import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { Snippets } from '../parts/snippets.ts'
+import { Price, pricesOf } from './model-prices.ts'
 
 interface HolderProps {
   readonly secret: string
@@ -59,13 +61,16 @@ const CALLS: readonly Column<Call>[] = [
       html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
     phone: 'figure',
   },
-  { key: 'model', label: 'Model', cell: ({ model }) => model ?? '–', phone: 'rest' },
-  { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'none' },
+  { key: 'model', label: 'Model', cell: ({ model }) => model ?? MISSING, phone: 'rest' },
+  { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'rest' },
   {
     key: 'tokens',
     label: 'Tokens',
     cell: ({ usage }) =>
-      usage ? `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}` : '–',
+      [usage?.prompt_tokens, usage?.completion_tokens]
+        .filter((one) => one !== null && one !== undefined)
+        .map(shortCount)
+        .join('+') || MISSING,
     end: true,
     phone: 'rest',
   },
@@ -79,7 +84,7 @@ const CALLS: readonly Column<Call>[] = [
   {
     key: 'cost',
     label: 'Cost',
-    cell: (row) => html`<${Money} usd=${row.cost_usd} />`,
+    cell: ({ cost_usd: cost }) => (cost === null ? MISSING : html`<${Money} usd=${cost} />`),
     end: true,
     phone: 'rest',
   },
@@ -90,8 +95,8 @@ const MODELS: readonly Column<ListedModel>[] = [
   { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? '–', phone: 'rest' },
   {
     key: 'pricing',
-    label: 'USD per unit',
-    cell: ({ pricing }) => pricesOf(pricing),
+    label: 'Price',
+    cell: ({ pricing }) => pricesIn(pricing),
     phone: 'rest',
   },
 ]
@@ -114,9 +119,9 @@ export function HolderUsage({ secret }: HolderProps) {
           <table class="plain ruled sums">
             <${Heads} names=${['Model', 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
             <tbody>
-              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
+              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
             </tbody>
-            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td></td></tr></tfoot>
+            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td class="wide-only"></td></tr></tfoot>
           </table>
           <${Proof} ledger=${ledger} />
         </div>
@@ -140,7 +145,12 @@ export function HolderRequests({ secret }: HolderProps) {
 export function HolderModels({ secret }: HolderProps) {
   const answer = useAnswer<{ data: readonly ListedModel[] }>('/v1/models', { key: secret })
   return html`<${Answered} of=${answer} lines=${8}>
-    ${({ data }: { data: readonly ListedModel[] }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ListedModel) => id} />`}
+    ${({
+      data,
+    }: {
+      data: readonly ListedModel[]
+    }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ListedModel) => id} />
+      <p class="caption">${count(data.length)} models. Prices of tokens are for a million.</p>`}
   <//>`
 }
 
@@ -171,10 +181,11 @@ function byModel(rows: readonly UsageRow[]) {
     .sort((one, other) => Number(other.cost) - Number(one.cost))
 }
 
-function pricesOf(pricing: ListedModel['pricing']): string {
-  const named = Object.entries(pricing ?? {}).filter(
-    ([, price]) => typeof price === 'string' || typeof price === 'number',
+function pricesIn(pricing: ListedModel['pricing']): Content {
+  const named = pricesOf((pricing ?? {}) as Pricing)
+  if (named.length === 0) return MISSING
+  return named.map(
+    ([name, usd], place) =>
+      html`${place > 0 && ' · '}${name.replaceAll('_', ' ')} <${Price} name=${name} usd=${usd} />`,
   )
-  if (named.length === 0) return '–'
-  return named.map(([name, price]) => `${name.replaceAll('_', ' ')} ${String(price)}`).join(' · ')
 }

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { call, toApiError, useAnswer, type ApiError } from '../api.ts'
 import type { Limit, Usd } from '../answers.ts'
-import { count, money } from '../format.ts'
+import { count, money, shortId } from '../format.ts'
 import { Mark } from '../frame.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
@@ -59,7 +59,9 @@ export function Me({ params }: ScreenProps) {
 
 function Holder({ secret, tab }: { readonly secret: string; readonly tab: string }) {
   const answer = useAnswer<{ data: HolderKey }>('/v1/key', { key: secret })
-  const title = answer.data ? `${answer.data.data.account_id} / ${answer.data.data.key_id}` : ''
+  const title = answer.data
+    ? `${answer.data.data.account_id} / ${shortId(answer.data.data.key_id, 20)}`
+    : ''
   return html`<header class="top holder">
       <a class="brand" href="/me"><${Mark} />Sluicegate</a>
       <span class="mono muted">${secret.slice(0, 14)}…</span>

@@ -106,7 +106,7 @@ function Tiles({
       label="Failed today"
       href=${`/console/requests?${LAST_DAY}&outcome=failed`}
       note=${html`<span
-          >${failed === null || failedBefore === null ? `${count(today.errors)} calls` : `${percentOf(failedBefore)} yesterday`}</span
+          >${failed === null || failedBefore === null ? (today.errors === null ? '' : `${count(today.errors)} calls`) : `${percentOf(failedBefore)} yesterday`}</span
         >
         ${line('Failed calls', (hour) => hour.errors)}`}
       >${percent(today.errors, today.calls)}<//
@@ -127,7 +127,7 @@ function Tiles({
     <${Tile}
       label="Prompt from cache"
       href=${`/console/usage?${LAST_DAY}&metric=cached_tokens`}
-      note=${html`<span>of ${shortCount(today.prompt_tokens)} tokens</span> ${line(
+      note=${html`<span>${today.prompt_tokens === null ? '' : `of ${shortCount(today.prompt_tokens)} tokens`}</span> ${line(
         'Cached tokens',
         (hour) => hour.cached_tokens,
       )}`}
