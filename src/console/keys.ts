@@ -20,6 +20,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { keys: '[ ]', does: 'previous, next row while a sheet is open' },
   { keys: 'f, r, l, x', does: 'filters, range, live on or off, CSV of what is shown' },
   { keys: 'n, e, c', does: 'new, edit, copy the id of the focused thing' },
+  { keys: 'b', does: 'what usage is grouped by' },
   { keys: 'n, t in a policy', does: 'add a pattern, try a text' },
   { keys: 'Ctrl+Enter', does: 'send, save' },
   { keys: '?', does: 'this list' },

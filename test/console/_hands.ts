@@ -16,8 +16,8 @@ export interface Hands {
   press(name: string, shortcut?: string): Promise<void>
   /** @param shortcut that leads to the field, for keys */
   fill(label: string, text: string, shortcut?: string): Promise<void>
-  /** Chooses the option that begins with this. */
-  choose(label: string, option: string): Promise<void>
+  /** Chooses the option that begins with this. @param shortcut that leads to the field, for keys */
+  choose(label: string, option: string, shortcut?: string): Promise<void>
   /** Opens the row that has this text. */
   open(text: string): Promise<void>
 }
@@ -64,8 +64,9 @@ export class Keyboard implements Hands {
     await this.#type(text)
   }
 
-  async choose(label: string, option: string): Promise<void> {
-    await this.#tabTo(label)
+  async choose(label: string, option: string, shortcut?: string): Promise<void> {
+    if (shortcut === undefined) await this.#tabTo(label)
+    else await this.#key(shortcut)
     await this.#type(option)
   }
 

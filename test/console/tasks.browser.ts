@@ -81,7 +81,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
     await doing('who spent most', hands, async (own, page) => {
       await own.place('Usage', 'u')
       await page.waitForSelector('tfoot')
-      await own.choose('By', 'account')
+      await own.choose('By', 'account', 'b')
       await page.waitForSelector(`tbody tr:first-child .row-link:has-text("${most}")`)
       await expect.poll(() => page.textContent('.proof')).toContain('✓ Equals the ledger: $')
       const total = /\$[\d.,]+/.exec((await page.textContent('tfoot'))!)![0]

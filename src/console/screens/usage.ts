@@ -1,5 +1,5 @@
 /** Usage: who spent what, on which model, when; and whether the ledger says the same. */
-import { useMemo } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
 import type { Rollup, UsageAnswer } from '../answers-reports.ts'
 import { count, duration, money, percent, percentOf, plainDecimal, shortCount } from '../format.ts'
@@ -40,8 +40,12 @@ export function Usage() {
   const question = questionOf(query)
   const path = useMemo(() => pathOf(query, question, Date.now()), [query.toString()])
   const answer = useAnswer<UsageAnswer>(path)
-  useKeys({ x: () => location.assign(csvOf(path)) })
-  return html`<div class="screen">
+  const screen = useRef<HTMLDivElement>(null)
+  useKeys({
+    x: () => location.assign(csvOf(path)),
+    b: () => screen.current?.querySelector<HTMLElement>('[aria-label=By]')?.focus(),
+  })
+  return html`<div class="screen" ref=${screen}>
     <header class="screen-head">
       <h1>Usage</h1>
       <${Choices} question=${question} />
