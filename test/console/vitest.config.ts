@@ -10,7 +10,8 @@ export default defineConfig({
     maxConcurrency: 2,
     // A browser beside other work can miss its moment.
     retry: 1,
-    testTimeout: 120_000,
+    // Dozens of screens, one after the other.
+    testTimeout: 300_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 30_000 } },
   },

@@ -223,7 +223,7 @@ function ClientSees({
     </p>
     ${shown?.header && html`<p class="mono muted header-line">X-Service-Guard: ${shown.header}</p>`}
     <p class="marked">
-      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span>`} ${said}` : ''}
+      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span> `}${said}` : ''}
     </p>`
 }
 
