@@ -6,13 +6,16 @@ import { isPublicAddress } from './download.ts'
 const INSIDE =
   /^[^.]*$|\.(?:local|localhost|internal|localdomain|lan|intranet|corp|home|home\.arpa)$/
 
+/** Two slashes, then a host. Of other spellings, which browsers take for the same, a vendor may read another host. */
+const PLAIN = /^https:\/\/[^/\\?#\s]+(?:[/?#][^\\\t\r\n]*)?$/i
+
 /**
  * Whether an address is https on the public internet, without user information and on the usual port. Its name is not
  * resolved: who fetches it may see other addresses.
  */
 export function isPublicUrl(address: string): boolean {
   // This also brings all forms of IPv4 addresses, such as 0x7f.1, into the dotted one.
-  const url = URL.parse(address)
+  const url = PLAIN.test(address) ? URL.parse(address) : null
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return false
   return url.port === '' && isPublicHost(url.hostname)
 }

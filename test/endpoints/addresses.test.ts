@@ -45,6 +45,8 @@ const PUBLIC = [
   'https://example.org/a.png',
   'https://example.org:443/a.png?b=c&d=%20e',
   'https://EXAMPLE.org./a.png',
+  'https://example.org/a file.png',
+  'https://example.org?a=b/c',
   'https://1.1.1.1/a.png',
   'https://[2606:4700::1111]/a.png',
 ]
@@ -61,6 +63,19 @@ describe('the spelling of an address', () => {
   it.each(PUBLIC)('%s is public', (url) => {
     expect([isPublicUrl(url), isPrivateUrl(url)]).toEqual([true, false])
   })
+
+  // Programs differ in which host these name.
+  it.each([
+    'https://example.org\\@127.0.0.1/a.png',
+    'https:\\\\example.org/a.png',
+    'https:example.org/a.png',
+    'https:/example.org/a.png',
+    'https:///example.org/a.png',
+    'https://127.0.0.1\n.example.org/a.png',
+    'https://exa\tmple.org/a.png',
+    ' https://example.org/a.png',
+    'https://example.org /a.png',
+  ])('%j is refused', (url) => expect(isPublicUrl(url)).toBe(false))
 
   it.each(['', 'example.org', 'ftp://example.org', 'http://example.org/a.png', 'https://', '::1'])(
     '%j is no address to fetch',
