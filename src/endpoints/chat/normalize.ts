@@ -145,6 +145,8 @@ interface ToolCall {
   readonly text: SurrogateJoiner
   /** Arguments not emitted yet. */
   pending: string
+  /** All arguments so far, where the vendor gave no id: then they tell where the next call begins. */
+  said: string | undefined
   /** No arguments have arrived. */
   bare: boolean
   opened: boolean
@@ -294,13 +296,15 @@ class ChoiceState {
     const part: { name?: string | null; arguments?: unknown; input?: unknown } | undefined =
       fragment.function ?? fragment.custom
     const before = this.#calls[0]?.name
-    const call = this.#callOf(fragment, part?.name ?? '')
     const text = part?.arguments ?? part?.input
+    const call = this.#callOf(fragment, part?.name ?? '', text)
     const first = this.#calls[0]!
     // A name may go on in the next fragment.
     if (first.name && first.name === before) this.#send(first)
     if (text) {
-      call.pending += call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      const said = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      call.pending += said
+      if (call.said !== undefined) call.said += said
       call.bare = false
     }
     // Later calls wait for the end: interleaved calls break clients that read tools strictly.
@@ -308,7 +312,7 @@ class ChoiceState {
   }
 
   /** Finds or makes the call of a fragment. Vendors omit indexes, start them above 0, or use one twice. */
-  #callOf(fragment: ToolCallDelta, name: string): ToolCall {
+  #callOf(fragment: ToolCallDelta, name: string, text: unknown): ToolCall {
     const id = fragment.id || undefined
     const slot =
       fragment.index === undefined || fragment.index === null ? undefined : `#${fragment.index}`
@@ -320,7 +324,7 @@ class ChoiceState {
       known.name = name.startsWith(known.name) ? name : known.name + name
       return known
     }
-    if (known && !isAnother(known, id, name)) {
+    if (known && !isAnother(known, id, name) && !isRepeated(known, name, text)) {
       known.name ||= name
       return known
     }
@@ -334,6 +338,7 @@ class ChoiceState {
       name,
       text: new SurrogateJoiner(),
       pending: '',
+      said: id === undefined ? '' : undefined,
       bare: true,
       opened: false,
     }
@@ -396,6 +401,21 @@ function goesOn(known: ToolCall, id: string | undefined): boolean {
 function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
   if (!name || !known.name) return false
   return id ? id !== known.id : name !== known.name
+}
+
+/** Whether a fragment calls the same tool once more: without an id, only complete arguments before others tell. */
+function isRepeated({ name: known, said }: ToolCall, name: string, text: unknown): boolean {
+  if (name === '' || name !== known || said === undefined) return false
+  const begins = typeof text === 'string' ? /^\s*\{/.test(text) : isObject(text)
+  return begins && isWhole(said)
+}
+
+function isWhole(text: string): boolean {
+  try {
+    return isObject(JSON.parse(text))
+  } catch {
+    return false
+  }
 }
 
 /** Whether a delta has text only, as most have. */

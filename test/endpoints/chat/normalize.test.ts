@@ -297,6 +297,19 @@ describe('conform', () => {
       expect(toCompletion(out).choices[0]!.message.tool_calls[0].function.arguments).toBe('{"x":1}')
     })
 
+    it('are two where one tool is called twice, without ids and under one index', async () => {
+      const argumentsIn = (chunks: readonly ChatChunk[]) =>
+        toCompletion(chunks).choices[0]!.message.tool_calls!.map(
+          (call: any) => call.function.arguments,
+        )
+      for (const index of [0, undefined]) {
+        const twice = [fragment(index, '', 'f', '{"a":1}'), fragment(index, '', 'f', ' {"b":2}')]
+        expect(argumentsIn(await run([...twice, done]))).toEqual(['{"a":1}', ' {"b":2}'])
+        const pieces = ['{"a":', '{"b"', ':1}', '}'].map((text) => fragment(index, '', 'f', text))
+        expect(argumentsIn(await run([...pieces, done]))).toEqual(['{"a":{"b":1}}'])
+      }
+    })
+
     it('answers legacy functions in their own words', async () => {
       const out = await run(
         [fragment(0, 'a', 'fa', '{'), fragment(0, undefined, undefined, '}'), done],
