@@ -1,4 +1,7 @@
-/** Differences between vendors, one row each. An absent member means that the vendor behaves like OpenAI. */
+/**
+ * Differences between vendors, one row each: one table whatever its length. An absent member means that the vendor behaves like
+ * OpenAI.
+ */
 import { OPENAI_AUDIO, XAI_AUDIO } from './audio-quirks.ts'
 import type { TakenParts } from './content.ts'
 import { DEEPSEEK_COMPLETIONS, MISTRAL_COMPLETIONS } from './completions.ts'

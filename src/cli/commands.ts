@@ -1,4 +1,7 @@
-/** The list of all commands. Their code is imported when a command runs, so that `--help` is fast. */
+/**
+ * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that `--help` is
+ * fast.
+ */
 import type { Arguments, Command, OptionSpecs } from './command.ts'
 import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 

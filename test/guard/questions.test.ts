@@ -7,6 +7,7 @@ import type { Policy } from '../../src/policy/policy.ts'
 import { formatPico } from '../../src/money/money.ts'
 import type { HoldRequest } from '../../src/state/ledger/ledger.ts'
 import { honest, isForJudge, vendorOf } from '../plugins/judge/_judge.ts'
+import { json } from '../upstream.ts'
 import { guarded, wholeOf, type Guarded } from './_setup.ts'
 
 type Settings = Parameters<typeof guarded>[0][number]
@@ -18,6 +19,11 @@ const QUESTION = 3000 * 0.000001 + 300 * 0.000002
 const LONG_QUESTION = 6000 * 0.000001 + 1200 * 0.000002
 /** What the questions about one call may cost, but for those that run when it is spent. */
 const BUDGET = 0.02
+const UNUSABLE = {
+  index: 0,
+  message: { role: 'assistant', content: 'I would rather not.' },
+  finish_reason: 'stop',
+}
 /** About the input, and about an answer of one segment. */
 const BOTH = 2 * QUESTION
 
@@ -81,8 +87,8 @@ it('as many are set aside as are asked about a long input and its answer', async
   g.vendor.answer(
     vendorOf((asked) => honest(asked, () => ({})), wholeOf({ content: sentence.repeat(15) })),
   )
-  const { status, json } = await g.ask(DENY, body)
-  expect([status, json.guard.outcome]).toEqual([200, 'passed'])
+  const { status, json: passed } = await g.ask(DENY, body)
+  expect([status, passed.guard.outcome]).toEqual([200, 'passed'])
   expect(g.vendor.requests.filter(isForJudge)).toHaveLength(4 + 3)
 })
 
@@ -113,6 +119,24 @@ it('the ceiling has all that the budget of a call pays for', async () => {
   expect(long.ceiling).toBeCloseTo(BUDGET + 3 * LONG_QUESTION, 12)
   const choices = await addedBy([asking], DENY, {}, { max_tokens: 100_000, n: 20 })
   expect(choices.ceiling).toBeCloseTo(24 * LONG_QUESTION, 12)
+})
+
+it('no call pays more for questions than its ceiling has for them', async () => {
+  const policy = { ...DENY, guard: { onError: 'allow' as const } }
+  const body = { messages: [{ role: 'user', content: 'word '.repeat(4000) }], max_tokens: 500 }
+  const { ceiling } = await addedBy([asking], policy, {}, body)
+  await using g = await guarded([asking])
+  const usage = { prompt_tokens: 5000, completion_tokens: 1000 }
+  g.vendor.answer(({ json: { model } }) =>
+    model === 'judge'
+      ? json({ id: 'x', created: 1, model, choices: [UNUSABLE], usage })
+      : wholeOf({ content: 'This is a sentence. '.repeat(100) }),
+  )
+  const { status, json: answer } = await g.ask(policy, body)
+  expect([status, answer.guard.degraded]).toEqual([200, ['judge']])
+  const { guard_cost: cost } = answer.usage.cost_details
+  expect(cost).toBeGreaterThan(BUDGET)
+  expect(cost).toBeLessThanOrEqual(ceiling)
 })
 
 it('an account that holds ceilings holds this one too', async () => {
