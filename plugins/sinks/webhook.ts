@@ -27,9 +27,9 @@ export default defineSink({
   options,
   setup({ url, secret, previousSecret, headers, events }, host) {
     const secrets = [secret, ...(previousSecret === undefined ? [] : [previousSecret])]
-    /** Of a batch that is sent again. */
+    /** Events that have arrived, of a batch that is sent again. */
     const delivered = new WeakSet<GatewayEvent>()
-    /** Why the receiver will never take it. */
+    /** Events that the receiver will never take, and why. */
     const refused = new WeakMap<GatewayEvent, object>()
     const isDone = (one: GatewayEvent) => delivered.has(one) || refused.has(one)
     const post = async (one: GatewayEvent, signal: AbortSignal) => {

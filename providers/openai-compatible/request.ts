@@ -17,7 +17,7 @@ interface RequestOptions {
   readonly omit?: readonly string[] | undefined
   /** Levels of `reasoning_effort` that this model has. By default as its name tells. */
   readonly effort?: readonly Effort[] | undefined
-  /** This model calls a tool when it has to. By default as the vendor's row says. */
+  /** Whether this model obeys a `tool_choice` that forces a call. By default as the vendor's row says. */
   readonly forcedTools?: boolean | undefined
   /** An answer is put between results of tools and the next message. */
   readonly bridgeTools?: boolean | undefined

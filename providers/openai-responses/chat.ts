@@ -101,7 +101,7 @@ async function ask(
   return asSequence(readResponse(parseAnswer(await response.text(), fail), profile))
 }
 
-/** The chunks, or those of the repeat where the first ones fail. */
+/** The chunks; after a failure those of a repeated request. @param repeat throws the error where a repeat is of no use */
 async function* orElse(
   chunks: AsyncIterable<ChatChunk>,
   repeat: (error: unknown) => Promise<AsyncIterable<ChatChunk>>,

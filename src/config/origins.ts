@@ -71,7 +71,10 @@ export class Origins {
   }
 }
 
-/** How long the path is of what a layer gives as a whole: what lies below comes from one layer, or is a default. */
+/**
+ * Layers are merged down to a depth that differs by section, and a value at that depth comes from one layer as a whole.
+ * @returns the length of the path to such a value
+ */
 function wholeOf([section, member]: readonly string[]): number {
   if (section === 'models' || (section === 'search' && member === 'engines')) return 3
   return section === 'providers' ? 2 : 1

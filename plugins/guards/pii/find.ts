@@ -97,7 +97,7 @@ function withoutOverlaps(found: readonly Ranked[]): Entity[] {
   return kept.sort((a, b) => a.start - b.start)
 }
 
-/** With a sign between any two characters, too. */
+/** An IBAN, which may have a blank or a sign between any two characters. */
 const IBAN = expression(
   /(?<![\p{L}\p{N}_])([A-Z])[ ._-]?([A-Z])[ ._-]?\d[ ._-]?\d(?:[ ._-]?[A-Z\d]){11,30}/giu,
 )

@@ -163,7 +163,7 @@ async function chargeIn({ runtime, id }: Asked, row: LogRow | undefined) {
   }
 }
 
-/** The row of the ledger: log and money are seen to agree. */
+/** The row of the ledger, which an operator can compare with that of the log. */
 function ledgerView(charge: ChargeOfCall | undefined): object | null {
   return charge ? { seq: charge.row.seq, cost_usd: usdJson(charge.row.cost) } : null
 }

@@ -51,7 +51,7 @@ export function nativeHeaders(header: Incoming['header']): Record<string, string
   }
 }
 
-/** Whether the client knows betas, with which new kinds of events come. */
+/** Whether the client has asked for beta features, which may send new kinds of events. */
 export function knowsBetas(headers: Readonly<Record<string, string>> = {}): boolean {
   return headers[BETA] !== undefined
 }

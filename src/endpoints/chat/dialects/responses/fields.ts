@@ -58,7 +58,7 @@ const content = either('a string or an array of content parts', {
   array: list(part),
 })
 
-/** Ids of files are refused before members that are then missing. */
+/** A check that refuses the id of a file first: a part with an id lacks the members that `check` would ask for. */
 function withoutFileId(check: Check): Check {
   const whole: Check = (value) =>
     isObject(value) && (value.file_id ?? undefined) !== undefined
