@@ -42,6 +42,7 @@ describe('plugin new', () => {
         provider: './acme.ts',
         directory: dir,
         transcripts,
+        timeoutMs: 30_000,
       })
       expect([name, failed]).toEqual(['acme', []])
     },

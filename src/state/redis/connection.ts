@@ -49,6 +49,8 @@ const BACKGROUND_MS = 2000
 /** A connection that is silent for this long while an answer is due counts as lost. */
 const SILENCE_MS = 500
 const CONNECT_MS = 1000
+/** A timer of a process that runs is not as late as this. */
+const LATE_MS = 25
 /** Pause before a request is repeated whose connection was lost. */
 const PAUSE_MS = 20
 /** Least time between two reconnections because the server has become a replica. */
@@ -217,9 +219,10 @@ export class RedisConnection {
         late = true
         reject(failure ?? new Error(`Redis has not answered within ${ms} ms`))
       }
-      // For as long as this process did not run, the answer may have waited, or the connection may have been given up.
+      // A timer that is late tells that this process did not run: an answer may have waited as long, or the connection was given up.
       let timer = setTimeout(() => {
-        timer = setTimeout(giveUp, Math.min(performance.now() - due, ms))
+        if (performance.now() - due < LATE_MS) giveUp()
+        else timer = setTimeout(giveUp, ms)
       }, ms)
       const attempt = async () => {
         for (;;) {

@@ -20,6 +20,7 @@ describe('a request for images', () => {
     const { items } = images.inputTexts(request as never, [])
     expect(items.map(({ id, channel, text }) => [id, channel, text])).toEqual([
       ['prompt', 'prompt', 'A pond.'],
+      ['user#0', 'annotation', 'u-1'],
       ['negative_prompt#0', 'tool_schema', 'A heron.'],
       ['layers#0', 'tool_schema', 'words'],
       ['layers#1', 'tool_schema', 'A kestrel.'],
