@@ -1,7 +1,6 @@
 /**
- * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided, and money is moved, nowhere
- * else. Both engines implement it and pass the same conformance suite. They read the time themselves. One file, because the
- * port is read as a whole when an engine is written.
+ * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided, and money is moved, nowhere else.
+ * Both engines implement all of it, so it is one file, and pass one conformance suite. They read the time themselves.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Pico } from '../../money/money.ts'
