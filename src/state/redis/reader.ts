@@ -16,6 +16,7 @@ const OF_ALL = `${LIFETIME}@`
 const BOOKS = 100
 /** Rows that are read at once in search of one. */
 const PAGE_ROWS = 1000
+const PAGES_BEFORE = 20
 /** A call is booked this long after it came, at most; most are booked within an hour. */
 const LATEST_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -67,16 +68,25 @@ class RedisReader implements LedgerReader {
     return found.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
   }
 
-  /** Rows are in the order in which they were booked: about that of their calls. */
+  /** Rows are in the order in which they were booked: about that of their calls, but for those that were booked late. */
   async charge(account: string, request: RequestId): Promise<ReadRow | undefined> {
     const at = timeOf(request.replace(/^req_/, ''))
-    for (let from = await this.#firstSince(account, at - HOUR_MS); ;) {
+    const isIt = (row: ReadRow) => row.kind === 'usage' && row.request === request
+    const begin = await this.#firstSince(account, at - HOUR_MS)
+    for (let from = begin; ;) {
       const page = await this.rows(account, from, PAGE_ROWS)
-      const found = page.find((row) => row.kind === 'usage' && row.request === request)
-      const isPast = page.every((row) => row.at > at + LATEST_MS)
-      if (found || isPast || page.length < PAGE_ROWS) return found
+      const found = page.find(isIt)
+      if (found) return found
+      if (page.length < PAGE_ROWS || page.every((row) => row.at > at + LATEST_MS)) break
       from = page.at(-1)!.seq + 1
     }
+    // Rows that were booked late may have led beyond it.
+    for (let pages = 1, from = begin; pages <= PAGES_BEFORE && from > 1; pages++) {
+      from = Math.max(1, from - PAGE_ROWS)
+      const found = (await this.rows(account, from, PAGE_ROWS)).find(isIt)
+      if (found) return found
+    }
+    return undefined
   }
 
   async totals(account: string): Promise<readonly FoldedTotal[]> {

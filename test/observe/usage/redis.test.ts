@@ -45,15 +45,19 @@ describe('the index of usage in Redis', () => {
       return { at, request: requestId(at), cost: BigInt(i + 1) }
     })
     const day = (at: number) => new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
-    const settlements = calls.map(({ at, request, cost }, i) => {
+    const settle = ({ at, request, cost }: (typeof calls)[number], i: number) => {
       const usage = { ...USAGE, at }
       const account = i % 100 === 7 ? 'other' : 'acct'
       return ledger.settle({ request, account, key: 'key', day: day(at), cost, usage })
-    })
-    await Promise.all(settlements)
+    }
+    // Some are booked late, as after an outage.
+    const isLate = (i: number) => i >= 1200 && i < 2000
+    for (const part of [(i: number) => i < 2200 && !isLate(i), isLate, (i: number) => i >= 2200]) {
+      await Promise.all(calls.flatMap((call, i) => (part(i) ? [settle(call, i)] : [])))
+    }
     const { check, charge } = await openIndex(source, await folder({}), 1000)
     await check()
-    for (const i of [0, 7, 1200, 1207, 2999]) {
+    for (const i of [0, 7, 1100, 1200, 1207, 1999, 2000, 2199, 2200, 2999]) {
       const { request, cost } = calls[i]!
       const account = i % 100 === 7 ? 'other' : 'acct'
       for (const known of [account, undefined]) {
