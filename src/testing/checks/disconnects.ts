@@ -101,10 +101,12 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
       return toCheck('back-pressure', name, [problem])
     }
     const still = taken()
+    // What has arrived may be much to read: it is the single part that has a deadline, and all of them a longer one.
+    const problem = 'it did not continue when the client read again'
     const readOn = async () => {
-      while (taken() === still) await answering.parts.next()
+      while (taken() === still) await within(answering.parts.next(), problem, timeoutMs)
     }
-    await within(readOn(), 'it did not continue when the client read again', timeoutMs)
+    await within(readOn(), problem, 10 * timeoutMs)
     return toCheck('back-pressure', name, [])
   })
 }
