@@ -122,7 +122,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
 
   it('an operator writes a policy with a mistake, tries it on three texts, saves it, and sees a call blocked', async () => {
     const name = `Reception, by ${hands.kind}`
-    const { id, secret } = await newKey(name)
+    const { secret } = await newKey(name)
     await doing('a policy', hands, async (own, page) => {
       await own.place('Keys', 'k')
       await own.open(name)
@@ -156,7 +156,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
       const messages = [{ role: 'user', content: 'All about project egret' }]
       const refused = await ask(secret, '/chat/completions', { model: CHAT, messages })
       expect(refused.json.choices[0].finish_reason).toBe('content_filter')
-      await own.open(id)
+      await own.open(name)
       await page.waitForSelector('dialog.sheet .facts')
       const text = await page.textContent('dialog.sheet')
       expect(text).toContain('bannedPatterns[0]')
