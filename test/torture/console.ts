@@ -1,7 +1,7 @@
 /**
  * `npm run torture -- console`: the console in a browser, before a gateway with 1,000,000 calls, 10,000 accounts and 50,000
  * keys: what each screen asks and how long it takes; two consoles while 200 calls a second end, and for eight hours of their
- * own clock, after which its garbage is collected from outside; what a call costs the gateway with a console and without.
+ * own clock, after which its garbage is collected from outside; what of a processor a console takes.
  * `--calls`, `--accounts`, `--hours`, `--seconds`, `--rounds` change it, `--only screens|cost|live|hours` leaves parts out, and
  * `--folder` keeps the calls for the next run, and for that of `questions.ts`; `--short` has less of everything, and bounds on what the load of a machine
  * cannot change.
@@ -11,7 +11,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { CDPSession, Page, Request } from 'playwright-core'
-import { Pool } from 'undici'
 import type { UserConfig } from '../../src/config/config.ts'
 import { hasBrowser, settled } from '../console/_browser.ts'
 import { Demo } from '../console/_demo.ts'
@@ -43,8 +42,7 @@ const seconds = amount(values.seconds, 3, 60)
 const rounds = amount(values.rounds, 2, 9)
 const KEYS_OF_EACH = 5
 const PER_SECOND = 200
-/** Calls at once where their cost is measured: as many as the gateway can take. */
-const LANES = 16
+const FEW_PER_SECOND = 20
 /** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
 const MOST = {
   requests: 3,
@@ -53,13 +51,11 @@ const MOST = {
   painted: 1000,
   frame: 100,
   growth: 1.1,
-  /** A throughput of 0.98. */
-  cost: short ? 1.5 : 1 / 0.98,
+  /** In ms of a second: 98 % of a processor are left for calls. */
+  cost: short ? 100 : 20,
 }
 /** For so long the processor time of calls is compared, each time: some repetitions of a screen. */
 const COMPARED_SECONDS = short ? 2 : 15
-/** Before calls are compared. */
-const WARM_ROUNDS = short ? 1 : 4
 /** After it the requests of a screen are counted. */
 const SILENCE_MS = 800
 /** Times that a screen is opened. */
@@ -213,57 +209,49 @@ async function call({ url }: Demo): Promise<void> {
   if (!response.ok) throw new Error(text.slice(0, 300))
 }
 
-/** What calls cost the gateway with a console on the overview, in turns with none; both before as many calls as it can take. */
+/**
+ * What a console on the overview takes of a processor. All of it is by the second, because no event of a call is made for it:
+ * few calls beside it are enough, and vary less than many. In turns with no console; each turn beside the one before it and
+ * the one after it, because a machine gets faster and slower.
+ */
 async function costOfWatching(gateway: Demo, page: Page): Promise<void> {
-  const calls = new Pool(gateway.url, { connections: LANES })
   const alone: number[] = []
   const watched: number[] = []
   // What is measured first would be slower: its code is not compiled yet.
-  for (let i = 0; i < WARM_ROUNDS; i++) await costOfCall(gateway, calls)
+  await page.goto('/console')
+  await busyWith(gateway)
   for (let round = 0; round <= rounds; round++) {
     await page.goto('about:blank')
-    alone.push(await costOfCall(gateway, calls))
+    alone.push(await busyWith(gateway))
     if (round === rounds) break
     await page.goto('/console')
     await settled(page)
-    watched.push(await costOfCall(gateway, calls))
+    watched.push(await busyWith(gateway))
   }
-  await calls.close()
-  const written = (all: readonly number[]) => all.map((ms) => ms.toFixed(3)).join(' ')
-  print(`ms of a call, alone: ${written(alone)}; watched: ${written(watched)}`)
-  // Each beside the one before it and the one after it: a machine gets faster and slower.
-  const ratios = watched.map((ms, i) => (2 * ms) / (alone[i]! + alone[i + 1]!))
-  const what = 'processor time of a call with a console on the overview'
-  report(what, median(ratios), MOST.cost, ' of that without')
+  const written = (all: readonly number[]) => all.map((ms) => ms.toFixed(1)).join(' ')
+  print(`ms of a second with calls, alone: ${written(alone)}; watched: ${written(watched)}`)
+  const more = watched.map((ms, i) => ms - (alone[i]! + alone[i + 1]!) / 2)
+  report('a console on the overview takes', median(more), MOST.cost, ' ms of each second')
 }
 
 function median(all: readonly number[]): number {
   return all.toSorted((one, other) => one - other)[Math.floor(all.length / 2)]!
 }
 
-/** Processor time of the gateway for one call, ms, while each lane makes one call after the other. */
-async function costOfCall(gateway: Demo, calls: Pool): Promise<number> {
+/** Processor time of the gateway in a second, ms, with a few calls. */
+async function busyWith(gateway: Demo): Promise<number> {
   const began = performance.now()
   const before = cpuMs(gateway.pid)
-  let made = 0
-  const lane = async () => {
-    while (performance.now() - began < COMPARED_SECONDS * 1000) {
-      const { statusCode, body } = await calls.request(CALL)
-      const text = await body.text()
-      if (statusCode !== 200) throw new Error(text.slice(0, 300))
-      made++
-    }
-  }
-  await Promise.all(Array.from({ length: LANES }, lane))
-  return (cpuMs(gateway.pid) - before) / made
+  await callsFor(gateway, COMPARED_SECONDS, FEW_PER_SECOND)
+  return ((cpuMs(gateway.pid) - before) * 1000) / (performance.now() - began)
 }
 
 /** Calls at a steady rate. @returns how many there were */
-async function callsFor(gateway: Demo, seconds: number): Promise<number> {
+async function callsFor(gateway: Demo, seconds: number, rate = PER_SECOND): Promise<number> {
   const began = performance.now()
   const all: Promise<void>[] = []
   while (performance.now() - began < seconds * 1000) {
-    const due = ((performance.now() - began) / 1000) * PER_SECOND
+    const due = ((performance.now() - began) / 1000) * rate
     while (all.length < due) all.push(call(gateway))
     await sleep(10)
   }
