@@ -169,8 +169,10 @@ export function reasonOf(fault: GuardFault): string {
   const causes = causesOf(fault.cause).map((cause) => {
     if (UpstreamFailure.is(cause)) return `${cause.name} ${cause.failure}`
     const { code, status } = cause as { readonly code?: unknown; readonly status?: unknown }
-    if (Number.isInteger(status)) return `${cause.name} ${String(status)}`
-    return typeof code === 'string' && CONNECTION.test(code) ? `${cause.name} ${code}` : cause.name
+    // A guard may throw what it likes.
+    const name = typeof cause.name === 'string' ? cause.name : 'Error'
+    if (Number.isInteger(status)) return `${name} ${String(status)}`
+    return typeof code === 'string' && CONNECTION.test(code) ? `${name} ${code}` : name
   })
   return [fault.message, ...causes].join(': ')
 }

@@ -306,6 +306,14 @@ describe('a plugin that misbehaves', () => {
         },
       },
     ],
+    [
+      'throws an error whose name is no text',
+      {
+        checkInput() {
+          throw Object.assign(new Error('secret words'), { name: Symbol('secret words') })
+        },
+      },
+    ],
     ['says too little', { checkInput: () => [] }],
     [
       'invents an action',
