@@ -117,6 +117,15 @@ export class GuardRegistry {
     })
   }
 
+  /** Whether a guard that no rule of the policy calls for may block: one for all calls, or one that the policy names. */
+  blocksWithoutRules(policy: EffectivePolicy): boolean {
+    const { input, output, mode } = policy.guard
+    if (mode === 'monitor' || !(input || output)) return false
+    return this.all.some(
+      (one) => one.mode === 'block' && (one.applies === 'always' || isSelected(one, policy)),
+    )
+  }
+
   /**
    * Guards of a policy that ask models at the expense of the account, once for each origin of their rules.
    * @param billMonitor whether the account pays for guards that only monitor too

@@ -6,12 +6,12 @@ import type { Call } from './pipeline.ts'
 
 /** Whether guards may block the call. */
 export function isGuarded({ policy, runtime }: Call): boolean {
-  return mayBlock(policy) || (runtime.guards.hasAlways && policy.guard.mode === 'block')
+  return mayBlock(policy) || runtime.guards.blocksWithoutRules(policy)
 }
 
 /** Whether the vendor is sent what the client must not read: a policy's text, or what a guard keeps from it. */
-export function isConfidential({ policy, decision }: Partial<Call>): boolean {
-  return decision !== undefined || Boolean(policy?.systemPrompt)
+export function isConfidential(call: Call): boolean {
+  return Boolean(call.policy.systemPrompt) || (call.decision !== undefined && isGuarded(call))
 }
 
 /** Whether a deployment takes requests in the client's own form. */

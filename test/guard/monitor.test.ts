@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Guard } from '../../src/plugin.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
+import { json } from '../upstream.ts'
 import { guarded, streamOf, wholeOf, type Guarded } from './_setup.ts'
 
 let g: Guarded | undefined
@@ -68,6 +69,18 @@ describe('monitor mode', () => {
     expect(sent[0]).toBe(sent[2])
   })
 
+  it.each([
+    ['a policy', { ...RULES, guard: { mode: 'monitor' } }, 'block'],
+    ['a guard for all calls', undefined, 'monitor'],
+  ] as const)('of %s leaves the words of a vendor that refuses', async (_, policy, mode) => {
+    const use = guardPlugin('words', wordGuard('forbidden'))
+    g = await guarded([{ use, mode, applies: mode === 'monitor' ? 'always' : 'with-rules' }])
+    const error = { message: 'messages[0] is too odd', type: 'invalid_request_error' }
+    g.vendor.answer(json({ error }, 400))
+    expect((await g.ask(policy)).json.error.message).toBe('messages[0] is too odd')
+    expect((await g.ask(RULES)).json.error.message).toBe('The model provider refused the request.')
+  })
+
   it('counts what would have been blocked', async () => {
     g = await guarded([guardPlugin('words', wordGuard('forbidden'))])
     g.vendor.answer(wholeOf({ content: forbidden }))
@@ -98,8 +111,8 @@ describe('monitor mode', () => {
     })
     g = await guarded([], {}, { log: { access: true, format: 'json' } })
     g.vendor.answer(wholeOf({ content: `${'All is well. '.repeat(10_000)}A heron.` }))
-    const { json } = await g.ask({ ...RULES, deny: [], guard: { mode: 'monitor' } })
-    expect(json.choices[0].finish_reason).toBe('stop')
+    const answer = await g.ask({ ...RULES, deny: [], guard: { mode: 'monitor' } })
+    expect(answer.json.choices[0].finish_reason).toBe('stop')
     const decision = () => seen.find(({ event }) => event === 'guard.decision')
     await expect.poll(decision).toBeDefined()
     writing.mockRestore()
