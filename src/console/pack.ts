@@ -37,7 +37,8 @@ await build({
       groups: [
         {
           name: 'app',
-          test: /console\/(?:parts\/(?!plot)|[\w-]+\.ts)|vendor\/(?!uplot)/,
+          // What several screens share is no file of its own.
+          test: /console\/(?:parts\/(?!plot)|screens\/(?:content|model-prices|outcome|usage-rows)\.|[\w-]+\.ts)|vendor\/(?!uplot)/,
           priority: 1,
         },
         { name: 'play', test: /screens\/(?:me-)?play/ },
@@ -48,7 +49,9 @@ await build({
 
 const shell = await readFile(join(SOURCE, 'index.html'), 'utf8')
 const styles = [...shell.matchAll(STYLES)].map(([, path]) => readFile(join(SOURCE, path!), 'utf8'))
-await put('style.css', (await Promise.all(styles)).join(''))
+// Without comments, and with one space in the place of several.
+const css = (await Promise.all(styles)).join('').replace(/\/\*[^]*?\*\//g, '')
+await put('style.css', css.replace(/\s+/g, ' '))
 // Bundled files name each other by address, so there is no import map.
 const style = '<link rel="stylesheet" href="{base}style.css" />'
 await put('index.html', shell.replaceAll(STYLES, '').replace('{importmap}', style))
