@@ -12,12 +12,37 @@ import { mergeModules } from './merge-modules.ts'
 const ROOT = resolve(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
 const ENTRIES = ['src/index.d.ts', 'src/plugin.d.ts', 'src/testing.d.ts']
+/** Folders whose modules nothing reaches by an address. */
+const MERGED = [
+  'src/accounts',
+  'src/cli/archive',
+  'src/cli/import',
+  'src/endpoints',
+  'src/guard',
+  'src/models',
+  'src/patterns',
+  'src/pipeline',
+  'src/server/admin',
+  'src/state/ledger',
+  'src/state/redis',
+  'src/testing/checks',
+  'src/testing/conversations',
+  'plugins/guards/judge',
+  'plugins/guards/pii',
+  'plugins/import/litellm',
+  'providers/anthropic',
+  'providers/bedrock',
+  'providers/google',
+  'providers/mock',
+  'providers/openai-compatible',
+  'providers/openai-responses',
+]
 const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)\.[jt]s['"]/g
 
 keepDeclarations(DIST, ENTRIES)
-await mergeModules(DIST, join(DIST, 'src/endpoints'))
+for (const folder of MERGED) await mergeModules(DIST, join(DIST, folder))
 removeEmptyModules()
-writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials(), null, 2)}\n`)
+writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials())}\n`)
 
 /** Removes modules of types alone, which nothing imports once it is compiled. */
 function removeEmptyModules(): void {
