@@ -128,7 +128,7 @@ class AnswerState {
   readonly #profile: VendorProfile
   readonly #choices = new Map<number, ChoiceState>()
   #first: ChoiceState | undefined
-  /** The latest usage, held back while a later report may follow. */
+  /** The latest usage, while a later report may follow. */
   #usage: OpenAIUsage | undefined
   #begun = false
   #finished = false
@@ -169,6 +169,7 @@ class AnswerState {
     const chunk: ChatChunk = { choices }
     const usage = this.#latestUsage(payload, given, hasContent)
     if (usage) chunk.usage = usage
+    if (usage && usage === this.#usage) chunk.usageIsPartial = true
     this.#begun ||= hasContent
     if (payload.system_fingerprint) chunk.system_fingerprint = payload.system_fingerprint
     if (payload.service_tier) chunk.service_tier = payload.service_tier
@@ -209,8 +210,8 @@ class AnswerState {
   }
 
   /**
-   * Returns usage that is final. Some vendors report running totals on every chunk. Usage before or beside output is
-   * held back, because passing it on would make a truncated stream look complete.
+   * Some vendors report running totals on every chunk. Usage before or beside output is partial: it counts where the
+   * client leaves or the stream breaks off, and does not make a truncated stream look complete.
    */
   #latestUsage(payload: any, given: readonly any[], hasContent: boolean): OpenAIUsage | undefined {
     let reported = payload.usage ?? payload.x_groq?.usage
@@ -222,7 +223,7 @@ class AnswerState {
     if (!usage) return undefined
     const last = this.#finished || (this.#begun && !hasContent)
     this.#usage = last ? undefined : usage
-    return last ? usage : undefined
+    return usage
   }
 
   /** Perplexity and xAI repeat their sources in every payload. */
