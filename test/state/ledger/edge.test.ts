@@ -6,6 +6,7 @@ import type { UserConfig } from '../../../src/config/config.ts'
 import type { KeyChange } from '../../../src/accounts/stored.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { listen } from '../../../src/server/server.ts'
+import { ACCOUNT } from '../../../src/state/ledger/ledger.ts'
 import { folder } from '../../_folder.ts'
 import { definePlugin } from '../../_plugin.ts'
 import { loaded, send, type Answer } from '../../_setup.ts'
@@ -71,6 +72,15 @@ class Edge implements AsyncDisposable {
       })
     }
     return edge
+  }
+
+  async capAccount(id: string, usd: string): Promise<void> {
+    const { accounts } = this.#gateways[0]!.runtime
+    await accounts.changeAccount(id, { spendCap: { usd, scope: 'month' } })
+  }
+
+  keys(account: string) {
+    return this.#gateways[0]!.runtime.accounts.listKeys(account)
   }
 
   get ledger() {
@@ -173,6 +183,30 @@ describe.each(Object.entries(DRIVERS))('the edge of the money, %s', (name, state
         new Set(['429 too_many_concurrent']),
       )
       expect(await edge.ledger.verify('rich')).toEqual([])
+    })
+
+    it.skipIf(skipped)('caps of keys and of their account hold together', async () => {
+      await using edge = await Edge.open(await states())
+      const [oneCall, ofKey, ofAccount] = [COST, '0.0024', '0.0036'].map(parsePico)
+      const secrets = await edge.account('capped', '1000', 3, {
+        spendCap: { usd: '0.0024', scope: 'day' },
+      })
+      await edge.capAccount('capped', '0.0036')
+      const spend = async () => (await edge.ledger.key('capped', ACCOUNT)).month
+      while ((await spend()) < ofAccount!) {
+        const answers = await edge.burst(secrets, 6, stream)
+        expect(answers.map(({ status }) => status)).toContain(200)
+      }
+      const last = await edge.burst(secrets, 6, stream)
+      const refusals = last.map(({ status, json }) => `${status} ${json.error.code}`)
+      expect(new Set(refusals)).toEqual(new Set(['403 key_limit_exceeded']))
+      // Each cap is passed by what two calls cost that ran beside its last one.
+      expect(await spend()).toBeLessThanOrEqual(ofAccount! + 2n * oneCall!)
+      for (const { id } of await edge.keys('capped')) {
+        const { day } = await edge.ledger.key('capped', id)
+        expect(day).toBeLessThanOrEqual(ofKey! + 2n * oneCall!)
+      }
+      expect(await edge.ledger.verify('capped')).toEqual([])
     })
   })
 
