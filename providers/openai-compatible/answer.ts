@@ -210,8 +210,9 @@ class AnswerState {
   }
 
   /**
-   * Some vendors report running totals on every chunk. Usage before or beside output is partial: it counts where the
-   * client leaves or the stream breaks off, and does not make a truncated stream look complete.
+   * Some vendors report running totals on every chunk. Usage beside output is partial: it counts where the client leaves
+   * or the stream breaks off, and does not make a truncated stream look complete. Usage before output is held back: what
+   * fails then is left to another deployment.
    */
   #latestUsage(payload: any, given: readonly any[], hasContent: boolean): OpenAIUsage | undefined {
     let reported = payload.usage ?? payload.x_groq?.usage
@@ -223,7 +224,7 @@ class AnswerState {
     if (!usage) return undefined
     const last = this.#finished || (this.#begun && !hasContent)
     this.#usage = last ? undefined : usage
-    return usage
+    return last || hasContent ? usage : undefined
   }
 
   /** Perplexity and xAI repeat their sources in every payload. */

@@ -280,6 +280,9 @@ describe('streams', () => {
     const cut = await plain.outcome(stream)
     expect(cut.failure?.message).toMatch(/closed the stream early/)
     expect(cut.usage?.completion_tokens).toBe(2)
+    const { choices: _, ...empty } = at(0, '')
+    upstream.answer(events({ ...empty, choices: [] }, { error: { message: 'x', code: 500 } }))
+    expect((await plain.outcome(stream)).usage).toBeUndefined()
   })
 
   it('are a failure of the vendor when truncated, reset or invalid, after the output so far', async () => {
