@@ -85,7 +85,9 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
   const completion: ChatCompletion = { choices: messages }
   for (const chunk of chunks) {
     if (!chunk) continue
-    Object.assign(completion, chunk, { choices: messages })
+    // Nothing follows a whole answer.
+    const { usageIsPartial: _partial, ...said } = chunk
+    Object.assign(completion, said, { choices: messages })
     for (const { index, delta } of chunk.choices) {
       const target = messages.find((one) => one.index === index)?.message
       if (target && delta) append(target, delta)

@@ -70,6 +70,14 @@ describe('whole answers', () => {
     expect(usage).toMatchObject({ prompt_tokens: 7, completion_tokens: 5 })
   })
 
+  it('have their whole usage without a finish reason, too', async () => {
+    const [choice] = ANSWER.choices
+    upstream.answer(json({ ...ANSWER, choices: [{ ...choice, finish_reason: null }] }))
+    const [chunk] = await plain.ask({})
+    expect(chunk).toMatchObject({ usage: { prompt_tokens: 7, completion_tokens: 5 } })
+    expect(chunk).not.toHaveProperty('usageIsPartial')
+  })
+
   it('may follow blank lines', async () => {
     upstream.answer({ pieces: ['\n\n', '\r\n   \n', JSON.stringify(ANSWER)] })
     expect((await plain.outcome({})).completion.choices[0]!.message.content).toBe('Hi')
