@@ -11,7 +11,10 @@ export function isGuarded({ policy, runtime }: Call): boolean {
 
 /** Whether the vendor is sent what the client must not read: a policy's text, or what a guard keeps from it. */
 export function isConfidential(call: Call): boolean {
-  return Boolean(call.policy.systemPrompt) || (call.decision !== undefined && isGuarded(call))
+  // A question of a guard to a model has no policy.
+  const { policy, decision }: Partial<Call> = call
+  if (!policy) return false
+  return Boolean(policy.systemPrompt) || (decision !== undefined && isGuarded(call))
 }
 
 /** Whether a deployment takes requests in the client's own form. */
