@@ -175,7 +175,8 @@ class AnswerState implements Step<any, ChatChunk> {
       this.#emit({ tool_calls: [call] }, emit)
     } else if (kind === 'thought') {
       this.#thoughts++
-      const { data, thinking, signature } = content
+      // A summary of the conversation is read as reasoning: it is output, and no part of the answer.
+      const { data, content: summary, thinking = summary, signature } = content
       if (data) this.#emitDetail(block, { type: 'reasoning.encrypted', data }, emit)
       else if (thinking || signature) this.#emitThinking(block, thinking, signature, emit)
     }
@@ -183,7 +184,9 @@ class AnswerState implements Step<any, ChatChunk> {
 
   #kindOf({ type, name }: any): OpenBlock['kind'] {
     if (type === 'text') return 'text'
-    if (type === 'thinking' || type === 'redacted_thinking') return 'thought'
+    if (type === 'thinking' || type === 'redacted_thinking' || type === 'compaction') {
+      return 'thought'
+    }
     if (type !== 'tool_use') return 'other'
     return this.#context.answersByTool && name === ANSWER_TOOL ? 'text' : 'call'
   }
@@ -198,6 +201,9 @@ class AnswerState implements Step<any, ChatChunk> {
         return this.#emitText(block, delta.partial_json, emit)
       case 'thinking_delta':
         if (delta.thinking) this.#emitThinking(block, delta.thinking, undefined, emit)
+        return
+      case 'compaction_delta':
+        if (delta.content) this.#emitThinking(block, delta.content, undefined, emit)
         return
       case 'signature_delta':
         if (delta.signature) this.#emitThinking(block, undefined, delta.signature, emit)

@@ -32,9 +32,10 @@ export function toConversation(body: Record<string, any>, text: string): Convers
   given.forEach((message, index) => {
     const path = `messages[${index}]`
     const blocks = blocksOf(message)
-    const kept = blocks.filter(([{ type }, place]) => {
+    const kept = blocks.filter(([{ type, content }, place]) => {
       if (isVendorResult(type)) ignored.push(`${path}.content[${place}].${type}`)
-      return !isVendorResult(type)
+      // A summary that failed says nothing.
+      return !isVendorResult(type) && (type !== 'compaction' || content)
     })
     if (message.role === 'assistant') {
       const input = (place: number) => inputs(index, place)
@@ -107,9 +108,10 @@ function answerMessage(
   const details: ReasoningDetail[] = []
   let characters = 0
   for (const [block, place] of blocks) {
-    if (block.type === 'text') {
+    const said = textOf(block)
+    if (said !== undefined) {
       texts.push(...partsOf(block))
-      characters += block.text.length
+      characters += said.length
     } else if (block.type === 'tool_use') {
       const called = { name: block.name, arguments: inputOf(place) }
       calls.push({ id: block.id, type: 'function', function: called, ...cacheMark(block) })
@@ -145,13 +147,27 @@ function detailOf(
   return { type: 'reasoning.text', text: thinking, ...signed, id, format: OWN_FORMAT }
 }
 
-/** A block that users and tools write, in parts. */
+/** A block of texts, images and files, in parts. */
 function partsOf(block: any): any[] {
-  const { type, text } = block
-  if (type === 'text') return [{ type, text, ...cacheMark(block) }]
+  const { type } = block
+  const text = textOf(block)
+  if (text !== undefined) return [{ type: 'text', text, ...cacheMark(block) }]
   const parts =
     type === 'image' ? [imageOf(block)] : type === 'document' ? documentOf(block) : resultOf(block)
   return parts.map((part, i) => (i < parts.length - 1 ? part : { ...part, ...cacheMark(block) }))
+}
+
+/** The words of a block that has nothing else. A name or a summary does not run into the text behind it. */
+function textOf({ type, text, tool_name, content }: any): string | undefined {
+  switch (type) {
+    case 'text':
+      return text
+    case 'tool_reference':
+      return `${tool_name}\n`
+    case 'compaction':
+      return `${content}\n\n`
+  }
+  return undefined
 }
 
 function imageOf({ source }: any): object {

@@ -70,12 +70,16 @@ const readable = { text: textBlock, image, document, search_result: searchResult
 const unsupported: Check = (value) =>
   problem('unsupported_value', 'a type of block that is supported here', quote(typeOf(value)))
 
+/** A tool that a search of the client has found. */
+const toolReference = object({ tool_name: filledText }, ['tool_name'])
 const toolResult = object(
   {
     tool_use_id: filledText,
     content: either('a string or an array of blocks', {
       string: anything,
-      array: list(variant('type', readable, { others: unsupported })),
+      array: list(
+        variant('type', { ...readable, tool_reference: toolReference }, { others: unsupported }),
+      ),
     }),
     is_error: boolean,
   },
@@ -92,6 +96,7 @@ const assistantBlock = variant(
     text: textBlock,
     thinking: object({ thinking: text, signature: text }, ['thinking']),
     redacted_thinking: object({ data: filledText }, ['data']),
+    compaction: object({ content: text }),
     tool_use: object({ id: filledText, name: filledText, input: object({}) }, [
       'id',
       'name',

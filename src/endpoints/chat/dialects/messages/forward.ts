@@ -155,6 +155,13 @@ function partsOf(block: any): any[] {
         ...(thinking ? [{ type: 'thinking_delta', thinking }] : []),
         ...(signature ? [{ type: 'signature_delta', signature }] : []),
       ]
+    case 'compaction': {
+      const { content, encrypted_content } = block
+      return [
+        { ...block, content: null },
+        { type: 'compaction_delta', content, encrypted_content },
+      ]
+    }
     case 'tool_use':
     case 'server_tool_use': {
       const partial_json = JSON.stringify(input ?? {})

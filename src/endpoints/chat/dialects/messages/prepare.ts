@@ -33,7 +33,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   if (text === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
   // Guards that judge a conversation read nothing of them.
-  if (to.guarded && body.messages.some(hasVendorResult)) return undefined
+  if (to.guarded && (body.messages.some(hasVendorResult) || hasInstructions(body))) return undefined
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const ignored = NOT_OFFERED.filter((name) => (body[name] ?? null) !== null)
   const changes: Changes = new Map([
@@ -93,6 +93,11 @@ function textBlock(text: string): string {
 
 function hasVendorResult({ content }: any): boolean {
   return Array.isArray(content) && content.some(({ type }) => isVendorResult(type))
+}
+
+/** Whether the client says how the vendor has to summarize. */
+function hasInstructions({ context_management: given }: Record<string, any>): boolean {
+  return Array.isArray(given?.edits) && given.edits.some((edit: any) => edit?.instructions)
 }
 
 function hasCarrier({ content }: any): boolean {

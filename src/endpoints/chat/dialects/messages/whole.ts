@@ -54,6 +54,10 @@ export class MessageBuilder {
       case 'signature_delta':
         block.signature = delta.signature
         break
+      case 'compaction_delta':
+        if (delta.content) block.content = (block.content ?? '') + delta.content
+        if (delta.encrypted_content) block.encrypted_content = delta.encrypted_content
+        break
       // Absent without a citation: a client that validates answers takes no null here.
       case 'citations_delta':
         block.citations = [...(block.citations ?? []), delta.citation]

@@ -97,6 +97,11 @@ function add(block: any, delta: any): void {
       expect(block.signature).toBe('')
       block.signature = delta.signature
       break
+    case 'compaction_delta': {
+      const { type: _type, ...said } = delta
+      Object.assign(block, said)
+      break
+    }
     case 'citations_delta':
       block.citations = [...(block.citations ?? []), delta.citation]
   }

@@ -48,6 +48,7 @@ describe('texts for guards', () => {
       {
         role: 'assistant',
         content: [
+          { type: 'compaction', content: 'We sailed.', encrypted_content: 'c3Vt' },
           { type: 'redacted_thinking', data: 'cmVk' },
           { type: 'tool_use', id: 't1', name: 'f', input: { a: ['b', { c: 'd' }] } },
           { type: 'server_tool_use', id: 's1', name: 'web_search', input: { query: 'q' } },
@@ -65,7 +66,17 @@ describe('texts for guards', () => {
           },
         ],
       },
-      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', content: 'done' }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', tool_use_id: 't1', content: 'done' },
+          {
+            type: 'tool_result',
+            tool_use_id: 't2',
+            content: [{ type: 'tool_reference', tool_name: 'get_weather' }],
+          },
+        ],
+      },
     ],
   }
   const assistant = JSON.parse(readFileSync(join(clients, 'claude-code.json'), 'utf8'))
@@ -96,9 +107,31 @@ describe('texts for guards', () => {
   it('have no words of the format, and nothing that holds no words', () => {
     const texts = textsOf(more)
     const words = ['role', 'user', 'type', 'tool_use', 'base64', 'input_schema', 'image/png']
-    for (const word of [...words, media.data, 'cmVk', 'eHg=', 'a/b']) {
+    words.push('compaction', 'tool_reference', 'tool_name', 'encrypted_content')
+    for (const word of [...words, media.data, 'cmVk', 'eHg=', 'c3Vt', 'a/b']) {
       expect(texts).not.toContain(word)
     }
+  })
+
+  it('are read apart, although a model is shown them one behind the other', () => {
+    const found = (tool_name: string) => ({ type: 'tool_reference', tool_name })
+    const texts = textsOf({
+      ...more,
+      messages: [
+        {
+          role: 'assistant',
+          content: [
+            { type: 'compaction', content: 'Swords' },
+            { type: 'text', text: 'Fish' },
+          ],
+        },
+        {
+          role: 'user',
+          content: [{ type: 'tool_result', tool_use_id: 't', content: [found('a'), found('b')] }],
+        },
+      ],
+    })
+    expect(texts).toEqual(expect.arrayContaining(['Swords\n\nFish', 'a\nb\n']))
   })
 
   it('are read where a vendor would get the request as it came', async () => {

@@ -232,6 +232,60 @@ describe('a request', () => {
     ])
   })
 
+  describe('with blocks that only this vendor has', () => {
+    const summary = { type: 'compaction', content: 'We sailed.', encrypted_content: 'c3Vt' }
+    const call = { type: 'tool_use', id: 't', name: 'find', input: {} }
+    const found = { type: 'tool_reference', tool_name: 'get_weather' }
+    const messagesOf = (block: object, reference: object) => [
+      { role: 'assistant', content: [block, call] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: [reference] }] },
+    ]
+    const policy = { version: 1 as const, bannedPatterns: ['swordfish'], guard: { output: false } }
+
+    it('keeps them, also for a key with rules', async () => {
+      const { secret } = await gateway.newKey({ policy })
+      const context_management = { edits: [{ type: 'compact_20260112' }] }
+      for (const key of [gateway.key.secret, secret]) {
+        const messages = messagesOf(summary, found)
+        const { answer } = await streamOf({ messages, context_management }, { key })
+        expect(sent().json).toMatchObject({ messages, context_management })
+        expect(answer.headers['x-service-ignored']).toBeUndefined()
+      }
+    })
+
+    it('has every text of them read by guards', async () => {
+      const { secret: key } = await gateway.newKey({ policy })
+      for (const messages of [
+        messagesOf({ ...summary, content: 'A swordfish.' }, found),
+        messagesOf({ ...summary, encrypted_content: 'A swordfish.' }, found),
+        messagesOf(summary, { ...found, tool_name: 'swordfish' }),
+      ]) {
+        const { message } = await streamOf({ messages }, { key })
+        expect(message.stop_reason).toBe('refusal')
+      }
+      expect(upstream.requests).toEqual([])
+    })
+
+    it('says them in text where it is translated', async () => {
+      const { secret: key } = await gateway.newKey({ policy: { ...policy, guard: {} } })
+      await streamOf({ messages: messagesOf(summary, found) }, { key })
+      const [, answered, result] = sent().json.messages
+      expect(answered.content[0]).toMatchObject({ type: 'text', text: 'We sailed.\n\n' })
+      const [{ content }] = result.content
+      expect(content).toMatchObject([{ type: 'text', text: 'get_weather\n' }])
+    })
+
+    it('is translated where guards would not read how the vendor has to summarize', async () => {
+      const { secret: key } = await gateway.newKey({ policy })
+      const edits = [{ type: 'compact_20260112', instructions: 'In verse.' }]
+      await streamOf({ context_management: { edits } })
+      expect(sent().json.context_management).toEqual({ edits })
+      const { answer } = await streamOf({ context_management: { edits } }, { key })
+      expect(sent().json).not.toHaveProperty('context_management')
+      expect(answer.headers['x-service-ignored']).toBe('context_management')
+    })
+  })
+
   it('with two members of one name is translated: a guard has read one of them only', async () => {
     await post(
       '{"model":"claude","max_tokens":5,"x":{"a":1,"a":2},"messages":[{"role":"user","content":"Hi"}]}',
@@ -363,6 +417,59 @@ describe('an answer', () => {
     const before = await gateway.balance()
     expect((await post({})).json.usage).toMatchObject({ output_tokens: 7, cost })
     expect(before - (await gateway.balance())).toBe(898_500_000n)
+  })
+
+  describe('that begins with a summary', () => {
+    const content = `${'The ship has sailed. '.repeat(400)}A swordfish.`
+    const summary = { type: 'compaction', content, encrypted_content: 'c3Vt' }
+    const said = { type: 'compaction_delta', content, encrypted_content: 'c3Vt' }
+    const SUMMARY = block(0, { type: 'compaction', content: null }, said)
+    const text = { type: 'text', text: 'All is well.' }
+    const AFTER = block(1, { type: 'text', text: '' }, { type: 'text_delta', text: text.text })
+    const streamedSummary = eventStream(START, ...SUMMARY, ...AFTER, ...END)
+    const wholeSummary = json({ ...wholeAnswer, content: [summary, text] })
+
+    it('reaches the client in either form', async () => {
+      for (const answer of [streamedSummary, wholeSummary]) {
+        upstream.answer(answer)
+        expect((await streamOf({})).message.content).toEqual([summary, text])
+        upstream.answer(answer)
+        expect((await post({})).json.content).toEqual([summary, text])
+      }
+      const failed = { type: 'compaction', content: null }
+      upstream.answer(json({ ...wholeAnswer, content: [failed, text] }))
+      expect((await post({})).json.content).toEqual([failed, text])
+    })
+
+    it('is read by guards that watch', async () => {
+      const guard = { mode: 'monitor' as const }
+      const policy = { version: 1 as const, bannedPatterns: ['swordfish'], guard }
+      const { secret: key } = await gateway.newKey({ policy })
+      for (const answer of [streamedSummary, wholeSummary]) {
+        upstream.answer(answer)
+        const { headers } = await post({}, { key })
+        expect(headers['x-service-guard']).toBe('outcome=monitored')
+      }
+    })
+
+    it('is charged for it where the rest does not come', async () => {
+      upstream.answer(eventStream(START, ...SUMMARY))
+      const before = await gateway.balance()
+      const { error } = await streamOf({})
+      expect(error.code).toBe('upstream_error')
+      // 10 × 0.000003 + 5 × 0.0000003 + a token for four characters
+      const tokens = BigInt(Math.ceil(content.length / 4))
+      expect(before - (await gateway.balance())).toBe(31_500_000n + tokens * 15_000_000n)
+    })
+
+    it('is explained by it', async () => {
+      const iterations = [{ type: 'compaction', input_tokens: 100, output_tokens: 2100 }]
+      const usage = { ...END[0]!.usage, iterations }
+      upstream.answer(eventStream(START, ...SUMMARY, ...AFTER, { ...END[0], usage }, END[1]))
+      const { message } = await streamOf({})
+      expect(message.usage.cost_details.completion_cost).toBe(0.031605)
+      expect(gateway.logged.filter((line) => line.includes('usage'))).toEqual([])
+    })
   })
 
   it('that says nothing of its end has a natural one', async () => {

@@ -235,6 +235,55 @@ describe('blocks', () => {
     ])
   })
 
+  it('of tools that a search has found become their names', () => {
+    const found = (tool_name: string, more = {}) => ({ type: 'tool_reference', tool_name, ...more })
+    const cache_control = { type: 'ephemeral' }
+    const content = [found('get_weather'), found('get_time', { cache_control })]
+    const [result] = messagesOf({
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: 'a', content }],
+    })
+    expect(result).toEqual({
+      role: 'tool',
+      tool_call_id: 'a',
+      content: [
+        { type: 'text', text: 'get_weather\n' },
+        { type: 'text', text: 'get_time\n', cache_control },
+      ],
+    })
+  })
+
+  it('of summaries become text; one that failed says nothing', () => {
+    const cache_control = { type: 'ephemeral' }
+    const summary = { type: 'compaction', content: 'We sailed.', encrypted_content: 'eHg=' }
+    const failed = { type: 'compaction', content: null }
+    const { input, ignored } = read({
+      messages: [
+        {
+          role: 'assistant',
+          content: [
+            { ...summary, cache_control },
+            { type: 'redacted_thinking', data: 'cmVk' },
+            { type: 'text', text: 'On we go.' },
+          ],
+        },
+        { role: 'assistant', content: [failed, { type: 'text', text: 'Yes.' }] },
+        { role: 'assistant', content: [failed] },
+      ],
+    })
+    expect(input.messages.map(({ content }) => content)).toEqual([
+      [
+        { type: 'text', text: 'We sailed.\n\n', cache_control },
+        { type: 'text', text: 'On we go.' },
+      ],
+      [{ type: 'text', text: 'Yes.' }],
+      '',
+    ])
+    // Its place is behind the text of the summary.
+    expect(input.messages[0]!.reasoning_details).toMatchObject([{ id: 'after-12-0' }])
+    expect(ignored).toEqual([])
+  })
+
   it('of thinking alone leave an empty text, calls alone none', () => {
     const thinking = { type: 'thinking', thinking: 'Hm', signature: 'c2ln' }
     const call = { type: 'tool_use', id: 't1', name: 'f', input: {} }
@@ -298,6 +347,9 @@ describe('what is refused', () => {
     messages: [{ role: 'user', content: [{ type: 'image', source }] }],
   })
   const answered = (...content: object[]) => ({ messages: [{ role: 'assistant', content }] })
+  const resultOf = (...content: object[]) => ({
+    messages: [{ role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content }] }],
+  })
 
   it.each<[members: object, code: string, param: string]>([
     [{ model: undefined }, 'missing_required_parameter', 'model'],
@@ -314,7 +366,26 @@ describe('what is refused', () => {
       'messages[0].content[0].source.file_id',
     ],
     [image({ type: 'url', url: 'ftp://x' }), 'invalid_value', 'messages[0].content[0].source.url'],
-    [answered({ type: 'compaction' }), 'unsupported_value', 'messages[0].content[0]'],
+    [
+      answered({ type: 'compaction', content: 5 }),
+      'invalid_type',
+      'messages[0].content[0].content',
+    ],
+    [
+      { messages: [{ role: 'user', content: [{ type: 'compaction', content: 'x' }] }] },
+      'unsupported_value',
+      'messages[0].content[0]',
+    ],
+    [
+      resultOf({ type: 'tool_reference' }),
+      'missing_required_parameter',
+      'messages[0].content[0].content[0].tool_name',
+    ],
+    [
+      resultOf({ type: 'tool_reference', tool_name: '' }),
+      'empty_string',
+      'messages[0].content[0].content[0].tool_name',
+    ],
     [answered({ type: 'tool_reference' }), 'unsupported_value', 'messages[0].content[0]'],
     [answered({ type: 'image' }), 'unsupported_value', 'messages[0].content[0]'],
     [
