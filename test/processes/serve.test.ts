@@ -83,7 +83,7 @@ describe('serve', () => {
       expect(words).toEqual([
         '--use-largepages=silent',
         '--disable-sigusr1',
-        '--max-semi-space-size=16',
+        '--max-semi-space-size=64',
         '--stack-trace-limit=20',
       ])
       const variables = await readFile(`/proc/${child.pid}/environ`, 'utf8')
@@ -93,7 +93,7 @@ describe('serve', () => {
     })
 
     it('obeys options that are given', async () => {
-      const young = await optionOf({ NODE_OPTIONS: '--max-semi-space-size=64' })
+      const young = await optionOf({ NODE_OPTIONS: '--max-semi-space-size=32' })
       expect(young.words).toEqual(['--use-largepages=silent', '--disable-sigusr1'])
       const { words } = await optionOf({}, '--use-largepages=off')
       expect(words).toEqual(['--use-largepages=off'])
