@@ -42,7 +42,7 @@ function figuresOf(run: Run): string {
   const { version, date, machine, node, rounds, settings } = run
   const image =
     '![Bars of what a request and a streamed event cost through the gateway, with each of its states, and through a minimal proxy](numbers.svg)'
-  const head = `Sluicegate ${version} on ${date}: ${machine}, Node.js ${node}, ${rounds} rounds. Medians, with quartiles and the ratio to the minimal proxy of the same turn.`
+  const head = `Sluicegate ${version} on ${date}: ${machine}, Node.js ${node}, ${rounds} ${rounds === 1 ? 'round' : 'rounds'}. Medians, with quartiles and the ratio to the minimal proxy of the same turn.`
   const tables = [true, false]
     .map((pinned) => settings.filter((one) => one.pinned === pinned))
     .filter((some) => some.length > 0)
