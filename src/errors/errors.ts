@@ -112,6 +112,13 @@ export class ReadOnly extends GatewayError {
   }
 }
 
+/** 409: the reference of a credit or a correction was booked with another amount. */
+export class ReferenceTaken extends GatewayError {
+  constructor(message: string) {
+    super(409, 'invalid_request_error', 'reference_taken', message, { param: 'reference' })
+  }
+}
+
 /** 412: an object of the admin API was changed since the client read it. */
 export class RevisionChanged extends GatewayError {
   /** The object as it is now. */

@@ -205,6 +205,8 @@ describe('commands of a running gateway', () => {
     expect(paid.out).toMatch(/balance_usd +12\.5\n/)
     const twice = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
     expect(twice.out).toMatch(/booked before; nothing was added[^]*balance_usd +12\.5\n/)
+    const other = await command('credits', 'add', 'corp', '125', '--reference', 'invoice 1')
+    expect([other.code, other.err]).toEqual([1, expect.stringContaining('with 12.5 USD before')])
 
     const settings = ['--rpm', '60', '--cap', '5/month', '--models', 'mock/echo, mock/nothing']
     const policy = ['--policy', 'policy.json', '--expires', '2099-01-31']

@@ -1102,11 +1102,13 @@ function topUpExamples(example: Example): void {
       cost: -100n,
       balance: 100n,
     })
-    expect(await fixture.ledger.topUp(topUp)).toEqual({
-      state: 'duplicate',
-      cost: -100n,
-      balance: 100n,
-    })
+    for (const amount of [100n, 7n]) {
+      expect(await fixture.ledger.topUp({ ...topUp, amount })).toEqual({
+        state: 'duplicate',
+        cost: -100n,
+        balance: 100n,
+      })
+    }
     expect(await fixture.ledger.topUp({ ...topUp, reference: 'invoice 2' })).toMatchObject({
       balance: 200n,
     })

@@ -113,6 +113,9 @@ describe('import litellm', () => {
     expect(again.out).toContain('Accounts: 0 created, 9 there already, 0 credited.')
     expect(again.out).toContain('Keys: 0 created, 50 there already, 0 refused.')
     expect(await state()).toEqual(before)
+    const more = command.map((word) => (word === '25.00' ? '30.00' : word))
+    expect((await call(more, where)).out).toContain('9 there already, 0 credited.')
+    expect(await state()).toEqual(before)
 
     // Every raw key is known, by its hash alone.
     for (let row = 1; row <= 50; row++) {

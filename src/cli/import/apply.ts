@@ -37,9 +37,7 @@ export async function apply(
       done.accounts.created++
     }
     if (credits === undefined) continue
-    const body = { usd: credits, reference: `litellm-import:${id}`, note: 'import' }
-    const { data } = await admin.ask('POST', `/accounts/${id}/credits`, body)
-    if (!data.duplicate) done.accounts.credited++
+    if (await credit(admin, id, credits)) done.accounts.credited++
   }
   for (const key of keys) {
     const outcome = knownKeys.has(key.id) ? 'same' : await create(admin, key)
@@ -50,6 +48,17 @@ export async function apply(
     }
   }
   return done
+}
+
+/** False when an import has credited the account before, with whatever amount. */
+async function credit(admin: Admin, id: string, usd: string): Promise<boolean> {
+  const body = { usd, reference: `litellm-import:${id}`, note: 'import' }
+  try {
+    return !(await admin.ask('POST', `/accounts/${id}/credits`, body)).data.duplicate
+  } catch (error) {
+    if (error instanceof Refused && error.status === 409) return false
+    throw error
+  }
 }
 
 async function create(admin: Admin, key: ImportedKey): Promise<'created' | 'same' | Refused> {

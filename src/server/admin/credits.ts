@@ -1,26 +1,30 @@
 /** Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference. */
 import { randomUUID } from 'node:crypto'
-import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
-import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
+import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import type { Settled } from '../../state/ledger/ledger.ts'
 import { note as noteChange } from './audit.ts'
 import type { readAdjustment, readCredits } from './bodies.ts'
 import type { Asked } from './route.ts'
 
-/** Credits as they are shown, with status 200 for a reference that was booked before. */
+/**
+ * Credits as they are shown, with status 200 for a reference that was booked before.
+ * @throws ReferenceTaken when that was with another amount
+ */
 export async function topUp(
   asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
   { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readCredits>,
 ) {
   const amount = parsePico(usd)
-  const booking = asked.runtime.ledger.topUp({
+  const booked = asked.runtime.ledger.topUp({
     account,
     amount,
     reference,
     ...(note !== undefined && { note }),
   })
-  const answer = await answerTo(asked, booking, account, reference, { free_tier: false })
+  const booking = { booked, account, amount, reference }
+  const answer = await answerTo(asked, booking, { free_tier: false })
   const after = { usd: formatPico(amount), reference, note }
   if (!answer.body.data.duplicate) {
     await noteChange(asked, { action: 'account.credit', object: `account:${account}`, after })
@@ -35,8 +39,8 @@ export async function adjust(
   { usd, reference = `adjust:${randomUUID()}`, reason }: ReturnType<typeof readAdjustment>,
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booking = asked.runtime.ledger.adjust({ account, amount, reference, reason })
-  const answer = await answerTo(asked, booking, account, reference, {})
+  const booked = asked.runtime.ledger.adjust({ account, amount, reference, reason })
+  const answer = await answerTo(asked, { booked, account, amount, reference }, {})
   const after = { usd: formatPico(amount), reference, reason }
   if (!answer.body.data.duplicate) {
     await noteChange(asked, { action: 'account.adjust', object: `account:${account}`, after })
@@ -44,16 +48,28 @@ export async function adjust(
   return answer
 }
 
+/** What was asked of the ledger, and its answer. */
+interface Booking {
+  readonly booked: Promise<Settled>
+  readonly account: string
+  readonly amount: Pico
+  readonly reference: string
+}
+
 async function answerTo(
   { runtime }: Pick<Asked, 'runtime'>,
-  booking: Promise<Settled>,
-  account: string,
-  reference: string,
+  { booked, account, amount, reference }: Booking,
   more: object,
 ) {
-  const { state, cost, balance } = await booking.catch((error) => explain(error, reference))
+  const { state, cost, balance } = await booked.catch((error) => explain(error, reference))
   runtime.usage?.settled(account)
   const duplicate = state === 'duplicate'
+  if (cost !== -amount) {
+    const [before, now] = [-cost, amount].map((pico) => `${formatPico(pico)} USD`)
+    const first = `The reference ${JSON.stringify(reference)} was booked with ${before} before`
+    const message = `${first}, not with ${now}: nothing was booked. Use another reference.`
+    throw new ReferenceTaken(message)
+  }
   const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
   const data = { account_id: account, ...amounts, ...more, duplicate }
   return { status: duplicate ? 200 : 201, body: { data } }

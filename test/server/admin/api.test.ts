@@ -294,9 +294,15 @@ describe('credits', () => {
     const id = await newAccount()
     const body = { usd: '10.00', reference: 'invoice 17', note: 'bank transfer' }
     expect((await post(`/accounts/${id}/credits`, body)).status).toBe(201)
-    const again = await post(`/accounts/${id}/credits`, { ...body, usd: '99' })
+    const again = await post(`/accounts/${id}/credits`, { ...body, usd: '10' })
     expect(again.status).toBe(200)
     expect(again.json.data).toMatchObject({ duplicate: true, amount_usd: 10, balance_usd: 10 })
+    const other = await post(`/accounts/${id}/credits`, { ...body, usd: '9.99' })
+    expectError(other, 409, 'reference_taken', 'reference')
+    expect(other.json.error.message).toContain(
+      '"invoice 17" was booked with 10 USD before, not with 9.99 USD',
+    )
+    expect((await get(`/accounts/${id}`)).json.data.balance_usd).toBe(10)
     const rows = (await get(`/accounts/${id}/ledger`)).json.data
     expect(rows).toHaveLength(1)
     expect(rows[0]).toMatchObject({
@@ -323,7 +329,10 @@ describe('adjustments', () => {
     expect(answer.status).toBe(201)
     expect(answer.text).toContain('"amount_usd":-2.000000000001,"balance_usd":-2.000000000001')
     expect(answer.json.data).toMatchObject({ account_id: id, duplicate: false })
-    const again = await post(`/accounts/${id}/adjust`, { ...body, usd: '7' })
+    const other = await post(`/accounts/${id}/adjust`, { ...body, usd: '2.000000000001' })
+    expectError(other, 409, 'reference_taken', 'reference')
+    expect(other.json.error.message).toContain('with -2.000000000001 USD before')
+    const again = await post(`/accounts/${id}/adjust`, body)
     expect(again.status).toBe(200)
     expect(again.json.data).toMatchObject({ duplicate: true, amount_usd: -2.000000000001 })
     const given = await post(`/accounts/${id}/adjust`, { usd: '5', reason: 'goodwill' })

@@ -95,6 +95,23 @@ async function sortByMoneyOfOthers(one: TestGateway, other: string): Promise<voi
   await expect.poll(sorted, wait).toEqual(Object.entries({ 'sorted-b': 6, 'sorted-a': 5 }))
 }
 
+/** A reference that `one` has booked is not booked with another amount, also at the gateway at another address. */
+async function refuseReferencesOfOthers(one: TestGateway, other: string): Promise<void> {
+  const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+  await one.ask('POST', '/admin/accounts', { key: TOKEN, body: { id: 'payer', name: 'payer' } })
+  for (const [kind, first] of Object.entries({ credits: '5', adjust: '-1' })) {
+    const path = `/admin/accounts/payer/${kind}`
+    const body = { usd: first, reference: 'invoice 1', ...(kind === 'adjust' && { reason: 'x' }) }
+    expect((await one.ask('POST', path, { key: TOKEN, body })).status).toBe(201)
+    const again = (usd: string) =>
+      send(other + path, 'POST', JSON.stringify({ ...body, usd }), headers)
+    const [same, another] = [await again(first), await again('7')]
+    expect([same.status, same.json.data.duplicate, another.status]).toEqual([200, true, 409])
+    expect(another.json.error.message).toContain(`with ${first} USD before, not with 7 USD`)
+  }
+  expect((await one.gateway.runtime.ledger.account('payer')).balance).toBe(4n * 10n ** 12n)
+}
+
 /** Resolves when an answer has said a text. */
 async function heard(answer: Response, wanted: string): Promise<void> {
   let text = ''
@@ -140,6 +157,7 @@ it('know each other, and which deployments an operator has taken out', async () 
     await expect.poll(status, { timeout: 60_000 }).toBe(200)
     await showCallsOfOthers(one, server.url)
     await sortByMoneyOfOthers(one, server.url)
+    await refuseReferencesOfOthers(one, server.url)
     await countRefusalsOfOthers(one, server.url)
   } finally {
     await one.close()
