@@ -21,6 +21,8 @@ export interface ProviderAnswer<Part = any> {
    * answer comes whole.
    */
   received?(): number
+  /** The vendor has said why the answer ends, and what all of it consumed. Only the end of the stream is outstanding. */
+  complete?(): boolean
   /** The whole answer is consumed when its first part arrives, and is charged then. */
   readonly chargeAtFirstPart?: boolean
   /**

@@ -32,6 +32,11 @@ export function toFlow<T>(sequence: AsyncIterable<T>, signal?: AbortSignal): Flo
   return flow
 }
 
+/** Ends a flow whose read waits, as if its source had ended: what its steps have held back still comes. */
+export function conclude(flow: unknown): void {
+  if (flow instanceof StepFlow) flow.interrupt()
+}
+
 const ENDED: Batch<never> = { parts: [], last: true }
 /** After so many reads, or ms, other work of the process has its turn: a sequence may never wait for anything. */
 const READS_IN_A_ROW = 256
@@ -130,12 +135,12 @@ class StepFlow<T> implements Flow<T> {
     this.#signal = signal
     const source = this.#source
     if (source instanceof IteratorSource) source.until(signal)
-    if (signal.aborted) this.#interrupt()
-    else onAbort(signal, this.#interrupt.bind(this))
+    if (signal.aborted) this.interrupt()
+    else onAbort(signal, this.interrupt.bind(this))
   }
 
-  /** The source stays: the read that is woken by its end, or the next one, learns the reason. */
-  #interrupt(): void {
+  /** Ends the source, which stays: the read that is woken by its end, or the next one, learns the reason of the signal. */
+  interrupt(): void {
     closeInBackground(async () => this.#source?.close(false))
   }
 

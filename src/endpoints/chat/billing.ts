@@ -116,6 +116,8 @@ export class UsageCounter {
   /** The last reasoning signature. */
   signature: string | undefined = undefined
   readonly received = new Received()
+  /** All choices have finished, and a usage that counts came with the last of them or later. */
+  complete = false
   readonly #call: Call
   /** What went upstream; its texts are not kept. */
   readonly #sent: SentPrompt
@@ -124,6 +126,8 @@ export class UsageCounter {
   readonly #ceiling: number | undefined
   #reported: OpenAIUsage | undefined = undefined
   #isPartial = false
+  /** Indexes of the choices that have a finish reason. */
+  readonly #finished = new Set<number>()
   /** The vendor has marked the end: no later report counts. */
   #ended = false
   #characters = 0
@@ -148,7 +152,8 @@ export class UsageCounter {
     const before = this.#characters
     if (!choices) return this.received.add(0)
     for (let i = 0; i < choices.length; i++) {
-      const { delta } = choices[i]!
+      const { index = i, delta, finish_reason } = choices[i]!
+      if (finish_reason) this.#finished.add(index)
       const characters = charactersIn(delta)
       this.#characters += characters
       this.#bytes +=
@@ -157,13 +162,16 @@ export class UsageCounter {
         this.signature = lastSignature(delta.reasoning_details) ?? this.signature
       }
     }
+    if (chunk.usage && chunk.usage === this.#reported && !this.#isPartial) {
+      this.complete ||= this.#finished.size >= this.#choices
+    }
     this.received.add(this.#characters - before || (hasContent(chunk) ? 1 : 0))
     this.#call.grow?.(this.#characters / CHARACTERS_PER_TOKEN)
   }
 
   usage(): UsageReport {
-    const { model, policy, request } = this.#call
-    const n = (request.input as ChatRequest).n ?? 1
+    const { model, policy } = this.#call
+    const n = this.#choices
     const sent = this.#sent
     const reported = this.#reported && toReported(this.#reported)
     const searches = readCount(reported?.searches) ?? 0
@@ -192,6 +200,11 @@ export class UsageCounter {
         searches: { estimate: 0, soft: 10, hard: 1000, needed: false },
       },
     }
+  }
+
+  /** How many choices were asked for. */
+  get #choices(): number {
+    return (this.#call.request.input as ChatRequest).n ?? 1
   }
 
   /** The last report counts that is complete, can be read, and is not all zero. */

@@ -108,6 +108,7 @@ export function normalizedAnswer(
     ),
     usage: () => counter.usage(),
     received: () => counter.received.amount,
+    complete: () => counter.complete,
     affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
   }
 }

@@ -139,7 +139,7 @@ class FailoverSource implements Source<any> {
     if (usage) this.#meter(usage)
     if (this.#attempt) call.release(this.#attempt)
     this.#leaveDeployment()
-    if (this.#finished) return
+    if (this.#finished && !this.#watch?.concluded) return
     this.#attempt?.abort(new ClientDisconnected())
     void this.#flow?.close()
   }
@@ -311,14 +311,14 @@ class FailoverSource implements Source<any> {
 
   /** Sees to it that the rest of an answer comes to an end. */
   #watchOver(
-    { received }: ProviderAnswer,
+    answer: ProviderAnswer,
     { provider, limits }: Deployment,
     attempt: AbortScope,
   ): StallWatch | undefined {
-    if (!received) return undefined
+    if (!answer.received) return undefined
     const { idleTimeout, maxStream } = this.#call.runtime.config.providers[provider]!
     const idleMs = (limits?.idleTimeout ?? idleTimeout) * 1000
-    return new StallWatch(this.#call, attempt, received, { idleMs, most: maxStream })
+    return new StallWatch(this.#call, attempt, answer, { idleMs, most: maxStream })
   }
 
   /** @throws UpstreamFailure for an answer that came whole and is too large */

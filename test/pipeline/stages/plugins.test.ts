@@ -120,6 +120,24 @@ describe('a provider that never ends', () => {
     await expectEnded(t)
   })
 
+  it('after a whole answer is no failure, and its request ends', async () => {
+    let signal: AbortSignal | undefined
+    async function* parts() {
+      yield says('Whole')
+      yield END
+      await NEVER
+    }
+    const chat: Chat = async (request) => {
+      signal = request.signal
+      return parts()
+    }
+    await using t = await withProvider(chat, { limits: { idleTimeout: 0.3 } })
+    const answer = await besideOthers(t, true)
+    expect([answer.text.includes('Whole'), errorIn(answer)]).toEqual([true, undefined])
+    await expectEnded(t)
+    expect(signal!.aborted).toBe(true)
+  })
+
   it('while it sends keep-alives ends by the time without content', async () => {
     async function* chat() {
       yield says('Half')
