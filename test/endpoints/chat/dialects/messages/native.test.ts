@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { toCarrier } from '../../../../../src/endpoints/chat/dialects/shared/reasoning.ts'
 import { createTestGateway, type TestGateway } from '../../../../_setup.ts'
 import { json, sse, startUpstream, type FakeUpstream } from '../../../../upstream.ts'
+import { eventually } from '../../../../_wait.ts'
 import { streamed } from './_events.ts'
 
 const PATH = '/v1/messages'
@@ -445,10 +446,12 @@ describe('an answer', () => {
       const guard = { mode: 'monitor' as const }
       const policy = { version: 1 as const, bannedPatterns: ['swordfish'], guard }
       const { secret: key } = await gateway.newKey({ policy })
-      for (const answer of [streamedSummary, wholeSummary]) {
+      const seen = 'side="output",rule="bannedPatterns",mode="monitor",outcome="seen"}'
+      for (const [index, answer] of [streamedSummary, wholeSummary].entries()) {
         upstream.answer(answer)
-        const { headers } = await post({}, { key })
-        expect(headers['x-service-guard']).toBe('outcome=monitored')
+        await post({}, { key })
+        const counts = () => gateway.gateway.runtime.metrics.text()
+        await eventually(() => expect(counts()).toContain(`${seen} ${index + 1}\n`))
       }
     })
 
