@@ -58,7 +58,7 @@ function tableOf(settings: readonly Measured[]): string {
   const names = settings.map(({ state }) => (state === 'file' ? 'default' : `state \`${state}\``))
   const rows = ROWS.filter(([, figure]) => first.pinned || SHARED.has(figure))
   const lines = rows
-    .filter(([, figure]) => rowOf(first, figure))
+    .filter(([, figure]) => settings.some((one) => isMeasured(rowOf(one, figure))))
     .map(([label, figure]) => [
       label,
       quartiles(rowOf(first, figure)!.bare),
@@ -89,6 +89,10 @@ function limits(settings: readonly Measured[]): string[] {
 
 function rowOf({ rows }: Measured, figure: string): Row | undefined {
   return rows.find((row) => row.figure === figure)
+}
+
+function isMeasured(row: Row | undefined): boolean {
+  return row !== undefined && row.gateway.median !== null
 }
 
 function compared(row: Row | undefined): string {

@@ -26,7 +26,13 @@ export function groupsOf(scale: number): Group[] {
   // Five seconds, of which a slow machine may need some until all streams are open.
   const paced = { kind: 'streams', lanes: 300, answer: 'sse-paced-100-50', ms: 60_000 } as const
   const latency = { ...json, kind: 'open', lanes: 8, everyMs: 5, ms: 600 * scale } as const
-  const first = { ...latency, answer: 'sse-fast-20', lanes: 4, everyMs: 10 } as const
+  const first = {
+    ...latency,
+    answer: 'sse-fast-20',
+    lanes: 4,
+    everyMs: 10,
+    ms: 1200 * scale,
+  } as const
   return [
     CHECK,
     // The first tenths of a second after a pause are slower than the rest.
