@@ -4,7 +4,7 @@ import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plu
 import { readEvents, readMessage } from './anthropic/answer.ts'
 import { countTokens } from './anthropic/count.ts'
 import { httpFailure } from './anthropic/errors.ts'
-import { parseExactly } from './shared/exact-json.ts'
+import { parseExactly, asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
 import { nativeMessages } from './anthropic/native.ts'
 import { toRequest } from './anthropic/request.ts'
@@ -12,7 +12,6 @@ import { messagesApi, vertexAi } from './anthropic/service.ts'
 import { googleLogin, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
-import { asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({

@@ -1,7 +1,7 @@
 /** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
 import { defineProvider, type ChatInput, type Host, type ProviderRequest } from '../src/plugin.ts'
-import { parseExactly } from './shared/exact-json.ts'
+import { parseExactly, asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
 import { NO_COUNT, readCount, toCounted } from './bedrock/count.ts'
 import { httpFailure } from './bedrock/errors.ts'
@@ -14,7 +14,6 @@ import { awsLogin } from './shared/cloud/aws.ts'
 import type { Login } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
-import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { apiKey, baseURL } from './shared/options.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
 

@@ -14,10 +14,15 @@ import {
   type TextItem,
   type Verdict,
 } from '../../src/plugin.ts'
-import { scorerNow, scorerSoon, type Reading, type Score, type Scorer } from './categories/score.ts'
-import { Sentences } from './categories/sentences.ts'
-import { warmUp } from './text/expressions.ts'
-import { readInSlices } from './text/slices.ts'
+import {
+  scorerNow,
+  scorerSoon,
+  type Reading,
+  type Score,
+  type Scorer,
+  Sentences,
+} from './categories/score.ts'
+import { warmUp, readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_CHECKED: Verdict = { action: 'abstain', why: 'not-applicable' }

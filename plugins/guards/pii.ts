@@ -18,8 +18,7 @@ import {
 import { EncodedWords } from './pii/encoded.ts'
 import { CLASSES, type EntityClass } from './pii/numbers.ts'
 import { PersonalDataScan } from './pii/scan.ts'
-import { warmUp } from './text/expressions.ts'
-import { readInSlices } from './text/slices.ts'
+import { warmUp, readInSlices } from './text/slices.ts'
 
 const PASS: Verdict = { action: 'pass' }
 

@@ -13,7 +13,7 @@ import {
   type ToolUseBlock,
   type Turn,
 } from './blocks.ts'
-import { toInput } from '../shared/exact-json.ts'
+import { toInput } from '../shared/http.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'

@@ -11,7 +11,7 @@ import {
   type TextBlock,
   type ToolUseBlock,
 } from '../anthropic/blocks.ts'
-import { toInput } from '../shared/exact-json.ts'
+import { toInput } from '../shared/http.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
 import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN } from '../shared/conversations.ts'

@@ -24,7 +24,7 @@ import {
   toToolCall,
   toUsage,
 } from './members.ts'
-import type { VendorProfile } from './vendor-profile.ts'
+import type { VendorProfile } from './quirks.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 
 /**

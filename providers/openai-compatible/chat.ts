@@ -13,9 +13,8 @@ import { isEventStream, parseAnswer, send, type HttpFailure } from '../shared/ht
 import { readChunks, readCompletion } from './answer.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
-import type { Quirks } from './quirks.ts'
+import type { Quirks, VendorProfile } from './quirks.ts'
 import { toBody } from './request.ts'
-import type { VendorProfile } from './vendor-profile.ts'
 
 /** URL, headers and quirks for requests to a model. */
 export interface ChatTarget {

@@ -5,20 +5,7 @@ import { isEventStream, joinUrl, parseAnswer, send } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
-import type { Quirks } from './quirks.ts'
-import type { VendorProfile } from './vendor-profile.ts'
-
-/** Differences between vendors. An absent member means that the vendor behaves like OpenAI. */
-export interface CompletionQuirks {
-  /** Path below the address of the API; one that begins with a slash is below its host. */
-  readonly path?: string
-  /** All members of the request that the vendor knows. Without it unknown members pass. */
-  readonly knows?: ReadonlySet<string>
-  /** OpenAI's member names, and the vendor's. */
-  readonly renames?: Readonly<Record<string, string>>
-  /** It takes one prompt at a time, as text. */
-  readonly onePrompt?: true
-}
+import type { CompletionQuirks, Quirks, VendorProfile } from './quirks.ts'
 
 /** The option of a deployment that serves completions. */
 export const completionsOption = v.optional(v.boolean(), false)

@@ -1,9 +1,7 @@
 /** Conversations for Mistral. */
 import { hash } from 'node:crypto'
 import { EMPTY } from '../shared/conversations.ts'
-import { withBridges } from './calls.ts'
-import { isBlank } from './content.ts'
-import type { Outgoing } from './messages.ts'
+import { withBridges, isBlank, type Outgoing } from './content.ts'
 
 /** Members that Mistral accepts per role. Others are refused. */
 const MEMBERS: Readonly<Record<string, readonly string[]>> = {

@@ -1,6 +1,5 @@
 /** Conversations for Perplexity, which knows three roles in turns, and no tools. */
-import { isBlank, joinedContent, type Content } from './content.ts'
-import type { Outgoing } from './messages.ts'
+import { isBlank, joinedContent, type Content, type Outgoing } from './content.ts'
 
 /**
  * Merges adjacent messages of one role. Calls and results of other models become text of their turns, and system messages

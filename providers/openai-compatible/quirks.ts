@@ -1,15 +1,20 @@
 /** What may differ between vendors. The differences of each are in `rows.ts`. */
 import type { AudioQuirks } from './audio-quirks.ts'
-import type { CallRules } from './calls.ts'
-import type { CompletionQuirks } from './completions.ts'
-import type { TakenParts } from './content.ts'
+import type {
+  CallRules,
+  TakenParts,
+  MessageQuirks,
+  Outgoing,
+  Replay,
+  ToolQuirks,
+} from './content.ts'
 import type { ImageQuirks } from './images-request.ts'
 import type { EmbeddingQuirks } from './embeddings.ts'
 import type { KnownForm } from './known.ts'
 import type { UsageQuirks } from './members.ts'
-import type { MessageQuirks, Outgoing, Replay } from './messages.ts'
 import type { ToReasoning } from './reasoning.ts'
-import type { ToolQuirks } from './tools.ts'
+import type { Host } from '../../src/plugin.ts'
+import type { ThinkTags } from '../shared/think-tags.ts'
 
 /** Differences of one vendor from OpenAI. An absent member means that there is none. */
 export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
@@ -57,4 +62,24 @@ export interface Quirks extends MessageQuirks, ToolQuirks, UsageQuirks {
   readonly toTools?: (tools: readonly any[]) => readonly any[]
   /** Final changes to the whole conversation. */
   readonly arrange?: (messages: readonly Outgoing[]) => Outgoing[]
+}
+
+/** What is known about the answers of a deployment. */
+export interface VendorProfile {
+  readonly quirks: Quirks
+  /** The model writes its reasoning into the answer, in these tags. */
+  readonly tags: ThinkTags | undefined
+  readonly fail: Host['fail']
+}
+
+/** Differences of a vendor in text completions. An absent member means that it behaves like OpenAI. */
+export interface CompletionQuirks {
+  /** Path below the address of the API; one that begins with a slash is below its host. */
+  readonly path?: string
+  /** All members of the request that the vendor knows. Without it unknown members pass. */
+  readonly knows?: ReadonlySet<string>
+  /** OpenAI's member names, and the vendor's. */
+  readonly renames?: Readonly<Record<string, string>>
+  /** It takes one prompt at a time, as text. */
+  readonly onePrompt?: true
 }

@@ -1,13 +1,20 @@
 /** Builds the chat request for a vendor. */
 import { hash } from 'node:crypto'
 import type { ChatInput, ChatMessage, Host, Reasoning } from '../../src/plugin.ts'
-import { withBridges, withOrderedCalls } from './calls.ts'
-import { checkParts, textOnly } from './content.ts'
+import {
+  withBridges,
+  withOrderedCalls,
+  checkParts,
+  textOnly,
+  toMessages,
+  type Outgoing,
+  type Replay,
+  reasoningBeside,
+  toolMembers,
+} from './content.ts'
 import { known } from './known.ts'
-import { toMessages, type Outgoing, type Replay } from './messages.ts'
 import type { Quirks } from './quirks.ts'
 import { nearestEffort, type Effort } from './reasoning.ts'
-import { reasoningBeside, toolMembers } from './tools.ts'
 
 /** Options of a deployment that change its requests. */
 interface RequestOptions {

@@ -13,7 +13,7 @@ import {
   type HttpFailure,
 } from '../shared/http.ts'
 import { readEvents, readResponse, type AnswerProfile } from './events.ts'
-import { mayReason } from '../openai-compatible/openai-models.ts'
+import { mayReason } from '../openai-compatible/rows.ts'
 import { Remedies } from './remedies.ts'
 import type { Format } from './replay.ts'
 import { toBody, type ResponsesBody } from './request.ts'

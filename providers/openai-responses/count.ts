@@ -1,7 +1,7 @@
 /** Counts of prompts, by the vendor with the Responses API. */
 import type { Host, Provider } from '../../src/plugin.ts'
 import { httpFailure } from '../openai-compatible/errors.ts'
-import { mayReason } from '../openai-compatible/openai-models.ts'
+import { mayReason } from '../openai-compatible/rows.ts'
 import { countOrNone, notAnAnswer, parseAnswer, send } from '../shared/http.ts'
 import type { ResponsesTarget } from './chat.ts'
 import { toBody } from './request.ts'

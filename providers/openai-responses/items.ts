@@ -1,7 +1,7 @@
 /** Builds the input items of the Responses API from the messages of a chat. */
 import { hash } from 'node:crypto'
 import type { ChatMessage, Host } from '../../src/plugin.ts'
-import { callSources, pairsIn, type CallSource } from '../openai-compatible/calls.ts'
+import { callSources, pairsIn, type CallSource } from '../openai-compatible/content.ts'
 import { NO_RESULT } from '../shared/conversations.ts'
 import { notTaken, toInputPart, type InputPart } from './media.ts'
 import { toReasoningItems, type Format, type ReasoningItem } from './replay.ts'

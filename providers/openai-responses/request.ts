@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { isOff, type Effort } from '../openai-compatible/reasoning.ts'
 import { toItems, type Item } from './items.ts'
-import { effortFor } from '../openai-compatible/openai-models.ts'
+import { effortFor } from '../openai-compatible/rows.ts'
 import type { Format } from './replay.ts'
 
 /** What is known about the model, and options of the deployment. */

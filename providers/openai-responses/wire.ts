@@ -6,7 +6,7 @@ import { httpFailure } from '../openai-compatible/errors.ts'
 import type { DeploymentOptions } from '../openai-compatible/options.ts'
 import type { HttpFailure } from '../shared/http.ts'
 import { createResponses, type ResponsesTarget } from './chat.ts'
-import { needsResponses } from '../openai-compatible/openai-models.ts'
+import { needsResponses } from '../openai-compatible/rows.ts'
 
 /** The option `api` of a deployment: one API, or the one that the model needs. */
 export const apiOption = v.optional(v.picklist(['auto', 'responses', 'chat']), 'auto')

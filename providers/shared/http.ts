@@ -133,3 +133,45 @@ export function toDataUrl({ bytes, mediaType }: Pick<MediaFile, 'bytes' | 'media
 export function voiceName(voice: SpeechInput['voice']): string {
   return typeof voice === 'string' ? voice : voice.id
 }
+
+/** The third parameter of a reviver is missing in TypeScript's library. */
+type Reviver = (
+  this: unknown,
+  name: string,
+  value: unknown,
+  context: { source?: string },
+) => unknown
+
+const raw = (JSON as { rawJSON(text: string): unknown }).rawJSON
+
+/**
+ * Parses JSON so that `JSON.stringify` writes every number with its original digits, such as ids above 2^53. Such
+ * numbers are opaque objects after parsing, so the result is only good for passing on.
+ * @throws SyntaxError
+ */
+export function parseExactly(text: string): unknown {
+  return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1])
+}
+
+const keepDigits: Reviver = function (_name, value, { source }) {
+  return typeof value === 'number' && source !== undefined && String(value) !== source
+    ? raw(source)
+    : value
+}
+
+/** A call's arguments as an object. Text that is not a JSON object becomes `{"raw": …}`. */
+export function toInput(text: string): unknown {
+  if (text.trim() === '') return {}
+  try {
+    const input = parseExactly(text)
+    if (isPlainObject(input)) return input
+  } catch {
+    // Invalid JSON from a model goes back to the model as text.
+  }
+  return { raw: text }
+}
+
+function isPlainObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return !(JSON as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
+}

@@ -1,6 +1,6 @@
 /** The limits of a key: as the ledger has them, and as operators and the holder of the key see them. */
 import { formatPico, parsePico, usdJson } from '../money/money.ts'
-import { windowEnd } from '../state/ledger/clock.ts'
+import { windowEnd } from '../state/ledger/book.ts'
 import type {
   AccountTotals,
   FreeTierLimits,

@@ -9,8 +9,8 @@ import {
   type StartThread,
   type ToThread,
   type WorkThread,
+  startShared,
 } from '../observe/thread-client.ts'
-import { startShared } from '../observe/shared-thread.ts'
 import type { Channel } from './channel.ts'
 
 /** How a thread reports. */

@@ -1,7 +1,8 @@
 /** Composition root: makes a gateway of a configuration, and closes it again. */
+import { statfs } from 'node:fs/promises'
 import type { ConsolaInstance } from 'consola'
 import { ListedMoney } from '../accounts/listed-money.ts'
-import type { LoadedConfig } from '../config/config.ts'
+import type { LoadedConfig, Config } from '../config/config.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { FaultAction, FaultKind } from '../observe/faults.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
@@ -9,17 +10,25 @@ import type { RunningCalls } from '../pipeline/running-calls.ts'
 import { completable, needsToken, ownAdminToken, useOwnToken } from './admin-token.ts'
 import { assemble, type Assembled } from './assemble.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
-import { DiskSpace, foldersOf } from './disk-space.ts'
 import { Generations, type PreparedConfig } from './generations.ts'
-import { HealthEvents } from './health-events.ts'
 import type { Instances } from './instances.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
 import type { Peers } from './peers.ts'
-import { createCommon, createShared, secretsOf, type Common, type Shared } from './shared.ts'
+import {
+  createCommon,
+  createShared,
+  secretsOf,
+  type Common,
+  type Shared,
+  TICK_MS,
+} from './shared.ts'
 import { createSharing, isShared } from './sharing.ts'
 import type { TakenOut } from './taken-out.ts'
-import { startTimer } from './timer.ts'
 import { packageVersion } from './version.ts'
+import type { Ledger } from '../state/ledger/ledger.ts'
+import type { Finding } from '../observe/alerts.ts'
+import type { LiveEvents } from '../observe/live-events.ts'
+import { AlertFindings } from './alert-findings.ts'
 
 /** Which one of several processes a gateway is that serve the same address: from 1. */
 export interface WorkerPlace {
@@ -276,5 +285,178 @@ async function open(
   } catch (error) {
     await Promise.all([assembled.close(), closeState(state)])
     throw error
+  }
+}
+
+// The one timer of a gateway: deadlines and timeouts of calls, logs, the heap, leases, what alerts are about.
+
+/** What one timer drives. */
+interface Timed extends Pick<
+  Shared,
+  | 'access'
+  | 'requests'
+  | 'usage'
+  | 'spending'
+  | 'events'
+  | 'faults'
+  | 'authFailures'
+  | 'ledger'
+  | 'log'
+  | 'loop'
+> {
+  readonly running: RunningCalls
+  readonly bodies: BodyBudget
+  readonly takenOut: TakenOut
+  readonly instances: Instances
+  readonly peers: Peers
+  readonly health: HealthEvents
+  readonly disk: DiskSpace
+}
+
+const RENEW_MS = 10_000
+
+/** Starts the timer, which does not keep the process running. The owner clears it. */
+function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Timeout {
+  // By the monotonic clock: leases expire by another clock than the wall clock.
+  let renewAt = performance.now() + RENEW_MS
+  loop.tick(performance.now())
+  const timer = setInterval(() => {
+    const now = performance.now()
+    for (const call of running) call.tick(now)
+    timed.access.flush()
+    timed.requests.flush()
+    timed.usage.flush()
+    timed.faults.tick()
+    timed.authFailures.tick()
+    timed.events.tick(now)
+    timed.health.tick()
+    timed.bodies.tick()
+    loop.tick(now)
+    timed.takenOut.tick(now)
+    timed.instances.tick(now)
+    timed.peers.tick(now)
+    timed.disk.tick(now)
+    void timed.spending.tick(now)
+    if (performance.now() < renewAt) return
+    renewAt = performance.now() + RENEW_MS
+    void renewLeases(running, ledger).catch((error) => log.error('renewing leases failed', error))
+  }, TICK_MS)
+  timer.unref()
+  return timer
+}
+
+async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
+  const leases = []
+  for (const call of running) {
+    const { account, key, entered }: Partial<Call> = call
+    if (!account || !key || !entered || call.bill) continue
+    leases.push({ account: account.id, key: key.id, request: call.id })
+  }
+  if (leases.length > 0) await ledger.renew(leases)
+}
+
+// Watches the space of the disks that the gateway writes to.
+
+const DISK_LOOK_MS = 10_000
+const MIB = 1024 * 1024
+const LOW_BYTES = 256 * MIB
+const ENOUGH_BYTES = 512 * MIB
+
+/** The folders of one gateway. The owner calls {@link DiskSpace.tick} from time to time. */
+export class DiskSpace {
+  readonly #folders: readonly string[]
+  readonly #freeBytes: (folder: string) => Promise<number>
+  readonly #free = new Map<string, number>()
+  #lookedAt = -Infinity
+
+  /** @param freeBytes of the disk of a folder */
+  constructor(folders: readonly string[], freeBytes = freeBytesOf) {
+    this.#folders = folders
+    this.#freeBytes = freeBytes
+  }
+
+  /** @param now steady ms */
+  tick(now: number): void {
+    if (now - this.#lookedAt < DISK_LOOK_MS) return
+    this.#lookedAt = now
+    for (const folder of this.#folders) {
+      this.#freeBytes(folder).then(
+        (bytes) => this.#free.set(folder, bytes),
+        // A folder that is not there yet.
+        () => this.#free.delete(folder),
+      )
+    }
+  }
+
+  findings(): Finding[] {
+    return [...this.#free].map(([folder, bytes]) => ({
+      kind: 'disk.low',
+      object: folder,
+      state: bytes < LOW_BYTES ? 'wrong' : bytes > ENOUGH_BYTES ? 'well' : 'between',
+      message: `the disk of ${folder} has ${Math.floor(bytes / MIB)} MiB left`,
+    }))
+  }
+}
+
+/** The folders that a configuration writes to. */
+export function foldersOf({ state, log }: Config): string[] {
+  const own =
+    state.driver === 'file' ? [state.path] : state.driver === 'redis' ? [state.outbox] : []
+  return [...new Set([...own, ...(log.path === undefined ? [] : [log.path])])]
+}
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}
+
+// Notices when deployments or the ledger fail and recover: for alerts, and for those who watch the events of the gateway.
+
+/** Between two looks for alerts. */
+const HEALTH_LOOK_MS = 1000
+
+/** The owner calls `tick` from time to time. */
+class HealthEvents {
+  readonly #events: LiveEvents
+  readonly #runtime: () => Runtime
+  readonly #more: () => readonly Finding[]
+  /** By deployment, and of the ledger under the name ''. */
+  #states = new Map<string, string>()
+  readonly #findings = new AlertFindings()
+  #lookedAt = -Infinity
+
+  /** @param more how the rest is that alerts are raised about */
+  constructor(events: LiveEvents, runtime: () => Runtime, more: () => readonly Finding[]) {
+    this.#more = more
+    this.#events = events
+    this.#runtime = runtime
+  }
+
+  tick(): void {
+    const now = performance.now()
+    if (now - this.#lookedAt >= HEALTH_LOOK_MS) {
+      this.#lookedAt = now
+      const runtime = this.#runtime()
+      const { off } = runtime.config.alerts
+      const all = [...this.#findings.of(runtime), ...this.#more()]
+      const told = all.filter(({ kind }) => !off.includes(kind))
+      runtime.alerts.observe(told, now)
+    }
+    if (!this.#events.wanted) {
+      this.#states.clear()
+      return
+    }
+    const { catalog, routing, ledger } = this.#runtime()
+    const isFirst = this.#states.size === 0
+    const states = new Map([['', ledger.health().ok ? 'books' : 'cannot book']])
+    for (const { deployments } of catalog.all()) {
+      for (const one of deployments) states.set(one.id, routing.healthOf(one).report().state)
+    }
+    for (const [deployment, state] of states) {
+      if (isFirst || this.#states.get(deployment) === state) continue
+      const of = deployment === '' ? { ledger: state } : { deployment, state }
+      this.#events.emit('health', () => of)
+    }
+    this.#states = states
   }
 }

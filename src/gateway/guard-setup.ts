@@ -9,8 +9,7 @@ import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { loadEach, loadGuard, type PluginSource } from './loader.ts'
 import { fail } from './plugin-code.ts'
-import type { Incoming } from '../pipeline/http.ts'
-import { Call, type CallerContext } from '../pipeline/pipeline.ts'
+import { type Incoming, Call, type CallerContext } from '../pipeline/pipeline.ts'
 import type { ChatCompletion } from '../plugin.ts'
 import { route } from '../pipeline/stages/route.ts'
 

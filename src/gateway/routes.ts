@@ -37,14 +37,12 @@ import {
   type Stage,
   type WireFormat,
 } from '../pipeline/pipeline.ts'
-import { constrain } from '../pipeline/stages/constrain.ts'
+import { constrain, read, resolve } from '../pipeline/stages/request.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
 import { guard } from '../pipeline/stages/guard.ts'
 import { hold } from '../pipeline/stages/hold.ts'
-import { read, resolve } from '../pipeline/stages/request.ts'
-import { route } from '../pipeline/stages/route.ts'
-import { count } from '../pipeline/stages/route/count.ts'
+import { route, count } from '../pipeline/stages/route.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
 

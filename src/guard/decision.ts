@@ -6,7 +6,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
-import { reasonOf, type Block, type FaultKind, type GuardFault } from './verdicts.ts'
+import { reasonOf, type Block, type FaultKind, type GuardFault } from './runner.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
 

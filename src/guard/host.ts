@@ -5,7 +5,7 @@ import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money
 import { compilePatterns } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import type { ChatCompletion, ChatInput, GuardContext, GuardHost, Host } from '../plugin.ts'
-import { GuardFault } from './verdicts.ts'
+import { GuardFault } from './runner.ts'
 
 const MAX_CACHED = 20_000
 const MAX_TTL_SECONDS = 86_400

@@ -4,8 +4,7 @@ import type { GuardContext, Origin, TextItem } from '../plugin.ts'
 import type { ScreenObserver } from './decision.ts'
 import type { PatternAssignment } from './plan.ts'
 import type { InputTexts, RefusedTurn } from './adapter.ts'
-import { GuardFault, patternBlock, toFault, type Block } from './verdicts.ts'
-import type { GuardRunner } from './runner.ts'
+import { GuardFault, patternBlock, toFault, type Block, type GuardRunner } from './runner.ts'
 
 interface InputInit {
   readonly input: InputTexts

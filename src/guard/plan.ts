@@ -1,16 +1,21 @@
 /** The guards of one configuration, and which of them a policy calls for. */
 import type { ActiveRules, Category, Guard, Origin, RuleRef } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
-import { CircuitBreaker } from './circuit.ts'
+import {
+  CircuitBreaker,
+  VerdictCache,
+  referencesTo,
+  ruleFilter,
+  type RuleFilter,
+  type FaultKind,
+} from './runner.ts'
 import type { AskingGuard } from './questions.ts'
-import { VerdictCache } from './runner.ts'
 import {
   checkPatternsSliced,
   compilePatternsSliced,
   escapePattern,
   type PatternMatcher,
 } from '../patterns/patterns.ts'
-import { referencesTo, ruleFilter, type RuleFilter, type FaultKind } from './verdicts.ts'
 
 /** A guard of the configuration, set up. */
 export interface GuardInstance {

@@ -4,16 +4,16 @@ import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plug
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
 import { stopOf, trialRunner, type RehearsalInit } from './rehearsal.ts'
-import type { GuardRunner } from './runner.ts'
-import { pluginScanner } from './scan-session.ts'
 import {
+  type GuardRunner,
   patternBlock,
   referencesTo,
   ruleFilter,
   toFault,
   type Block,
   type FaultKind,
-} from './verdicts.ts'
+} from './runner.ts'
+import { pluginScanner } from './scan-session.ts'
 
 const SIDES: readonly Side[] = ['input', 'output']
 const PASS = { verdict: 'pass' } as const

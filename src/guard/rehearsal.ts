@@ -6,12 +6,11 @@ import type { ActiveRules, Channel, Flow, GuardContext, TextStream } from '../pl
 import { refusalOf, type EffectivePolicy } from '../policy/policy.ts'
 import { flowFrom } from '../stream/flow.ts'
 import type { InputTexts, OutputCodec } from './adapter.ts'
-import { CircuitBreaker } from './circuit.ts'
+import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
 import { Decision, type ScreenObserver } from './decision.ts'
 import { InputScreen } from './input-screen.ts'
-import { OutputScreen } from './output-screen.ts'
+import { OutputScreen, ScreenedStream } from './output-screen.ts'
 import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
-import { GuardRunner, VerdictCache } from './runner.ts'
 import {
   patternScanner,
   pluginScanner,
@@ -20,7 +19,6 @@ import {
   type StopReason,
 } from './scan-session.ts'
 import type { ScreenInit } from './screened-choice.ts'
-import { ScreenedStream } from './screened-stream.ts'
 
 /** How long a guard may take, in ms. */
 const LIMITS_MS = { input: 10_000, output: 10_000 }

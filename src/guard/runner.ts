@@ -1,7 +1,7 @@
 /** Runs one guard for one call: asks it, bounds how long it may take, checks its verdicts, and remembers passes and failures. */
+import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
-import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import {
   AbortScope,
@@ -10,19 +10,268 @@ import {
   unlessAborted,
   type LateAnswers,
 } from '../lifetime/scope.ts'
-import type { GuardMetrics } from '../observe/guard-metrics.ts'
-import type { Guard, GuardContext, Origin, RuleRef, Side, TextItem } from '../plugin.ts'
-import type { CircuitBreaker } from './circuit.ts'
-import {
-  GuardFault,
-  callEnd,
-  checkVerdict,
-  ignoreRejection,
-  isPromise,
-  toFault,
-  type RuleFilter,
-  type BlockVerdict,
-} from './verdicts.ts'
+import type { GuardMetrics, CircuitState } from '../observe/guard-metrics.ts'
+import type {
+  Guard,
+  GuardContext,
+  Origin,
+  RuleRef,
+  Side,
+  TextItem,
+  ActiveRules,
+  CheckProgress,
+  PatternMatch,
+  PatternView,
+  Span,
+  Verdict,
+} from '../plugin.ts'
+import { isObject } from '../errors/checks.ts'
+
+// Verdicts of guards, and faults in their place. A guard that misbehaves has not passed a text: that is a fault.
+
+export type BlockVerdict = Extract<Verdict, { action: 'block' }>
+
+/** A block, and where a pattern matched the reading of the text in which it did. */
+export type Block = BlockVerdict & { readonly view?: PatternView }
+
+/** What a check of a growing text knows of it. */
+export interface TextProgress {
+  /** Offset up to which the guard agrees; never decreases. */
+  readonly safeOffset: number
+  readonly verdict?: Block
+}
+
+/** A promise where the answer takes time. */
+export type Answer = TextProgress | Promise<TextProgress>
+
+/** The block for a match of a banned pattern. @param offset position of the first pattern in the effective list */
+export function patternBlock({ pattern, start, end, view }: PatternMatch, offset: number): Block {
+  return {
+    action: 'block',
+    rule: `bannedPatterns[${pattern + offset}]`,
+    spans: [{ start, end }],
+    view,
+  }
+}
+
+/** Why a guard could not look. */
+export type FaultKind =
+  /** It threw. */
+  | 'failed'
+  | 'timeout'
+  /** Its answer is not valid: wrong type, wrong number, offsets out of range, a rule that is not in force. */
+  | 'invalid'
+  /** It failed too often of late. */
+  | 'circuit'
+  /** Its calls to models have used up what one request may spend. */
+  | 'budget'
+  /** A local guard that worked for too long. */
+  | 'slow'
+  /** More text than may be retained, buffered or judged. */
+  | 'too_large'
+  /** The guard cannot read what it was shown. */
+  | 'unreadable'
+  /** A rule that no guard answers for. */
+  | 'unanswered'
+  /** The account is free and the model that it asks is not. Whatever the policy says, the call goes on without it. */
+  | 'unpaid'
+
+/** Why a guard could not look. Neither a pass nor a block. */
+export class GuardFault extends Error {
+  readonly kind: FaultKind
+
+  constructor(kind: FaultKind, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'GuardFault'
+    this.kind = kind
+  }
+}
+
+/** Rules are named in a header. */
+const RULE = /^[\w:./[\]-]{1,120}$/
+
+/** Members of a block that a guard may set. */
+const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
+
+/** Whether a guard may block for this rule. */
+export type RuleFilter = (rule: string) => boolean
+
+/**
+ * Checks a verdict.
+ * @param length of the text it is about
+ * @returns the block, or nothing for a pass
+ * @throws GuardFault `invalid` for what is no verdict, `unreadable` when the guard abstains because it cannot read
+ */
+export function checkVerdict(
+  verdict: unknown,
+  length: number,
+  mayBlockFor: RuleFilter,
+): BlockVerdict | undefined {
+  refusePromise(verdict)
+  if (!isObject(verdict)) throw invalid('no verdict')
+  switch (verdict.action) {
+    case 'pass':
+      return undefined
+    case 'abstain':
+      if (verdict.why === 'not-applicable') return undefined
+      throw new GuardFault('unreadable', 'the guard cannot read this')
+    case 'block': {
+      const { rule, spans = [], score } = verdict
+      if (typeof rule !== 'string' || !RULE.test(rule) || !mayBlockFor(rule)) {
+        throw invalid('a rule that it does not answer')
+      }
+      if (!Array.isArray(spans) || !spans.every((span) => isSpan(span, length)))
+        throw invalid('spans outside of the text')
+      if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
+        throw invalid('a score that is not from 0 to 1')
+      const known = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
+      return Object.fromEntries(known) as unknown as BlockVerdict
+    }
+    default:
+      throw invalid('an action that does not exist')
+  }
+}
+
+/**
+ * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond what was pushed.
+ * @param least what `safeOffset` was before
+ * @param length of what was pushed
+ * @throws GuardFault `invalid`
+ */
+export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
+  refusePromise(progress)
+  if (!isObject(progress)) throw invalid('no progress')
+  const { safeOffset: safe } = progress
+  if (typeof safe !== 'number' || !Number.isInteger(safe)) throw invalid('no offset')
+  if (safe < least) throw invalid('an offset that goes back')
+  if (safe > length) throw invalid('an offset beyond the text')
+  return progress as unknown as CheckProgress
+}
+
+/** Makes any error of a guard a fault; one of ours that the guard has wrapped is unwrapped. */
+export function toFault(error: unknown): GuardFault {
+  for (const cause of causesOf(error)) if (cause instanceof GuardFault) return cause
+  if (error instanceof Error && error.name === 'TooLarge') {
+    return new GuardFault('too_large', 'the guard takes no more than it was given', {
+      cause: error,
+    })
+  }
+  return new GuardFault('failed', 'the guard threw an error', { cause: error })
+}
+
+/** Kinds of faults that lie in the text. */
+const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'unpaid', 'too_large'])
+/** The same of upstream failures, where a guard asks a model. */
+const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'payload_too_large'])
+
+/**
+ * What a fault says of the guard. Only a guard that was not reached, took too long or said that it fails is `down`: a
+ * client must not be able to switch a guard off for others by what it sends.
+ */
+function callEnd(fault: GuardFault): CallEnd {
+  if (OF_THE_TEXT.has(fault.kind)) return 'ok'
+  if (fault.kind === 'timeout') return 'down'
+  for (const cause of causesOf(fault)) {
+    if (UpstreamFailure.is(cause)) return REFUSALS.has(cause.failure) ? 'ok' : 'down'
+    if (isUnreachable(cause)) return 'down'
+  }
+  return 'invalid'
+}
+
+/**
+ * What is logged of a fault: our own words, and of each error that caused it its name, the class of the failure, the status
+ * or the code of a connection. Never a message, which may quote a text.
+ */
+export function reasonOf(fault: GuardFault): string {
+  const causes = causesOf(fault.cause).map((cause) => {
+    if (UpstreamFailure.is(cause)) return `${cause.name} ${cause.failure}`
+    const { code, status } = cause as { readonly code?: unknown; readonly status?: unknown }
+    // A guard may throw what it likes.
+    const name = typeof cause.name === 'string' ? cause.name : 'Error'
+    if (Number.isInteger(status)) return `${name} ${String(status)}`
+    return typeof code === 'string' && CONNECTION.test(code) ? `${name} ${code}` : name
+  })
+  return [fault.message, ...causes].join(': ')
+}
+
+/** Codes of errors of a connection, certificates included. */
+const CONNECTION =
+  /^(?:E[A-Z_]{3,20}|(?:UND_ERR|ERR|CERT|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)_[A-Z_]{1,50})$/
+
+/** Codes of connections that failed, by Node.js and by undici. */
+const UNREACHABLE =
+  /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/
+
+/** A connection that failed, or a status by which a server says that it fails. */
+function isUnreachable(error: Error): boolean {
+  const { code, status } = error as { readonly code?: unknown; readonly status?: unknown }
+  if (typeof status === 'number') return status >= 500 || status === 429
+  return typeof code === 'string' && UNREACHABLE.test(code)
+}
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return isObject(value) && typeof value.then === 'function'
+}
+
+/** Keeps an answer that is no longer awaited from ending the process when it fails. */
+function ignoreRejection(answer: unknown): void {
+  if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
+}
+
+/** An error, what caused it, and so on. */
+function causesOf(error: unknown): Error[] {
+  const causes: Error[] = []
+  for (let cause = error; cause instanceof Error && causes.length < 5; cause = cause.cause) {
+    causes.push(cause)
+  }
+  return causes
+}
+
+/** @throws GuardFault `invalid` for a promise in place of an answer */
+function refusePromise(answer: unknown): void {
+  if (!isPromise(answer)) return
+  ignoreRejection(answer)
+  throw invalid('a promise')
+}
+
+/**
+ * Accepts the rules that a guard enforces and that are in force.
+ * @param plugin whose own rules begin with its name
+ */
+export function ruleFilter(
+  plugin: string,
+  enforces: readonly RuleRef[],
+  rules: ActiveRules,
+): RuleFilter {
+  const own = `x:${plugin}/`
+  const inForce: readonly string[] = referencesTo(rules)
+  return (rule) => {
+    if (rule.startsWith('x:')) return rule.startsWith(own) || enforces.includes(rule as RuleRef)
+    if (rule === 'tampering') return enforces.includes('tampering')
+    const family = rule.startsWith('scope:') ? 'scope' : rule.replace(/\[\d+\]$/, '')
+    return enforces.includes(family as RuleRef) && inForce.includes(family)
+  }
+}
+
+/** Rules by the names under which guards enforce them. */
+export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
+  return [
+    ...(scopes.length > 0 ? (['scope'] as const) : []),
+    ...deny.map((category) => `deny:${category}` as const),
+    ...(bannedPatterns.length > 0 ? (['bannedPatterns'] as const) : []),
+  ]
+}
+
+function isSpan(span: unknown, length: number): span is Span {
+  if (!isObject(span)) return false
+  const { start, end } = span as unknown as Span
+  const areOffsets = Number.isInteger(start) && Number.isInteger(end)
+  return areOffsets && start >= 0 && start <= end && end <= length
+}
+
+function invalid(what: string): GuardFault {
+  return new GuardFault('invalid', `the guard answered with ${what}`)
+}
 
 /** A question to a remote guard that has ended. */
 interface AskedGuard {
@@ -247,4 +496,132 @@ export class VerdictCache {
     const parts = JSON.stringify([...asked, side, channel, shown, text])
     return createHmac('sha256', this.#secret).update(parts).digest('base64')
   }
+}
+
+// Spares calls the wait for a guard that keeps failing, without letting one account switch it off for others.
+
+const WINDOW_MS = 30_000
+const MIN_CALLS = 10
+const ERROR_SHARE = 0.5
+/** As many accounts have to see the guard fail, or all that asked where these are fewer. */
+const MIN_ACCOUNTS = 3
+const OPEN_MS = 10_000
+/** The window is counted in buckets, so that it needs no list of calls. */
+const BUCKETS = 10
+const BUCKET_MS = WINDOW_MS / BUCKETS
+
+/** Invalid answers of one account within the window after which its calls are not made. */
+const MAX_INVALID = 5
+/** Accounts whose invalid answers are counted. */
+const MAX_COUNTED = 10_000
+
+/**
+ * How a call of a guard ended: `ok`, also where the text was at fault; `down`, the guard was not reached, took too long
+ * or said that it fails; `invalid`, what it said is no verdict, which the text may have caused.
+ */
+type CallEnd = 'ok' | 'down' | 'invalid'
+
+interface Bucket {
+  readonly index: number
+  calls: number
+  errors: number
+  readonly accounts: Set<string>
+  readonly failing: Set<string>
+}
+
+/** Invalid answers to one account. */
+interface Invalid {
+  /** When they came, the latest ones. */
+  readonly at: number[]
+  closedUntil: number
+}
+
+/**
+ * The circuit of one guard and origin. It opens for all when within half a minute at least half of at least ten calls
+ * found the guard `down`, and at least three accounts did, or all that asked; ten seconds later one call probes the
+ * guard, and decides. It opens for one account, for ten seconds, after five `invalid` answers to it within half a
+ * minute. Times are ms of a monotonic clock.
+ */
+export class CircuitBreaker {
+  #buckets: Bucket[] = []
+  /** Undefined while it is closed. */
+  #openUntil: number | undefined
+  #probing = false
+  readonly #invalid = new LRUCache<string, Invalid>(atMost(MAX_COUNTED))
+
+  /** What holds for all accounts; `half-open` while a call probes. */
+  get state(): CircuitState {
+    if (this.#openUntil === undefined) return 'closed'
+    return this.#probing ? 'half-open' : 'open'
+  }
+
+  /** Whether a call may be made. If so, the caller reports how it ended. */
+  admit(account: string, now: number): boolean {
+    if (now < (this.#invalid.get(account)?.closedUntil ?? 0)) return false
+    if (this.#openUntil === undefined) return true
+    if (this.#probing || now < this.#openUntil) return false
+    this.#probing = true
+    return true
+  }
+
+  /** A call has ended. */
+  ended(account: string, end: CallEnd, now: number): void {
+    if (end === 'invalid') this.#countInvalid(account, now)
+    const failed = end === 'down'
+    if (this.#openUntil !== undefined) return this.#probed(!failed, now)
+    const bucket = this.#bucketAt(now)
+    bucket.calls++
+    bucket.accounts.add(account)
+    if (failed) {
+      bucket.errors++
+      bucket.failing.add(account)
+    }
+    const calls = sum(this.#buckets, 'calls')
+    if (calls < MIN_CALLS || sum(this.#buckets, 'errors') < calls * ERROR_SHARE) return
+    const asking = union(this.#buckets, 'accounts')
+    if (union(this.#buckets, 'failing') < Math.min(MIN_ACCOUNTS, asking)) return
+    this.#openUntil = now + OPEN_MS
+    this.#buckets = []
+  }
+
+  /** A call was aborted before the guard answered, for example because the client left. */
+  abandoned(): void {
+    this.#probing = false
+  }
+
+  #bucketAt(now: number): Bucket {
+    const index = Math.floor(now / BUCKET_MS)
+    this.#buckets = this.#buckets.filter((one) => one.index > index - BUCKETS)
+    let bucket = this.#buckets.at(-1)
+    if (bucket?.index !== index) {
+      bucket = { index, calls: 0, errors: 0, accounts: new Set(), failing: new Set() }
+      this.#buckets.push(bucket)
+    }
+    return bucket
+  }
+
+  #countInvalid(account: string, now: number): void {
+    const known = this.#invalid.get(account) ?? { at: [], closedUntil: 0 }
+    this.#invalid.set(account, known)
+    known.at.push(now)
+    if (known.at.length < MAX_INVALID) return
+    if (now - known.at.shift()! > WINDOW_MS) return
+    known.closedUntil = now + OPEN_MS
+    known.at.length = 0
+  }
+
+  #probed(ok: boolean, now: number): void {
+    // Calls that began before the circuit opened prove nothing.
+    if (!this.#probing) return
+    this.#probing = false
+    this.#openUntil = ok ? undefined : now + OPEN_MS
+  }
+}
+
+function sum(buckets: readonly Bucket[], member: 'calls' | 'errors'): number {
+  return buckets.reduce((total, bucket) => total + bucket[member], 0)
+}
+
+function union(buckets: readonly Bucket[], member: 'accounts' | 'failing'): number {
+  return new Set(buckets.flatMap((bucket) => [...bucket[member]])).size
 }

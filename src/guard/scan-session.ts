@@ -2,13 +2,12 @@
  * One guard reading one text of an answer: how it is asked (by patterns, piece by piece, segment by segment, or once at the
  * end), what it has agreed to, whether it stopped the text, and what it is waiting for.
  */
-import type { Channel, Origin, OutputCheck, ScanProgress, TextStream } from '../plugin.ts'
+import type { Channel, Origin, OutputCheck, ScanProgress, TextStream, TextItem } from '../plugin.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import { EXACT_ONLY } from './adapter.ts'
-import { SegmentCheck } from './segments.ts'
-import type { GuardRunner } from './runner.ts'
 import {
+  type GuardRunner,
   GuardFault,
   checkProgress,
   patternBlock,
@@ -16,7 +15,8 @@ import {
   type Answer,
   type Block,
   type TextProgress,
-} from './verdicts.ts'
+} from './runner.ts'
+import { wholeCharacters } from '../errors/checks.ts'
 
 /** Why nothing more of a text may pass: a guard blocked it, or could not look. */
 export type StopReason =
@@ -326,4 +326,265 @@ export function andThen<In, Out>(
   goOn: (value: In) => Out | Promise<Out>,
 ): Out | Promise<Out> {
   return value instanceof Promise ? value.then(goOn) : goOn(value)
+}
+
+// Guards that judge a text segment by segment: where the text is cut, and what is asked at once.
+
+/** Segments of one text that a remote guard is asked about at once. */
+export const IN_FLIGHT = 3
+/** Characters before a segment that are shown with it. */
+const CONTEXT_CHARACTERS = 1200
+
+/** A segment, and what the guard is shown of it. */
+interface Question {
+  readonly segment: Segment
+  readonly item: TextItem
+  state: 'waiting' | 'asked' | 'passed'
+}
+
+/**
+ * Asks a plugin about segments of one text. Of a remote guard up to three answers are outstanding at once; it agrees to
+ * segments in their order. A local guard answers at once.
+ */
+class SegmentCheck {
+  readonly concurrent = true
+  readonly #runner: GuardRunner
+  readonly #stream: TextStream
+  readonly #userTurn: string
+  readonly #segmenter = new Segmenter()
+  /** The text before the next segment, as far as it is shown. */
+  #before = ''
+  #count = 0
+  /** Not agreed to yet, in their order. */
+  readonly #questions: Question[] = []
+  #outstanding = 0
+  #safeOffset = 0
+  #verdict: Block | undefined
+  #failure: { readonly error: unknown } | undefined
+  /** The promise of the next answer. */
+  #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
+
+  /** @param userTurn what the user asked, shown with every segment */
+  constructor(runner: GuardRunner, stream: TextStream, userTurn: string) {
+    this.#runner = runner
+    this.#stream = stream
+    this.#userTurn = userTurn
+  }
+
+  push(text: string): Answer {
+    for (const segment of this.#segmenter.push(text)) this.#add(segment)
+    return this.#answer()
+  }
+
+  end(): Answer {
+    this.idle()
+    return this.#answer()
+  }
+
+  idle(): void {
+    const rest = this.#segmenter.flush()
+    if (rest) this.#add(rest)
+  }
+
+  /** Asks about a text as a whole, in place of `push` and `end`. */
+  judge(text: string): Answer {
+    this.#add({ start: 0, end: text.length, text })
+    return this.#answer()
+  }
+
+  #add(segment: Segment): void {
+    this.#questions.push({ segment, item: this.#itemOf(segment), state: 'waiting' })
+  }
+
+  #itemOf({ text }: Segment): TextItem {
+    const { channel, choice, index } = this.#stream
+    const before = this.#before
+    this.#before = (before + text).slice(-CONTEXT_CHARACTERS)
+    return Object.freeze({
+      id: `choices[${choice}].${channel}[${index}]#${this.#count++}`,
+      side: 'output',
+      channel,
+      role: 'assistant',
+      current: true,
+      text,
+      context: Object.freeze({ before, userTurn: this.#userTurn }),
+    })
+  }
+
+  #answer(): Answer {
+    this.#ask()
+    if (this.#outstanding === 0 || this.#failure || this.#verdict) return this.#progress()
+    if (!this.#next) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#next = { promise: promise.then(() => this.#progress()), resolve }
+    }
+    return this.#next.promise
+  }
+
+  #progress(): TextProgress {
+    if (this.#failure) throw this.#failure.error
+    return this.#verdict
+      ? { safeOffset: this.#safeOffset, verdict: this.#verdict }
+      : { safeOffset: this.#safeOffset }
+  }
+
+  #ask(): void {
+    for (const question of this.#questions) {
+      if (this.#verdict || this.#failure || this.#outstanding === IN_FLIGHT) break
+      if (question.state !== 'waiting') continue
+      if (this.#runner.local) this.#judge(question)
+      else if (this.#runner.hasPassed(question.item)) question.state = 'passed'
+      else this.#judgeLater(question)
+    }
+    this.#agree()
+  }
+
+  /** Agrees to segments in their order. */
+  #agree(): void {
+    while (this.#questions[0]?.state === 'passed') {
+      this.#safeOffset = this.#questions.shift()!.segment.end
+    }
+  }
+
+  #judge(question: Question): void {
+    const { guard } = this.#runner
+    this.#verdict = this.#runner.work((context) =>
+      this.#blockIn(guard.checkOutput!(question.item, context), question),
+    )
+    if (!this.#verdict) question.state = 'passed'
+  }
+
+  #judgeLater(question: Question): void {
+    const { guard } = this.#runner
+    question.state = 'asked'
+    this.#outstanding++
+    void this.#runner
+      .ask(
+        'output',
+        async (context) =>
+          this.#blockIn(await guard.checkOutput!(question.item, context), question),
+        { blocksIn: (block) => [block] },
+      )
+      .then(
+        (block) => {
+          this.#verdict ??= block
+          if (block) return
+          question.state = 'passed'
+          this.#runner.passed(question.item)
+        },
+        (error: unknown) => void (this.#failure ??= { error }),
+      )
+      .then(() => {
+        this.#outstanding--
+        this.#agree()
+        const next = this.#next
+        this.#next = undefined
+        next?.resolve()
+      })
+  }
+
+  /** @returns a block with its spans placed in the whole text */
+  #blockIn(verdict: unknown, { segment: { start, text } }: Question): Block | undefined {
+    const block = this.#runner.blockIn(verdict, text.length)
+    if (!block?.spans || start === 0) return block
+    const spans = block.spans.map((span) => {
+      return { ...span, start: span.start + start, end: span.end + start }
+    })
+    return { ...block, spans }
+  }
+}
+
+/** Characters of the first segments, and of all later ones. The first are short, so that the first words go out soon. */
+const TARGETS = [120, 240, 480, 800]
+/** A segment is cut at this many times its target, even within a sentence. */
+const MAX_OVERRUN = 1.5
+/** The longest segment; a block of code may take all of it. */
+export const LONGEST = 1200
+const SENTENCE_ENDS = new Set('.!?…。！？\n')
+const FENCE = /^ {0,3}(`{3,}|~{3,})/
+const SPACE = /\s/
+
+/** How many segments a text of so many characters probably has. */
+export function segmentsIn(characters: number): number {
+  let [count, covered] = [0, 0]
+  for (; count < TARGETS.length && covered < characters; count++) covered += TARGETS[count]!
+  return count + Math.max(0, Math.ceil((characters - covered) / TARGETS.at(-1)!))
+}
+
+/** A part of a text that is judged on its own. */
+interface Segment {
+  /** Offset in the text. */
+  readonly start: number
+  /** Exclusive. */
+  readonly end: number
+  readonly text: string
+}
+
+/**
+ * Cuts a growing text into segments for guards that judge one segment at a time. Where the cuts are depends on the text
+ * alone, not on how it arrived.
+ */
+export class Segmenter {
+  #rest = ''
+  #start = 0
+  #count = 0
+  /** How much of the rest was read. */
+  #seen = 0
+  /** Where the line begins in the rest; negative when a cut went through it. */
+  #line = 0
+  /** The fence that opened a block of code; empty outside of one. */
+  #fence = ''
+
+  /** The segments that are complete with this text. */
+  push(text: string): Segment[] {
+    this.#rest += text
+    const segments: Segment[] = []
+    for (let end = this.#next(); end > 0; end = this.#next()) segments.push(this.#take(end))
+    return segments
+  }
+
+  /** The rest as a segment of its own, if there is any. */
+  flush(): Segment | undefined {
+    return this.#rest ? this.#take(this.#rest.length) : undefined
+  }
+
+  /** Where the first segment of the rest ends; 0 while it is open. */
+  #next(): number {
+    const rest = this.#rest
+    const target = TARGETS[Math.min(this.#count, TARGETS.length - 1)]!
+    const most = target * MAX_OVERRUN
+    while (this.#seen < rest.length) {
+      const sign = rest[this.#seen++]!
+      const end = this.#seen
+      if (sign === '\n') this.#endLine(end)
+      if (this.#fence) {
+        if (end >= LONGEST) return wholeCharacters(rest, end)
+        continue
+      }
+      if (end < target) continue
+      if (SENTENCE_ENDS.has(sign)) return end
+      if (end < most) continue
+      for (let i = end; i > target; i--) if (SPACE.test(rest[i - 1]!)) return i
+      return wholeCharacters(rest, end)
+    }
+    return 0
+  }
+
+  #endLine(end: number): void {
+    const mark = this.#line < 0 ? undefined : FENCE.exec(this.#rest.slice(this.#line, end))?.[1]
+    if (mark && !this.#fence) this.#fence = mark
+    else if (mark?.startsWith(this.#fence)) this.#fence = ''
+    this.#line = end
+  }
+
+  #take(end: number): Segment {
+    const text = this.#rest.slice(0, end)
+    const start = this.#start
+    this.#rest = this.#rest.slice(end)
+    this.#start += end
+    this.#seen -= end
+    this.#line -= end
+    this.#count++
+    return { start, end: this.#start, text }
+  }
 }

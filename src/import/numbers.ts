@@ -1,5 +1,5 @@
 /** Numbers of price lists from their source text to integers. No floating-point number is used on the way. */
-import { formatPrice } from '../money/decimal.ts'
+import { formatPrice } from '../money/prices.ts'
 import type { PriceText } from '../plugin.ts'
 
 /** Fractional digits of a price. */

@@ -1,6 +1,11 @@
 /** The rows of a price list as entries of the gateway's own: prices as integers, and what could not be taken over. */
-import { formatPrice } from '../money/decimal.ts'
-import { PRICE_NAMES, TIER_PRICE_NAMES, type PriceName, type Pricing } from '../money/prices.ts'
+import {
+  formatPrice,
+  PRICE_NAMES,
+  TIER_PRICE_NAMES,
+  type PriceName,
+  type Pricing,
+} from '../money/prices.ts'
 import {
   HIGHEST_PRICE,
   isModality,

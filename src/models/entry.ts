@@ -1,8 +1,13 @@
 /** An entry of `models`: its schema, the modality that its prices imply, and the prices that it needs. */
 import * as v from 'valibot'
 import { isDay, isMoment } from '../errors/moments.ts'
-import { parsePrice } from '../money/decimal.ts'
-import { PRICE_NAMES, TIER_PRICE_NAMES, type PriceName, type Pricing } from '../money/prices.ts'
+import {
+  parsePrice,
+  PRICE_NAMES,
+  TIER_PRICE_NAMES,
+  type PriceName,
+  type Pricing,
+} from '../money/prices.ts'
 import { CAPABILITIES } from './capabilities.ts'
 import { MAX_ALIASES } from './names.ts'
 

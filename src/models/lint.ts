@@ -1,6 +1,6 @@
 /** Entries of the catalog that are valid and probably not meant: above all prices with a mistake in them. */
-import { formatPrice } from '../money/decimal.ts'
 import {
+  formatPrice,
   compilePrices,
   PRICE_NAMES,
   pricesUpTo,

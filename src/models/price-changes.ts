@@ -1,6 +1,5 @@
 /** Differences of prices between two catalogs, as an operator reads them. */
-import { formatPrice } from '../money/decimal.ts'
-import { PRICE_NAMES, type Prices } from '../money/prices.ts'
+import { formatPrice, PRICE_NAMES, type Prices } from '../money/prices.ts'
 import type { Model } from './catalog.ts'
 
 /** A price of a model that is another one than before. */

@@ -8,7 +8,245 @@ import { atMost } from '../lifetime/cache.ts'
 import { steadyNow } from '../lifetime/scope.ts'
 import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
-import { Health } from './health.ts'
+import type { FailureClass } from '../plugin.ts'
+
+// The health of a deployment: a circuit breaker that opens after failures and then lets one call at a time through, and
+// measurements of its latency and load.
+
+/**
+ * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
+ * cooldown is over, and one call at a time tests whether the deployment has recovered.
+ */
+type HealthState = 'healthy' | 'cooldown' | 'probing'
+
+/** A deployment's health at one moment. Times are ms since epoch. */
+interface HealthReport {
+  readonly state: HealthState
+  /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
+  readonly since?: number
+  /** Failures in a row. */
+  readonly failures: number
+  /** End of the cooldown; only present in state `cooldown`. */
+  readonly cooldownUntil?: number
+  /** Present where an operator has taken the deployment out until then. */
+  readonly takenOut?: true
+  /** Class of the last failure since the last complete answer. */
+  readonly lastFailure?: FailureClass
+  /** What the vendor said of it, without secrets and quotations. */
+  readonly lastMessage?: string
+  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
+  readonly latencyMs?: number
+  /** Number of calls that the deployment is working on. */
+  readonly inFlight: number
+}
+
+/** Failures that time does not cure: the operator has to correct the API key, the balance at the vendor or the catalog. */
+const FOR_THE_OPERATOR: ReadonlySet<FailureClass> = new Set([
+  'upstream_auth',
+  'upstream_balance',
+  'not_found',
+])
+/** Failures in a row that start a cooldown. */
+const FAILURES_BEFORE_COOLDOWN = 3
+/** Upper bound of a cooldown, also where the vendor names a longer time. */
+const MAX_COOLDOWN_MS = 300_000
+/** Upper bound of a cooldown as a multiple of the configured one. */
+const MAX_COOLDOWN_FACTOR = 10
+/** Weight of a new measurement in the moving mean. */
+const LATENCY_WEIGHT = 0.2
+/** Older latency measurements are ignored. */
+const MEASUREMENT_TTL_MS = 30_000
+/** Differences of latency and load below these are ignored. */
+const NOISE_MS = 50
+const NOISE_CALLS = 8
+
+/** Whether the operator has to act on a failure, so that it has to be logged. */
+export function concernsOperator({ failure }: UpstreamFailure): boolean {
+  return FOR_THE_OPERATOR.has(failure)
+}
+
+/**
+ * Health of one deployment. Each call reports in this order: `begin`, then `answered` or `failed` or neither, then `end`.
+ * The outcome of a call counts only while the state in which it began lasts. So a burst of calls that fail together starts
+ * one cooldown, and a late outcome changes nothing.
+ */
+export class Health {
+  readonly #now: () => number
+  #state: HealthState = 'healthy'
+  /** Number of state changes so far; calls remember it when they begin. */
+  #epoch = 0
+  #since: number | undefined
+  #failures = 0
+  /** Cooldowns since the last complete answer. */
+  #cooldowns = 0
+  #cooldownUntil = 0
+  /** Taken out by an operator: from when, until when. */
+  #out = { since: 0, until: 0 }
+  #lastFailure: FailureClass | undefined
+  #lastMessage: string | undefined
+  #inFlight = 0
+  #latencyMs = 0
+  #measuredAt = -Infinity
+
+  /** @param now the clock, ms since epoch */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  /** True if there was no failure since the last complete answer. */
+  get flawless(): boolean {
+    return this.#failures === 0 && this.#state === 'healthy'
+  }
+
+  /** End of the last cooldown in ms since epoch; in the past, or 0, outside a cooldown. */
+  get cooldownUntil(): number {
+    return this.#cooldownUntil
+  }
+
+  /** Whether a call may go to the deployment: it is healthy, or the cooldown is over and no other call is probing it. */
+  isOpen(): boolean {
+    if (this.isOut()) return false
+    if (this.#state === 'healthy') return true
+    return this.#state === 'cooldown' && this.#now() >= this.#cooldownUntil
+  }
+
+  /** Whether an operator has taken the deployment out. */
+  isOut(): boolean {
+    return this.#out.until > 0 && this.#now() < this.#out.until
+  }
+
+  /** No call goes to the deployment before a moment, ms since epoch. */
+  takeOut(until: number): void {
+    this.#out = { since: this.isOut() ? this.#out.since : this.#now(), until }
+  }
+
+  /** As if the deployment had never failed, and had not been taken out. */
+  resume(): void {
+    this.#out.until = 0
+    this.#failures = 0
+    this.#cooldowns = 0
+    this.#lastFailure = undefined
+    if (this.#state !== 'healthy') this.#become('healthy')
+  }
+
+  /**
+   * A call goes to the deployment. The first one after a cooldown is the probe.
+   * @returns a token that the call passes to the other methods
+   */
+  begin(): number {
+    this.#inFlight++
+    if (this.#state === 'cooldown' && this.#now() >= this.#cooldownUntil) this.#become('probing')
+    return this.#epoch
+  }
+
+  /** The first part of the answer has arrived. @returns true if the deployment has recovered with it */
+  answered(began: number, latencyMs: number): boolean {
+    this.#latencyMs += (latencyMs - this.#latencyMs) * (this.#measuredAt < 0 ? 1 : LATENCY_WEIGHT)
+    this.#measuredAt = this.#now()
+    if (began !== this.#epoch || this.#state === 'healthy') return false
+    this.#become('healthy')
+    return true
+  }
+
+  /**
+   * The call failed, and the failure counts against the deployment.
+   * @param cooldownMs length of the first cooldown; doubled for each further one, unless the vendor names a time
+   * @returns ms of the cooldown that this failure starts; undefined if it starts none
+   */
+  failed(
+    began: number,
+    { failure, retryAfterMs = 0 }: UpstreamFailure,
+    cooldownMs: number,
+  ): number | undefined {
+    if (this.#isOutdated(began)) return undefined
+    this.#failures++
+    this.#lastFailure = failure
+    this.#lastMessage = undefined
+    const patient =
+      this.#failures < FAILURES_BEFORE_COOLDOWN &&
+      !FOR_THE_OPERATOR.has(failure) &&
+      retryAfterMs <= 0
+    if (this.#state === 'healthy' && patient) return undefined
+    if (this.#state === 'cooldown' && retryAfterMs <= 0) return undefined
+    const durationMs =
+      retryAfterMs > 0
+        ? Math.min(retryAfterMs, MAX_COOLDOWN_MS)
+        : cooldownMs * Math.min(2 ** this.#cooldowns, MAX_COOLDOWN_FACTOR)
+    const until = this.#now() + durationMs
+    if (this.#state === 'cooldown') {
+      // The call was sent during the cooldown because the model has no other deployment left.
+      this.#cooldownUntil = Math.max(this.#cooldownUntil, until)
+      return undefined
+    }
+    this.#cooldowns++
+    this.#cooldownUntil = until
+    this.#become('cooldown')
+    return durationMs
+  }
+
+  /** The call is over. @param complete whether the whole answer has arrived */
+  end(began: number, complete = false): void {
+    this.#inFlight--
+    if (this.#isOutdated(began)) return
+    if (this.#state === 'probing') {
+      // The probe had no outcome, for example because the client left: the next call probes.
+      this.#become('cooldown')
+    } else if (complete) {
+      this.#failures = 0
+      this.#cooldowns = 0
+      this.#lastFailure = undefined
+    }
+  }
+
+  /** What the vendor said of the last failure. @param message without secrets and quotations */
+  explained(message: string | undefined): void {
+    this.#lastMessage = message
+  }
+
+  /**
+   * Whether this deployment is at least twice as slow or as busy as another one, beyond noise.
+   * @param share number of calls that this one should have for each call of the other one
+   */
+  isWorseThan(other: Health, share: number): boolean {
+    const since = this.#now() - MEASUREMENT_TTL_MS
+    const comparable = this.#measuredAt > since && other.#measuredAt > since
+    const [mine, theirs] = comparable ? [this.#latencyMs, other.#latencyMs] : [0, 0]
+    const pressure = (mine + NOISE_MS) * (this.#inFlight / share + NOISE_CALLS)
+    return pressure > 2 * (theirs + NOISE_MS) * (other.#inFlight + NOISE_CALLS)
+  }
+
+  /** The present state, for the admin API and the metrics. */
+  report(): HealthReport {
+    const isOut = this.isOut()
+    const cooling = isOut || (this.#state === 'cooldown' && this.#now() < this.#cooldownUntil)
+    const until = isOut ? this.#out.until : this.#cooldownUntil
+    const since = isOut ? this.#out.since : this.#since
+    return {
+      state: cooling ? 'cooldown' : this.#state === 'cooldown' ? 'probing' : this.#state,
+      ...(since === undefined ? {} : { since }),
+      failures: this.#failures,
+      ...(cooling ? { cooldownUntil: until } : {}),
+      ...(isOut ? { takenOut: true } : {}),
+      ...(this.#lastFailure === undefined ? {} : { lastFailure: this.#lastFailure }),
+      ...(this.#lastFailure !== undefined && this.#lastMessage !== undefined
+        ? { lastMessage: this.#lastMessage }
+        : {}),
+      ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
+      inFlight: this.#inFlight,
+    }
+  }
+
+  /** The answer that makes a deployment healthy may still break off, so the outcome of that call counts. */
+  #isOutdated(began: number): boolean {
+    return began < this.#epoch - (this.#state === 'healthy' ? 1 : 0)
+  }
+
+  #become(state: HealthState): void {
+    if ((state === 'healthy') !== (this.#state === 'healthy')) this.#since = this.#now()
+    this.#state = state
+    this.#epoch++
+  }
+}
 
 /** What connects a call with earlier calls. The same session id of two accounts means two sessions. */
 export interface SessionAffinity {

@@ -1,6 +1,5 @@
 /** Entries for all models of a vendor, `vendor/*`: the models that they add, and what is wrong with them. */
-import { parsePrice } from '../money/decimal.ts'
-import { PRICE_NAMES, type Pricing } from '../money/prices.ts'
+import { parsePrice, PRICE_NAMES, type Pricing } from '../money/prices.ts'
 import {
   isModality,
   missingPrices,

@@ -3,8 +3,15 @@
  * No floating-point number is used between a price and the ledger; clients receive decimal text.
  */
 import type { Usage } from '../plugin.ts'
-import { formatDecimal, parseDecimal } from './decimal.ts'
-import { pricesAt, quantitiesOf, termsOf, type CostMember, type Prices } from './prices.ts'
+import {
+  formatDecimal,
+  parseDecimal,
+  pricesAt,
+  quantitiesOf,
+  termsOf,
+  type CostMember,
+  type Prices,
+} from './prices.ts'
 
 declare global {
   interface JSON {

@@ -2,8 +2,8 @@
  * Prices of a model: their names, what applies where one is absent, and tiers for long prompts. Which price meets which
  * quantity stands here, in two tables.
  */
+import { hash } from 'node:crypto'
 import type { Usage } from '../plugin.ts'
-import { formatPrice, parsePrice } from './decimal.ts'
 
 /** The names of prices for one token, and of the fee of a call: the prices that a tier may replace. */
 export const TIER_PRICE_NAMES = [
@@ -129,14 +129,14 @@ export function pricesUpTo(prices: Prices, promptTokens: number): readonly Price
 
 /** The terms of a price list without tiers that have a price above 0, computed once for each list. */
 export function termsOf(prices: Prices): readonly Term[] {
-  let terms = known.get(prices)
+  let terms = knownTerms.get(prices)
   if (terms) return terms
   terms = TABLE.flatMap(([name, member, ...fallbacks]) => {
     const applying = [name, ...fallbacks].find((one) => prices[one] !== undefined)
     const unit = applying && prices[applying]
     return unit ? [{ name, member, unit }] : []
   })
-  known.set(prices, terms)
+  knownTerms.set(prices, terms)
   return terms
 }
 
@@ -191,7 +191,7 @@ export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> 
   }
 }
 
-const known = new WeakMap<Prices, readonly Term[]>()
+const knownTerms = new WeakMap<Prices, readonly Term[]>()
 
 /** The order of a bill: each price, the part that shows it, and the prices that apply where it is absent, the first one first. */
 const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceName[]])[] = [
@@ -232,4 +232,84 @@ function parseAll(pricing: Readonly<Record<string, unknown>>): Prices {
     if (text !== undefined) prices[name as PriceName] = parsePrice(text as string)
   }
   return prices
+}
+
+// Versions of prices: what tells two price lists apart, for rows of the ledger that name the one they were charged by.
+
+/** Hex digits of a version. */
+const DIGITS = 16
+
+const knownVersions = new WeakMap<Prices, string>()
+
+/** The version of prices: the same for prices that charge the same, on every machine. */
+export function versionOf(prices: Prices): string {
+  let version = knownVersions.get(prices)
+  if (version === undefined) {
+    const text = JSON.stringify(pricingOf(prices))
+    version = hash('sha256', text).slice(0, DIGITS)
+    knownVersions.set(prices, version)
+  }
+  return version
+}
+
+/** Prices as text again, in one form: names sorted, and in a tier only the prices that differ from the list. */
+export function pricingOf({ tiers = [], ...base }: Prices): Pricing {
+  const names = PRICE_NAMES.toSorted()
+  const textsOf = (prices: Prices, than: Prices) =>
+    Object.fromEntries(
+      names.flatMap((name: PriceName) => {
+        const price = prices[name]
+        return price === undefined || price === than[name] ? [] : [[name, formatPrice(price)]]
+      }),
+    )
+  // A tier repeats those of the list; it cannot lack one of them.
+  const overrides = tiers
+    .filter(({ from }) => from > 0)
+    .map(({ from, prices }) => ({ min_prompt_tokens: from, ...textsOf(prices, base) }))
+  return { ...textsOf(base, {}), ...(overrides.length > 0 && { overrides }) }
+}
+
+/** Decimal text as integers: what both amounts and prices are made of. No digit is ever rounded away. */
+
+const PRICE_DIGITS = 18
+const DECIMAL = /^(\d{1,12})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/
+
+/**
+ * Reads a decimal string as an integer of 10^-digits.
+ * @throws RangeError for a sign, an empty string, characters that are not part of a number, or too many fractional digits
+ */
+export function parseDecimal(text: string, digits: number): bigint {
+  const match = DECIMAL.exec(text)
+  if (!match)
+    throw new RangeError(
+      `expected a decimal string such as "0.0000025", found ${JSON.stringify(text)}`,
+    )
+  const [, whole = '', fraction = '', exponent = '0'] = match
+  const scale = digits + Number(exponent) - fraction.length
+  const value = BigInt(whole + fraction)
+  if (scale >= 0) return value * 10n ** BigInt(scale)
+  const divisor = 10n ** BigInt(-scale)
+  if (value % divisor)
+    throw new RangeError(
+      `expected at most ${digits} fractional digits, found ${JSON.stringify(text)}`,
+    )
+  return value / divisor
+}
+
+/** Plain notation of an integer of 10^-digits: no exponent, no trailing zeros. */
+export function formatDecimal(value: bigint, digits: number): string {
+  if (value < 0n) return `-${formatDecimal(-value, digits)}`
+  const text = value.toString().padStart(digits + 1, '0')
+  const point = text.length - digits
+  let end = text.length
+  while (end > point && text.charCodeAt(end - 1) === 48) end--
+  return end === point ? text.slice(0, point) : `${text.slice(0, point)}.${text.slice(point, end)}`
+}
+
+/** Reads a price in USD per unit, as an integer of 10⁻¹⁸ USD. @throws RangeError see {@link parseDecimal} */
+export const parsePrice = (text: string): bigint => parseDecimal(text, PRICE_DIGITS)
+
+/** Plain decimal notation of a price in USD per unit. */
+export function formatPrice(price: bigint): string {
+  return formatDecimal(price, PRICE_DIGITS)
 }

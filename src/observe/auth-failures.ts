@@ -1,6 +1,6 @@
 /** Requests without a key that is valid: counted, and logged within bounds. */
 import { logEvent, type EventLog } from './events.ts'
-import { LineLimit } from './line-limit.ts'
+import { LineLimit } from './access-log.ts'
 
 /** Why a request was not authenticated. */
 export type AuthFailure = 'none' | 'malformed' | 'unknown' | 'disabled' | 'expired'

@@ -2,7 +2,7 @@
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { logEvent, type EventLog } from './events.ts'
-import { LineLimit } from './line-limit.ts'
+import { LineLimit } from './access-log.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The event of Node.js that brought an error. */

@@ -1,6 +1,6 @@
 /** Notices when the process is kept busy, so that all calls wait, and says which plugin was called last. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { LineLimit } from './line-limit.ts'
+import { LineLimit } from './access-log.ts'
 
 const WARN_MS = 200
 const RESOLUTION_MS = 20

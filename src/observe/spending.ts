@@ -7,7 +7,7 @@ import type { Account, Key } from '../accounts/stored.ts'
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { AccountTotals, KeySpend, Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from './alerts.ts'
-import type { MoneyMetrics } from './money-metrics.ts'
+import type { MoneyMetrics } from './metrics.ts'
 
 /** Which accounts and keys have spent most this month. */
 type TopSpenders = (

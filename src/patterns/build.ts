@@ -3,10 +3,8 @@ import type { Task } from './time-slice.ts'
 import { fold, foldAll, isIgnorable, isMark, NEWLINE, SPACE } from './views/fold.ts'
 import { leetGroup } from './views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
-import { ProductDfa, type Automaton } from './product-dfa.ts'
-import { type MatchTarget } from './nfa.ts'
-import { NfaBuilder } from './nfa-builder.ts'
-import { KIND_SETS, type Normalization } from './component.ts'
+import { ProductDfa, type Automaton, KIND_SETS, type Normalization } from './product-dfa.ts'
+import { type MatchTarget, NfaBuilder } from './nfa.ts'
 import {
   classRanges,
   countOf,

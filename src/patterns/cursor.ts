@@ -4,8 +4,12 @@
  * over that past. The last place where a match may begin is the oldest one alive, and nothing from there on may be released.
  */
 import type { PatternMatch, PatternView } from '../plugin.ts'
-import { AS_IS, BLANK, LETTER, type Component, type MatchEnd } from './component.ts'
 import {
+  AS_IS,
+  BLANK,
+  LETTER,
+  type Component,
+  type MatchEnd,
   BEGINS,
   EMPTY,
   MOVED,

@@ -1,13 +1,13 @@
 /** Makes the record of a call, for logs and for those who watch it run. */
+import { hash } from 'node:crypto'
 import type { UsageLine } from '../money/money.ts'
-import { rowOf } from '../observe/log/fields.ts'
+import { rowOf, type CallRecord, type Exchange } from '../observe/record.ts'
 import type { LogRow } from '../observe/log/query.ts'
 import { limitsInForce } from '../accounts/limits.ts'
-import type { CallRecord, Exchange } from '../observe/record.ts'
 import type { Usage } from '../plugin.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
-import { hashOf } from './policy-hash.ts'
+import type { Policy } from '../policy/policy.ts'
 
 /** What is known of a call. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
@@ -89,4 +89,20 @@ export function runningRow(call: Call): LogRow {
     status: call.status || null,
     outcome: null,
   }
+}
+
+// A short name for a policy, for logs and traces.
+
+/** By policy object: that of a key is the same object for many calls. */
+const hashes = new WeakMap<Policy, string>()
+
+/** Equal for equal policies. */
+export function hashOf(policy: Policy | undefined): string | undefined {
+  if (!policy) return undefined
+  let known = hashes.get(policy)
+  if (known === undefined) {
+    known = hash('sha256', JSON.stringify(policy)).slice(0, 16)
+    hashes.set(policy, known)
+  }
+  return known
 }

@@ -2,9 +2,10 @@
  * The pipeline: a request becomes a Call; stages, in layers, take the Call in and hand a Reply back. A Reply is a pulled
  * sequence of parts, so that streamed and whole answers of every endpoint take the same way.
  */
+import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
-import type { CallLabels } from '../observe/call-labels.ts'
 import type {
+  CallLabels,
   Attempt,
   ExchangeRequest,
   ExchangeResponse,
@@ -15,45 +16,69 @@ import type {
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
-import type { BodyLimits } from '../config/config.ts'
+import type { BodyLimits, Config } from '../config/config.ts'
 import type { Check } from '../errors/checks.ts'
 import {
   InternalError,
   UpstreamFailure,
   toGatewayError,
   type GatewayError,
+  type InvalidRequest,
 } from '../errors/errors.ts'
-import type { Decision } from '../guard/decision.ts'
+import type { Decision, GuardReport } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { BudgetedQuestions } from '../guard/questions.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
-import type { Estimate } from '../money/holds.ts'
-import type { Incoming, Outgoing } from './http.ts'
+import type { Estimate, HoldEstimator } from '../money/holds.ts'
 import type {
   Admitted,
   HoldGranted,
   Outcome,
   RequestId,
   UsageFlag,
+  Settled,
+  Ledger,
 } from '../state/ledger/ledger.ts'
-import type { Download, Step, Usage } from '../plugin.ts'
-import type { EffectivePolicy, Instructions } from '../policy/policy.ts'
-import type { Grounding } from '../search/search.ts'
 import type {
-  Charge,
-  ErrorResponse,
-  ProviderAnswer,
-  Receipt,
-  Reply,
-  ResultFilter,
-} from './answer.ts'
-import type { ClientAddress, NativeFormat, Operation, ParsedRequest } from './request.ts'
-import type { Runtime } from './runtime.ts'
+  Download,
+  Step,
+  Usage,
+  Flow,
+  SearchResult,
+  NativeInput,
+  ChatCompletion,
+  Provider,
+} from '../plugin.ts'
+import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
+import type { Grounding, Search } from '../search/search.ts'
+import type { UsageReport } from '../money/plausible.ts'
+import type { RawJson } from '../stream/raw-json.ts'
+import type { Accounts } from '../accounts/accounts.ts'
+import type { Labels } from '../accounts/labels.ts'
+import type { AccessLog } from '../observe/access-log.ts'
+import type { ContentLog } from '../observe/content/content-log.ts'
+import type { RequestLog } from '../observe/log/request-log.ts'
+import type { LiveEvents } from '../observe/live-events.ts'
+import type { Sinks } from '../observe/sinks/sinks.ts'
+import type { Spending } from '../observe/spending.ts'
+import type { UsageIndex } from '../observe/usage/usage.ts'
+import type { GuardModelRequest } from '../guard/host.ts'
+import type { Escalations } from '../guard/escalations.ts'
+import type { GuardRegistry } from '../guard/plan.ts'
+import type { UsageFindings } from '../observe/usage-findings.ts'
+import type { Audit } from '../state/audit.ts'
+import type { PriceRecords } from '../state/prices.ts'
+import type { Records } from '../state/records.ts'
+import type { Alerts } from '../observe/alerts.ts'
+import type { AuthFailures } from '../observe/auth-failures.ts'
+import type { Faults } from '../observe/faults.ts'
+import type { LoopWatch } from '../observe/loop-watch.ts'
+import type { Mask } from '../observe/mask.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { Routing } from '../models/routing.ts'
+import type { Downloader } from '../upstream/download.ts'
 
 // One door: an importer of the pipeline need not know in which file a type of it is.
-export type * from './answer.ts'
-export type * from './request.ts'
-export type * from './runtime.ts'
 
 /** Runs the rest of the pipeline. */
 export type Next = () => Promise<Reply>
@@ -431,4 +456,262 @@ export class ClientDisconnected extends Error {
     super('the client closed the connection')
     this.name = 'ClientDisconnected'
   }
+}
+
+// What comes back: of a provider, up through the stages, and to the client with its price.
+
+/** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
+export interface Reply<Part = any> {
+  readonly parts: Flow<Part>
+}
+
+/** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
+export interface ProviderAnswer<Part = any> {
+  /** A list when the answer is complete. */
+  readonly parts: Flow<Part> | readonly Part[]
+  /** Consumed so far: what the vendor has reported, and what is known without it. */
+  usage(): UsageReport
+  /**
+   * Characters and bytes of content so far. An answer without new content has stalled, whatever else arrives. Absent where an
+   * answer comes whole.
+   */
+  received?(): number
+  /** The vendor has said why the answer ends, and what all of it consumed. Only the end of the stream is outstanding. */
+  complete?(): boolean
+  /** The whole answer is consumed when its first part arrives, and is charged then. */
+  readonly chargeAtFirstPart?: boolean
+  /**
+   * Provider-specific token, such as a reasoning signature, that pins the conversation to its deployment. Known when all
+   * parts were read.
+   */
+  affinityToken?: (() => string | undefined) | undefined
+}
+
+/** The result of a charge, as data: each wire form writes it in its own way. */
+export interface Receipt {
+  readonly bill: Bill
+  /** Quantities of the call, by source. */
+  readonly meter: readonly UsageLine[]
+  /** Decisions of the guards, if any were at work. */
+  readonly guard?: GuardReport
+}
+
+/**
+ * Books the meter in the ledger, once; later calls get the same answer. Never rejects.
+ * @param pays whether the client owes it; by default not for a failed call
+ */
+export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
+
+/** What became of a charge. */
+export interface Charged {
+  readonly bill: Bill
+  /** `deferred`: it is durable nowhere yet, so the client must not be told a cost. */
+  readonly state: Settled['state']
+  /** Makes a deferred charge cost nothing, because its answer was not sent. */
+  waive(): void
+}
+
+/** Checks search results before the model or the client sees them. */
+export interface ResultFilter {
+  /** @returns the results that may be shown to the model and cited */
+  filterResults(
+    results: readonly SearchResult[],
+  ): readonly SearchResult[] | Promise<readonly SearchResult[]>
+}
+
+/** An error in the form of the wire. */
+export interface ErrorResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** To be serialised as JSON. */
+  readonly body: unknown
+}
+
+// A request as the pipeline takes it: validated, and in the form that a vendor gets.
+
+/** A kind of work; also the name of the provider's method. */
+type Operation =
+  | 'chat'
+  | 'complete'
+  | 'countTokens'
+  | 'generateImage'
+  | 'editImage'
+  | 'ocr'
+  | 'speech'
+  | 'transcribe'
+  | 'embed'
+  | 'rerank'
+  | 'moderate'
+
+/** A validated request. */
+export interface ParsedRequest<In = any> {
+  /** In the endpoint's normal form; never changed. */
+  readonly input: In
+  /** As the client wrote it. */
+  readonly model: string
+  /** Whether the answer is sent as it comes. */
+  readonly stream: boolean
+  readonly policy: Policy | undefined
+  /** Ties calls of one conversation together. */
+  readonly session: string | undefined
+  /** Has a meaning only for the deployment that gave it. */
+  readonly affinityToken: string | undefined
+  /** Paths of what has no counterpart in the normal form; the client is told in a header. */
+  readonly ignored?: readonly string[]
+  /** Headers of the client for a vendor that speaks its form. */
+  readonly nativeHeaders?: Readonly<Record<string, string>>
+  /** The error where the request means nothing in the normal form. */
+  readonly untranslatable?: InvalidRequest | undefined
+  /** What the writer of the format has to know of the request. */
+  readonly answerOptions?: unknown
+  /** Size of the decoded body in bytes, where the prompt is estimated by it. */
+  readonly bodyBytes?: number
+  /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
+  readonly rawJson?: RawJson | undefined
+}
+
+/** How a request goes to a vendor that speaks the client's own form. */
+export interface NativeFormat {
+  /** The provider's method. */
+  readonly method: 'messages' | 'responses'
+  /** @returns undefined for a request that has to be translated */
+  prepare(request: ParsedRequest, to: NativeTarget): NativeRequest | undefined
+}
+
+/** What a request is prepared for. */
+export interface NativeTarget extends Instructions {
+  readonly model: Model
+  /** The name of the model at the vendor. */
+  readonly upstreamModel: string
+  /** Guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
+  readonly guarded: boolean
+  /** An opaque name for an end user of the client's. */
+  label(value: string): string
+}
+
+/** A request in the vendor's form, and the paths of what was left out. */
+export interface NativeRequest {
+  readonly input: NativeInput
+  readonly ignored: readonly string[]
+}
+
+/** An address in a request. */
+export interface ClientAddress {
+  readonly url: string
+  /** Path of its member. */
+  readonly param: string
+}
+
+// The pipeline's view of an HTTP request and its response.
+
+/** A thin view of the Node request. */
+export interface Incoming {
+  readonly method: string
+  /** Path and query as they were sent, with a mis-set base URL put right. */
+  readonly url: string
+  header(name: string): string | undefined
+  /**
+   * The whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
+   * was sent, and its structure are checked while it is read.
+   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json`
+   * when it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and
+   * TooManyRequests without memory for it
+   */
+  json(limitBytes: number): Promise<Buffer>
+  /**
+   * A body that is no JSON, decoded, in pieces as they arrive; its size and ratio are bounded. An error of `take` ends the
+   * reading.
+   * @throws as `json`, with `invalid_multipart` in place of `invalid_json`
+   */
+  pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
+  /** Gives back the memory that was set aside for the body: nothing needs it any more. Idempotent. */
+  release(): void
+  /** @throws ClientDisconnected when the client has left */
+  throwIfGone(): void
+}
+
+/** A thin view of the Node response. */
+export interface Outgoing {
+  /** Sets the head, once. It is sent with the first bytes. */
+  head(status: number, headers: Readonly<Record<string, string>>): void
+  /** Sends the head before there are bytes. */
+  flush(): void
+  readonly headSent: boolean
+  /** Returns a promise only while the socket is full. */
+  write(bytes: Uint8Array | string): void | Promise<void>
+  /** @param ascii the text is ASCII, which is cheaper to send */
+  end(bytes?: Uint8Array | string, ascii?: boolean): void
+  /** Breaks the connection: the only sign of failure in a byte stream. */
+  destroy(): void
+}
+
+// What all calls of one configuration share.
+
+/** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
+export interface Runtime {
+  readonly config: Config
+  readonly catalog: Catalog
+  readonly providers: ReadonlyMap<string, Provider>
+  /** Providers that are inside the operator's network by their addresses. */
+  readonly privateProviders: ReadonlySet<string>
+  readonly download: Downloader
+  /** Undefined without a configured search engine. */
+  readonly search: Search | undefined
+  readonly guards: GuardRegistry
+  /** Undefined unless the operator configured a receiver of escalations. */
+  readonly escalations: Escalations | undefined
+  /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
+  readonly internalChat: (
+    caller: CallerContext,
+    request: GuardModelRequest,
+  ) => Promise<ChatCompletion>
+  readonly accounts: Accounts
+  readonly labels: Labels
+  readonly ledger: Ledger
+  /** Takes the changes of the admin API. */
+  readonly audit: Audit
+  /** Small objects that all gateways of one state share. */
+  readonly records: Records
+  /** Keeps the prices of charges. */
+  readonly prices: PriceRecords
+  readonly routing: Routing
+  readonly holds: HoldEstimator
+  readonly metrics: Metrics
+  readonly faults: Pick<Faults, 'caught' | 'warn'>
+  readonly authFailures: AuthFailures
+  readonly loop: LoopWatch
+  /** Takes the secrets of the configuration out of texts of vendors and plugins. */
+  readonly mask: Mask
+  readonly usageFindings: UsageFindings
+  /** Undefined when the operator switched the access log off. */
+  readonly access: AccessLog | undefined
+  /** Undefined when the operator switched the request log off. */
+  readonly requests: RequestLog | undefined
+  /** Takes the contents of calls whose key wants that, where the operator allows it. */
+  readonly contents: ContentLog
+  /** Undefined when the operator switched the index of usage off. */
+  readonly usage: UsageIndex | undefined
+  /** Learns of accounts whose balance changes. */
+  readonly spending: Spending
+  /** Gets events while a console watches. */
+  readonly events: LiveEvents
+  /** Undefined without configured sinks. */
+  readonly sinks: Sinks | undefined
+  /** What is wrong, and for how long. */
+  readonly alerts: Alerts
+  /** Tells this gateway from others on the same ledger. */
+  readonly gatewayId: string
+  readonly log: ConsolaInstance
+}
+
+/** The call for which a guard asks a model. */
+export interface CallerContext {
+  readonly id: RequestId
+  readonly path: string
+  readonly incoming: Incoming
+  readonly runtime: Runtime
+  readonly catalog: Catalog
+  readonly account: Account
+  readonly flags?: Set<UsageFlag>
+  reported?: Record<string, unknown> | undefined
 }

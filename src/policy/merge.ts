@@ -1,5 +1,5 @@
 /** The policy in force for one call: that of the key, tightened by that of the request; and what the model is told of it. */
-import { deepFrozen } from '../lifetime/frozen.ts'
+import { deepFrozen } from '../lifetime/scope.ts'
 import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
 import type { Escalation, GuardSettings, Policy } from './schema.ts'
 

@@ -1,19 +1,26 @@
 /** Which route answers a request. */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { H3, withBase, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { adminApp } from './admin/api.ts'
 import { AdminAuth } from './admin/auth.ts'
 import { requireKnownHost, sessionReader } from './admin/session.ts'
 import { CONSOLE_PATHS, ConsolePages } from './console.ts'
 import { metricsOf } from './metrics.ts'
-import { answerProbe } from './probes.ts'
-import type { Siblings } from './siblings.ts'
-import { checkHead, isPlainPath, oneAtATime, tidyUrl } from './front.ts'
-import { UnknownRoutes } from './unknown-routes.ts'
-import { commonHeaders } from './node-http.ts'
-import { refuse, refuseByPath, shuttingDown } from './refusals.ts'
-import { serve } from './serve.ts'
+import type { Siblings, Reason } from './siblings.ts'
+import {
+  checkHead,
+  isPlainPath,
+  oneAtATime,
+  tidyUrl,
+  refuse,
+  refuseByPath,
+  shuttingDown,
+  letContinue,
+  errorHeaders,
+  finish,
+} from './front.ts'
+import { commonHeaders, NodeIncoming, NodeOutgoing } from './node-http.ts'
 import {
   GatewayError,
   InvalidRequest,
@@ -23,7 +30,12 @@ import {
 } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { requestId } from '../state/ids.ts'
-import { ROUTES, type Route } from '../gateway/routes.ts'
+import { ROUTES, type Route, hintFor } from '../gateway/routes.ts'
+import { networkOf } from '../observe/address.ts'
+import { logEvent } from '../observe/events.ts'
+import { LineLimit } from '../observe/access-log.ts'
+import type { BodyOwner } from '../gateway/body-budget.ts'
+import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
 
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 
@@ -183,4 +195,174 @@ function toPublicError(thrown: HTTPError): GatewayError {
     return new InvalidRequest('invalid_json', 'The request could not be read.')
   }
   return toGatewayError(thrown.cause ?? thrown)
+}
+
+// What supervisors and balancers ask. Answered before any routing, so that a fault behind the front door cannot hide it.
+
+/** Reasons for a 503, by path. */
+const PROBES: Readonly<Record<string, (gateway: Gateway, siblings?: Siblings) => Reason[]>> = {
+  // A new start mends no store and no vendor, so this one only shows that the event loop turns.
+  '/livez': () => [],
+  // A server that listens has its configuration and its state.
+  '/startupz': () => [],
+  '/readyz': noneReady,
+  '/health': noneReady,
+}
+
+/** What the address alone is: coding assistants ask for it before their first request. */
+const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1', openapi: '/openapi.json' }
+
+/** Answers a probe, or who is there. @returns false for a request that asks neither */
+function answerProbe(
+  gateway: Gateway,
+  { method, url = '', headers }: IncomingMessage,
+  response: ServerResponse,
+  siblings?: Siblings,
+): boolean {
+  if (method !== 'GET' && method !== 'HEAD') return false
+  const path = url.split('?', 1)[0]!
+  if (path === '/') {
+    // Only a browser asks for a page; clients that look for the API get what it is.
+    if (
+      method === 'GET' &&
+      gateway.runtime.config.admin.console &&
+      headers.accept?.includes('text/html')
+    ) {
+      response.writeHead(302, { location: '/console', 'cache-control': 'no-store' })
+      response.end()
+      return true
+    }
+    write(response, method, 200, SERVICE)
+    return true
+  }
+  if (!Object.hasOwn(PROBES, path)) return false
+  const reasons = PROBES[path]!(gateway, siblings)
+  const ok = reasons.length === 0
+  write(response, method, ok ? 200 : 503, { status: ok ? 'ok' : 'unavailable', reasons })
+  return true
+}
+
+function write(response: ServerResponse, method: string, status: number, answer: object): void {
+  const body = JSON.stringify(answer)
+  response.writeHead(status, [
+    ...commonHeaders(requestId()),
+    'content-type',
+    'application/json',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'cache-control',
+    'no-store',
+  ])
+  response.end(method === 'HEAD' ? undefined : body)
+}
+
+/** A balancer cannot choose among processes of one address: what keeps one of them from work is a reason for all. */
+function noneReady(gateway: Gateway, siblings?: Siblings): Reason[] {
+  const own = notReady(gateway)
+  return siblings ? [...new Set([...own, ...siblings.reasons])] : own
+}
+
+/**
+ * Why this process cannot take new work. Vendors do not count: their outage hits every replica alike, and clients need the
+ * answer that names it.
+ */
+export function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
+  const { ok, outbox, outboxFault } = runtime.ledger.health()
+  return [
+    ...(stopping ? (['draining'] as const) : []),
+    ...(ok || outboxFault ? [] : (['ledger'] as const)),
+    ...(outboxFault || (!ok && outbox > 0) ? (['outbox'] as const) : []),
+    ...(bodies.exhausted ? (['memory'] as const) : []),
+    ...(faulty ? (['fault'] as const) : []),
+  ]
+}
+
+// Requests for routes that do not exist: the answer names those that do, and the operator learns of them within bounds.
+
+const MAX_SHOWN = 100
+/** What all lines have in common: paths are the choice of clients, so each is no subject of its own. */
+const SUBJECT = 'unknown routes'
+
+/** Counts and logs such requests. One for each server. */
+class UnknownRoutes {
+  readonly #gateway: Gateway
+  readonly #lines: LineLimit
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway
+    this.#lines = new LineLimit((count) => {
+      gateway.runtime.log.info(`${count} more requests for unknown routes in a minute`)
+    })
+  }
+
+  /** The answer to one. The query of its URL is not shown. */
+  refuse({ method = 'GET', url = '/', socket }: IncomingMessage): NotFound {
+    const { metrics, log, config } = this.#gateway.runtime
+    const path = url.split('?', 1)[0]!
+    const route = `${method} ${shownOf(path)}`
+    metrics.unknownRoute()
+    if (this.#lines.admits(SUBJECT, performance.now())) {
+      const isShown = config.log.address === 'truncated'
+      const address = isShown ? networkOf(socket.remoteAddress) : undefined
+      const members = { method, path: shownOf(path), status: 404, address }
+      logEvent(log, 'info', { event: 'route.unknown', message: `no route ${route}`, members })
+    }
+    return new NotFound('unknown_url', `No route ${route}. ${hintFor(method, path)}`)
+  }
+}
+
+/** A path without what could be a key, in visible characters. */
+function shownOf(path: string): string {
+  const visible = path.replaceAll(/[^\x21-\x7e]/g, '?').replaceAll(/sk-[\w-]+/g, 'sk-…')
+  return visible.length > MAX_SHOWN ? `${visible.slice(0, MAX_SHOWN)}…` : visible
+}
+
+// One call on the socket: from the first byte of its request to the last byte of its answer.
+
+/** Runs one call from its first byte to its last. Every path ends the call. */
+async function serve(
+  gateway: Gateway,
+  route: Route,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { runtime } = gateway
+  const { bodyTimeout, limits } = runtime.config.server
+  const incoming = new NodeIncoming(request, {
+    limits,
+    onStart: () => letContinue(request, response),
+    startTimeout: (onTimeout) => call.timeout(bodyTimeout * 1000, onTimeout),
+    share: () => gateway.bodies.share(ownerOf(call)),
+  })
+  const { path, endpoint, format } = route
+  const call = new Call({ id: requestId(), path, endpoint, format, incoming, runtime })
+  gateway.track(call)
+  call.scope.defer(() => incoming.release())
+  const out = new NodeOutgoing(response, call)
+  response.on('close', () => {
+    if (response.writableFinished) return
+    // Abort first: a flow that waits for a read notices nothing else.
+    call.abort(new ClientDisconnected())
+    void call.end('cancelled')
+  })
+  try {
+    await format.write(call, await route.run(call), out)
+  } catch (thrown) {
+    if (call.outcome === 'cancelled') return
+    const error = toGatewayError(thrown)
+    call.report(error)
+    const { status, headers, body } = format.writeError(error, call, call.id)
+    call.status = status
+    call.error = error
+    await call.end('failed')
+    if (out.headSent) return out.destroy()
+    const text = JSON.stringify(body)
+    out.head(status, errorHeaders(request, headers, text))
+    await finish(request, response, text)
+  }
+}
+
+/** The key and the account whose share of memory the body of an admitted call uses. */
+function ownerOf({ key, account, entered }: Call): BodyOwner {
+  return { key: key.id, account: account.id, freeTier: !entered.paid }
 }

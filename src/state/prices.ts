@@ -1,7 +1,13 @@
 /** The prices by which calls were charged, as records: rows of the ledger name them by their version. */
 import { priceUsage, type Pico, type UsageLine } from '../money/money.ts'
-import { compilePrices, tierOf, type Prices, type Pricing } from '../money/prices.ts'
-import { pricingOf, versionOf } from '../money/versions.ts'
+import {
+  compilePrices,
+  tierOf,
+  type Prices,
+  type Pricing,
+  pricingOf,
+  versionOf,
+} from '../money/prices.ts'
 import type { Model } from '../models/catalog.ts'
 import type { PriceChange } from '../models/price-changes.ts'
 import { exchangePrices } from './last-prices.ts'

@@ -5,7 +5,7 @@ import {
   checkVerdict,
   type RuleFilter,
   type BlockVerdict,
-} from '../guard/verdicts.ts'
+} from '../guard/runner.ts'
 import {
   CATEGORIES,
   type ActiveRules,

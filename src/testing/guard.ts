@@ -1,6 +1,6 @@
 /** The conformance kit for guards: checks a guard as the gateway would, without a gateway. */
 import { methodProblem, withDerivedMethods } from '../guard/check.ts'
-import type { BlockVerdict } from '../guard/verdicts.ts'
+import type { BlockVerdict } from '../guard/runner.ts'
 import { CATEGORIES, type Guard, type GuardPlugin, type Span } from '../plugin.ts'
 import {
   CheckRun,

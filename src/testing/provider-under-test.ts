@@ -1,8 +1,7 @@
 /** A provider under test, called as the gateway calls it. */
 import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
 import { normalizeChunks } from '../endpoints/chat/normalize.ts'
-import { deepFrozen } from '../lifetime/frozen.ts'
-import { inTime } from '../lifetime/scope.ts'
+import { deepFrozen, inTime } from '../lifetime/scope.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
 import type {

@@ -1,5 +1,5 @@
 /** Asks a search engine as the gateway does, and compares what it finds with its case. */
-import { deepFrozen } from '../lifetime/frozen.ts'
+import { deepFrozen } from '../lifetime/scope.ts'
 import type {
   DomainFilter,
   FailureClass,

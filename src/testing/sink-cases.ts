@@ -1,5 +1,5 @@
 /** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
-import { deepFrozen } from '../lifetime/frozen.ts'
+import { deepFrozen } from '../lifetime/scope.ts'
 import type { EndedCall, FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
 import type { ServiceFixture } from './checks/service.ts'
 import { missingMembers } from './compare.ts'

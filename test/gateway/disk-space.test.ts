@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { DiskSpace, foldersOf } from '../../src/gateway/disk-space.ts'
+import { DiskSpace, foldersOf } from '../../src/gateway/gateway.ts'
 import { loaded, MOCK_CONFIG } from '../_setup.ts'
 import { eventually } from '../_wait.ts'
 

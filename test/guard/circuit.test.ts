@@ -1,6 +1,6 @@
 /** A guard that keeps failing is not asked for a while; what one account sends closes it for that account alone. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { CircuitBreaker } from '../../src/guard/circuit.ts'
+import { CircuitBreaker } from '../../src/guard/runner.ts'
 import { honest, vendorOf } from '../plugins/judge/_judge.ts'
 import { guarded, type Guarded } from './_setup.ts'
 

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { PatternAssignment } from '../../src/guard/plan.ts'
 import { InputScreen } from '../../src/guard/input-screen.ts'
-import { NfaBuilder } from '../../src/patterns/nfa-builder.ts'
+import { NfaBuilder } from '../../src/patterns/nfa.ts'
 import { compilePatterns, PatternMatcher } from '../../src/patterns/patterns.ts'
 import { runSliced, type Task } from '../../src/patterns/time-slice.ts'
 import type { TextItem } from '../../src/plugin.ts'

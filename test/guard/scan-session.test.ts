@@ -1,7 +1,6 @@
 /** Sessions that read something long give other calls their turn, and say the same as without it. */
 import { describe, expect, it, vi } from 'vitest'
-import { CircuitBreaker } from '../../src/guard/circuit.ts'
-import { GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
+import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { GuardRegistry } from '../../src/guard/plan.ts'
 import {
   ScanSession,
@@ -9,7 +8,7 @@ import {
   patternScanner,
   pluginScanner,
 } from '../../src/guard/scan-session.ts'
-import { ScreenedStream } from '../../src/guard/screened-stream.ts'
+import { ScreenedStream } from '../../src/guard/output-screen.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { CheckProgress, Origin } from '../../src/plugin.ts'
 import { tighten } from '../../src/policy/policy.ts'

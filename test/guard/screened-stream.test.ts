@@ -2,10 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { flowFrom } from '../../src/stream/flow.ts'
 import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
-import type { TextProgress } from '../../src/guard/verdicts.ts'
-import { CircuitBreaker } from '../../src/guard/circuit.ts'
-import { GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
-import { ScreenedStream } from '../../src/guard/screened-stream.ts'
+import {
+  type TextProgress,
+  CircuitBreaker,
+  GuardRunner,
+  VerdictCache,
+} from '../../src/guard/runner.ts'
+import { ScreenedStream } from '../../src/guard/output-screen.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { wordGuard } from './_doubles.ts'

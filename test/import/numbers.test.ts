@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { moveOf, readPrice } from '../../src/import/numbers.ts'
 import { readJson, readYaml } from '../../src/import/source.ts'
-import { formatPrice, parsePrice } from '../../src/money/decimal.ts'
+import { formatPrice, parsePrice } from '../../src/money/prices.ts'
 
 const priceOf = (text: string, per?: number) => {
   const read = readPrice({ text, ...(per !== undefined && { per }) })

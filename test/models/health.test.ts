@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { Health } from '../../src/models/health.ts'
+import { Health } from '../../src/models/routing.ts'
 import type { FailureClass } from '../../src/plugin.ts'
 
 const COOLDOWN_MS = 30_000

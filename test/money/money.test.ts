@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatPrice, parsePrice } from '../../src/money/decimal.ts'
+import { formatPrice, parsePrice, compilePrices, type Pricing } from '../../src/money/prices.ts'
 import {
   costJson,
   formatPico,
@@ -9,7 +9,6 @@ import {
   usdJson,
   type UsageLine,
 } from '../../src/money/money.ts'
-import { compilePrices, type Pricing } from '../../src/money/prices.ts'
 import type { Usage } from '../../src/plugin.ts'
 import { runs } from '../_runs.ts'
 

@@ -1,7 +1,7 @@
 /** Balances and caps as alerts and gauges, of a real ledger. */
 import { expect, it } from 'vitest'
 import { formatPico, parsePico } from '../../src/money/money.ts'
-import { MoneyMetrics } from '../../src/observe/money-metrics.ts'
+import { MoneyMetrics } from '../../src/observe/metrics.ts'
 import { RecentErrors } from '../../src/observe/recent-errors.ts'
 import { Spending } from '../../src/observe/spending.ts'
 import { familiesText } from '../../src/observe/prometheus.ts'

@@ -2,8 +2,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { buildAutomata, parsePattern } from '../../src/patterns/build.ts'
 import { mayContainMatch } from '../../src/patterns/search.ts'
-import { PatternScan } from '../../src/patterns/pattern-scan.ts'
 import {
+  PatternScan,
   checkPatterns,
   checkPatternsSliced,
   compilePatterns,

@@ -1,10 +1,13 @@
 import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import categories from '../../plugins/guards/categories.ts'
-import { CueIndex } from '../../plugins/guards/categories/cue-index.ts'
-import { parseLexicon, readLexicons } from '../../plugins/guards/categories/cues.ts'
-import { foldInto } from '../../plugins/guards/categories/fold.ts'
-import { Sentences } from '../../plugins/guards/categories/sentences.ts'
+import {
+  CueIndex,
+  parseLexicon,
+  readLexicons,
+  foldInto,
+} from '../../plugins/guards/categories/cue-index.ts'
+import { Sentences } from '../../plugins/guards/categories/score.ts'
 import type { Guard, GuardContext, TextItem } from '../../src/plugin.ts'
 import { guarded, readStream, streamOf, wholeOf } from '../guard/_setup.ts'
 import {

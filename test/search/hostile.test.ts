@@ -1,7 +1,7 @@
 /** Pages that try to inject instructions. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { grounding } from '../../src/endpoints/chat/grounding.ts'
+import { grounding } from '../../src/endpoints/chat/citations.ts'
 import type { ChatInput, SearchResult } from '../../src/plugin.ts'
 import { domainRules } from '../../src/search/domains.ts'
 import { cleanResults } from '../../src/search/results.ts'

@@ -2,7 +2,7 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
-import { parsePrice } from '../../src/money/decimal.ts'
+import { parsePrice } from '../../src/money/prices.ts'
 import { formatPico } from '../../src/money/money.ts'
 import { RESULT_TOKENS } from '../../src/search/search.ts'
 import { eventsOf } from '../_setup.ts'

@@ -1,7 +1,6 @@
 /** Rows of the ledger name the prices by which they were charged, and can be priced again. */
 import { describe, expect, it } from 'vitest'
-import { compilePrices, type Pricing } from '../../src/money/prices.ts'
-import { pricingOf, versionOf } from '../../src/money/versions.ts'
+import { compilePrices, type Pricing, pricingOf, versionOf } from '../../src/money/prices.ts'
 import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
 import { createTestGateway, hello, loaded, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 

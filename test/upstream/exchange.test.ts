@@ -2,7 +2,7 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
 import type { UpstreamResponse } from '../../src/plugin.ts'
-import { HttpExchange } from '../../src/upstream/exchange.ts'
+import { HttpExchange } from '../../src/upstream/host.ts'
 
 const KIB_64 = 64 * 1024
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { encodeForm } from '../../src/upstream/form.ts'
+import { encodeForm } from '../../src/upstream/host.ts'
 
 it('a form can be decoded, and shares the bytes of its files', async () => {
   const bytes = new Uint8Array([0, 255, 13, 10, 45, 45])

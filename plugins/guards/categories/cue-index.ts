@@ -1,5 +1,79 @@
-import type { Cue, Lexicon } from './cues.ts'
-import { MAX_UNITS, foldInto } from './fold.ts'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { CATEGORIES, type Category } from '../../../src/plugin.ts'
+
+/** Accents: combining marks of Latin, Greek and Cyrillic, and Arabic vowel signs. */
+const MARKS = /[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u0640]/g
+/** Invisible characters. */
+const IGNORABLE = /\p{Default_Ignorable_Code_Point}|[\ufeff\u061c]/gu
+const SPELT: Readonly<Record<string, string>> = {
+  ß: 'ss',
+  œ: 'oe',
+  æ: 'ae',
+  ø: 'o',
+  ł: 'l',
+  đ: 'd',
+  ı: 'i',
+  '’': "'",
+  '‘': "'",
+  ʼ: "'",
+  '´': "'",
+  أ: 'ا',
+  إ: 'ا',
+  آ: 'ا',
+  ة: 'ه',
+  ى: 'ي',
+}
+const SPACE = 0x20
+
+/** Cache of folded code units: a single unit, or one of the values below. Filled on first use. */
+const known = new Uint16Array(0x10000).fill(0xffff)
+const UNSEEN = 0xffff
+const NOTHING = 0
+const SEVERAL = 0xfffe
+
+/** Folds cues and texts alike: lower case, no accents, straight apostrophes, single spaces, which commas are, too. */
+export function fold(text: string): string {
+  const units = new Uint16Array(text.length * MAX_UNITS)
+  return String.fromCharCode(...units.subarray(0, foldInto(text, units)))
+}
+
+/** Most units that one code unit folds to. */
+export const MAX_UNITS = 8
+
+/** Folds a text into `units`. @returns the length of the folded text */
+export function foldInto(text: string, units: Uint16Array): number {
+  let length = 0
+  let before = -1
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    let unit = known[code]!
+    if (unit === UNSEEN) unit = learn(code)
+    if (unit === NOTHING || (unit === SPACE && before === SPACE)) continue
+    if (unit === SEVERAL) for (const one of letters(text[i]!)) units[length++] = one.charCodeAt(0)
+    else units[length++] = unit
+    before = unit
+  }
+  return length
+}
+
+function learn(code: number): number {
+  const folded = letters(String.fromCharCode(code))
+  const unit = folded === '' ? NOTHING : folded.length === 1 ? folded.charCodeAt(0) : SEVERAL
+  known[code] = unit
+  return unit
+}
+
+function letters(letter: string): string {
+  if (/[\s,，、]/.test(letter)) return ' '
+  const plain = letter
+    .replace(IGNORABLE, '')
+    .normalize('NFKD')
+    .replace(MARKS, '')
+    .normalize('NFC')
+    .toLowerCase()
+    .replace(/[^\0-\x7f]/g, (one) => SPELT[one] ?? one)
+  return plain.slice(0, MAX_UNITS)
+}
 
 /** Bits of the letter in a branch key; the rest is the node. */
 const LETTER_BITS = 12
@@ -253,4 +327,194 @@ function isWordEnd(units: Uint16Array, length: number, from: number, at: number)
 
 function isArabic(code: number): boolean {
   return code >= 0x600 && code <= 0x6ff
+}
+
+// Word lists of the categories, read from the files in `lexicon/`, whose README has their shape.
+
+/** Roles of cues. */
+export const ROLES = [
+  'asks',
+  'leads',
+  'topics',
+  'loose',
+  'strong',
+  'against',
+  'declines',
+  'address',
+  'common',
+] as const
+/** What a cue contributes. */
+export type Role = (typeof ROLES)[number]
+
+/** One entry of a list. */
+export interface Cue {
+  /** Such as `en.code.topics.python`, shown to the operator. */
+  readonly id: string
+  /** Undefined for cues of every category. */
+  readonly category: Category | undefined
+  readonly role: Role
+}
+
+/** Word lists of one language. */
+export interface Lexicon {
+  readonly language: string
+  readonly script: Script
+  readonly cues: readonly { readonly text: string; readonly cue: Cue }[]
+  /** Words for arithmetic operations between numbers. */
+  readonly operators: readonly string[]
+}
+
+/** Sections for every category, by the role of their entries. */
+const COMMON: Readonly<Record<string, Role>> = {
+  asks: 'leads',
+  against: 'against',
+  declines: 'declines',
+  address: 'address',
+  common: 'common',
+}
+const EXTENSION = '.txt'
+/** Beside this file in a checkout; a build leaves the lists where they are. */
+const FOLDER = ['./lexicon/', '../../../../plugins/guards/categories/lexicon/']
+  .map((path) => new URL(path, import.meta.url))
+  .find((folder) => existsSync(folder))
+
+/** The lexicons that ship, one at a time. @throws Error for a file that cannot be read, with its line */
+export function* readLexicons(): Generator<Lexicon> {
+  if (!FOLDER) throw new Error('the folder with the lexicons is missing')
+  const files = readdirSync(FOLDER).filter((name) => name.endsWith(EXTENSION))
+  for (const file of files.sort()) {
+    yield parseLexicon(
+      file.slice(0, -EXTENSION.length),
+      readFileSync(new URL(file, FOLDER), 'utf8'),
+    )
+  }
+}
+
+/** Reads one lexicon. @throws Error that names the line and what would be right */
+export function parseLexicon(language: string, text: string): Lexicon {
+  const cues: { text: string; cue: Cue }[] = []
+  const operators: string[] = []
+  let script: Script | undefined
+  let add: ((entry: string, fail: (what: string) => Error) => void) | undefined
+  const opened = new Set<string>()
+  for (const [index, line] of text.split('\n').entries()) {
+    const fail = (what: string) => new Error(`${language}${EXTENSION}, line ${index + 1}: ${what}`)
+    const content = line.trim()
+    if (content === '' || content.startsWith('#')) continue
+    const name = /^\[(.*)\]$/.exec(content)?.[1]
+    if (name === undefined) {
+      if (!add) throw fail('an entry before the first section')
+      for (const entry of content.split(',')) if (entry.trim()) add(entry.trim(), fail)
+      continue
+    }
+    if (opened.has(name)) throw fail(`there is a section [${name}] already`)
+    opened.add(name)
+    if (name === 'operators') add = (entry) => operators.push(entry)
+    else if (name === 'script') {
+      add = (entry, wrong) => {
+        script = SCRIPTS.find((one) => one === entry)
+        if (!script) throw wrong(`there is no script ${entry}; such as ${SCRIPTS.join(', ')}`)
+      }
+    } else {
+      const { category, role } = sectionOf(name) ?? {}
+      if (!role) throw fail(`there is no section [${name}]; such as [code topics]`)
+      const prefix = `${language}.${name.replace(' ', '.')}`
+      add = (entry) => cues.push({ text: entry, cue: { id: `${prefix}.${entry}`, category, role } })
+    }
+  }
+  if (!script) throw new Error(`${language}${EXTENSION}: the section [script] is missing`)
+  return { language, script, cues, operators }
+}
+
+function sectionOf(name: string): { category: Category | undefined; role: Role } | undefined {
+  const common = COMMON[name]
+  if (common) return { category: undefined, role: common }
+  const [first, second] = name.split(' ')
+  const category = CATEGORIES.find((one) => one === first)
+  const role = ROLES.find((one) => one === second)
+  return category && role && { category, role }
+}
+
+// Which languages a sentence may be in: by its letters, and among those of one script by its common words.
+
+/** Scripts that lexicons are written in. */
+const SCRIPTS = ['Latin', 'Cyrillic', 'Arabic', 'Devanagari', 'Hangul', 'Han', 'Kana'] as const
+/** A script that lexicons are written in. */
+export type Script = (typeof SCRIPTS)[number]
+
+const RANGES: Readonly<Record<Script, readonly (readonly [number, number])[]>> = {
+  Latin: [
+    [0x61, 0x7a],
+    [0xe0, 0x24f],
+  ],
+  Cyrillic: [[0x400, 0x52f]],
+  Arabic: [[0x600, 0x6ff]],
+  Devanagari: [[0x900, 0x97f]],
+  Hangul: [[0xac00, 0xd7af]],
+  Han: [[0x3400, 0x9fff]],
+  Kana: [[0x3040, 0x30ff]],
+}
+/** Bit of the script of every folded code unit. */
+const scriptOf = new Uint8Array(0x10000)
+for (const [i, script] of SCRIPTS.entries()) {
+  for (const [first, last] of RANGES[script]) scriptOf.fill(1 << i, first, last + 1)
+}
+const HAN = 1 << SCRIPTS.indexOf('Han')
+const KANA = 1 << SCRIPTS.indexOf('Kana')
+/** A language is out of question when another one has so many times as many common words. */
+const CLEARLY_MORE = 2
+
+/** What a text has shown of its language so far. */
+export interface LanguageState {
+  /** Japanese writes headings and names without kana, so that kana anywhere before decides about Han. */
+  hasKana: boolean
+}
+
+/** Decides for each sentence which of some languages count in it. One instance serves all texts. */
+export class LanguageFinder {
+  readonly #scripts: Uint8Array
+  /** Common words of each language in the present sentence. */
+  readonly #common: Int32Array
+  readonly #counts: Uint8Array
+  /** Whether a lexicon has common words. One without them is not compared with others. */
+  readonly #isKnown: readonly boolean[]
+
+  /**
+   * @param scripts the script of each language
+   * @param isKnown whether there are common words of each
+   */
+  constructor(scripts: readonly Script[], isKnown: readonly boolean[]) {
+    this.#isKnown = isKnown
+    this.#scripts = Uint8Array.from(scripts, (script) => 1 << SCRIPTS.indexOf(script))
+    this.#common = new Int32Array(scripts.length)
+    this.#counts = new Uint8Array(scripts.length)
+  }
+
+  /** Starts a sentence. */
+  begin(): void {
+    this.#common.fill(0)
+  }
+
+  /** Notes a common word of a language. */
+  note(language: number): void {
+    this.#common[language]!++
+  }
+
+  /**
+   * Decides about the sentence.
+   * @param units the folded sentence, of `length` units
+   * @returns whether each language counts; valid until the next sentence
+   */
+  decide(units: Uint16Array, length: number, state: LanguageState): Uint8Array {
+    let found = 0
+    for (let at = 0; at < length; at++) found |= scriptOf[units[at]!]!
+    if ((found & KANA) !== 0) state.hasKana = true
+    if (state.hasKana && (found & HAN) !== 0) found = (found & ~HAN) | KANA
+    const most = Math.max(...this.#common)
+    for (let i = 0; i < this.#counts.length; i++) {
+      const isPossible = most === 0 || !this.#isKnown[i] || this.#common[i]! * CLEARLY_MORE > most
+      this.#counts[i] = (found & this.#scripts[i]!) !== 0 && isPossible ? 1 : 0
+    }
+    return this.#counts
+  }
 }

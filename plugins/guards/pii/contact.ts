@@ -1,7 +1,7 @@
 /** Finds email addresses, telephone numbers and network addresses. */
 import { isIPv6 } from 'node:net'
 import { isUniform } from './checks.ts'
-import { expression, matchesOf } from '../text/expressions.ts'
+import { expression, matchesOf } from '../text/slices.ts'
 import { wholeWords } from './numbers.ts'
 import { isResolver } from './public.ts'
 

@@ -1,6 +1,6 @@
 /** Parts of a growing text that are encoded: base64, hexadecimal digits, and escapes of URLs, JavaScript, JSON and HTML. */
 
-import { expression, matchesOf } from '../text/expressions.ts'
+import { expression, matchesOf } from '../text/slices.ts'
 
 /** A part of a text, and what it says. */
 interface Decoded {

@@ -9,7 +9,7 @@ import {
   type Range,
 } from './contact.ts'
 import { isPublicForm, isPublicNumber, OF_ORGANIZATIONS, OF_PERSONS } from './public.ts'
-import { expression, matchesOf } from '../text/expressions.ts'
+import { expression, matchesOf } from '../text/slices.ts'
 import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
 
 /** Receives a candidate. Of overlapping candidates the one with the lowest rank wins. */

@@ -1,6 +1,6 @@
 /** Forms of personal numbers, and the words that name them. */
 import { digit, isUniform, luhn, mod97, weigh } from './checks.ts'
-import { expression } from '../text/expressions.ts'
+import { expression } from '../text/slices.ts'
 import { EXISTS } from './national.ts'
 
 /** Classes that an operator can select. */

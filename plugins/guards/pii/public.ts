@@ -1,5 +1,5 @@
 /** Addresses and numbers of roles and organizations: they belong to no person. */
-import { expression } from '../text/expressions.ts'
+import { expression } from '../text/slices.ts'
 
 /** Names of roles before the `@`, alone or with one another: `customer-service`, `sales.eu`. */
 const ROLES = new Set(

@@ -1,8 +1,7 @@
 /** The calls of thirty days, made up from a seed: when they came, what they used, how they ended. */
 import type { Config } from '../../config/config.ts'
 import { NO_COST, priceUsage, type Bill, type UsageLine } from '../../money/money.ts'
-import { compilePrices, tierOf, type Prices } from '../../money/prices.ts'
-import { versionOf } from '../../money/versions.ts'
+import { compilePrices, tierOf, type Prices, versionOf } from '../../money/prices.ts'
 import type { CallRecord } from '../../observe/record.ts'
 import type { Usage } from '../../plugin.ts'
 import { requestId } from '../../state/ids.ts'

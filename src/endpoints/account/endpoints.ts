@@ -1,7 +1,7 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
 import { limitsOfKey } from '../../accounts/limits.ts'
+import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import { takesContents } from '../../pipeline/kept-contents.ts'
 import type { GetRoute } from './route.ts'
 
 /** Limits, spend and expiry of the key itself. */
@@ -57,4 +57,9 @@ export const credits: GetRoute = {
     const { balance, paid } = await runtime.ledger.account(account.id)
     return JSON.stringify({ data: { balance_usd: usdJson(balance), free_tier: !paid } })
   },
+}
+
+/** Whether a configuration lets contents be kept, or handed to sinks, of keys that allow it. */
+function takesContents({ log, telemetry, sinks }: Config): boolean {
+  return log.content.enabled || (telemetry.content && sinks.length > 0)
 }

@@ -9,18 +9,185 @@ import {
   type UsageReport,
 } from '../../money/plausible.ts'
 import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { ChatChunk, OpenAIUsage, Step, ToolCallDelta, Usage } from '../../plugin.ts'
-import { receiptOf, withReceipt } from '../shared/billing.ts'
-import { exchangeResponse } from './exchange.ts'
-import {
-  CHARACTERS_PER_TOKEN,
-  promptTokensOf,
-  sentPromptOf,
-  type Prompt,
-  type SentPrompt,
-} from './prompt.ts'
-import { Received } from '../shared/received.ts'
+import type {
+  ChatChunk,
+  OpenAIUsage,
+  Step,
+  ToolCallDelta,
+  Usage,
+  ChatMessage,
+  ChatDelta,
+} from '../../plugin.ts'
+import { receiptOf, withReceipt, Received } from '../shared/billing.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
+import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
+
+// The estimates of a prompt's tokens: before it is sent, and of what was sent where the vendor does not count it.
+
+/** Good enough for a bound and for a stream that was cut; vendors count exactly. */
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens of a picture, and of one that is asked to be looked at coarsely. */
+const IMAGE_TOKENS = 1500
+const COARSE_IMAGE_TOKENS = 100
+/** Bytes of a document for one token of its text, and the tokens of a document of unknown length. */
+const FILE_BYTES_PER_TOKEN = 50
+const FILE_TOKENS = 1500
+const SOUND_BYTES_PER_TOKEN = 500
+
+/**
+ * Tokens of a prompt, at least 1. The whole body counts, so that tools, schemas, calls and their results do; media in it
+ * count by their kind and size.
+ * @param bodyBytes size of the request's JSON text
+ */
+export function promptTokensOf({ messages }: ChatRequest, bodyBytes: number): number {
+  let textBytes = bodyBytes
+  let mediaTokens = 0
+  for (const { content } of messages) {
+    if (!Array.isArray(content)) continue
+    for (const part of content) {
+      const media = mediaIn(part)
+      if (!media) continue
+      textBytes -= media.inlineBytes
+      mediaTokens += media.tokens
+    }
+  }
+  return Math.max(1, Math.ceil(Math.max(0, textBytes) / CHARACTERS_PER_TOKEN)) + mediaTokens
+}
+
+/** Members of a request that the model reads. */
+interface Prompt {
+  readonly messages: readonly ChatMessage[]
+  readonly tools?: unknown
+  readonly functions?: unknown
+  readonly response_format?: unknown
+}
+
+/** A prompt by estimate. */
+interface SentPrompt {
+  /** All of them, at least 1. */
+  readonly tokens: number
+  readonly imageTokens: number
+  readonly soundTokens: number
+  /** Number of images, files and sounds. */
+  readonly media: number
+}
+
+/** Tokens of a prompt as it was sent: texts, calls, tools and schemas by their characters, media by their kind and size. */
+function sentPromptOf(sent: Prompt): SentPrompt {
+  const { messages, tools, functions, response_format } = sent
+  let characters = charactersOf(tools) + charactersOf(functions) + charactersOf(response_format)
+  const tokens = { image: 0, sound: 0, file: 0 }
+  let media = 0
+  for (const { content, tool_calls, function_call } of messages) {
+    characters += charactersOf(tool_calls) + charactersOf(function_call)
+    if (!Array.isArray(content)) {
+      characters += content?.length ?? 0
+      continue
+    }
+    for (const part of content) {
+      const estimate = mediaIn(part)
+      if (part.type !== 'text') media++
+      if (estimate) tokens[estimate.kind] += estimate.tokens
+      else characters += part.text?.length ?? 0
+    }
+  }
+  const { image, sound, file } = tokens
+  const words = Math.max(1, Math.ceil(characters / CHARACTERS_PER_TOKEN))
+  return { tokens: words + image + sound + file, imageTokens: image, soundTokens: sound, media }
+}
+
+/** About the characters of a value's JSON text. */
+function charactersOf(value: unknown): number {
+  if (value === undefined || value === null) return 0
+  if (typeof value === 'string') return value.length + 3
+  if (typeof value !== 'object') return 5
+  let characters = 2
+  if (Array.isArray(value)) for (const item of value) characters += charactersOf(item)
+  else {
+    for (const name in value) {
+      characters += name.length + 3 + charactersOf((value as Record<string, unknown>)[name])
+    }
+  }
+  return characters
+}
+
+/** A part that is not text: its estimate, and the bytes of the body that it takes. */
+interface MediaEstimate {
+  readonly kind: 'image' | 'sound' | 'file'
+  readonly tokens: number
+  readonly inlineBytes: number
+}
+
+/** @param part a valid part of a message */
+function mediaIn(part: any): MediaEstimate | undefined {
+  switch (part.type) {
+    case 'image_url': {
+      const { image_url: image } = part
+      const tokens = image.detail === 'low' ? COARSE_IMAGE_TOKENS : IMAGE_TOKENS
+      return { kind: 'image', tokens, inlineBytes: inlineBytes(image.url ?? image) }
+    }
+    case 'input_audio': {
+      const bytes = part.input_audio.data.length
+      const tokens = Math.ceil(decodedBytes(bytes) / SOUND_BYTES_PER_TOKEN)
+      return { kind: 'sound', tokens, inlineBytes: bytes }
+    }
+    case 'file': {
+      const bytes = inlineBytes(part.file.file_data)
+      const tokens = Math.ceil(decodedBytes(bytes) / FILE_BYTES_PER_TOKEN)
+      return { kind: 'file', tokens: Math.max(FILE_TOKENS, tokens), inlineBytes: bytes }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** Of base64 or a data URL; an address has none. */
+function inlineBytes(source: string): number {
+  return /^https?:/i.test(source.slice(0, 6)) ? 0 : source.length
+}
+
+function decodedBytes(base64Length: number): number {
+  return (base64Length * 3) / 4
+}
+
+// What logs and traces say of a chat: numbers, and words of a fixed list.
+
+/** Choices whose reasons are told. */
+const MOST_CHOICES = 8
+/** Vendors make these up: longer ones, and those with other characters, are left out. */
+const NAME = /^[\w.:/@-]{1,100}$/
+
+/** The parameters of a request. */
+export function exchangeRequest(input: ChatRequest): ExchangeRequest {
+  return {
+    max_tokens: numberIn(input.max_completion_tokens ?? input.max_tokens),
+    temperature: numberIn(input.temperature),
+    top_p: numberIn(input.top_p),
+    seed: numberIn(input.seed),
+    choices: numberIn(input.n),
+    reasoning: input.reasoning?.effort ?? undefined,
+  }
+}
+
+/** How an answer ended. @param finishes its chunks with a finish reason */
+function exchangeResponse(finishes: readonly ChatChunk[]): ExchangeResponse {
+  const [first] = finishes
+  return {
+    id: nameIn(first?.id),
+    model: nameIn(first?.model),
+    finish_reasons: finishes
+      .slice(0, MOST_CHOICES)
+      .map(({ choices }) => nameIn(choices[0]?.finish_reason) ?? 'other'),
+  }
+}
+
+function numberIn(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
+}
+
+function nameIn(value: unknown): string | undefined {
+  return typeof value === 'string' && NAME.test(value) ? value : undefined
+}
 
 /** The output limit of a model of which nothing is known. */
 const UNKNOWN_LIMIT = 16_384
@@ -30,7 +197,7 @@ const CERTAIN_OVERRUN = 1.5
 const GRACE_TOKENS = 32
 
 /** The most tokens of one choice that a token ceiling explains. */
-export const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
+const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
 
 /** A chunk of the normal form. The last one of an answer has a receipt. */
 export interface BilledChunk extends ChatChunk {
@@ -282,7 +449,7 @@ function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
 }
 
 /** Characters of text, refusal, reasoning and tool arguments. */
-export function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
+function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
   if (!delta) return 0
   const { content, refusal, reasoning, tool_calls, function_call } = delta
   let characters = (content?.length ?? 0) + (reasoning?.length ?? 0) + (refusal?.length ?? 0)
@@ -295,4 +462,122 @@ export function charactersIn(delta: ChatChunk['choices'][number]['delta']): numb
     characters += (function_call as ToolCallDelta['function'])?.arguments?.length ?? 0
   }
   return characters
+}
+
+// The token ceiling of a policy, where the vendor does not keep to it.
+
+interface Choice {
+  characters: number
+  /** It has run over: nothing more of it passes. */
+  over: boolean
+  /** Its finish has passed; a guard may refuse one choice before the others end. */
+  ended: boolean
+}
+
+/**
+ * Cuts an answer that runs past its ceiling although the upstream knew it: the client gets what fits. With the batch in which
+ * one choice ran over, every choice ends, with the finish `length` unless it has its own, and the upstream is closed. A
+ * whole answer is one batch, so each of its choices is cut alone.
+ */
+export class OutputLimit implements Step<ChatChunk, ChatChunk> {
+  done = false
+  /** Characters of each choice. */
+  readonly #limit: number
+  readonly #expected: number
+  readonly #choices: Choice[] = []
+  /** The chunk that ran over, for the common members of those that end the answer. */
+  #over: ChatChunk | undefined
+
+  /** @param expected number of choices that the client asked for */
+  constructor(maxOutputTokens: number, expected: number) {
+    this.#limit = mostTokens(maxOutputTokens) * CHARACTERS_PER_TOKEN
+    this.#expected = expected
+  }
+
+  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
+    const [said] = chunk.choices
+    // An event of a vendor that says nothing.
+    if (!said) return this.#over ? undefined : emit(chunk)
+    const { index = 0, delta, finish_reason } = said
+    const choice = (this.#choices[index] ??= { characters: 0, over: false, ended: false })
+    if (finish_reason) {
+      choice.ended = true
+      return emit(choice.over ? finish(chunk, index) : chunk)
+    }
+    if (choice.over) return
+    const room = this.#limit - choice.characters
+    const characters = charactersIn(delta)
+    choice.characters += characters
+    if (characters <= room) return emit(chunk)
+    choice.over = true
+    this.#over = chunk
+    // What a vendor sent goes out whole or not at all.
+    if (room <= 0 || chunk.native) return
+    const kept = { index, delta: cut(delta!, room), logprobs: null, finish_reason: null }
+    emit({ ...chunk, choices: [kept] })
+  }
+
+  batchEnd(emit: (chunk: ChatChunk) => void): void {
+    const over = this.#over
+    if (!over || this.done) return
+    this.done = true
+    const count = Math.max(this.#expected, this.#choices.length)
+    for (let index = this.#choices.length; index < count; index++) {
+      // As the first chunk of every choice.
+      const delta = { role: 'assistant', content: '', refusal: null }
+      emit({ ...over, choices: [{ index, delta, logprobs: null, finish_reason: null }] })
+    }
+    for (let index = 0; index < count; index++) {
+      if (!this.#choices[index]?.ended) emit(finish(over, index))
+    }
+  }
+}
+
+function finish({ native: _native, ...chunk }: ChatChunk, index: number): ChatChunk {
+  return { ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
+}
+
+/** What fits of a delta, in the order in which {@link charactersIn} counts. */
+function cut(delta: ChatDelta, room: number): ChatDelta {
+  const { content, refusal, reasoning, reasoning_details: details, tool_calls: calls } = delta
+  let left = room
+  const take = <Text extends string | null | undefined>(text: Text): Text | string => {
+    if (!text) return text
+    const kept = wholeCharacters(text, left)
+    left -= kept.length
+    return kept
+  }
+  const result: ChatDelta = { ...delta }
+  if (reasoning && details) {
+    // They repeat the text of `reasoning`.
+    let own = room
+    result.reasoning_details = details.map((detail) => {
+      const text = detail.text ?? detail.summary ?? ''
+      const kept = wholeCharacters(text, own)
+      own -= kept.length
+      if (kept.length === text.length) return detail
+      return detail.text ? { ...detail, text: kept } : { ...detail, summary: kept }
+    })
+  }
+  if (reasoning) result.reasoning = take(reasoning)
+  if (content) result.content = take(content)
+  if (refusal) result.refusal = take(refusal)
+  if (calls) {
+    result.tool_calls = calls.map((call) => {
+      const { function: called, custom } = call
+      if (called) return { ...call, function: { ...called, arguments: take(called.arguments) } }
+      return custom ? { ...call, custom: { ...custom, input: take(custom.input) } } : call
+    })
+  }
+  const legacy = delta.function_call as { arguments?: string } | null | undefined
+  if (legacy) result.function_call = { ...legacy, arguments: take(legacy.arguments) }
+  return result
+}
+
+/** The beginning of a text, without half of a surrogate pair at its end. */
+function wholeCharacters(text: string, length: number): string {
+  const kept = text.slice(0, length)
+  const last = kept.charCodeAt(kept.length - 1)
+  const isHalf = kept.length < text.length && last >= 0xd800 && last <= 0xdbff
+  return isHalf ? kept.slice(0, -1) : kept
 }

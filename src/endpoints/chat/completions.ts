@@ -4,11 +4,10 @@ import type { GuardAdapter } from '../../guard/adapter.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { ChatChunk, CompletionInput } from '../../plugin.ts'
-import { billing } from './billing.ts'
+import { billing, OutputLimit } from './billing.ts'
 import { chat, normalizedAnswer, refuseLacking } from './endpoint.ts'
 import { guardAdapter } from './guard.ts'
 import { chatTexts } from './guard-input.ts'
-import { OutputLimit } from './output-limit.ts'
 import { outboundChat, type ChatRequest } from './request.ts'
 
 /** A valid request: each prompt is a message of a user, and `n` counts the answers to all prompts. */

@@ -1,29 +1,33 @@
 /** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
-import { InvalidRequest } from '../../errors/errors.ts'
+import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
-import type { Incoming } from '../../pipeline/http.ts'
 import type {
+  Incoming,
   Call,
   Endpoint,
   ParsedRequest,
   ProviderAnswer,
   WireFormat,
+  ClientAddress,
 } from '../../pipeline/pipeline.ts'
-import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage } from '../../plugin.ts'
+import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage, Step } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
-import { addresses } from './addresses.ts'
-import { UsageCounter, billing, type BilledChunk, type SentChat } from './billing.ts'
+import {
+  UsageCounter,
+  billing,
+  type BilledChunk,
+  type SentChat,
+  exchangeRequest,
+  OutputLimit,
+} from './billing.ts'
 import { toChunk } from './chunks.ts'
-import { exchangeRequest } from './exchange.ts'
-import { grounding } from './grounding.ts'
+import { grounding } from './citations.ts'
 import { guardAdapter } from './guard.ts'
-import { nativeChunks } from './native.ts'
 import { normalizeChunks, type Envelope } from './normalize.ts'
-import { OutputLimit } from './output-limit.ts'
 import {
   CAPABILITIES,
   outboundChat,
@@ -35,6 +39,78 @@ import {
   type ChatRequest,
   type Needs,
 } from './request.ts'
+import { toBase64 } from '../shared/media.ts'
+
+// Addresses in messages: of images, and of files.
+
+const isAddress = (text: unknown): text is string =>
+  typeof text === 'string' && /^https?:/i.test(text.slice(0, 6))
+
+/** See {@link Endpoint.addresses}. */
+const addresses: NonNullable<Endpoint['addresses']> = {
+  of(outbound: ChatInput): ClientAddress[] {
+    const found: ClientAddress[] = []
+    outbound.messages.forEach(({ content }, at) => {
+      if (!Array.isArray(content)) return
+      content.forEach((part, index) => {
+        const note = (url: unknown, member: string) => {
+          if (!isAddress(url)) return
+          found.push({ url, param: `messages[${at}].content[${index}].${member}` })
+        }
+        note(part.image_url?.url, 'image_url.url')
+        note(part.file?.file_data, 'file.file_data')
+      })
+    })
+    return found
+  },
+
+  replace(outbound: ChatInput, files): ChatInput {
+    const dataUrl = (url: unknown) => {
+      const file = typeof url === 'string' ? files.get(url) : undefined
+      return file && `data:${file.contentType};base64,${toBase64(file.bytes)}`
+    }
+    const replaced = (part: any) => {
+      const image = dataUrl(part.image_url?.url)
+      if (image !== undefined) return { ...part, image_url: { ...part.image_url, url: image } }
+      const file = dataUrl(part.file?.file_data)
+      return file === undefined ? part : { ...part, file: { ...part.file, file_data: file } }
+    }
+    const messages = outbound.messages.map((message): ChatMessage => {
+      const { content } = message
+      return Array.isArray(content) ? { ...message, content: content.map(replaced) } : message
+    })
+    return { ...outbound, messages }
+  },
+}
+
+/**
+ * Passes the chunks of a vendor that speaks the client's own form: what they say is read, and what the vendor sent goes out.
+ * Exactly one has a finish reason, the last.
+ * @throws UpstreamFailure when the stream was cut
+ */
+function nativeChunks(read: (chunk: ChatChunk) => void): Step<ChatChunk, ChatChunk> {
+  let ended = false
+  let calls = false
+  return {
+    push(chunk, emit) {
+      read(chunk)
+      calls ||= chunk.choices.some(({ delta }) => delta?.tool_calls?.length)
+      const told = chunk.endOfStream ? withReason(chunk, calls ? 'tool_calls' : 'stop') : chunk
+      if (told.choices[0]?.finish_reason) ended = true
+      if (told.native || told.choices.length > 0) emit(told)
+    },
+    end() {
+      if (!ended) throw brokenAnswer('The model provider closed the stream early.')
+    },
+  }
+}
+
+/** An end without a reason is the natural one, as in answers that are translated. */
+function withReason(chunk: ChatChunk, finish_reason: string): ChatChunk {
+  const [choice] = chunk.choices
+  if (!choice || choice.finish_reason) return chunk
+  return { ...chunk, choices: [{ ...choice, finish_reason }] }
+}
 
 /** The chat endpoint, for every dialect. */
 export const chat: Endpoint<ChatRequest, ChatChunk> = {

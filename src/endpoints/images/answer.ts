@@ -2,8 +2,7 @@
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
-import { Received } from '../shared/received.ts'
-import type { Billed } from '../shared/billing.ts'
+import { Received, type Billed } from '../shared/billing.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
 /** A partial image of a stream, or all finished images. */

@@ -1,6 +1,5 @@
 /** `POST /v1/images/generations` and `/v1/images/edits`, as the client sees them. */
-import type { Incoming } from '../../pipeline/http.ts'
-import type { Call, Receipt, WireFormat } from '../../pipeline/pipeline.ts'
+import type { Incoming, Call, Receipt, WireFormat } from '../../pipeline/pipeline.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { parsedRequest } from '../shared/body.ts'
 import {

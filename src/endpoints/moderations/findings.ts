@@ -1,16 +1,16 @@
 /** What guards find in one text, as the result of a moderation. */
 import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
 import type { GuardInstance } from '../../guard/plan.ts'
-import type { GuardRunner } from '../../guard/runner.ts'
 import {
+  type GuardRunner,
   ruleFilter,
   toFault,
   type BlockVerdict,
   type FaultKind,
   type GuardFault,
-} from '../../guard/verdicts.ts'
+} from '../../guard/runner.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
-import { GuardRunners } from '../../pipeline/stages/guard/runners.ts'
+import { GuardRunners } from '../../pipeline/stages/guard.ts'
 import { CATEGORIES, type ActiveRules, type Category, type TextItem } from '../../plugin.ts'
 import { itemOf } from '../shared/guard.ts'
 

@@ -11,7 +11,7 @@ import {
   wrongType,
   type Check,
 } from '../../errors/checks.ts'
-import type { Incoming } from '../../pipeline/http.ts'
+import type { Incoming } from '../../pipeline/pipeline.ts'
 import type { ModerationInput, ModerationPart } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { outboundMembers, readValid } from '../shared/body.ts'

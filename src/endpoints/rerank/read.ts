@@ -1,6 +1,6 @@
 /** Requests for an order of documents: validated, and in the form that providers get. */
 import { boolean, either, filledText, integer, list, object, text } from '../../errors/checks.ts'
-import type { Incoming } from '../../pipeline/http.ts'
+import type { Incoming } from '../../pipeline/pipeline.ts'
 import type { RerankInput } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { outboundMembers, readValid } from '../shared/body.ts'

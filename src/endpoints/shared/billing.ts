@@ -1,5 +1,5 @@
 /** The charge of answers that are of no use before they are complete. */
-import { cannotBook, GatewayError, toGatewayError } from '../../errors/errors.ts'
+import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../errors/errors.ts'
 import type { Call, Charge, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { Step } from '../../plugin.ts'
 
@@ -68,5 +68,26 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part,
     const violated = GatewayError.is(error) && error.code === 'policy_violation'
     if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
     return withReceipt(error, receiptOf(call, this.#charge('refused', true)))
+  }
+}
+
+// Counts what a provider sends, so that an answer without content comes to an end.
+
+/** More keep-alives in a row than any vendor sends. */
+const MAX_EMPTY_PARTS = 10_000
+
+/** The content of one answer so far. */
+export class Received {
+  /** Characters and bytes. */
+  amount = 0
+  #empty = 0
+
+  /** @param amount of one part @throws UpstreamFailure for the 10,001st part in a row without content */
+  add(amount: number): void {
+    this.amount += amount
+    if (amount > 0) this.#empty = 0
+    else if (++this.#empty > MAX_EMPTY_PARTS) {
+      throw brokenAnswer('The model provider sent an answer without content.')
+    }
   }
 }

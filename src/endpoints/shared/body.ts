@@ -1,11 +1,10 @@
 /** Request bodies: media type, size, JSON, and members that all endpoints have. */
 import { toInvalidRequest, type Check } from '../../errors/checks.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import type { Incoming } from '../../pipeline/http.ts'
-import type { ParsedRequest } from '../../pipeline/pipeline.ts'
+import type { Incoming, ParsedRequest } from '../../pipeline/pipeline.ts'
 import { preparePolicy, readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
-import { utf8ToText } from '../../upstream/exchange.ts'
+import { utf8ToText } from '../../upstream/host.ts'
 
 /**
  * Reads a JSON object. Parameters of the media type are ignored, a missing type means JSON, a BOM is skipped.

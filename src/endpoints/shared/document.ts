@@ -2,8 +2,7 @@
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib'
-import type { Outgoing } from '../../pipeline/http.ts'
-import type { Call } from '../../pipeline/pipeline.ts'
+import type { Outgoing, Call } from '../../pipeline/pipeline.ts'
 
 /** Bytes below which compression saves no packet. */
 const WORTHWHILE_BYTES = 1400

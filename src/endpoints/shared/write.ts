@@ -5,8 +5,7 @@
 import { Buffer } from 'node:buffer'
 import { toErrorBody, toGatewayError, type ErrorBody } from '../../errors/errors.ts'
 import type { Timeout } from '../../lifetime/scope.ts'
-import type { Outgoing } from '../../pipeline/http.ts'
-import type { Call, Receipt, Reply, WireFormat } from '../../pipeline/pipeline.ts'
+import type { Outgoing, Call, Receipt, Reply, WireFormat } from '../../pipeline/pipeline.ts'
 import type { Batch, Flow } from '../../plugin.ts'
 
 const EVENT_HEADERS = {

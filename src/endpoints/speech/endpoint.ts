@@ -2,7 +2,7 @@
 import { toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput } from '../../plugin.ts'
-import { Received } from '../shared/received.ts'
+import { Received } from '../shared/billing.ts'
 import { toRequestedFormat, type SpeechPart } from './answer.ts'
 import { billing, spokenOf, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'

@@ -1,7 +1,7 @@
 /** Requests for speech: validated, and in the form that providers get. */
 import { described } from '../../errors/check-schema.ts'
 import { either, filledText, number, object, oneOf, shortText } from '../../errors/checks.ts'
-import type { Incoming } from '../../pipeline/http.ts'
+import type { Incoming } from '../../pipeline/pipeline.ts'
 import type { SpeechInput } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { outboundMembers, readValid } from '../shared/body.ts'

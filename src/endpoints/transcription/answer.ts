@@ -14,7 +14,7 @@ import {
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { UsageReport } from '../../money/plausible.ts'
-import { Received } from '../shared/received.ts'
+import { Received } from '../shared/billing.ts'
 import type { Step, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
 import { hearingOf, usageOf, type Hearing } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'

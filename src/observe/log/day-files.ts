@@ -7,7 +7,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import { createFile, transact } from '../../state/sqlite/file.ts'
 import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
-import { KEPT } from './fields.ts'
+import { KEPT } from '../record.ts'
 import { conditionsOf, MAKE_INDEXES, type LogPage, type LogQuery, type LogRow } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 

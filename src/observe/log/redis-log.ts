@@ -9,7 +9,7 @@ import type { Log } from '../../state/ledger/ledger.ts'
 import { connect, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
 import { serversOf } from '../../state/redis/server-checks.ts'
 import { DAY_MS, dayOf } from '../day-folder.ts'
-import { keptLine, rowIn } from './fields.ts'
+import { keptLine, rowIn } from '../record.ts'
 import { matches, type LogPage, type LogQuery, type LogRow } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 

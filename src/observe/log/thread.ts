@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../thread-client.ts'
 import { DayFiles } from './day-files.ts'
-import { logWork, type ThreadInit } from './messages.ts'
+import { logWork, type ThreadInit } from './request-log.ts'
 import type { LogStore } from './store.ts'
 
 /** The gateway's own connection says the same of Redis. */

@@ -2,9 +2,8 @@
 import { formatPico, type Pico } from '../../money/money.ts'
 import type { EndedCall } from '../../plugin.ts'
 import { timeOf } from '../../state/ids.ts'
-import type { Exchange } from '../record.ts'
+import { type Exchange, FIELDS, readAttempts, readQuestions } from '../record.ts'
 import { QUANTITIES } from '../usage/tables.ts'
-import { FIELDS, readAttempts, readQuestions } from './fields.ts'
 import type { LogRow } from './query.ts'
 
 /** Quantities that the log has a column for. */

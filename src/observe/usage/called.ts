@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { transact } from '../../state/sqlite/file.ts'
 import { timeOf } from '../../state/ids.ts'
-import { FIELDS, readAttempts, readDecided } from '../log/fields.ts'
+import { FIELDS, readAttempts, readDecided } from '../record.ts'
 import { Rollups } from './rollups.ts'
 import {
   BOUNDS,

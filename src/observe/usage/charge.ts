@@ -4,7 +4,7 @@ import { Bill } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
 import type { RequestId } from '../../state/ledger/ledger.ts'
 import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
-import { rowOf } from '../log/fields.ts'
+import { rowOf } from '../record.ts'
 import type { LogRow } from '../log/query.ts'
 import { unitOf } from './tables.ts'
 

@@ -7,7 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Announcements } from '../../state/announcements.ts'
 import { randomId } from '../../state/ids.ts'
-import { keptLine } from '../log/fields.ts'
+import { keptLine } from '../record.ts'
 import type { CalledTables } from './called.ts'
 
 /** One message. */

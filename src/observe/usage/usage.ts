@@ -6,7 +6,7 @@ import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
 import { formatPico } from '../../money/money.ts'
 import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
-import { LineLimit } from '../line-limit.ts'
+import { LineLimit } from '../access-log.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
 import type { UsageDifference } from './ledger-index.ts'
 import type {

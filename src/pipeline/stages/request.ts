@@ -2,10 +2,128 @@ import { isAllowed, modelNames, tierRefusal, unknownModel } from '../../models/a
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
-import { labelsOf, TAG_HEADER } from '../../observe/call-labels.ts'
-import { NO_POLICY, tighten } from '../../policy/policy.ts'
-import { keepContents } from '../kept-contents.ts'
-import type { Call, Stage } from '../pipeline.ts'
+import { labelsOf, TAG_HEADER } from '../../observe/record.ts'
+import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
+import type { Call, Stage, Next, Reply } from '../pipeline.ts'
+import { keptOf, MOST_CHARACTERS } from '../../observe/content/kept.ts'
+import type { CallContent, SaidText } from '../../observe/content/content.ts'
+import type { FragmentPiece, OutputCodec, OutputPiece } from '../../guard/adapter.ts'
+import type { Step } from '../../plugin.ts'
+
+// The contents of a call, for the log of contents.
+
+/**
+ * Keeps what a call asks and what its client gets, or hands it to sinks, where both the configuration and the key allow it.
+ * @returns what reads the answer as the client gets it; undefined where nothing of it is kept
+ */
+function keepContents(call: Call): Step<any, any> | undefined {
+  const { runtime, endpoint, request, key } = call
+  if (key.logContent !== true) return undefined
+  const { enabled, sample } = runtime.config.log.content
+  const keeps = enabled && Math.random() < sample
+  const sinks = runtime.config.telemetry.content ? runtime.sinks : undefined
+  if (!keeps && !sinks) return undefined
+  const codec = endpoint.guard?.outputCodec(request.input)
+  const answer = codec && new AnswerText(codec, (error) => call.report(error))
+  const input = keptOf(request.input)
+  call.scope.defer(() => {
+    const { id, account, labels, path, decision } = call
+    const { model }: Partial<Call> = call
+    const said = answer?.texts ?? []
+    const content: CallContent = {
+      id,
+      account: account.id,
+      key: key.id,
+      user: labels.user,
+      endpoint: path,
+      model: model?.id,
+      decided: (decision?.decided() ?? []).filter(({ rule }) => rule !== ''),
+      input: input.json,
+      output: JSON.stringify(said),
+      cut: input.cut || answer?.cut === true,
+    }
+    if (keeps) runtime.contents.add(content)
+    // Before the record of the call, whose finalizer was deferred earlier.
+    sinks?.content(content)
+  })
+  return answer
+}
+
+/** The texts of an answer, joined while its parts pass. Files and sound are left out. */
+class AnswerText implements Step<any, any> {
+  /** Some text was longer than is kept. */
+  cut = false
+  readonly #codec: OutputCodec<any>
+  readonly #report: (error: unknown) => void
+  readonly #texts: (Omit<SaidText, 'text'> & { text: string })[] = []
+  /** By choice, channel and number of the thing that they are pieces of. */
+  readonly #fragments = new Map<string, FragmentPiece<any>[]>()
+  #left = MOST_CHARACTERS
+  #failed = false
+  readonly #take = (piece: OutputPiece<any>): void => this.#takePiece(piece)
+
+  constructor(codec: OutputCodec<any>, report: (error: unknown) => void) {
+    this.#codec = codec
+    this.#report = report
+  }
+
+  push(part: any, emit: (part: any) => void): void {
+    this.#try(() => this.#codec.split(part, this.#take, () => {}))
+    emit(part)
+  }
+
+  get texts(): readonly SaidText[] {
+    this.#try(() => {
+      for (const fragments of this.#fragments.values()) {
+        for (const { size } of fragments) this.#left += size
+        this.#take(this.#codec.assemble!(fragments))
+      }
+      this.#fragments.clear()
+    })
+    return this.#texts
+  }
+
+  /** An answer goes out also where it cannot be read. */
+  #try(read: () => void): void {
+    if (this.#failed) return
+    try {
+      read()
+    } catch (error) {
+      this.#failed = this.cut = true
+      this.#report(error)
+    }
+  }
+
+  #takePiece(piece: OutputPiece<any>): void {
+    if (piece.kind === 'text') this.#say(piece.choice, piece.channel, piece.text, true)
+    else if (piece.kind === 'fragment') this.#keepFragment(piece)
+    else if (piece.kind === 'whole') {
+      const own = piece.texts.filter(({ duplicate }) => !duplicate).map(({ text }) => text)
+      if (own.length > 0) this.#say(piece.choice, piece.channel, own.join('\n'), false)
+    }
+  }
+
+  #keepFragment(piece: FragmentPiece<any>): void {
+    if (this.#left <= 0) return void (this.cut = true)
+    this.#left -= piece.size
+    const place = `${piece.choice} ${piece.channel} ${piece.index}`
+    const known = this.#fragments.get(place)
+    if (known) known.push(piece)
+    else this.#fragments.set(place, [piece])
+  }
+
+  /** @param goesOn whether it continues the text of its channel */
+  #say(choice: number, channel: SaidText['channel'], text: string, goesOn: boolean): void {
+    const shown = text.slice(0, Math.max(0, this.#left))
+    if (shown.length < text.length) this.cut = true
+    if (shown === '') return
+    this.#left -= shown.length
+    const known =
+      goesOn && this.#texts.find((one) => one.choice === choice && one.channel === channel)
+    if (known) known.text += shown
+    else this.#texts.push({ choice, channel, text: shown })
+  }
+}
 
 /** Reads and validates the request; has its contents kept where that is wanted. @throws InvalidRequest */
 export const read: Stage = async function read(call, next) {
@@ -70,4 +188,28 @@ function allow(call: Call, model: Model): void {
     )
   }
   if (!call.entered.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)
+}
+
+/**
+ * Applies the policy: system text and token ceiling go into the outbound request. Members of the request's policy that would
+ * loosen the key's are ignored and named in a header.
+ */
+export const constrain: Stage = function constrain(call, next) {
+  const { endpoint, request, model, policy } = call
+  call.outbound = endpoint.toUpstream(request.input, model)
+  return policy === NO_POLICY ? next() : applied(call, next)
+}
+
+async function applied(call: Call, next: Next): Promise<Reply> {
+  const { endpoint, request, policy } = call
+  if (policy.ignored.length > 0)
+    call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
+  const to = instructionsOf(policy)
+  const { instructions } = endpoint
+  if (!to || !instructions) return await next()
+  call.outbound = instructions.apply(call.outbound, to)
+  if (to.maxOutputTokens === undefined) return await next()
+  const limit = instructions.limit(to.maxOutputTokens, request.input)
+  const { parts } = await next()
+  return { parts: parts.through(limit) }
 }

@@ -1,25 +1,385 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type AbortScope, type Timeout, unlessAborted } from '../../lifetime/scope.ts'
-import { deepFrozen } from '../../lifetime/frozen.ts'
-import type { Deployment } from '../../models/catalog.ts'
-import { Unavailable, UpstreamFailure } from '../../errors/errors.ts'
-import { assess, type Assessment } from '../../money/plausible.ts'
-import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
-import { flowFrom } from '../../stream/flow.ts'
-import type { Batch, Flow, Source, Usage } from '../../plugin.ts'
-import { ask, failureOf } from './route/ask.ts'
 import {
-  logFailure,
-  logRecovery,
-  saidBy,
-  type FailedAttempt,
-  type NextStep,
-} from './route/failure-log.ts'
-import { StallWatch, tooMuch } from './route/stall.ts'
+  type AbortScope,
+  type Timeout,
+  unlessAborted,
+  deepFrozen,
+  type SentRequest,
+} from '../../lifetime/scope.ts'
+import type { Deployment } from '../../models/catalog.ts'
+import {
+  Unavailable,
+  UpstreamFailure,
+  GatewayError,
+  InvalidRequest,
+  brokenAnswer,
+  NotFound,
+} from '../../errors/errors.ts'
+import { assess, type Assessment } from '../../money/plausible.ts'
+import {
+  ClientDisconnected,
+  type Call,
+  type ProviderAnswer,
+  type Stage,
+  type ClientAddress,
+  type NativeRequest,
+} from '../pipeline.ts'
+import { flowFrom, conclude, flowOf } from '../../stream/flow.ts'
+import type { Batch, Flow, Source, Usage, ProviderRequest } from '../../plugin.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
-import { retryDelayMs, type SessionAffinity } from '../../models/routing.ts'
-import { type Health } from '../../models/health.ts'
+import {
+  retryDelayMs,
+  type SessionAffinity,
+  type Health,
+  concernsOperator,
+} from '../../models/routing.ts'
+import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
+import { isPublicUrl } from '../../upstream/addresses.ts'
+import { isConfidential, isGuarded, speaksForm } from '../native.ts'
+import { logEvent } from '../../observe/events.ts'
+import { scrub, vendorMessage } from '../../observe/vendor-message.ts'
+
+// What the operator reads of an attempt at a deployment that failed, or that found it well again.
+
+/** What happens to the call after a failed attempt. */
+type NextStep = 'retry' | 'fail_over' | 'give_up'
+
+/** An attempt that failed. */
+interface FailedAttempt {
+  readonly failure: UpstreamFailure
+  readonly deployment: Deployment
+  /** Number of the attempt in its call, from 1. */
+  readonly attempt: number
+  /** Since the attempt began. */
+  readonly ms: number
+  /** The request that was sent last. */
+  readonly sent: SentRequest | undefined
+  /** What the vendor said; see {@link saidBy}. */
+  readonly said: string | undefined
+  /** Length of the cooldown that the failure has started. */
+  readonly cooldownMs: number | undefined
+}
+
+/** Logs a failed attempt as the event `upstream.failed`, and the cooldown that it starts as `deployment.cooldown`. */
+function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
+  const { failure, deployment, said, cooldownMs } = failed
+  const { log, mask } = call.runtime
+  const { id, provider } = deployment
+  if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
+  const cooldown =
+    cooldownMs === undefined
+      ? ''
+      : `; calls avoid it for ${cooldownMs / 1000} s while others serve the model`
+  const cause = mask.clean(causeOf(failure))
+  const what = failure.unasked ? 'was not asked' : 'failed'
+  const words = said === undefined ? '' : `: ${said}`
+  logEvent(log, levelOf(failure), {
+    event: 'upstream.failed',
+    message: `${call.id}: ${id} ${what}: ${failure.failure}${cause}${words}${cooldown}`,
+    members: {
+      requestId: call.id,
+      provider,
+      deployment: id,
+      attempt: failed.attempt,
+      ...answerOf(failed.sent),
+      class: failure.failure,
+      ms: Math.round(failed.ms),
+      vendor_message: said,
+      next,
+    },
+  })
+  if (cooldownMs === undefined) return
+  const until = new Date(Date.now() + cooldownMs).toISOString()
+  logEvent(log, 'warn', {
+    event: 'deployment.cooldown',
+    message: `${id} is in cooldown until ${until}: ${failure.failure}`,
+    members: { deployment: id, class: failure.failure, until },
+  })
+}
+
+/** Logs that a deployment has recovered, as the event `deployment.healthy`. */
+function logRecovery({ runtime: { log } }: Call, { id }: Deployment): void {
+  logEvent(log, 'info', {
+    event: 'deployment.healthy',
+    message: `${id} is well again`,
+    members: { deployment: id },
+  })
+}
+
+/** A fault of the client is no fault of the vendor or of the operator. */
+function levelOf(failure: UpstreamFailure): 'error' | 'warn' | 'info' {
+  if (failure.unasked) return 'error'
+  if (!failure.unhealthy) return 'info'
+  return concernsOperator(failure) ? 'error' : 'warn'
+}
+
+/** Headers in which vendors name their request. */
+const VENDOR_IDS = [
+  'x-request-id',
+  'request-id',
+  'x-amzn-requestid',
+  'apim-request-id',
+  'dg-request-id',
+]
+
+function answerOf(sent: SentRequest | undefined) {
+  if (!sent) return {}
+  const { method, url, status, headers } = sent
+  const named = VENDOR_IDS.map((name) => headers[name]).find((id) => id !== undefined)
+  return {
+    method,
+    url: withoutQuery(url),
+    status: status === 0 ? undefined : status,
+    vendor_request_id: named !== undefined && /^[\w.:-]{1,100}$/.test(named) ? named : undefined,
+  }
+}
+
+/** Origin and path. */
+function withoutQuery(url: string): string | undefined {
+  const parsed = URL.parse(url)
+  return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
+}
+
+/** What the vendor said of a failure, without credentials and long quotations; undefined where it said nothing. */
+function saidBy(
+  { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
+  clean: (text: string) => string,
+): string | undefined {
+  if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
+  // Of an answer that failed on the way; with a cause the words are the gateway's own.
+  return failure.cause === undefined ? scrub(failure.said, clean) : undefined
+}
+
+/** The cause of a failure for the log: names and codes, never a body, a key or an address. */
+function causeOf(failure: UpstreamFailure): string {
+  const { cause } = failure
+  if (!(cause instanceof Error)) return ''
+  const code = 'code' in cause ? ` ${String(cause.code)}` : ''
+  const message = cause.message.replace(/\bhttps?:\/\/\S+/g, '[address]').slice(0, 200)
+  return ` (${cause.name}${code}: ${message})`
+}
+
+/**
+ * ms of silence that end an answer that is complete: its vendor neither marks its end nor closes the connection. Half of the
+ * idle limit where that is less, because the connection itself fails at the limit.
+ */
+const GRACE_MS = 5000
+
+/** What an answer may be like. */
+interface Limits {
+  /** ms that a read may go on without new content. */
+  readonly idleMs: number
+  /** Most characters and bytes of content. */
+  readonly most: number
+}
+
+/**
+ * Aborts an attempt whose answer brings nothing new while it is waited for, however many keep-alives arrive, or that brings
+ * too much. An answer that is complete is ended instead, and sooner. It looks four times a second, so parts cost nothing.
+ */
+class StallWatch {
+  /** Whether a read waits for the answer. While none does, the client is slow and not the vendor. */
+  waiting = true
+  /** The answer was ended in place of its vendor, whose connection is still open. */
+  concluded = false
+  readonly #answer: ProviderAnswer
+  readonly #limits: Limits
+  readonly #attempt: AbortScope
+  readonly #timeout: Timeout
+  #before = -1
+  #complete = false
+  #since = 0
+
+  constructor(call: Call, attempt: AbortScope, answer: ProviderAnswer, limits: Limits) {
+    this.#attempt = attempt
+    this.#answer = answer
+    this.#limits = limits
+    this.#timeout = call.timeout(0, this.#look.bind(this))
+  }
+
+  clear(): void {
+    this.#timeout.clear()
+  }
+
+  #look(now: number): void {
+    const { idleMs, most } = this.#limits
+    const received = this.#answer.received!()
+    const complete = this.#answer.complete?.() ?? false
+    if (received > most) return this.#attempt.abort(tooMuch())
+    const concludes = complete && !this.concluded
+    const silentMs = now - this.#since
+    if (!this.waiting || received !== this.#before || complete !== this.#complete) {
+      this.#before = received
+      this.#complete = complete
+      this.#since = now
+    } else if (concludes && silentMs >= Math.min(GRACE_MS, idleMs / 2)) {
+      this.concluded = true
+      this.#since = now
+      conclude(this.#answer.parts)
+    } else if (silentMs >= idleMs) {
+      return this.#attempt.abort(stalled())
+    }
+    this.#timeout.restart()
+  }
+}
+
+/** An answer of a plugin is too large. */
+function tooMuch(): UpstreamFailure {
+  return brokenAnswer('The model provider sent an answer that is too large.')
+}
+
+function stalled(): UpstreamFailure {
+  return new UpstreamFailure('timeout', 'The model provider stopped in the middle of its answer.')
+}
+
+// Asks the provider of one deployment.
+
+type Method = (request: ProviderRequest<any>) => Promise<unknown>
+
+/**
+ * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs the normal
+ * form, else in that. May throw at once.
+ * @param asking is called when the request goes out
+ */
+function ask(
+  call: Call,
+  deployment: Deployment,
+  signal: AbortSignal,
+  asking: () => void,
+): Promise<unknown> {
+  const { id, provider: name } = deployment
+  const { runtime, endpoint, format, request } = call
+  call.deployment = id
+  const provider = runtime.providers.get(name)!
+  runtime.loop.entered = name
+  const send = (method: Method, input: unknown) => {
+    asking()
+    return method.call(provider, requestOf(call, deployment, signal, input))
+  }
+  const translated = () => {
+    call.native = false
+    if (request.untranslatable) throw request.untranslatable
+    nameIgnored(
+      call,
+      request.ignored?.filter((one) => one !== call.searchedFor),
+    )
+    const method = provider[endpoint.operation] as Method
+    const input = inputFor(call, name, signal)
+    return input instanceof Promise
+      ? input.then((ready) => send(method, ready))
+      : send(method, input)
+  }
+  if (!mayGoAsItIs(call, deployment)) return translated()
+  return prepared(call, deployment).then((native) => {
+    if (!native) return translated()
+    call.native = true
+    nameIgnored(call, native.ignored)
+    return send(provider[format.native!.method] as Method, native.input)
+  })
+}
+
+/** One request to the provider of a deployment. */
+function requestOf(
+  { id: requestId, runtime: { log } }: Call,
+  { model, options }: Deployment,
+  signal: AbortSignal,
+  input: any,
+): ProviderRequest<any> {
+  return { input, model, options, requestId, signal, log }
+}
+
+/** An error as the client gets it. @param provider the instance that was asked */
+function failureOf(call: Call, provider: string, error: unknown) {
+  const { aborted, endpoint, runtime } = call
+  if (aborted) return aborted
+  // The attempt was given up: no plugin is at fault.
+  if (error instanceof ClientDisconnected) return error
+  if (UpstreamFailure.is(error)) {
+    const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+    // A vendor quotes what it was sent.
+    return isConfidential(call) ? failure.withOwnWords() : failure
+  }
+  if (GatewayError.is(error)) return error
+  // Names the plugin whose error was none that it owes.
+  const { use } = runtime.config.providers[provider]!
+  runtime.faults.caught(error, typeof use === 'string' ? use : use.name, provider)
+  const message = 'The model provider failed in an unforeseen way.'
+  return new UpstreamFailure('upstream_error', message, { cause: error })
+}
+
+/** Files take the place of addresses in the normal form only. */
+function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
+  const { provider: name } = deployment
+  if (call.requiresNormalForm || !speaksForm(call, deployment)) return false
+  return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
+}
+
+/** Undefined for a request that has to be translated. */
+async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
+  const { format, request, model, policy, account, runtime } = call
+  const labelOf = await runtime.labels.open()
+  return format.native!.prepare(request, {
+    ...(policy !== NO_POLICY && instructionsOf(policy)),
+    model,
+    upstreamModel: deployment.model,
+    guarded: isGuarded(call),
+    label: (value) => labelOf(account.id, value),
+  })
+}
+
+const MAX_IGNORED = 512
+
+/** Names in a header what the vendor is not told of the request. */
+function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
+  delete headers['x-service-ignored']
+  if (ignored.length === 0) return
+  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
+  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
+}
+
+/**
+ * The input for one provider. A provider inside the operator's network gets files instead of addresses.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
+  const { outbound, runtime } = call
+  const found = addressesOf(call, provider)
+  if (found.length === 0 || !runtime.privateProviders.has(provider)) return outbound
+  return fetched(call, found, signal)
+}
+
+/**
+ * The addresses that a provider would fetch; none for one that may read any.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+function addressesOf(
+  { endpoint: { addresses }, outbound, runtime }: Call,
+  provider: string,
+): readonly ClientAddress[] {
+  if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
+  const found = addresses.of(outbound)
+  const refused = found.find(({ url }) => !isPublicUrl(url))
+  if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
+  return found
+}
+
+const NOT_PUBLIC =
+  'The address may not be read: expected an https address on the public internet, without user ' +
+  'information and port, or the file itself.'
+
+async function fetched(
+  { endpoint, outbound, runtime }: Call,
+  found: readonly ClientAddress[],
+  signal: AbortSignal,
+): Promise<unknown> {
+  const files = new Map<string, Awaited<ReturnType<typeof runtime.download>>>()
+  // One after the other: a request may name many.
+  for (const { url, param } of found) {
+    if (!files.has(url)) files.set(url, await runtime.download(url, signal, { param }))
+  }
+  return endpoint.addresses!.replace(outbound, files)
+}
 
 /**
  * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes
@@ -425,4 +785,48 @@ function outOfService(): never {
 function affinityOf({ account, request }: Call): SessionAffinity {
   const { session, affinityToken } = request
   return { account: account.id, session, affinityToken }
+}
+
+/**
+ * Has a vendor count the tokens of the request: the first deployment whose provider can, and the next one where it fails.
+ * Nothing is charged.
+ * @throws NotFound for a model whose tokens no provider counts
+ */
+export const count: Stage = async function count(call) {
+  const { model, runtime } = call
+  const counting = model.deployments.filter(
+    ({ provider }) => runtime.providers.get(provider)!.countTokens,
+  )
+  if (counting.length === 0) throw noCounter()
+  for (const [index, deployment] of counting.entries()) {
+    try {
+      return { parts: flowOf({ tokens: await tokensBy(call, deployment) }) }
+    } catch (error) {
+      const failure = failureOf(call, deployment.provider, error)
+      const isLast = index === counting.length - 1
+      if (isLast && UpstreamFailure.is(failure) && failure.failure === 'not_found')
+        throw noCounter()
+      if (isLast || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+    }
+  }
+  throw new Error('unreachable')
+}
+
+function noCounter(): NotFound {
+  return new NotFound('model_not_found', 'No token counter for this model')
+}
+
+async function tokensBy(call: Call, deployment: Deployment): Promise<number> {
+  call.deployment = deployment.id
+  const provider = call.runtime.providers.get(deployment.provider)!
+  const scope = call.abortScope()
+  scope.limits = deployment.limits
+  try {
+    const { signal } = scope
+    const input: unknown = await inputFor(call, deployment.provider, signal)
+    const request = requestOf(call, deployment, signal, input)
+    return await unlessAborted(signal, provider.countTokens!(request))
+  } finally {
+    call.release(scope)
+  }
 }

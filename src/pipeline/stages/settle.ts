@@ -3,8 +3,7 @@ import type { Timeout } from '../../lifetime/scope.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
-import { tierOf } from '../../money/prices.ts'
-import { versionOf } from '../../money/versions.ts'
+import { tierOf, versionOf } from '../../money/prices.ts'
 import type { Call, Charge, Charged, Stage } from '../pipeline.ts'
 
 /** Charges exactly once: when the reply ends or, if it never ends, when the call does. */

@@ -1,10 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
-import type { CallRecord } from '../../observe/record.ts'
-import { rowOf } from '../../observe/log/fields.ts'
-import { recordOf } from '../call-record.ts'
+import { type CallRecord, rowOf } from '../../observe/record.ts'
+import { recordOf, hashOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
-import { hashOf } from '../policy-hash.ts'
 import { parentOf, traceOf } from '../trace-context.ts'
 
 /** Counts the call while it runs, and makes one record of it when it has ended. */

@@ -2,19 +2,7 @@
  * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import { type Pico, checkAmount, countedOn, MAX_AMOUNT } from '../../money/money.ts'
-import { DAY_MS, KeyBook, type Clock, windowEnd } from './clock.ts'
-import { checkHold, checkLimits } from './checks.ts'
-import {
-  cappedSpend,
-  exposed,
-  RETRY_MS,
-  sharedLimits,
-  TIGHT_CEILINGS,
-  type CappedSpend,
-  type SharedLimits,
-} from './limits.ts'
-import { addRunning, NO_RATES_USED, NOTHING_SPENT, spendName } from './sums.ts'
+import { type Pico, checkAmount, countedOn, MAX_AMOUNT, formatPico } from '../../money/money.ts'
 import {
   ACCOUNT,
   LEASE_MS,
@@ -32,7 +20,442 @@ import {
   type RateStatus,
   type RequestId,
   type Settlement,
+  type Exposure,
+  type FreeTierLimits,
+  type LimitOwner,
+  type Discrepancy,
+  type LedgerRow,
+  type CapScope,
+  type RateUse,
 } from './ledger.ts'
+
+// Time, and the windows in which the ledger counts: admissions by the last minute; spend by lifetime, UTC day and UTC month.
+
+export const DAY_MS = 86_400_000
+
+/**
+ * An engine's clock. The operator can set calendar time back. Steady time then goes on from its last value, so that rate
+ * logs and leases neither freeze nor forget.
+ */
+export class Clock {
+  readonly #now: () => number
+  #last = -Infinity
+  #setBackMs = 0
+  #dayNumber = NaN
+  #dayName = ''
+
+  constructor(now: () => number = () => Date.now()) {
+    this.#now = now
+  }
+
+  /** Calendar time, ms since epoch. */
+  now(): number {
+    const now = this.#now()
+    if (now < this.#last) this.#setBackMs += this.#last - now
+    this.#last = now
+    return now
+  }
+
+  /** The steady time of a moment that `now` has just returned. */
+  steady(now: number): number {
+    return now + this.#setBackMs
+  }
+
+  /** UTC day of a moment, `YYYYMMDD`. */
+  day(now: number): string {
+    const number = Math.floor(now / DAY_MS)
+    if (number !== this.#dayNumber) {
+      this.#dayNumber = number
+      this.#dayName = dayOf(now)
+    }
+    return this.#dayName
+  }
+}
+
+/** UTC day of a moment, ms since epoch, as `YYYYMMDD`. */
+export function dayOf(moment: number): string {
+  return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
+}
+
+/** @returns `lifetime`, the day itself, or its month `YYYYMM`. @param day UTC, `YYYYMMDD` */
+export function windowOf(scope: CapScope, day: string): string {
+  if (scope === 'lifetime') return scope
+  return scope === 'day' ? day : day.slice(0, 6)
+}
+
+/** A scope with the end of its window, ms since epoch; `lifetime` has no end. @param now ms since epoch */
+export function windowEnd(
+  scope: CapScope,
+  now: number,
+): { readonly scope: CapScope; readonly resetsAt?: number } {
+  if (scope === 'lifetime') return { scope }
+  if (scope === 'day') return { scope, resetsAt: now - (now % DAY_MS) + DAY_MS }
+  const date = new Date(now)
+  return { scope, resetsAt: Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) }
+}
+
+const MINUTE_MS = 60_000
+/** Admissions per minute up to which a log is exact; above, a list of times would cost too much memory. */
+const EXACT_ENTRIES = 6000
+/** Sixty whole seconds and the current one: with sixty buckets, part of the oldest second would not be counted. */
+const BUCKETS = 61
+
+/** A sliding log of the last minute: exact for limits up to EXACT_ENTRIES, with a resolution of one second above. */
+class RateLog {
+  #entries: Ring | Buckets = new Ring()
+
+  /** Time until a request would be admitted; 0 when it would be now. */
+  waitMs(now: number, limit: number): number {
+    return this.#entries.waitMs(now, limit)
+  }
+
+  rate(now: number, limit: number): RateStatus {
+    const { count, resetMs } = this.used(now)
+    return { limit, remaining: Math.max(0, limit - count), resetMs }
+  }
+
+  used(now: number): RateUse {
+    return { count: this.#entries.count(now), resetMs: this.#entries.resetMs(now) }
+  }
+
+  push(now: number, limit: number): void {
+    const exact = limit <= EXACT_ENTRIES
+    // The new form has room for all entries: a request was admitted, so the log holds fewer than `limit`.
+    if (exact !== this.#entries instanceof Ring) {
+      const entries = exact ? new Ring() : new Buckets()
+      for (const time of this.#entries.times(now)) entries.push(time)
+      this.#entries = entries
+    }
+    this.#entries.push(now)
+  }
+
+  remove(time: number): void {
+    this.#entries.remove(time)
+  }
+}
+
+/** Exact times in a ring buffer, which grows to the largest number of admissions within a minute. */
+class Ring {
+  /** The length is a power of two, so that a mask wraps positions. */
+  #times = new Float64Array(16)
+  #end = 0
+  #size = 0
+
+  count(now: number): number {
+    while (this.#size > 0 && now - this.#times[this.#at(this.#size)]! >= MINUTE_MS) this.#size--
+    return this.#size
+  }
+
+  waitMs(now: number, limit: number): number {
+    return this.count(now) < limit ? 0 : this.#times[this.#at(limit)]! + MINUTE_MS - now
+  }
+
+  resetMs(now: number): number {
+    return this.count(now) === 0 ? 0 : this.#times[this.#at(1)]! + MINUTE_MS - now
+  }
+
+  push(time: number): void {
+    if (this.#size === this.#times.length) {
+      const times = new Float64Array(2 * this.#size)
+      times.set([...this.times(-Infinity)])
+      this.#times = times
+      this.#end = this.#size
+    }
+    this.#times[this.#end] = time
+    this.#end = this.#at(0, 1)
+    this.#size++
+  }
+
+  remove(time: number): void {
+    let n = 1
+    while (n <= this.#size && this.#times[this.#at(n)]! > time) n++
+    if (n > this.#size || this.#times[this.#at(n)] !== time) return
+    for (; n > 1; n--) this.#times[this.#at(n)] = this.#times[this.#at(n - 1)]!
+    this.#end = this.#at(1)
+    this.#size--
+  }
+
+  *times(now: number): Generator<number> {
+    for (let n = this.count(now); n >= 1; n--) yield this.#times[this.#at(n)]!
+  }
+
+  /** Index of the n-th newest entry, or of an entry that many places `after` it. */
+  #at(n: number, after = 0): number {
+    return (this.#end - n + after) & (this.#times.length - 1)
+  }
+}
+
+/** Counts per second. Never admits more than a Ring would, and may refuse for up to a second longer. */
+class Buckets {
+  readonly #counts = new Uint32Array(BUCKETS)
+  #total = 0
+  #second = 0
+
+  count(now: number): number {
+    const second = Math.floor(now / 1000)
+    for (let s = Math.max(this.#second + 1, second - BUCKETS + 1); s <= second; s++) {
+      this.#total -= this.#counts[s % BUCKETS]!
+      this.#counts[s % BUCKETS] = 0
+    }
+    this.#second = Math.max(this.#second, second)
+    return this.#total
+  }
+
+  waitMs(now: number, limit: number): number {
+    let left = this.count(now)
+    if (left < limit) return 0
+    let second = this.#second - BUCKETS + 1
+    while ((left -= this.#counts[second % BUCKETS]!) >= limit) second++
+    return leavesAt(second) - now
+  }
+
+  resetMs(now: number): number {
+    if (this.count(now) === 0) return 0
+    let second = this.#second
+    while (this.#counts[second % BUCKETS] === 0) second--
+    return leavesAt(second) - now
+  }
+
+  push(time: number): void {
+    this.count(time)
+    this.#counts[Math.floor(time / 1000) % BUCKETS]!++
+    this.#total++
+  }
+
+  remove(time: number): void {
+    const second = Math.floor(time / 1000)
+    if (second <= this.#second - BUCKETS || this.#counts[second % BUCKETS] === 0) return
+    this.#counts[second % BUCKETS]!--
+    this.#total--
+  }
+
+  /** The latest time that each entry can have had. */
+  *times(now: number): Generator<number> {
+    this.count(now)
+    for (let second = this.#second - BUCKETS + 1; second <= this.#second; second++) {
+      const time = Math.min(now, second * 1000 + 999)
+      for (let n = this.#counts[second % BUCKETS]!; n > 0; n--) yield time
+    }
+  }
+}
+
+/** When every entry of a second is at least a minute old. */
+function leavesAt(second: number): number {
+  return (second + BUCKETS) * 1000
+}
+
+/** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
+const KEPT_WINDOWS = 40
+
+/** A key's spend in one window; `held` belongs to running calls. */
+interface WindowSpend {
+  settled: Pico
+  held: Pico
+}
+
+/** A key's part of an account book: its limits, its starts and its spend. */
+class KeyBook {
+  readonly id: string
+  limits: KeyLimits | undefined = undefined
+  revision = -Infinity
+  running = 0
+  /** Sum of the ceilings of its running calls, of all windows. */
+  ceilings: Pico = 0n
+  readonly log = new RateLog()
+  readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
+  readonly #days = new Map<string, WindowSpend>()
+  readonly #months = new Map<string, WindowSpend>()
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  /** @param name `lifetime`, a day `YYYYMMDD` or a month `YYYYMM` */
+  window(name: string): WindowSpend {
+    if (name === 'lifetime') return this.lifetime
+    const windows = name.length === 6 ? this.#months : this.#days
+    const found = windows.get(name)
+    if (found) return found
+    const spend = { settled: 0n, held: 0n }
+    windows.set(name, spend)
+    // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
+    if (windows.size > KEPT_WINDOWS) windows.delete([...windows.keys()].sort()[0]!)
+    return spend
+  }
+
+  /** The three windows in which the money of a day counts. */
+  windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
+    return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
+  }
+
+  *named(): Generator<readonly [name: string, spend: WindowSpend]> {
+    yield ['lifetime', this.lifetime]
+    yield* this.#days
+    yield* this.#months
+  }
+}
+
+// What bounds the calls of an account beside its balance: caps with their spend, limits over all keys, the exposure.
+
+/** Retry-After of a refusal that ends as soon as another call does. */
+export const RETRY_MS = 1000
+
+/** A call is `tight` while less than so many of its ceilings are left of the balance or the cap. */
+export const TIGHT_CEILINGS = 32n
+
+/** A cap with the spend that it bounds. */
+interface CappedSpend {
+  readonly of: KeyBook
+  readonly cap: NonNullable<KeyLimits['cap']>
+  readonly spend: WindowSpend
+}
+
+/** The cap of a key or an account, if it has one. */
+function cappedSpend(of: KeyBook, day: string): CappedSpend[] {
+  const cap = of.limits?.cap
+  return cap ? [{ of, cap, spend: of.window(windowOf(cap.scope, day)) }] : []
+}
+
+/** Limits over all keys of an account; Infinity for none. */
+interface SharedLimits {
+  readonly rpm: number
+  readonly rpmOf: LimitOwner
+  readonly concurrency: number
+  readonly concurrencyOf: LimitOwner
+}
+
+/** The limits of an account, or those of the free tier where they are lower. */
+function sharedLimits(
+  { rpm = Infinity, concurrency = Infinity }: Partial<KeyLimits> = {},
+  tier: FreeTierLimits | undefined,
+): SharedLimits {
+  const tierRpm = tier?.rpm ?? Infinity
+  const tierCalls = tier?.concurrency ?? Infinity
+  return {
+    rpm: Math.min(rpm, tierRpm),
+    rpmOf: rpm <= tierRpm ? 'account' : 'tier',
+    concurrency: Math.min(concurrency, tierCalls),
+    concurrencyOf: concurrency <= tierCalls ? 'account' : 'tier',
+  }
+}
+
+/** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
+function exposed({ share, most }: Exposure, of: Pico): Pico {
+  const part = BigInt(Math.floor(share * Number(of)))
+  return part < most ? part : most
+}
+
+// Checks of what a caller asks of a ledger.
+
+/** @throws RangeError for amounts out of their bounds, and a ceiling below what is expected */
+export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 'ceiling'>): void {
+  checkAmount('a hold', expected, 0n)
+  checkAmount('the ceiling of a hold', ceiling, 0n)
+  if (ceiling >= expected) return
+  const amounts = `${formatPico(ceiling)} USD is below ${formatPico(expected)} USD`
+  throw new RangeError(`the ceiling of a hold has to be at least what is expected: ${amounts}`)
+}
+
+/** @throws RangeError for an adjustment of 0, or of more than MAX_AMOUNT either way */
+export function checkAdjustment(amount: Pico): void {
+  if (amount === 0n) throw new RangeError('an adjustment has to be above or below 0')
+  if (amount < 0n) checkAmount('an adjustment without its sign', -amount)
+  else checkAmount('an adjustment', amount)
+}
+
+/** @throws RangeError for a balance that an adjustment has moved beyond MAX_AMOUNT, above or below zero */
+export function checkAdjusted(balance: Pico, amount: Pico): void {
+  if (amount > 0n) checkAmount('the balance after this adjustment', balance)
+  if (amount > 0n || balance >= -MAX_AMOUNT) return
+  const bounds = `at least -${formatPico(MAX_AMOUNT)} USD, not ${formatPico(balance)}`
+  throw new RangeError(`the balance after this adjustment has to be ${bounds}`)
+}
+
+/** @throws RangeError for a rate or concurrency that is not a whole number of at least 1; absent ones pass */
+export function checkLimits({ rpm, concurrency }: KeyLimits): void {
+  for (const [name, value] of Object.entries({ rpm, concurrency })) {
+    if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) continue
+    throw new RangeError(`${name} has to be a whole number of at least 1, not ${value}`)
+  }
+}
+
+// Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls.
+
+/** The spend of an unknown key. */
+export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
+
+/** What an unknown key has used of its rates. */
+export const NO_RATES_USED: RatesUsed = {
+  key: { count: 0, resetMs: 0 },
+  account: { count: 0, resetMs: 0 },
+  today: 0,
+}
+
+/** What a row, or the sum of several of a kind, key and day, adds to the sums of its account. */
+interface Costing {
+  readonly kind: LedgerRow['kind']
+  readonly key?: string | null | undefined
+  readonly day?: string | null | undefined
+  readonly cost: Pico
+}
+
+const SCOPES = ['lifetime', 'day', 'month'] as const
+
+/** The name of the spend of a key, or of {@link ACCOUNT}, in a window. */
+export function spendName(key: string, window: string): string {
+  return `spend of ${key === ACCOUNT ? 'the account' : `key ${key}`}, ${window}`
+}
+
+/** Adds an amount to one of several sums, by its name. */
+export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
+  sums.set(name, (sums.get(name) ?? 0n) + amount)
+}
+
+/** Adds the cost of a row. @param row `day` that was charged, if one was */
+export function addCost(sums: Map<string, Pico>, { kind, key, day, cost }: Costing): void {
+  addTo(sums, 'balance', -cost)
+  if (kind === 'top-up') addTo(sums, 'paid in', -cost)
+  if (key && day) addSpend(sums, key, day, cost)
+}
+
+/** Adds a running call. @param held its money, if it holds any */
+export function addRunning(
+  sums: Map<string, Pico>,
+  key: string,
+  held?: { readonly amount: Pico; readonly ceiling: Pico; readonly day: string },
+): void {
+  addTo(sums, `calls of key ${key}`, 1n)
+  if (!held) return
+  addTo(sums, 'held', held.amount)
+  addTo(sums, 'ceilings', held.ceiling)
+  addTo(sums, `ceilings of key ${key}`, held.ceiling)
+  addSpend(sums, key, held.day, held.amount, 'held, ')
+}
+
+/** Stored sums of an account that differ from recomputed ones; an absent recomputed sum is 0. */
+export function compareSums(
+  account: string,
+  stored: Iterable<readonly [what: string, amount: Pico]>,
+  recomputed: ReadonlyMap<string, Pico>,
+): Discrepancy[] {
+  return [...stored].flatMap(([what, amount]) => {
+    const sum = recomputed.get(what) ?? 0n
+    return amount === sum ? [] : [{ account, what, stored: amount, recomputed: sum }]
+  })
+}
+
+/** Adds an amount to the three windows of a day, of a key and of its account. @param prefix of the sums' names */
+function addSpend(
+  sums: Map<string, Pico>,
+  key: string,
+  day: string,
+  amount: Pico,
+  prefix = '',
+): void {
+  for (const id of [key, ACCOUNT]) {
+    for (const scope of SCOPES) addTo(sums, prefix + spendName(id, windowOf(scope, day)), amount)
+  }
+}
 
 /** Answer for an unknown account or key, and for a lower revision. */
 export const STALE: Admission = { ok: false, why: 'stale' }

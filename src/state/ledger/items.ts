@@ -1,7 +1,7 @@
 /** Rules of folding, exporting and importing that both engines share. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
-import { dayOf } from './clock.ts'
+import { dayOf } from './book.ts'
 import type { RowItem, TotalItem } from './ledger.ts'
 
 /** A settlement can be repeated for at least this long without being charged twice. */

@@ -1,6 +1,6 @@
 /** Runs beside a ledger that is in use, at the start and daily: checks and verifies it, folds old rows, copies it, updates statistics. */
 import { formatPico } from '../../money/money.ts'
-import { DAY_MS } from './clock.ts'
+import { DAY_MS } from './book.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 /** Options of {@link Maintenance}. */

@@ -1,7 +1,7 @@
 /** Compares the book of an account in Redis with its rows. */
 import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy } from '../ledger/ledger.ts'
-import { addCost, addRunning, compareSums, spendName } from '../ledger/sums.ts'
+import { addCost, addRunning, compareSums, spendName } from '../ledger/book.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
 /** Sums of a snapshot that differ from the sums of its rows and running calls. */

@@ -9,7 +9,13 @@ import type { Announcements } from '../announcements.ts'
 import type { Records } from '../records.ts'
 import { RedisAnnouncements } from './announcements.ts'
 import { RedisAudit } from './audit-log.ts'
-import { checkAdjusted, checkAdjustment, checkHold, checkLimits } from '../ledger/checks.ts'
+import {
+  checkAdjusted,
+  checkAdjustment,
+  checkHold,
+  checkLimits,
+  TIGHT_CEILINGS,
+} from '../ledger/book.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
@@ -41,9 +47,7 @@ import {
   type Settlement,
   type TopUp,
 } from '../ledger/ledger.ts'
-import { TIGHT_CEILINGS } from '../ledger/limits.ts'
-import { OutboxFile } from './outbox-file.ts'
-import { Outbox } from './outbox.ts'
+import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory } from './history.ts'
 import { RedisImport } from './import.ts'

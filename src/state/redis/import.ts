@@ -2,7 +2,7 @@
 import type { Pico } from '../../money/money.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type { Imported, LedgerItem, LimitsItem, RowItem, TotalItem } from '../ledger/ledger.ts'
-import { addTo } from '../ledger/sums.ts'
+import { addTo } from '../ledger/book.ts'
 import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toItem } from './history.ts'
 import { toLimits, toLimitsText, type ScriptReply, type ScriptClient } from './replies.ts'

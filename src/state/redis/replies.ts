@@ -11,8 +11,7 @@ import {
   type RateStatus,
   type Settled,
 } from '../ledger/ledger.ts'
-import { RETRY_MS } from '../ledger/limits.ts'
-import { windowEnd } from '../ledger/clock.ts'
+import { RETRY_MS, windowEnd } from '../ledger/book.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** Strings; integers are strings too, and null is an absent value. */

@@ -1,7 +1,7 @@
 /** Adds up an account's rows, and compares the result with the stored sums. */
 import { countedOn, type Pico } from '../../money/money.ts'
 import type { Discrepancy, LedgerRow } from '../ledger/ledger.ts'
-import { addCost, compareSums, spendName } from '../ledger/sums.ts'
+import { addCost, compareSums, spendName } from '../ledger/book.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
 /** Result of an audit. */

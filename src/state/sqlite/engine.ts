@@ -8,54 +8,404 @@ import { createStorage } from 'unstorage'
 import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
-import { LOST, STALE } from '../ledger/book.ts'
-import { Clock, DAY_MS, dayOf } from '../ledger/clock.ts'
-import { checkAdjustment } from '../ledger/checks.ts'
+import {
+  LOST,
+  STALE,
+  Clock,
+  DAY_MS,
+  dayOf,
+  checkAdjustment,
+  AccountBook,
+  NO_RATES_USED,
+  NOTHING_SPENT,
+  addCost,
+  compareSums,
+} from '../ledger/book.ts'
 import { foldBounds } from '../ledger/items.ts'
-import type {
-  AccountBalance,
-  AccountTotals,
-  Adjustment,
-  Admission,
-  AdmissionRequest,
-  Discrepancy,
-  HoldRequest,
-  HoldResult,
-  KeyOfAccount,
-  Imported,
-  KeyLimits,
-  KeySpend,
-  RatesUsed,
-  Lease,
-  Leave,
-  Ledger,
-  LedgerHealth,
-  LedgerItem,
-  LedgerRow,
-  Log,
-  Orphan,
-  Raise,
-  Settled,
-  Settlement,
-  TopUp,
+import {
+  type AccountBalance,
+  type AccountTotals,
+  type Adjustment,
+  type Admission,
+  type AdmissionRequest,
+  type Discrepancy,
+  type HoldRequest,
+  type HoldResult,
+  type KeyOfAccount,
+  type Imported,
+  type KeyLimits,
+  type KeySpend,
+  type RatesUsed,
+  type Lease,
+  type Leave,
+  type Ledger,
+  type LedgerHealth,
+  type LedgerItem,
+  type LedgerRow,
+  type Log,
+  type Orphan,
+  type Raise,
+  type Settled,
+  type Settlement,
+  type TopUp,
+  ACCOUNT,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { SqliteAudit } from './audit-log.ts'
 import { checkPages, copyLedger } from './backup.ts'
-import { AccountBooks } from './books.ts'
 import { exportFile } from './export.ts'
 import { CannotOpen } from './file.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { RESCUE_FILE, RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
-import type { Snapshot } from './snapshot.ts'
-import { valueOf, type StoredRow } from './store.ts'
-import { startThread } from './thread.ts'
-import { UnwrittenCharges } from './unwritten.ts'
-import { WorkerClient } from './worker-client.ts'
+import {
+  type Snapshot,
+  fillSums,
+  lifetimeIn,
+  limitsIn,
+  totalsIn,
+  type StoredBook,
+} from './snapshot.ts'
+import { valueOf, type StoredRow, isRefused, type Charge, type CommandResult } from './store.ts'
+import { startThread, WorkerClient } from './worker-client.ts'
+import { isBefore } from './audit.ts'
+import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
+
+// Charges on their way to the file: an account book has them already, the file not yet. One that waits for too long is
+// deferred: its caller gets an answer, and the write is still tried.
+
+/** Pause between two looks for charges that have waited for too long. */
+const WATCH_MS = 500
+
+/** The charges of one engine that are not in the file, oldest first. */
+class UnwrittenCharges implements Iterable<UnwrittenCharge> {
+  readonly deferred: DeferredSettlements
+  readonly #client: WorkerClient
+  readonly #rescue: RescueFile | undefined
+  readonly #charges = new Set<UnwrittenCharge>()
+  /** One timer for all charges, while there are any. */
+  #watcher: NodeJS.Timeout | undefined
+
+  /** @param rescue takes charges once the store never will */
+  constructor(client: WorkerClient, log: Log, rescue?: RescueFile) {
+    this.#client = client
+    this.#rescue = rescue
+    this.deferred = new DeferredSettlements(log)
+  }
+
+  /**
+   * Writes a charge. Resolves when it is in the file, or as `deferred`; never rejects.
+   * @param held the day of the call's own hold. Such a call was not settled before, so its book is charged at once; for
+   * other calls only the file can tell.
+   */
+  write(settlement: Settlement, book: AccountBook, held: string | undefined): Promise<Settled> {
+    const { cost, day } = settlement
+    if (!this.deferred.accepts(settlement)) {
+      return Promise.resolve({ state: 'deferred', cost, balance: book.balance })
+    }
+    return new Promise((resolve) => {
+      const unwritten = new UnwrittenCharge(settlement, held ?? day, book, resolve)
+      if (held !== undefined) unwritten.moveTo(cost)
+      this.#charges.add(unwritten)
+      this.#watch()
+      this.#client.queue(
+        'settle',
+        unwritten.charge,
+        (result) => this.#written(unwritten, result),
+        // The thread has ended, the ledger is closed or damaged.
+        () => this.#keep(unwritten),
+      )
+    })
+  }
+
+  /** See {@link Ledger.waive}. @param book of the account */
+  waive(lease: Lease, book: AccountBook): Settled {
+    for (const unwritten of this.#charges) {
+      if (unwritten.settlement.request !== lease.request) continue
+      this.#defer(unwritten)
+      unwritten.waive()
+    }
+    const answer = this.deferred.waive(lease)
+    if ('state' in answer) return answer
+    return { state: 'deferred', cost: answer.cost, balance: book.balance }
+  }
+
+  [Symbol.iterator](): Iterator<UnwrittenCharge> {
+    return this.#charges.values()
+  }
+
+  /** Called after the client was closed. @throws UnbookedSettlements when charges are left */
+  close(): void {
+    clearTimeout(this.#watcher)
+    this.deferred.close()
+  }
+
+  /** A charge is in the file, or was refused. */
+  #written(unwritten: UnwrittenCharge, result: CommandResult<'settle'>): void {
+    this.#charges.delete(unwritten)
+    const { settlement } = unwritten
+    if (isRefused(result)) {
+      const balance = unwritten.moveTo(0n)
+      this.deferred.drop(settlement, result.refused)
+      return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance })
+    }
+    const isFresh = typeof result === 'bigint'
+    const cost = isFresh ? result : result.before
+    const balance = unwritten.moveTo(isFresh ? cost : 0n)
+    const state = isFresh ? 'charged' : 'duplicate'
+    unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
+  }
+
+  /** Stores a charge that the store does not take. */
+  #keep(unwritten: UnwrittenCharge): void {
+    const { settlement } = unwritten
+    try {
+      const rescue = this.#client.broken ? this.#rescue : undefined
+      if (!rescue) return unwritten.answer(this.deferred.keep(settlement))
+      rescue.append(settlement)
+    } catch {
+      return unwritten.answer(this.deferred.keep(settlement))
+    }
+    this.#charges.delete(unwritten)
+    const { cost } = settlement
+    const balance = unwritten.moveTo(cost)
+    unwritten.answer(this.deferred.booked(settlement, { state: 'charged', cost, balance }))
+  }
+
+  /** One that does not fit any more is not written either, unless it is under way: then it is decided when it is not. */
+  #defer(unwritten: UnwrittenCharge): void {
+    const { settlement } = unwritten
+    if (!this.deferred.hasRoomFor(settlement)) {
+      if (!this.#client.withdraw(unwritten.charge)) {
+        return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance: 0n })
+      }
+      this.#charges.delete(unwritten)
+      unwritten.moveTo(0n)
+    }
+    unwritten.answer(this.deferred.keep(settlement))
+  }
+
+  #watch(): void {
+    this.#watcher ??= setTimeout(() => {
+      this.#watcher = undefined
+      const before = performance.now() - SETTLE_MS
+      for (const unwritten of this.#charges) {
+        if (unwritten.since <= before) this.#defer(unwritten)
+      }
+      if (this.#charges.size > 0) this.#watch()
+    }, WATCH_MS).unref()
+  }
+}
+
+/** One charge, from its call to its commit. */
+class UnwrittenCharge {
+  /** Steady ms. */
+  readonly since: number = performance.now()
+  /** What the store is asked to write. */
+  readonly charge: Charge
+  /** That is charged. */
+  readonly day: string
+  /** Answers the caller; only the first answer counts. */
+  readonly answer: (settled: Settled) => void
+  settlement: Settlement
+  readonly #book: AccountBook
+  #moved: Pico = 0n
+
+  /** @param day that is charged */
+  constructor(
+    settlement: Settlement,
+    day: string,
+    book: AccountBook,
+    answer: (settled: Settled) => void,
+  ) {
+    this.charge = chargeOf(settlement, day)
+    this.settlement = settlement
+    this.day = day
+    this.answer = answer
+    this.#book = book
+  }
+
+  /** What the book has of this charge. */
+  get moved(): Pico {
+    return this.#moved
+  }
+
+  /** Makes the book have this cost. @returns the balance after it */
+  moveTo(cost: Pico): Pico {
+    this.#book.move(this.settlement.key, this.day, cost - this.#moved)
+    this.#moved = cost
+    return this.#book.balance
+  }
+
+  /** From now on it costs 0, unless it was sent to the store already and is booked there. */
+  waive(): void {
+    this.settlement = waived(this.settlement)
+    // In place: the client has it as the arguments of the write.
+    Object.assign(this.charge, chargeOf(this.settlement, this.day))
+    this.moveTo(0n)
+  }
+}
+
+function chargeOf({ request, account, key, cost, usage }: Settlement, day: string): Charge {
+  return [request, account, key, day, cost, usage.at, JSON.stringify(usage)]
+}
+
+// The account books of one process: the mirror of its file, with which admission decides.
+
+/** Books by account. */
+class AccountBooks {
+  readonly #clock: Clock
+  readonly #orphaned: (account: string, request: string, key: string, at: number) => void
+  readonly #books = new Map<string, AccountBook>()
+  /** Accounts of the file that have no book yet. */
+  #stored = new Map<string, StoredBook>()
+  /** Limits that are in the file as they are here. */
+  readonly #storedLimits = new WeakSet<KeyLimits>()
+
+  /** @param orphaned called for a call whose lease expired after its hold: it will not be charged */
+  constructor(
+    clock: Clock,
+    orphaned: (account: string, request: string, key: string, at: number) => void,
+  ) {
+    this.#clock = clock
+    this.#orphaned = orphaned
+  }
+
+  /** Undefined for an account that has neither money nor limits. */
+  find(account: string): AccountBook | undefined {
+    return this.#books.get(account) ?? this.#fromFile(account)
+  }
+
+  /** Created on first use. */
+  of(account: string): AccountBook {
+    return this.find(account) ?? this.#create(account)
+  }
+
+  *accounts(): Generator<string> {
+    yield* this.#books.keys()
+    yield* this.#stored.keys()
+  }
+
+  /** Money and spend of an account, whether or not it was used. */
+  totals(account: string): AccountTotals {
+    const stored = this.#stored.get(account)
+    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
+    const book = this.#books.get(account)
+    const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
+    return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+  }
+
+  /** What a key has spent. */
+  spent(account: string, key: string): KeySpend {
+    return this.find(account)?.spent(key) ?? NOTHING_SPENT
+  }
+
+  /** What a key has used of its rates. */
+  rates(account: string, key: string): RatesUsed {
+    return this.find(account)?.rates(key) ?? NO_RATES_USED
+  }
+
+  /** What a key has ever spent, whether or not its account was used. */
+  lifetimeOf(account: string, key: string): Pico {
+    const stored = this.#stored.get(account)
+    if (stored) return lifetimeIn(stored, key)
+    return this.#books.get(account)?.lifetimeOf(key) ?? 0n
+  }
+
+  /** Takes the state of a file at the start. */
+  load(snapshot: Snapshot): void {
+    this.#stored = new Map(snapshot)
+  }
+
+  /**
+   * Takes the sums of the file again; limits and running calls stay.
+   * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
+   */
+  reload(snapshot: Snapshot, unwritten: UnwrittenCharges): void {
+    this.load(snapshot)
+    for (const [account, book] of this.#books) {
+      book.clearSums()
+      const stored = snapshot.get(account)
+      if (stored) fillSums(book, stored)
+      this.#stored.delete(account)
+    }
+    for (const { settlement, day, moved } of unwritten) {
+      this.of(settlement.account).move(settlement.key, day, moved)
+    }
+  }
+
+  /** Whether these limits are in the file. */
+  isStored(limits: KeyLimits | undefined): boolean {
+    return limits !== undefined && this.#storedLimits.has(limits)
+  }
+
+  /** These limits are in the file now. */
+  noteStored(limits: KeyLimits): void {
+    this.#storedLimits.add(limits)
+  }
+
+  /** Applies an item that was imported into the file. */
+  import(item: LedgerItem): void {
+    const book = this.of(item.account)
+    if (item.kind === 'account') book.paid ||= item.paid
+    if (item.kind === 'top-up') book.credit(-item.cost)
+    if (item.kind === 'adjust') book.adjust(-item.cost)
+    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
+    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
+    if (item.kind !== 'limits') return
+    book.limit(item.key, item.limits, item.revision)
+    this.noteStored(item.limits)
+  }
+
+  /**
+   * Compares a book with its rows.
+   * @param sums of the rows in the file; the unwritten charges are added to them
+   * @param from the first day that is compared, `YYYYMMDD`
+   */
+  compare(
+    account: string,
+    sums: Map<string, Pico>,
+    from: string,
+    unwritten: UnwrittenCharges,
+  ): Discrepancy[] {
+    const book = this.#books.get(account)
+    if (!book) return []
+    for (const { settlement, day, moved } of unwritten) {
+      if (settlement.account !== account || moved === 0n) continue
+      addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
+    }
+    const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
+    const found = [
+      ...compareSums(account, settled, sums),
+      ...compareSums(account, book.running(), book.recomputeRunning()),
+    ]
+    return found.map((one) => ({ ...one, what: `${one.what}, in memory` }))
+  }
+
+  #fromFile(account: string): AccountBook | undefined {
+    const stored = this.#stored.get(account)
+    if (!stored) return undefined
+    this.#stored.delete(account)
+    const book = this.#create(account)
+    fillSums(book, stored)
+    for (const { key, limits, revision } of limitsIn(stored)) {
+      book.limit(key, limits, revision)
+      this.noteStored(limits)
+    }
+    return book
+  }
+
+  #create(account: string): AccountBook {
+    const book = new AccountBook(this.#clock, ({ request, key, at }) =>
+      this.#orphaned(account, request, key.id, at),
+    )
+    this.#books.set(account, book)
+    return book
+  }
+}
 
 /** Options of {@link openSqlite}. */
 interface SqliteOptions {

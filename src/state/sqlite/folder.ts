@@ -10,11 +10,23 @@ import {
   statfsSync,
   statSync,
 } from 'node:fs'
-import { join, sep } from 'node:path'
+import { join, sep, dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import { CannotOpen, isDamage, lockFile, openDatabase, toCannotOpen, unusable } from './file.ts'
+import { randomBytes } from 'node:crypto'
+import { open, rm, statfs } from 'node:fs/promises'
+import {
+  CannotOpen,
+  isDamage,
+  lockFile,
+  openDatabase,
+  toCannotOpen,
+  unusable,
+  transact,
+  codeOf,
+  FULL,
+  IO_ERROR,
+} from './file.ts'
 import { rescueCopy } from './rescue.ts'
-import { describe, forget, identityOf, recall, remember, type KnownLedger } from './identity.ts'
 
 /** The database of a folder that belongs to this process. */
 export interface OpenedFolder {
@@ -299,4 +311,140 @@ function claim(path: string): DatabaseSync {
   throw new CannotOpen(
     `${path} belongs to a process that is running: one process owns such a folder, several gateways need Redis.`,
   )
+}
+
+// Which ledger a folder holds. The ledger has an identity, and the file that locks the folder remembers it with its size, so
+// that a ledger that is gone is not taken for a new one.
+
+/** What is remembered of a ledger. */
+interface KnownLedger {
+  readonly identity: string
+  /** ms since epoch */
+  readonly created: number
+  readonly accounts: number
+  /** Number of the newest row. */
+  readonly seq: number
+  /** Time of the newest row, ms since epoch; without rows that of the creation. */
+  readonly written: number
+}
+
+/** The identity of a database; undefined for one without, such as a ledger of an older version. */
+function identityOf(db: DatabaseSync): string | undefined {
+  const known = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get()
+  return known && (db.prepare('SELECT id FROM identity').get()?.id as string | undefined)
+}
+
+/** What there is to remember of a ledger now. */
+function describe(db: DatabaseSync): KnownLedger {
+  const row = db
+    .prepare(
+      `SELECT id AS identity, created, (SELECT count(*) FROM account) AS accounts,
+        max(folded_to, ifnull(newest.seq, 0)) AS seq, newest.at
+      FROM identity LEFT JOIN (SELECT seq, at FROM usage ORDER BY seq DESC LIMIT 1) AS newest`,
+    )
+    .get()!
+  const [created, accounts, seq] = [row.created, row.accounts, row.seq].map(Number)
+  const written = Number(row.at ?? created)
+  return { identity: String(row.identity), created, accounts, seq, written } as KnownLedger
+}
+
+/** What the file of a lock remembers; undefined if nothing. */
+function recall(lock: DatabaseSync): KnownLedger | undefined {
+  if (!lock.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'known'`).get()) return undefined
+  return lock.prepare('SELECT * FROM known').get() as KnownLedger | undefined
+}
+
+/** Replaces what the file of a lock remembers. */
+function remember(lock: DatabaseSync, known: KnownLedger): void {
+  const { identity, created, accounts, seq, written } = known
+  transact(lock, () => {
+    lock.exec(`CREATE TABLE IF NOT EXISTS known (identity TEXT NOT NULL, created INTEGER NOT NULL,
+      accounts INTEGER NOT NULL, seq INTEGER NOT NULL, written INTEGER NOT NULL) STRICT;
+      DELETE FROM known`)
+    const insert = lock.prepare('INSERT INTO known VALUES (?, ?, ?, ?, ?)')
+    insert.run(identity, created, accounts, seq, written)
+  })
+}
+
+/** Empties the memory of a lock's file. */
+function forget(lock: DatabaseSync): void {
+  lock.exec('DROP TABLE IF EXISTS known')
+}
+
+// Room on a disk for what running calls have to write after the disk has become full.
+
+const BYTES = 8 * 2 ** 20
+/** Space that a disk must have for a reserve to be made on it. */
+const ROOM_MIB = 64
+/** Written again and again. Random, so that a file system that compresses does not shrink it. */
+const BLOCK_BYTES = 2 ** 20
+
+/** What an operator reads of a disk whose reserve is in use. */
+export const RESERVE_USED = `the disk is full, and its reserve is in use; it needs ${ROOM_MIB} MiB of free space`
+
+/** A file of 8 MiB that is deleted when its disk is full. */
+export class Reserve {
+  readonly #path: string
+  #isThere: boolean
+  #used = false
+  #making: Promise<void> | undefined
+
+  /** @param path of the file, in a folder that exists */
+  constructor(path: string) {
+    this.#path = path
+    this.#isThere = statSync(path, { throwIfNoEntry: false })?.size === BYTES
+  }
+
+  /** Whether it was given to writes, and could not be made again yet. */
+  get used(): boolean {
+    return this.#used
+  }
+
+  /** Runs writes to a database. Where they find the disk full, the reserve is deleted, and they run once more. */
+  lend<Result>(write: () => Result): Result {
+    try {
+      return write()
+    } catch (error) {
+      if (!this.#isThere || !this.#isFull(error)) throw error
+      this.#used = true
+      this.remove()
+      return write()
+    }
+  }
+
+  /** Makes the file if it is missing and the disk has room. Never rejects. */
+  make(): Promise<void> {
+    if (this.#isThere) return Promise.resolve()
+    this.#making ??= this.#write().finally(() => (this.#making = undefined))
+    return this.#making
+  }
+
+  /** Deletes the file. */
+  remove(): void {
+    this.#isThere = false
+    rmSync(this.#path, { force: true })
+  }
+
+  async #write(): Promise<void> {
+    try {
+      const { bavail, bsize } = await statfs(dirname(this.#path))
+      if (bavail * bsize < ROOM_MIB * 2 ** 20) return
+      await using file = await open(this.#path, 'w', 0o600)
+      const block = randomBytes(BLOCK_BYTES)
+      for (let at = 0; at < BYTES; at += BLOCK_BYTES) await file.write(block, 0, BLOCK_BYTES, at)
+      this.#isThere = (await file.stat()).size === BYTES
+      if (this.#isThere) this.#used = false
+    } catch {
+      // It is tried again; a part of it would be room that only this file uses.
+      await rm(this.#path, { force: true }).catch(() => undefined)
+    }
+  }
+
+  #isFull(error: unknown): boolean {
+    const code = codeOf(error)
+    if (code !== IO_ERROR) return code === FULL
+    // Memory shared through a file, and a sync, report a full disk as any other failure.
+    const { bavail, bsize } = statfsSync(dirname(this.#path))
+    return bavail * bsize < BYTES
+  }
 }

@@ -1,7 +1,7 @@
 /** The driver `memory`: the SQLite engine on `:memory:`, with its store in this thread. Its state ends with the process. */
 import { EventEmitter } from 'node:events'
 import { createStorage } from 'unstorage'
-import { Clock } from '../ledger/clock.ts'
+import { Clock } from '../ledger/book.ts'
 import type { LedgerItem, Log } from '../ledger/ledger.ts'
 import type { LedgerReader } from '../ledger/reader.ts'
 import type { Audit } from '../audit.ts'
@@ -13,8 +13,7 @@ import { openMemoryDatabase } from './file.ts'
 import { sqliteDriver } from './records.ts'
 import { SqliteReader } from './reader.ts'
 import { Store, type WorkerBatch } from './store.ts'
-import type { StoreWorker } from './thread.ts'
-import { WorkerClient } from './worker-client.ts'
+import { type StoreWorker, WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openMemory}. */
 interface MemoryOptions {

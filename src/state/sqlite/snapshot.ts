@@ -5,8 +5,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import type { AccountBook } from '../ledger/book.ts'
-import { windowOf } from '../ledger/clock.ts'
+import { type AccountBook, windowOf } from '../ledger/book.ts'
 import { ACCOUNT, type AccountTotals, type KeyLimits } from '../ledger/ledger.ts'
 import { all, toLimits, type LimitColumns } from './sql.ts'
 

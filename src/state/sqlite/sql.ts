@@ -1,7 +1,7 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { MAX_AMOUNT, checkAmount, type Pico } from '../../money/money.ts'
-import { checkAdjusted } from '../ledger/checks.ts'
+import { checkAdjusted, windowOf } from '../ledger/book.ts'
 import {
   ACCOUNT,
   type KeyLimits,
@@ -9,7 +9,6 @@ import {
   type LimitsItem,
   type RowItem,
 } from '../ledger/ledger.ts'
-import { windowOf } from '../ledger/clock.ts'
 
 /** An account may have no rate and no concurrency. */
 const UNLIMITED = 0

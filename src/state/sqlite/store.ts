@@ -5,7 +5,7 @@ import { Audit, type AuditReport } from './audit.ts'
 import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import { take } from './import.ts'
-import type { Reserve } from './reserve.ts'
+import type { Reserve } from './folder.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,

@@ -2,8 +2,7 @@
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
-import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder } from './folder.ts'
-import { Reserve } from './reserve.ts'
+import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
 import type { Snapshot } from './snapshot.ts'
 import { Store, type WorkerBatch, type WorkerBatchResult } from './store.ts'
 

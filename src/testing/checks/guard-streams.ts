@@ -1,6 +1,6 @@
 /** Checks of guards on texts that grow, and on texts among others. */
 import { createHook } from 'node:async_hooks'
-import type { BlockVerdict } from '../../guard/verdicts.ts'
+import type { BlockVerdict } from '../../guard/runner.ts'
 import { CATEGORIES } from '../../plugin.ts'
 import {
   checkTexts,

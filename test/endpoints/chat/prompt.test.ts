@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { promptTokensOf } from '../../../src/endpoints/chat/prompt.ts'
+import { promptTokensOf } from '../../../src/endpoints/chat/billing.ts'
 import type { ChatRequest } from '../../../src/endpoints/chat/request.ts'
 import { formatPico } from '../../../src/money/money.ts'
 import { createTestGateway, hello, MOCK_CONFIG } from '../../_setup.ts'

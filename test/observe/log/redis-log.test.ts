@@ -1,9 +1,8 @@
 /** The request log that gateways share in Redis. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { lineOf } from '../../../src/observe/log/fields.ts'
+import { lineOf, type CallRecord } from '../../../src/observe/record.ts'
 import type { LogQuery } from '../../../src/observe/log/query.ts'
 import { RedisLog } from '../../../src/observe/log/redis-log.ts'
-import type { CallRecord } from '../../../src/observe/record.ts'
 import { requestId } from '../../../src/state/ids.ts'
 import { needRedis, sharedServer } from '../../state/redis/_engine.ts'
 import { SILENT } from '../../state/sqlite/_engine.ts'

@@ -1,7 +1,7 @@
 /** Circumstances of calls at several gateways on one Redis: all see those of all, each call once. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
-import { lineOf } from '../../../src/observe/log/fields.ts'
+import { lineOf } from '../../../src/observe/record.ts'
 import { SharedCalls } from '../../../src/observe/usage/shared-calls.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
 import type { Announcements } from '../../../src/state/announcements.ts'

@@ -5,7 +5,7 @@ import {
   toMessages,
   type MessageQuirks,
   type Replay,
-} from '../../../providers/openai-compatible/messages.ts'
+} from '../../../providers/openai-compatible/content.ts'
 import { ROW_NAMES } from '../../../providers/openai-compatible/rows.ts'
 import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { events, startUpstream } from '../../upstream.ts'

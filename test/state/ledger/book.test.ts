@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AccountBook } from '../../../src/state/ledger/book.ts'
-import { Clock } from '../../../src/state/ledger/clock.ts'
+import { AccountBook, Clock } from '../../../src/state/ledger/book.ts'
 import { holdOf } from '../_hold.ts'
 
 const DAY_MS = 86_400_000

@@ -1,5 +1,5 @@
 /** `node _outbox-holder.ts <folder>`: leaves three settlements in an outbox, and keeps it until it is killed. */
-import { OutboxFile } from '../../../src/state/redis/outbox-file.ts'
+import { OutboxFile } from '../../../src/state/redis/outbox.ts'
 import type { UsageRow } from '../../../src/state/ledger/ledger.ts'
 
 const usage: UsageRow = { at: 0, endpoint: 'chat', model: 'm', outcome: 'completed', lines: [] }

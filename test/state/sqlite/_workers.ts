@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { onTestFinished, vi } from 'vitest'
 import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
 import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
-import type { StoreWorker } from '../../../src/state/sqlite/thread.ts'
+import type { StoreWorker } from '../../../src/state/sqlite/worker-client.ts'
 
 /** Runs batches at once, or fails them. */
 export class FaultyWorker extends EventEmitter implements StoreWorker {

@@ -1,6 +1,5 @@
 /** OpenAI's Completions API: answers are texts. */
-import type { Outgoing } from '../../../../pipeline/http.ts'
-import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
+import type { Outgoing, Call, Reply } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 import {
   billedJson,
@@ -12,8 +11,7 @@ import {
 import type { BilledChunk } from '../../billing.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk } from '../../request.ts'
-import { chatUsageJson } from '../chat/usage.ts'
-import { wholeOf } from '../chat/write.ts'
+import { chatUsageJson, wholeOf } from '../chat/write.ts'
 import { textLogprobs } from './logprobs.ts'
 import { completionBody, readCompletionRequest, type TextOptions } from './read.ts'
 

@@ -1,6 +1,6 @@
 /** The conversation of Anthropic's Messages API in the normal form of chat. */
 import type { ChatMessage, ReasoningDetail } from '../../../../plugin.ts'
-import { itemsOf, membersOf } from '../../../../stream/json-text.ts'
+import { itemsOf, membersOf } from '../../../../stream/raw-json.ts'
 import { fromCarrier, isCarrier } from '../shared/reasoning.ts'
 import { isVendorResult } from './fields.ts'
 

@@ -1,7 +1,7 @@
 /** Errors in the form of Anthropic's API. */
 import type { GatewayError } from '../../../../errors/errors.ts'
 import type { Call, WireFormat } from '../../../../pipeline/pipeline.ts'
-import { promptTokensOf } from '../../prompt.ts'
+import { promptTokensOf } from '../../billing.ts'
 import { usageJson } from './usage.ts'
 
 const TYPES: Readonly<Record<number, string>> = {

@@ -1,6 +1,6 @@
 /** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
-import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
+import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
 import { OWN_MEMBERS } from '../shared/own-members.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { isBillingNote } from './conversation.ts'

@@ -1,6 +1,6 @@
 /** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
-import { membersOf, withItems, withMembers } from '../../../../stream/json-text.ts'
+import { membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { isOfConversation } from './fields.ts'
 import { MIN_OUTPUT_TOKENS } from './read.ts'

@@ -1,8 +1,7 @@
 /** OpenAI's Responses API, without a store. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
-import type { Outgoing } from '../../../../pipeline/http.ts'
+import type { Outgoing, Call, Reply } from '../../../../pipeline/pipeline.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
-import type { Call, Reply } from '../../../../pipeline/pipeline.ts'
 import { randomId } from '../../../../state/ids.ts'
 import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
 import type { BilledChunk } from '../../billing.ts'
