@@ -2,15 +2,17 @@
 import type { Catalog } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
-import { CompletionBuilder } from '../endpoints/chat/chunks.ts'
+import type { AnswerChunk } from '../endpoints/chat/billing.ts'
+import { collect } from '../endpoints/chat/chunks.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import type { ChatRequest } from '../endpoints/chat/request.ts'
 import { type GuardModelRequest, guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { loadEach, loadGuard, type PluginSource } from './loader.ts'
 import { fail } from './plugin-code.ts'
-import { type Incoming, Call, type CallerContext } from '../pipeline/pipeline.ts'
+import { Call, type Admission, type CallerContext, type Incoming } from '../pipeline/pipeline.ts'
 import type { ChatCompletion } from '../plugin.ts'
+import { NO_POLICY } from '../policy/policy.ts'
 import { route } from '../pipeline/stages/route.ts'
 
 /** Upper bound on models that guards ask at the same time. */
@@ -58,9 +60,17 @@ export function internalChat(track: (call: Call) => void) {
     const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
     const call = new Call(init)
     const input = { ...request, model: id, stream: false } as ChatRequest
-    call.account = account
-    call.model = model
-    call.request = {
+    // A question has no key of its own, and `route` asks for none.
+    call.made.admission = { account, played: false } as Admission
+    call.made.target = {
+      model,
+      online: false,
+      policy: NO_POLICY,
+      outbound: chat.toUpstream(input, model),
+      requiresNormalForm: false,
+      native: false,
+    }
+    call.made.request = {
       input,
       model: id,
       stream: false,
@@ -68,22 +78,32 @@ export function internalChat(track: (call: Call) => void) {
       session: undefined,
       affinityToken: undefined,
     }
-    call.outbound = chat.toUpstream(input, model)
     track(call)
     const giveUp = () => call.abort(signal.reason)
     signal.addEventListener('abort', giveUp, { once: true })
     try {
       signal.throwIfAborted()
-      const { parts } = await route(call, unreachable)
-      const whole = new CompletionBuilder()
-      for await (const chunk of parts) whole.add(chunk)
-      return whole.completion()
+      void call.enter(route)
+      return await new Promise<ChatCompletion>((resolve, reject) => {
+        const chunks: AnswerChunk[] = []
+        call
+          .chainTo({
+            push: (chunk: AnswerChunk) => void chunks.push(chunk),
+            batchEnd: () => true,
+            end: () => resolve(collect(chunks)),
+            fail: (error) => reject(error as Error),
+          })
+          .start(call.source!)
+      })
     } finally {
       signal.removeEventListener('abort', giveUp)
       await call.end('completed')
-      if (call.flags.has('suspicious')) beside.flags?.add('suspicious')
-      if (call.reported) beside.reported = { ...beside.reported, ...call.reported }
-      for (const line of call.meter) book({ ...line, source: 'guard' })
+      const { flags, reported, meter } = call.answer
+      if (flags.has('suspicious')) beside.answer?.flags.add('suspicious')
+      if (reported && beside.answer) {
+        beside.answer.reported = { ...beside.answer.reported, ...reported }
+      }
+      for (const line of meter) book({ ...line, source: 'guard' })
     }
   }
 }

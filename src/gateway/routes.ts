@@ -28,15 +28,8 @@ import { speechFormat } from '../endpoints/speech/write.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
 import { transcriptionFormat } from '../endpoints/transcription/write.ts'
 import { nearest } from '../errors/nearest.ts'
-import { flowOf } from '../stream/flow.ts'
-import {
-  compose,
-  type Call,
-  type Endpoint,
-  type Reply,
-  type Stage,
-  type WireFormat,
-} from '../pipeline/pipeline.ts'
+import { feedOf } from '../stream/flow.ts'
+import type { Endpoint, Stage, WireFormat } from '../pipeline/pipeline.ts'
 import { constrain, read, resolve } from '../pipeline/stages/request.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
@@ -61,15 +54,15 @@ const served: readonly Stage[] = [
 ]
 
 /** The gateway's own guards answer in place of a model, where they are asked. */
-const byGuards = compose([resolveGuards, hold, settle, askGuards])
-const byModel = compose(served.slice(served.indexOf(resolve)))
-const moderated: readonly Stage[] = [
-  ...entered,
-  read,
-  async function moderate(call) {
-    return isForGuards(call.request.model) ? byGuards(call) : byModel(call)
+const byGuards: readonly Stage[] = [resolveGuards, hold, settle, askGuards]
+const byModel = served.slice(served.indexOf(resolve))
+const moderate: Stage = {
+  name: 'moderate',
+  before(call) {
+    call.rest = isForGuards(call.request.model) ? byGuards : byModel
   },
-]
+}
+const moderated: readonly Stage[] = [...entered, read, moderate]
 
 /** A prompt is counted: nothing is answered, and nothing is charged. */
 const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]
@@ -82,7 +75,7 @@ export interface Route {
   /** Absent where no model does any work. */
   readonly endpoint?: Endpoint
   readonly format: WireFormat
-  run(call: Call): Promise<Reply>
+  readonly stages: readonly Stage[]
 }
 
 /** Every route of the API. */
@@ -146,18 +139,29 @@ function nameOf({ method, path }: Route): string {
   return `${method} ${path}`
 }
 
-function post<In, Part>(
-  endpoint: Endpoint<In, Part>,
+function post<In, Out, Part>(
+  endpoint: Endpoint<In, Out, Part>,
   format: WireFormat<In, Part>,
   stages = served,
 ): Route {
-  return { method: 'POST', path: format.path, endpoint, format, run: compose(stages) }
+  return {
+    method: 'POST',
+    path: format.path,
+    endpoint: endpoint as Endpoint,
+    format: format as WireFormat,
+    stages,
+  }
 }
 
 function get(route: GetRoute): Route {
-  const answer: Stage = async function answer(call) {
-    return { parts: flowOf(await route.answer(call)) }
+  const answer: Stage = {
+    name: 'answer',
+    before(call) {
+      const found = route.answer(call)
+      const put = (body: string | PublicDocument) => void (call.source = feedOf([body]))
+      return found instanceof Promise ? found.then(put) : put(found)
+    },
   }
   const stages = route.authenticated ? [...entered, answer] : [trace, answer]
-  return { method: 'GET', path: route.path, format: formatOf(route), run: compose(stages) }
+  return { method: 'GET', path: route.path, format: formatOf(route) as WireFormat, stages }
 }

@@ -11,64 +11,65 @@ import type { Policy } from '../policy/policy.ts'
 
 /** What is known of a call. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
-  const { incoming, path, startedAt, decision, bill } = call
-  const { account, key, model, request, labels, entered }: Partial<Call> = call
+  const { incoming, path, startedAt, answer, marks, made } = call
+  const { decision, bill } = answer
+  const { admission, target, request } = made
   const guards = decision?.summary()
   return {
     at: startedAt,
     requestId: call.id,
     method: incoming.method,
-    origin: call.played ? 'play' : 'api',
+    origin: admission?.played ? 'play' : 'api',
     path,
-    status: call.status,
-    code: call.error?.code,
-    limit: call.limit,
+    status: answer.status,
+    code: answer.error?.code,
+    limit: admission?.limit,
     outcome,
     stream: request?.stream,
     ms,
-    admitMs: call.admitMs,
-    guardMs: call.guardMs,
-    firstMs: call.firstMs,
-    settledMs: call.settledMs,
-    account: account?.id,
-    key: key?.id,
-    model: model?.id,
-    deployment: call.deployment,
+    admitMs: marks.admitMs,
+    guardMs: marks.guardMs,
+    firstMs: marks.firstMs,
+    settledMs: marks.settledMs,
+    account: admission?.account.id,
+    key: admission?.key.id,
+    model: target?.model.id,
+    deployment: answer.deployment,
     usage: usageOf(call, 'model'),
     searches: usageOf(call, 'search')?.searches,
     bill,
-    rate: entered?.rate,
-    limits: key && account && limitsInForce(key, account),
+    rate: admission?.entered?.rate,
+    limits: admission && limitsInForce(admission.key, admission.account),
     guard: guards && (isMonitored(guards) ? 'monitored' : guards.outcome),
     rules: guards?.rules,
     decided: decision?.decided(),
-    ...labels,
+    ...request?.labels,
     gateway: call.runtime.gatewayId,
     session: request?.session,
     userAgent: incoming.header('user-agent'),
     trace: call.trace,
-    attempts: isPlain(call) ? undefined : call.attempts,
-    questions: call.questions,
+    attempts: isPlain(answer) ? undefined : answer.attempts,
+    questions: answer.questions,
     exchange: call.runtime.sinks && exchangeOf(call),
     retryCount: incoming.header('x-stainless-retry-count'),
-    error: call.error?.message,
+    error: answer.error?.message,
   }
 }
 
 /** What sinks are told of request and answer. */
 function exchangeOf(call: Call): Exchange | undefined {
-  const { key, request }: Partial<Call> = call
+  const { request, admission } = call.made
   // A route without an endpoint has no stage that reads a request.
-  if (!request || !key) return undefined
+  if (!request || !admission) return undefined
   return {
-    policy: call.decision && hashOf(key.policy),
+    policy: call.answer.decision && hashOf(admission.key.policy),
     request: call.endpoint.exchange?.(request.input),
-    response: call.answered,
+    response: call.answer.exchange,
   }
 }
 
 /** What one source of the meter has consumed; undefined where it has none. */
-function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
+function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
 }
 
@@ -78,7 +79,7 @@ function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['decision']>['
 }
 
 /** Whether the one deployment that was asked has answered. */
-function isPlain({ attempts }: Call): boolean {
+function isPlain({ attempts }: Call['answer']): boolean {
   return attempts.length === 1 && attempts[0]!.result === 'ok'
 }
 
@@ -86,7 +87,7 @@ function isPlain({ attempts }: Call): boolean {
 export function runningRow(call: Call): LogRow {
   return {
     ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
-    status: call.status || null,
+    status: answer.status || null,
     outcome: null,
   }
 }

@@ -5,15 +5,16 @@ import type { Deployment } from '../models/catalog.ts'
 import type { Call } from './pipeline.ts'
 
 /** Whether guards may block the call. */
-export function isGuarded({ policy, runtime }: Call): boolean {
+export function isGuarded({ target: { policy }, runtime }: Call): boolean {
   return mayBlock(policy) || runtime.guards.blocksWithoutRules(policy)
 }
 
 /** Whether the vendor is sent what the client must not read: a policy's text, or what a guard keeps from it. */
 export function isConfidential(call: Call): boolean {
   // A question of a guard to a model has no policy.
-  const { policy, decision }: Partial<Call> = call
+  const policy = call.made.target?.policy
   if (!policy) return false
+  const { decision } = call.answer
   return Boolean(policy.systemPrompt) || (decision !== undefined && isGuarded(call))
 }
 
@@ -29,14 +30,14 @@ export function speaksForm({ format, runtime }: Call, deployment: Deployment): b
  * The web search that the gateway makes for a call, if any. A tool with which the vendor can search stays the vendor's.
  */
 export function searchOf(call: Call): SearchRequest | undefined {
-  const { endpoint, request, online } = call
-  const wanted = endpoint.grounding?.searchRequest(request.input, online)
+  const { endpoint, request, target } = call
+  const wanted = endpoint.grounding?.searchRequest(request.input, target.online)
   return wanted?.tool !== undefined && vendorCanSearch(call) ? undefined : wanted
 }
 
 /** Whether the vendor may run the tool, and its searches have a price. */
 function vendorCanSearch(call: Call): boolean {
-  const { model } = call
+  const { model } = call.target
   if (model.prices.web_search === undefined || isGuarded(call)) return false
   return model.deployments.some((deployment) => speaksForm(call, deployment))
 }

@@ -1,6 +1,6 @@
 /**
- * The pipeline: a request becomes a Call; stages, in layers, take the Call in and hand a Reply back. A Reply is a pulled
- * sequence of parts, so that streamed and whole answers of every endpoint take the same way.
+ * The pipeline: a request becomes a Call; stages act on it in their order, until one puts what answers. Its parts, streamed or
+ * whole, are pushed through the steps of the stages to the writer.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
@@ -39,19 +39,11 @@ import type {
   Settled,
   Ledger,
 } from '../state/ledger/ledger.ts'
-import type {
-  Download,
-  Step,
-  Usage,
-  Flow,
-  SearchResult,
-  NativeInput,
-  ChatCompletion,
-  Provider,
-} from '../plugin.ts'
+import type { Download, SearchResult, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Grounding, Search } from '../search/search.ts'
 import type { UsageReport } from '../money/plausible.ts'
+import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
@@ -78,38 +70,63 @@ import type { Metrics } from '../observe/metrics.ts'
 import type { Routing } from '../models/routing.ts'
 import type { Downloader } from '../upstream/download.ts'
 
-// One door: an importer of the pipeline need not know in which file a type of it is.
-
-/** Runs the rest of the pipeline. */
-export type Next = () => Promise<Reply>
-
-/** One layer of the pipeline. It acts before `next()`, on the parts of the Reply, or in place of both. */
-export type Stage = (call: Call, next: Next) => Promise<Reply>
+/**
+ * One stage in the life of a call. The order of `gateway/routes.ts` is the order in which calls pass them. Stages are plain
+ * objects: what they need is on the call.
+ */
+export interface Stage {
+  readonly name: string
+  /**
+   * Acts on the way in. Throws to refuse; gives its part of the way out with {@link Call.through}; may put what answers on the
+   * call, and the stages behind it are not asked then. One that returns nothing costs no turn of the queue.
+   */
+  before?(call: Call): void | Promise<void>
+  /**
+   * Releases what `before` acquired. Called once for each stage that the call has entered, in reverse order, on every path.
+   * @param error what ended the call before it had an answer
+   */
+  end?(call: Call, error?: unknown): void | Promise<void>
+}
 
 /**
- * Folds stages into one function, once per route. The last stage answers and does not call `next`.
- * `next` rejects when the call was aborted, and when a stage calls it a second time.
+ * Takes a call through its stages and its answer to the client. Resolves when the response is complete, or the call has
+ * ended without one.
+ * @throws what a stage refused with, or what failed before the head of the response was sent
  */
-export function compose(stages: readonly Stage[]): (call: Call) => Promise<Reply> {
-  const deepest = async (): Promise<never> => {
-    throw new Error('the last stage of a pipeline has to answer, not to call next()')
+export async function run(call: Call, stages: readonly Stage[], out: Outgoing): Promise<void> {
+  let list = stages
+  for (let i = 0; call.source === undefined; i++) {
+    call.throwIfAborted()
+    const stage = list[i]
+    if (!stage) throw new Error('the last stage of a route has to answer')
+    const pending = call.enter(stage)
+    if (pending) await pending
+    if (call.rest) {
+      list = call.rest
+      call.rest = undefined
+      i = -1
+    }
   }
-  return stages.reduceRight<(call: Call) => Promise<Reply>>(
-    (inner, stage) => (call) => {
-      let called = false
-      // Not async: a promise that waits for another one takes three more turns of the queue, at every stage.
-      return stage(call, () => {
-        if (called) return Promise.reject(new Error(`stage ${stage.name} called next() twice`))
-        called = true
-        return call.aborted === undefined ? inner(call) : Promise.reject(call.aborted)
-      })
-    },
-    deepest,
-  )
+  call.throwIfAborted()
+  await answer(call, call.source, out)
+}
+
+/** Sends an answer through the steps of the stages to the writer. */
+function answer(call: Call, source: Feed<unknown>, out: Outgoing): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // A call whose client has left ends without a word of its writer.
+    call.scope.defer(resolve)
+    const writer = call.format.write(call, out, (error) => {
+      if (error === undefined) resolve()
+      else reject(error as Error)
+    })
+    const chain = call.chainTo(writer)
+    chain.start(source)
+  })
 }
 
 /** One kind of work in its one normal form. Stages know nothing else of it, and never ask which endpoint they serve. */
-export interface Endpoint<In = any, Part = any> {
+export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   readonly operation: Operation
   /** The kind of catalog models that serve it. */
   readonly modality: Modality
@@ -124,24 +141,24 @@ export interface Endpoint<In = any, Part = any> {
    */
   check(input: In, model: Model, catalog: Catalog): void
   /** The input for providers: without members that are the gateway's own business. */
-  toUpstream(input: In, model: Model): unknown
+  toUpstream(input: In, model: Model): Out
   /**
    * What is still needed of the input, or of the request for providers, when the answer has begun and no other deployment can
    * be asked. Absent where that is all of it.
    */
   withoutContent?<Request extends object>(request: Request): Request
   /**
-   * Brings a provider's answer, whole or in parts, into normal form. Called once per attempt.
+   * Brings the answer of one attempt into normal form. Called once per attempt, when its provider has answered.
    * @param signal ends the answer
    */
-  normalize(call: Call, answer: any, signal: AbortSignal): ProviderAnswer<Part>
+  normalize(call: Call, signal: AbortSignal): ProviderAnswer<Part>
   readonly billing: Billing<In, Part>
   /** Absent where a policy's instructions have no meaning. */
   readonly instructions?: {
     /** Puts system text and token ceiling into the outbound request; returns a copy. */
-    apply(outbound: any, to: Instructions): unknown
+    apply(outbound: Out, to: Instructions): Out
     /** Ends an answer that runs past the token ceiling of the policy. */
-    limit(maxOutputTokens: number, input: In): Step<Part, Part>
+    limit(maxOutputTokens: number, input: In): ChainStep<Part, Part>
   }
   /** Absent where a web search has no meaning. */
   readonly grounding?: Grounding<In, Part>
@@ -151,35 +168,48 @@ export interface Endpoint<In = any, Part = any> {
   readonly guard?: GuardAdapter<In, Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
   readonly addresses?: {
-    of(outbound: any): readonly ClientAddress[]
+    of(outbound: Out): readonly ClientAddress[]
     /** Puts files, by address, in the place of addresses; returns a copy. */
-    replace(outbound: any, files: ReadonlyMap<string, Download>): unknown
+    replace(outbound: Out, files: ReadonlyMap<string, Download>): Out
   }
 }
 
 /** What a kind of work costs, and when it is charged. */
-export interface Billing<In = any, Part = any> {
+export interface Billing<In = unknown, Part = unknown> {
   /** What the call will consume, as far as the request tells. */
   estimate(request: ParsedRequest<In>, model: Model): Estimate
   /** What guards are asked that do the work in place of a model. Absent, and undefined, where a model does it. */
   questions?(call: Call): BudgetedQuestions | undefined
   /**
    * Charges when the parts run out (or at the first), and puts a {@link Receipt} on the last part (or the first); on an
-   * error that is charged, on the error.
+   * error that is charged, on the error. Streamed and whole answers alike.
    */
-  attach(call: Call, charge: Charge): Step<Part, Part>
+  attach(call: Call): ChainStep<Part, Part>
 }
 
+/** Told by a writer that its response is complete, or of the error that has to be told by a status. */
+export type Done = (error?: unknown) => void
+
+/**
+ * The last link of the chain: prints parts to the client. It owns the response once it has sent the head. All text of one
+ * turn goes out in one write. It ends the call before the last byte: a client that has read the end finds its balance charged
+ * and its concurrency slot free.
+ */
+export type Writer<Part = unknown> = Sink<Part>
+
 /** How one path of the API reads requests and writes answers. */
-export interface WireFormat<In = any, Part = any> {
+export interface WireFormat<In = unknown, Part = unknown> {
   readonly path: string
   /**
    * Reads, bounds and validates the body.
    * @throws InvalidRequest
    */
   read(incoming: Incoming, limits: BodyLimits): Promise<ParsedRequest<In>>
-  /** Writes head and parts as they come. Ends the call before the last byte. */
-  write(call: Call, reply: Reply<Part>, out: Outgoing): Promise<void>
+  /**
+   * Makes the writer of one answer, whose head timer runs from now on.
+   * @param done called once, unless the call ends before
+   */
+  write(call: Call, out: Outgoing, done: Done): Writer<Part>
   /**
    * The error as a response; its body is also that of an error event.
    * @param call absent where none was made
@@ -194,6 +224,87 @@ export interface WireFormat<In = any, Part = any> {
   readonly native?: NativeFormat | undefined
 }
 
+/** Who calls, and what the ledger has granted. Made by `enter`, as soon as the key is known. */
+export interface Admission {
+  readonly key: Key
+  readonly account: Account
+  /** An operator calls as the key. */
+  readonly played: boolean
+  /** The answer of the ledger; absent where it refused. */
+  entered?: Admitted
+  /** By `hold`: the window, and whether the call is billed. */
+  held?: HoldGranted
+  /** By `hold`: what the call will consume, by its request. */
+  estimate?: Estimate
+  /** The limit that refused the call. */
+  limit?: LimitName | undefined
+  /**
+   * By `hold`, for a call that runs while little money is left: grows the hold of a call that has written so many tokens,
+   * all choices together. Whatever counts the tokens of an answer calls it.
+   */
+  grow?: (tokens: number) => void
+}
+
+/** Which model is asked, under which rules, and with what. Made by `resolve`; `outbound` is set by `constrain`. */
+export interface Target {
+  readonly model: Model
+  /** Whether the model id carried `:online`. */
+  readonly online: boolean
+  /** The key's policy, tightened by that of the request. */
+  readonly policy: EffectivePolicy
+  /** The request for providers. Replaced by copies, never changed in place. */
+  outbound: unknown
+  /** By `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */
+  requiresNormalForm: boolean
+  /** By `route`: the vendor is asked in the client's own form. */
+  native: boolean
+  /** By `ground`: path of the vendor's tool in whose place the gateway has searched. */
+  searchedFor?: string
+  /** By `guard` for `ground`. */
+  resultFilter?: ResultFilter
+}
+
+/** What was asked of vendors, what came back, and how the call ended. Filled in place. */
+export interface Answer {
+  /** Consumed so far: quantities and price tables, no totals. */
+  readonly meter: UsageLine[]
+  /** Requests to deployments, by `route`. */
+  readonly attempts: Attempt[]
+  /** What an operator should look at in the usage of the call. */
+  readonly flags: Set<UsageFlag>
+  /** The deployment that was asked last; shown to operators only. */
+  deployment: string | undefined
+  /** The endpoint's own state of the answer, of the attempt that was made last. */
+  state: unknown
+  /** By `guard`, if any guards are at work. */
+  decision: Decision | undefined
+  outcome: Outcome | undefined
+  /** The status the client got, for log and metrics; 0 without one. */
+  status: number
+  /** The error that the client got. */
+  error: Pick<GatewayError, 'code' | 'message'> | undefined
+  /** Set when the charge of the call is durable. */
+  bill: Bill | undefined
+  /** Figures of vendors that were out of bounds, by deployment. */
+  reported: Record<string, unknown> | undefined
+  /** Questions to guards and search engines, see {@link Call.asked}; undefined where there were none. */
+  questions: Question[] | undefined
+  /** By the endpoint, while sinks are told of calls: how the answer ended. */
+  exchange: ExchangeResponse | undefined
+}
+
+/** When the call has come how far, in ms from its arrival. */
+export interface Marks {
+  /** The money was held. */
+  admitMs?: number
+  /** Guards had agreed to the input. */
+  guardMs?: number
+  /** The first part of an answer that is sent as it comes. */
+  firstMs?: number
+  /** The charge was booked. */
+  settledMs?: number
+}
+
 /** The fixed fields of a call. */
 interface CallInit {
   readonly id: RequestId
@@ -206,10 +317,20 @@ interface CallInit {
   readonly runtime: Runtime
 }
 
+/** What stages have made of a call so far. */
+interface Groups {
+  admission?: Admission
+  request?: ParsedRequest
+  target?: Target
+}
+
 /** Questions of one call that are kept for logs and traces. */
 const MOST_QUESTIONS = 32
 
-/** One request from arrival to end, with its context. */
+/**
+ * One request from arrival to end, with its context. `admission`, `request` and `target` each throw until a stage has made
+ * them; {@link Call.made} has them where that is not certain.
+ */
 export class Call {
   readonly id: RequestId
   readonly path: string
@@ -218,96 +339,53 @@ export class Call {
   readonly incoming: Incoming
   /** Snapshot of config, catalog and plugins: stable for the whole call. */
   readonly runtime: Runtime
-  /** Finalisers of everything the call acquires. */
+  /** Finalisers of what is acquired and no stage's: sockets, timers. */
   readonly scope: Scope
   /** Extra response headers, lower-case names. */
   readonly headers: Record<string, string> = {}
-  /** Consumed so far: quantities and price tables, no totals. */
-  readonly meter: UsageLine[] = []
-  /** ms since epoch */
-  readonly startedAt: number = Date.now()
-  /** Steady ms, of `performance.now()`: deadlines do not follow a wall clock that is set. */
-  readonly #began = performance.now()
-
-  // Each is written once, by the stage it names, before a later stage reads it; undefined until then.
-  /** By `enter`, with `account` and `entered`, the answer of the ledger. */
-  key!: Key
-  account!: Account
-  entered!: Admitted
-  /** By `read`; without its content from the first part on. */
-  request!: ParsedRequest
-  /** By `read`. */
-  labels!: CallLabels
-  /** By `resolve`. */
-  model!: Model
-  /** By `resolve`: whether the model id carried `:online`. */
-  online!: boolean
-  /** By `hold`: the window, and whether the call is billed. */
-  held!: HoldGranted
-  /**
-   * By `hold`, for a call that runs while little money is left: grows the hold of a call that has written so many tokens,
-   * all choices together. Whatever counts the tokens of an answer calls it.
-   */
-  grow: ((tokens: number) => void) | undefined = undefined
-  /** By `resolve`: the key's policy, tightened by that of the request. */
-  policy!: EffectivePolicy
-
-  /** By the endpoint: quantities of the prompt that the vendor reports before the answer ends. */
-  promptUsage: Usage | undefined = undefined
-
-  /** By the endpoint: indexes of blocks of reasoning that the vendor has left without a signature. */
-  unsignedReasoning: Set<number> | undefined = undefined
-
-  /** By the endpoint: the stop sequence that ended the answer, as the vendor names it. */
-  stopSequence: string | undefined = undefined
-
-  /** The request for providers. Replaced by copies, never changed in place. */
-  outbound: any = undefined
-  /** Set by `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */
-  requiresNormalForm = false
-  /** By `route`: the vendor is asked in the client's own form. */
-  native = false
-  /** Set by `ground`: path of the vendor's tool in whose place the gateway has searched. */
-  searchedFor: string | undefined = undefined
-  /** Set by `guard` for `ground`. */
-  resultFilter: ResultFilter | undefined = undefined
-  /** By `enter`: an operator calls as the key. */
-  played = false
-  /** Set by `guard`, if any guards are at work. */
-  decision: Decision | undefined = undefined
-  outcome: Outcome | undefined = undefined
-  /** The status the client got, for log and metrics. */
-  status = 0
-  /** The error that the client got. */
-  error: Pick<GatewayError, 'code' | 'message'> | undefined = undefined
-  /** By `enter` or `hold`: the limit that refused the call. */
-  limit: LimitName | undefined = undefined
-  /** ms from arrival until the money was held, by `hold`. */
-  admitMs: number | undefined = undefined
-  /** ms from arrival until guards had agreed to the input, by `guard`. */
-  guardMs: number | undefined = undefined
-  /** ms from arrival until the first part of an answer that is sent as it comes. */
-  firstMs: number | undefined = undefined
-  /** ms from arrival until the charge was booked, by `settle`. */
-  settledMs: number | undefined = undefined
-  /** Requests to deployments, by `route`. */
-  readonly attempts: Attempt[] = []
-  /** Questions to guards and search engines, see {@link asked}; undefined where there were none. */
-  questions: Question[] | undefined = undefined
-  /** By the endpoint, while sinks are told of calls: how the answer ended. */
-  answered: ExchangeResponse | undefined = undefined
+  readonly made: Groups = {}
+  readonly answer: Answer = {
+    meter: [],
+    attempts: [],
+    flags: new Set(),
+    deployment: undefined,
+    state: undefined,
+    decision: undefined,
+    outcome: undefined,
+    status: 0,
+    error: undefined,
+    bill: undefined,
+    reported: undefined,
+    questions: undefined,
+    exchange: undefined,
+  }
+  readonly marks: Marks = {}
+  /** What answers: put by a stage, started by {@link run}. */
+  source: Feed<unknown> | undefined = undefined
+  /** Set by a stage that chooses the stages behind it. */
+  rest: readonly Stage[] | undefined = undefined
+  /** By `read`: keeps the contents of the call, once it has ended. */
+  contents: (() => void) | undefined = undefined
+  /** The answer on its way. */
+  chain: Chain | undefined = undefined
+  /** By `settle`: books what the call has consumed. */
+  charge: Charge = () => Promise.reject(new Error('a call without settlement is not charged'))
   /** The trace of the client that the call belongs to. */
   trace: TraceLink | undefined
-  /** The deployment that was asked last; shown to operators only. */
-  deployment: string | undefined = undefined
+  /** ms since epoch */
+  readonly startedAt: number = Date.now()
   /** Index in the list of running calls. */
   runningIndex = -1
-  /** What an operator should look at in the usage of the call. */
-  readonly flags = new Set<UsageFlag>()
-  /** Figures of vendors that were out of bounds, by deployment. */
-  reported: Record<string, unknown> | undefined = undefined
-  /** Set when the charge of the call is durable. */
-  bill: Bill | undefined = undefined
+  /** Steady ms, of `performance.now()`: deadlines do not follow a wall clock that is set. */
+  readonly #began = performance.now()
+  /** Stages that the call has entered. */
+  readonly #stages: Stage[] = []
+  /** What parts pass on the way out. */
+  readonly #steps: ChainStep[] = []
+  /** The stage whose `before` is under way. */
+  #entering: Promise<void> | undefined = undefined
+  #ending: Promise<void> | undefined = undefined
+  #ended = false
   #reason: unknown = undefined
   /** Few at a time, so a list is cheaper than a Map. */
   #abortScopes: AbortScope[] | undefined = undefined
@@ -328,9 +406,21 @@ export class Call {
     this.#deadline = this.#began + runtime.config.server.requestTimeout * 1000
   }
 
+  get admission(): Admission {
+    return this.made.admission ?? notMade('admission')
+  }
+
+  get request(): ParsedRequest {
+    return this.made.request ?? notMade('request')
+  }
+
+  get target(): Target {
+    return this.made.target ?? notMade('target')
+  }
+
   /** The catalog with the prices of the moment at which the call entered, by the clock of the store, or else at which it came. */
   get catalog(): Catalog {
-    return this.runtime.catalog.at((this.entered as Admitted | undefined)?.at ?? this.startedAt)
+    return this.runtime.catalog.at(this.made.admission?.entered?.at ?? this.startedAt)
   }
 
   /** Whole ms since the call arrived. */
@@ -345,6 +435,29 @@ export class Call {
 
   throwIfAborted(): void {
     if (this.#reason !== undefined) throw this.#reason
+  }
+
+  /** Lets a stage act. What it acquires is released when the call ends, also where it ends before the stage has it. */
+  enter(stage: Stage): void | Promise<void> {
+    this.#stages.push(stage)
+    const pending = stage.before?.(this)
+    if (!pending) return undefined
+    this.#entering = pending
+    const left = () => {
+      if (this.#entering === pending) this.#entering = undefined
+    }
+    pending.then(left, left)
+    return pending
+  }
+
+  /** The way out: the steps of all stages, from the last to the first, and what they lead to. */
+  chainTo(sink: Sink<any>): Chain {
+    return (this.chain = new Chain(this.#steps, sink))
+  }
+
+  /** Adds steps of the stage that acts: the parts of an answer pass them in this order, before those of the stages outside. */
+  through(...steps: readonly ChainStep[]): void {
+    this.#steps.unshift(...steps)
   }
 
   /** The first reason counts; a later one ends what survived the first. */
@@ -381,21 +494,22 @@ export class Call {
 
   /** Frees the content of the request, which is not needed again when the answer has begun. */
   dropContent(): void {
-    const { request } = this
+    const { request, target } = this
     request.rawJson?.release()
     this.incoming.release()
     const { withoutContent } = this.endpoint
     if (!withoutContent) return
-    this.request = { ...request, rawJson: undefined, input: withoutContent(request.input) }
-    this.outbound = withoutContent(this.outbound)
+    const input = withoutContent(request.input as object)
+    this.made.request = { ...request, rawJson: undefined, input }
+    target.outbound = withoutContent(target.outbound as object)
   }
 
   /** Notes a question that has ended just now. Of very many the first ones are kept. */
   asked({ ms, ...question }: Omit<Question, 'from'>): void {
-    this.questions ??= []
-    if (this.questions.length >= MOST_QUESTIONS) return
+    const questions = (this.answer.questions ??= [])
+    if (questions.length >= MOST_QUESTIONS) return
     const rounded = Math.round(ms)
-    this.questions.push({
+    questions.push({
       ...question,
       ms: rounded,
       from: Math.max(0, this.elapsedMs - rounded),
@@ -404,8 +518,9 @@ export class Call {
 
   /** The receipt of the call for this bill. */
   receipt(bill: Bill): Receipt {
-    const guard = this.decision?.report()
-    return { bill, meter: this.meter, ...(guard && { guard }) }
+    const { decision, meter } = this.answer
+    const guard = decision?.report()
+    return { bill, meter, ...(guard && { guard }) }
   }
 
   /** The call is given up with `upstream_timeout` so many seconds after its arrival. */
@@ -422,14 +537,55 @@ export class Call {
   }
 
   /**
-   * Ends the call: releases everything acquired and charges what was consumed. Idempotent. A `refused` outcome that was set
-   * before is kept when the call completes.
+   * Ends the call: closes what answers, which puts its usage on the meter, then has every stage that was entered release what
+   * it has, last in, first out. Idempotent. A `refused` outcome that was set before is kept when the call completes. A promise
+   * only while something needs time.
+   * @param error what ended the call before it had an answer
    */
-  async end(outcome: Outcome): Promise<void> {
-    if (this.outcome === undefined || (this.outcome === 'refused' && outcome !== 'completed')) {
-      this.outcome = outcome
+  end(outcome: Outcome, error?: unknown): void | Promise<void> {
+    const { answer } = this
+    if (answer.outcome === undefined || (answer.outcome === 'refused' && outcome !== 'completed')) {
+      answer.outcome = outcome
     }
-    await this.scope.close()
+    if (this.#ended) return this.#ending
+    this.#ended = true
+    const ending = this.#release(error)
+    if (!ending) return undefined
+    this.#ending = ending.then(() => (this.#ending = undefined))
+    return this.#ending
+  }
+
+  #release(error: unknown): void | Promise<void> {
+    const closing = this.#guarded(() => (this.chain ? this.chain.close() : this.source?.discard()))
+    if (closing) return closing.then(() => this.#leaveStages(error))
+    return this.#leaveStages(error)
+  }
+
+  #leaveStages(error: unknown): void | Promise<void> {
+    for (let stage = this.#stages.pop(); stage; stage = this.#stages.pop()) {
+      const { end } = stage
+      if (!end) continue
+      const leave = () => end.call(stage, this, error)
+      const entering = this.#entering
+      this.#entering = undefined
+      const leaving = this.#guarded(
+        // What it acquires comes late, and is given back all the same.
+        entering ? () => entering.then(leave, leave) : leave,
+      )
+      if (leaving) return leaving.then(() => this.#leaveStages(error))
+    }
+    return this.scope.close()
+  }
+
+  /** What fails while the call ends is reported, and stops nothing. */
+  #guarded(act: () => void | Promise<void>): Promise<void> | undefined {
+    try {
+      const acting = act()
+      return acting instanceof Promise ? acting.catch(this.#onThrown) : undefined
+    } catch (error) {
+      this.#onThrown(error)
+      return undefined
+    }
   }
 
   /**
@@ -450,6 +606,11 @@ export class Call {
   }
 }
 
+/** @throws Error where a stage reads what none before it has made */
+function notMade(name: keyof Groups): never {
+  throw new Error(`no stage has made the ${name} of this call`)
+}
+
 /** The client closed the connection before the answer was complete. */
 export class ClientDisconnected extends Error {
   constructor() {
@@ -460,15 +621,14 @@ export class ClientDisconnected extends Error {
 
 // What comes back: of a provider, up through the stages, and to the client with its price.
 
-/** What comes back up. Parts are pulled by the client's socket; nothing is produced ahead of demand. */
-export interface Reply<Part = any> {
-  readonly parts: Flow<Part>
-}
-
-/** The answer of a provider: parts in the endpoint's normal form, and the quantities that pass with them. */
-export interface ProviderAnswer<Part = any> {
-  /** A list when the answer is complete. */
-  readonly parts: Flow<Part> | readonly Part[]
+/** The state of one answer: it brings what a provider gives into the endpoint's normal form, and counts it. */
+export interface ProviderAnswer<Part = unknown> {
+  /** Where the parts are in a member of what the provider answers: that sequence. Called first, before `steps` is read. */
+  open?(answer: any): AsyncIterable<unknown>
+  /** Bring parts that come one after the other into normal form. */
+  readonly steps: readonly ChainStep[]
+  /** The parts of an answer that came whole, one for each choice; images and transcripts have one part. @throws UpstreamFailure */
+  whole(answer: any): readonly Part[]
   /** Consumed so far: what the vendor has reported, and what is known without it. */
   usage(): UsageReport
   /**
@@ -530,7 +690,7 @@ export interface ErrorResponse {
 // A request as the pipeline takes it: validated, and in the form that a vendor gets.
 
 /** A kind of work; also the name of the provider's method. */
-type Operation =
+export type Operation =
   | 'chat'
   | 'complete'
   | 'countTokens'
@@ -544,7 +704,7 @@ type Operation =
   | 'moderate'
 
 /** A validated request. */
-export interface ParsedRequest<In = any> {
+export interface ParsedRequest<In = unknown> {
   /** In the endpoint's normal form; never changed. */
   readonly input: In
   /** As the client wrote it. */
@@ -568,6 +728,8 @@ export interface ParsedRequest<In = any> {
   readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
   readonly rawJson?: RawJson | undefined
+  /** By `read`: what logs call the caller. */
+  readonly labels?: CallLabels
 }
 
 /** How a request goes to a vendor that speaks the client's own form. */
@@ -637,8 +799,10 @@ export interface Outgoing {
   /** Sends the head before there are bytes. */
   flush(): void
   readonly headSent: boolean
-  /** Returns a promise only while the socket is full. */
-  write(bytes: Uint8Array | string): void | Promise<void>
+  /** @returns false while the socket is full; see {@link onDrain} */
+  write(bytes: Uint8Array | string): boolean
+  /** @param resume called whenever the socket has room again */
+  onDrain(resume: () => void): void
   /** @param ascii the text is ASCII, which is cheaper to send */
   end(bytes?: Uint8Array | string, ascii?: boolean): void
   /** Breaks the connection: the only sign of failure in a byte stream. */
@@ -712,6 +876,6 @@ export interface CallerContext {
   readonly runtime: Runtime
   readonly catalog: Catalog
   readonly account: Account
-  readonly flags?: Set<UsageFlag>
-  reported?: Record<string, unknown> | undefined
+  /** Absent where no call is answered. */
+  readonly answer?: Pick<Answer, 'flags' | 'reported'>
 }

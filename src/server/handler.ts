@@ -35,7 +35,7 @@ import { networkOf } from '../observe/address.ts'
 import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/access-log.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
-import { Call, ClientDisconnected } from '../pipeline/pipeline.ts'
+import { Call, ClientDisconnected, run } from '../pipeline/pipeline.ts'
 
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 
@@ -346,15 +346,15 @@ async function serve(
     void call.end('cancelled')
   })
   try {
-    await format.write(call, await route.run(call), out)
+    await run(call, route.stages, out)
   } catch (thrown) {
-    if (call.outcome === 'cancelled') return
+    if (call.answer.outcome === 'cancelled') return
     const error = toGatewayError(thrown)
     call.report(error)
     const { status, headers, body } = format.writeError(error, call, call.id)
-    call.status = status
-    call.error = error
-    await call.end('failed')
+    call.answer.status = status
+    call.answer.error = error
+    await call.end('failed', thrown)
     if (out.headSent) return out.destroy()
     const text = JSON.stringify(body)
     out.head(status, errorHeaders(request, headers, text))
@@ -363,6 +363,6 @@ async function serve(
 }
 
 /** The key and the account whose share of memory the body of an admitted call uses. */
-function ownerOf({ key, account, entered }: Call): BodyOwner {
-  return { key: key.id, account: account.id, freeTier: !entered.paid }
+function ownerOf({ admission: { key, account, entered } }: Call): BodyOwner {
+  return { key: key.id, account: account.id, freeTier: !entered!.paid }
 }

@@ -140,7 +140,9 @@ export function commonHeaders(id: string): string[] {
 export class NodeOutgoing implements Outgoing {
   readonly #response: ServerResponse
   readonly #call: Call
-  #drained: Promise<void> | undefined
+  #resume: () => void = () => {}
+  /** The socket is full, and will say when it has room. */
+  #isFull = false
   /** The head and a first write went out through Node, which decides then how the body is framed. */
   #begun = false
 
@@ -156,7 +158,7 @@ export class NodeOutgoing implements Outgoing {
   head(status: number, headers: Readonly<Record<string, string>>): void {
     const call = this.#call
     const list = commonHeaders(call.id)
-    if ((call as Partial<Call>).key) {
+    if (call.made.admission) {
       list.push('openai-processing-ms', String(call.elapsedMs))
     }
     for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
@@ -168,7 +170,7 @@ export class NodeOutgoing implements Outgoing {
     this.#response.flushHeaders()
   }
 
-  write(bytes: Uint8Array | string): void | Promise<void> {
+  write(bytes: Uint8Array | string): boolean {
     const response = this.#response
     const { socket } = response
     const room =
@@ -176,32 +178,36 @@ export class NodeOutgoing implements Outgoing {
         ? writeChunk(socket, bytes, response.chunkedEncoding)
         : response.write(bytes)
     this.#begun = true
-    if (room || response.destroyed) return
-    return (this.#drained ??= this.#drain())
+    if (room || response.destroyed) return true
+    if (!this.#isFull) this.#awaitRoom()
+    return false
   }
 
-  /** Resolves when the socket has room again, or is closed. */
-  #drain(): Promise<void> {
+  onDrain(resume: () => void): void {
+    this.#resume = resume
+  }
+
+  /** Has the writer go on when the socket has room again, or is closed. */
+  #awaitRoom(): void {
+    this.#isFull = true
     const response = this.#response
     const { socket } = response
     const call = this.#call
     const branch = call.abortScope()
+    const done = () => {
+      this.#isFull = false
+      call.release(branch)
+      branch.off(giveUp)
+      socket?.off('drain', done)
+      response.off('drain', done).off('close', done)
+      this.#resume()
+    }
     // A client that does not read would keep an aborted call alive, and would not notice the end either.
     const giveUp = () => void response.destroy()
+    socket?.on('drain', done)
+    response.on('drain', done).on('close', done)
     branch.on(giveUp)
     if (branch.signal.aborted) giveUp()
-    return new Promise((resolve) => {
-      const done = () => {
-        this.#drained = undefined
-        call.release(branch)
-        branch.off(giveUp)
-        socket?.off('drain', done)
-        response.off('drain', done).off('close', done)
-        resolve()
-      }
-      socket?.on('drain', done)
-      response.on('drain', done).on('close', done)
-    })
   }
 
   end(bytes?: Uint8Array | string, ascii = false): void {

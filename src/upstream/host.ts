@@ -18,9 +18,7 @@ import type {
   Host,
   UpstreamRequest,
   UpstreamResponse,
-  Batch,
   Flow,
-  Source,
   FailureClass,
   FailureOptions,
   ReadJsonOptions,
@@ -29,6 +27,7 @@ import type {
 } from '../plugin.ts'
 import { RawJson } from '../stream/raw-json.ts'
 import { createDownloader, type Downloader } from './download.ts'
+import type { Feed, Producer, Sink } from '../stream/chain.ts'
 import { readEvents, flowFrom } from '../stream/flow.ts'
 import { readLines } from '../stream/lines.ts'
 import { JsonScan, type JsonLimits } from '../stream/json-scan.ts'
@@ -292,11 +291,11 @@ const LINGER_BYTES = 16 * 1024
 const NOTHING: readonly never[] = []
 
 /**
- * One request and its response. Chunks wait in a queue until they are pulled; while more than 64 KiB wait, the socket is
- * paused, and the next pull resumes it.
+ * One request and its response. Chunks wait in a queue until what reads the body has room; while more than 64 KiB wait, the
+ * socket is paused. All chunks of one read of the socket are given in one turn.
  */
 export class HttpExchange
-  implements Dispatcher.DispatchHandler, UpstreamResponse, Source<Uint8Array>, SentRequest
+  implements Dispatcher.DispatchHandler, UpstreamResponse, Feed<Uint8Array>, Producer, SentRequest
 {
   readonly method: string
   readonly url: string
@@ -308,7 +307,14 @@ export class HttpExchange
   readonly #reject: (error: unknown) => void
   readonly #bounds: BodyBounds
   #controller: Dispatcher.DispatchController | undefined
-  /** Chunks that arrived and were not yet pulled. */
+  /** Reads the body. */
+  #sink: Sink<Uint8Array> | undefined
+  /** The sink has no room. */
+  #held = false
+  #scheduled = false
+  /** Nothing more is given. */
+  #closed = false
+  /** Chunks that arrived and were not yet given. */
   #queue: readonly Uint8Array[] = NOTHING
   #queuedBytes = 0
   /** All bytes of the body so far. */
@@ -320,8 +326,6 @@ export class HttpExchange
   #ended = false
   #error: unknown = undefined
   #lingering: NodeJS.Timeout | undefined
-  /** Wakes the pull that waits. */
-  #wake: (() => void) | undefined
 
   /**
    * @param request its signal ends the exchange, whose reason is thrown
@@ -344,63 +348,49 @@ export class HttpExchange
     onAbort(signal, this.#onAbort)
   }
 
+  /** Fails with UpstreamFailure `timeout` or `upstream_error`, or the reason of the abort, after all chunks that came before it. */
   get body(): Flow<Uint8Array> {
     return flowFrom(this)
   }
 
-  /** @throws UpstreamFailure `timeout` or `upstream_error`, or the reason of the abort, after all chunks that came before it */
-  async next(): Promise<Batch<Uint8Array>> {
-    if (this.#queue.length === 0 && !this.#ended) {
-      // Continues in a microtask, so all chunks of one read of the socket are one batch.
-      await new Promise<void>((resolve) => (this.#wake = resolve))
-    }
-    const parts = this.#queue
-    if (parts.length === 0 && this.#error !== undefined) throw this.#error
-    this.#queue = NOTHING
-    this.#queuedBytes = 0
-    // This may deliver more chunks and the end before it returns. They come after the ones taken above.
-    if (this.#controller?.paused) this.#controller.resume()
-    return {
-      parts,
-      last: this.#ended && this.#error === undefined && this.#queue.length === 0,
-    }
+  start(sink: Sink<Uint8Array>): Producer {
+    this.#sink = sink
+    this.#schedule()
+    return this
+  }
+
+  discard(): void {
+    this.close(false)
+  }
+
+  pause(): void {
+    this.#held = true
+  }
+
+  resume(): void {
+    this.#held = false
+    this.#schedule()
   }
 
   close(complete: boolean): void {
+    this.#closed = true
     this.#queue = NOTHING
     if (this.#ended || this.#lingering) return
     if (complete) this.#linger()
     else this.#abandon()
   }
 
-  /** @throws UpstreamFailure `upstream_error` for more than `limit` bytes or JSON beyond the limits, and what {@link next} throws */
-  async text(limit = this.#bounds.answer): Promise<string> {
+  /** @throws UpstreamFailure `upstream_error` for more than `limit` bytes or JSON beyond the limits, and what {@link body} fails with */
+  text(limit = this.#bounds.answer): Promise<string> {
     const most = Math.min(limit, FILES * this.#bounds.answer)
-    const scan = new JsonScan(JSON_LIMITS)
-    let isJson: boolean | undefined = this.headers['content-type']?.includes('json') || undefined
-    const chunks: Uint8Array[] = []
-    let bytes = 0
-    for (let last = false; !last;) {
-      const batch = await this.next()
-      for (const chunk of batch.parts) {
-        bytes += chunk.length
-        chunks.push(chunk)
-        // Some vendors call it text.
-        isJson ??= chunk[0] === OPEN_OBJECT
-        if (isJson && scan.push(chunk)) {
-          this.close(false)
-          throw brokenAnswer('The model provider sent an answer with too many values.')
-        }
+    return new Promise((resolve, reject) => {
+      const isJson = this.headers['content-type']?.includes('json') || undefined
+      const take = (text: string) => {
+        if (this.status >= FIRST_ERROR) this.errorBody = text.slice(0, ERROR_CHARACTERS)
+        resolve(text)
       }
-      if (bytes > most) {
-        this.close(false)
-        throw tooLarge()
-      }
-      last = batch.last
-    }
-    const text = utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes))
-    if (this.status >= FIRST_ERROR) this.errorBody = text.slice(0, ERROR_CHARACTERS)
-    return text
+      this.start(new TextSink(most, isJson, take, reject, () => this.close(false)))
+    })
   }
 
   /** Ends the exchange with an error, unless it has ended. */
@@ -447,7 +437,7 @@ export class HttpExchange
     if (this.#queue.length === 0) this.#queue = [chunk]
     else (this.#queue as Uint8Array[]).push(chunk)
     if (this.#queuedBytes > HIGH_WATER_BYTES) controller.pause()
-    this.#wake?.()
+    this.#schedule()
   }
 
   onResponseEnd(): void {
@@ -458,8 +448,35 @@ export class HttpExchange
     this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error))
   }
 
-  // A field, so that the listener can be removed. Bound instead of an arrow function: see lifetime/README.md.
+  // Fields, so that they are made once. Bound instead of arrow functions: see lifetime/README.md.
   readonly #onAbort = this.#abort.bind(this)
+  readonly #onTurn = this.#give.bind(this)
+
+  /** Gives what has come in a microtask, so that all chunks of one read of the socket are given together. */
+  #schedule(): void {
+    if (this.#scheduled || this.#held || this.#closed || !this.#sink) return
+    this.#scheduled = true
+    queueMicrotask(this.#onTurn)
+  }
+
+  #give(): void {
+    this.#scheduled = false
+    if (this.#held || this.#closed) return
+    const sink = this.#sink!
+    const chunks = this.#queue
+    this.#queue = NOTHING
+    this.#queuedBytes = 0
+    for (let i = 0; i < chunks.length && !this.#closed; i++) sink.push(chunks[i]!)
+    if (this.#closed) return
+    if (chunks.length > 0) sink.batchEnd()
+    // This may deliver more chunks, and the end, before it returns. They come after the ones given above.
+    if (this.#controller?.paused) this.#controller.resume()
+    if (this.#closed || this.#held || !this.#ended) return
+    if (this.#queue.length > 0) return this.#schedule()
+    this.#closed = true
+    if (this.#error === undefined) sink.end()
+    else sink.fail(this.#error)
+  }
 
   #abort(): void {
     this.#breakOff(this.#signal.reason)
@@ -489,7 +506,58 @@ export class HttpExchange
     clearTimeout(this.#lingering)
     this.#ended = true
     offAbort(this.#signal, this.#onAbort)
-    this.#wake?.()
+    this.#schedule()
+  }
+}
+
+/** Takes a whole body as a text. */
+class TextSink implements Sink<Uint8Array> {
+  readonly #most: number
+  readonly #take: (text: string) => void
+  readonly fail: (error: unknown) => void
+  readonly #close: () => void
+  readonly #scan = new JsonScan(JSON_LIMITS)
+  readonly #chunks: Uint8Array[] = []
+  #isJson: boolean | undefined
+  #bytes = 0
+
+  /** @param isJson undefined where the first byte has to tell */
+  constructor(
+    most: number,
+    isJson: boolean | undefined,
+    take: (text: string) => void,
+    fail: (error: unknown) => void,
+    close: () => void,
+  ) {
+    this.#most = most
+    this.#isJson = isJson
+    this.#take = take
+    this.fail = fail
+    this.#close = close
+  }
+
+  push(chunk: Uint8Array): void {
+    this.#bytes += chunk.length
+    this.#chunks.push(chunk)
+    // Some vendors call it text.
+    this.#isJson ??= chunk[0] === OPEN_OBJECT
+    if (this.#isJson && this.#scan.push(chunk)) {
+      this.#refuse(brokenAnswer('The model provider sent an answer with too many values.'))
+    } else if (this.#bytes > this.#most) this.#refuse(tooLarge())
+  }
+
+  batchEnd(): boolean {
+    return true
+  }
+
+  end(): void {
+    const chunks = this.#chunks
+    this.#take(utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#bytes)))
+  }
+
+  #refuse(error: unknown): void {
+    this.#close()
+    this.fail(error)
   }
 }
 

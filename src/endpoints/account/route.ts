@@ -1,8 +1,8 @@
 /** GET routes: no body, and an answer that the gateway gives itself. */
 import { toErrorBody } from '../../errors/errors.ts'
-import type { Call, WireFormat } from '../../pipeline/pipeline.ts'
+import type { Call, Done, Outgoing, WireFormat } from '../../pipeline/pipeline.ts'
 import { PublicDocument, writeDocument } from '../shared/document.ts'
-import { writeJson } from '../shared/write.ts'
+import { WholeWriter } from '../shared/write.ts'
 
 /** A route that no model works for. */
 export interface GetRoute {
@@ -23,16 +23,36 @@ export function formatOf({
   return {
     path,
     read: () => Promise.reject(new Error(`${path} takes no body`)),
-    async write(call, reply, out) {
+    write(call, out, done) {
       call.headers['cache-control'] = cacheControl
-      for await (const answer of reply.parts) {
-        if (typeof answer === 'string') await writeJson(call, out, answer)
-        else await writeDocument(call, out, answer)
-      }
+      return new AnswerWriter(call, out, done)
     },
     writeError: (error) => {
       const { status, headers } = error
       return { status, headers, body: toErrorBody(error) }
     },
+  }
+}
+
+/** Writes the one part of an answer: a text of its own, or a document that many clients get. */
+class AnswerWriter extends WholeWriter<string | PublicDocument> {
+  readonly #write: (document: PublicDocument) => Promise<void>
+  readonly #done: Done
+  #document: PublicDocument | undefined
+
+  constructor(call: Call, out: Outgoing, done: Done) {
+    super(call, out, done, ([text]) => ({ text: text as string }))
+    this.#done = done
+    this.#write = (document) => writeDocument(call, out, document)
+  }
+
+  override push(part: string | PublicDocument): void {
+    if (typeof part === 'string') super.push(part)
+    else this.#document = part
+  }
+
+  override end(): void {
+    if (this.#document) this.#write(this.#document).then(() => this.#done(), this.#done)
+    else super.end()
   }
 }

@@ -8,24 +8,25 @@ import {
   UNKNOWN_OUTPUT,
   type UsageReport,
 } from '../../money/plausible.ts'
-import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
+import type { Model } from '../../models/catalog.ts'
+import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 import type {
   ChatChunk,
   OpenAIUsage,
-  Step,
   ToolCallDelta,
   Usage,
   ChatMessage,
   ChatDelta,
 } from '../../plugin.ts'
-import { receiptOf, withReceipt, Received } from '../shared/billing.ts'
+import { receiptOf, withReceipt } from '../shared/billing.ts'
 import { lastSignature, type ChatRequest } from './request.ts'
 import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
 
 // The estimates of a prompt's tokens: before it is sent, and of what was sent where the vendor does not count it.
 
 /** Good enough for a bound and for a stream that was cut; vendors count exactly. */
-const CHARACTERS_PER_TOKEN = 4
+export const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a picture, and of one that is asked to be looked at coarsely. */
 const IMAGE_TOKENS = 1500
 const COARSE_IMAGE_TOKENS = 100
@@ -63,7 +64,7 @@ interface Prompt {
 }
 
 /** A prompt by estimate. */
-interface SentPrompt {
+export interface SentPrompt {
   /** All of them, at least 1. */
   readonly tokens: number
   readonly imageTokens: number
@@ -199,13 +200,26 @@ const GRACE_TOKENS = 32
 /** The most tokens of one choice that a token ceiling explains. */
 const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
 
+/** What all chunks of an answer say. Made anew when the vendor says something new. */
+export interface AnswerHead {
+  readonly id: string
+  /** Unix seconds. */
+  readonly created: number
+  /** Catalog id. */
+  readonly model: string
+  readonly system_fingerprint?: string
+  readonly service_tier?: string
+}
+
 /** A chunk of the normal form. The last one of an answer has a receipt. */
-export interface BilledChunk extends ChatChunk {
+export interface AnswerChunk extends ChatChunk {
+  /** Absent where a vendor speaks the client's own form. */
+  head?: AnswerHead
   receipt?: Receipt
 }
 
 /** Tokens, estimated before and charged when the answer is complete. */
-export const billing: Billing<ChatRequest, BilledChunk> = {
+export const billing: Billing<ChatRequest, AnswerChunk> = {
   estimate({ input, bodyBytes = 0 }, { maxOutputTokens, contextLength }) {
     const sent = sentPromptOf(input).tokens
     const promptTokens = promptTokensOf(input, bodyBytes)
@@ -221,25 +235,23 @@ export const billing: Billing<ChatRequest, BilledChunk> = {
     }
   },
 
-  attach: (call, charge) => new AttachReceipt(call, charge),
+  attach: (call) => new AttachReceipt(call),
 }
 
 /**
  * Retains the finish chunks until the charge is booked, and puts the receipt on the last one. A stream that fails after
  * output is charged for it, and so is an answer that a guard refuses with an error: the receipt is on the error then.
  */
-class AttachReceipt implements Step<ChatChunk, BilledChunk> {
+class AttachReceipt implements ChainStep<AnswerChunk, AnswerChunk> {
   readonly #call: Call
-  readonly #charge: Charge
-  readonly #finishes: ChatChunk[] = []
+  readonly #finishes: AnswerChunk[] = []
   #sent = false
 
-  constructor(call: Call, charge: Charge) {
+  constructor(call: Call) {
     this.#call = call
-    this.#charge = charge
   }
 
-  push(chunk: ChatChunk, emit: (chunk: BilledChunk) => void): void {
+  push(chunk: AnswerChunk, emit: (chunk: AnswerChunk) => void): void {
     if (chunk.choices[0]?.finish_reason) {
       this.#finishes.push(chunk)
     } else {
@@ -249,21 +261,23 @@ class AttachReceipt implements Step<ChatChunk, BilledChunk> {
     }
   }
 
-  async end(emit: (chunk: BilledChunk) => void): Promise<void> {
-    const receipt = await receiptOf(this.#call, this.#charge(), this.#hasOutput)
-    if (this.#call.runtime.sinks) this.#call.answered = exchangeResponse(this.#finishes)
+  async end(emit: (chunk: AnswerChunk) => void): Promise<void> {
+    const call = this.#call
+    const receipt = await receiptOf(call, call.charge(), this.#hasOutput)
+    if (call.runtime.sinks) call.answer.exchange = exchangeResponse(this.#finishes)
     const last = this.#finishes.pop()!
     for (const chunk of this.#finishes) emit(chunk)
     emit({ ...last, receipt })
   }
 
-  async fail(error: unknown): Promise<unknown> {
+  fail(error: unknown): unknown {
     const call = this.#call
-    if (!GatewayError.is(error) || call.outcome === 'cancelled') return error
+    const { meter, outcome } = call.answer
+    if (!GatewayError.is(error) || outcome === 'cancelled') return error
     const violated = error.code === 'policy_violation'
     const broken = this.#hasOutput && error.code !== 'guard_unavailable'
-    if (!broken && !(violated && call.meter.length > 0)) return error
-    const charged = this.#charge(violated ? 'refused' : 'failed', true)
+    if (!broken && !(violated && meter.length > 0)) return error
+    const charged = call.charge(violated ? 'refused' : 'failed', true)
     return withReceipt(error, receiptOf(call, charged, this.#hasOutput))
   }
 
@@ -278,110 +292,88 @@ export interface SentChat extends Prompt {
   readonly max_completion_tokens?: number
 }
 
-/** Counts the quantities of one answer: what the vendor reports, and what passes. */
-export class UsageCounter {
-  /** The last reasoning signature. */
-  signature: string | undefined = undefined
-  readonly received = new Received()
-  /** All choices have finished, and a usage that counts came with the last of them or later. */
-  complete = false
-  readonly #call: Call
-  /** What went upstream; its texts are not kept. */
-  readonly #sent: SentPrompt
-  readonly #sentBytes: number
-  readonly #maySearch: boolean
-  readonly #ceiling: number | undefined
-  #reported: OpenAIUsage | undefined = undefined
-  #isPartial = false
-  /** Indexes of the choices that have a finish reason. */
-  readonly #finished = new Set<number>()
-  /** The vendor has marked the end: no later report counts. */
-  #ended = false
-  #characters = 0
-  #bytes = 0
+/** What an answer is compared with: figures of its request, whose texts need not be there any more. */
+export interface AskedChat {
+  readonly prompt: SentPrompt
+  readonly promptBytes: number
+  /** The vendor may search the web. */
+  readonly maySearch: boolean
+  /** Most tokens of one choice. */
+  readonly ceiling: number | undefined
+  /** How many choices were asked for. */
+  readonly choices: number
+  /** A policy limits the tokens of the answer. */
+  readonly capped: boolean
+  readonly model: Pick<Model, 'contextLength' | 'maxOutputTokens'>
+}
 
-  /** @param sent what went upstream, in the form of a chat */
-  constructor(call: Call, sent: SentChat = call.outbound) {
-    this.#call = call
-    this.#sent = sentPromptOf(sent)
+/** @param sent what went upstream, in the form of a chat */
+export function askedIn(call: Call, sent: SentChat): AskedChat {
+  const { request, target } = call
+  const { native, model, policy } = target
+  const { maxOutputTokens } = policy
+  return {
+    prompt: sentPromptOf(sent),
     // What goes out as it came may say more than the normal form: results of tools that the vendor ran.
-    const { native, request, model } = call
-    this.#sentBytes = Math.max(bytesIn(sent), native ? (request.bodyBytes ?? 0) : 0)
-    this.#maySearch = 'web_search_options' in sent
-    this.#ceiling = sent.max_completion_tokens ?? model.maxOutputTokens
+    promptBytes: Math.max(bytesIn(sent), native ? (request.bodyBytes ?? 0) : 0),
+    maySearch: 'web_search_options' in sent,
+    ceiling: sent.max_completion_tokens ?? model.maxOutputTokens,
+    choices: (request.input as ChatRequest).n ?? 1,
+    capped: maxOutputTokens !== undefined && Number.isFinite(maxOutputTokens),
+    model,
+  }
+}
+
+/** The usage of an answer: what its vendor has reported, beside what its request and its text explain. */
+export class ChatUsage {
+  readonly #asked: AskedChat
+  reported: OpenAIUsage | undefined = undefined
+  isPartial = false
+  characters = 0
+  bytes = 0
+
+  constructor(asked: AskedChat) {
+    this.#asked = asked
   }
 
-  /** @param chunk as the provider sent it */
-  read(chunk: ChatChunk): void {
-    if (chunk.usage && !this.#ended) this.#note(chunk.usage, chunk.usageIsPartial === true)
-    if (chunk.endOfStream) this.#ended = true
-    const { choices } = chunk
-    const before = this.#characters
-    if (!choices) return this.received.add(0)
-    for (let i = 0; i < choices.length; i++) {
-      const { index = i, delta, finish_reason } = choices[i]!
-      if (finish_reason) this.#finished.add(index)
-      const characters = charactersIn(delta)
-      this.#characters += characters
-      this.#bytes +=
-        typeof delta?.content === 'string' ? Buffer.byteLength(delta.content) : characters
-      if (delta?.reasoning_details) {
-        this.signature = lastSignature(delta.reasoning_details) ?? this.signature
-      }
-    }
-    if (chunk.usage && chunk.usage === this.#reported && !this.#isPartial) {
-      this.complete ||= this.#finished.size >= this.#choices
-    }
-    this.received.add(this.#characters - before || (hasContent(chunk) ? 1 : 0))
-    this.#call.grow?.(this.#characters / CHARACTERS_PER_TOKEN)
+  /** The last report counts that is complete, can be read, and is not all zero. @returns whether this one counts */
+  note(usage: OpenAIUsage, isPartial: boolean): boolean {
+    const known = this.reported
+    if (known && isPartial && !this.isPartial) return false
+    if (known && readableCounts(usage) < readableCounts(known)) return false
+    this.reported = usage
+    this.isPartial = isPartial
+    return true
   }
 
-  usage(): UsageReport {
-    const { model, policy } = this.#call
-    const n = this.#choices
-    const sent = this.#sent
-    const reported = this.#reported && toReported(this.#reported)
+  report(): UsageReport {
+    const { prompt, promptBytes, maySearch, ceiling, choices: n, capped, model } = this.#asked
+    const reported = this.reported && toReported(this.reported)
     const searches = readCount(reported?.searches) ?? 0
-    const searched = searches > 0 || this.#maySearch ? SEARCH_TOKENS : 0
-    const ceiling = this.#ceiling
+    const searched = searches > 0 || maySearch ? SEARCH_TOKENS : 0
     const explained = ceiling === undefined ? 0 : n * mostTokens(ceiling)
     return {
       reported,
       parts: {
-        ...(sent.imageTokens > 0 && { imageInputTokens: sent.imageTokens }),
-        ...(sent.soundTokens > 0 && { audioInputTokens: sent.soundTokens }),
+        ...(prompt.imageTokens > 0 && { imageInputTokens: prompt.imageTokens }),
+        ...(prompt.soundTokens > 0 && { audioInputTokens: prompt.soundTokens }),
       },
-      incomplete: this.#isPartial,
-      capped: policy?.maxOutputTokens !== undefined && Number.isFinite(policy.maxOutputTokens),
+      incomplete: this.isPartial,
+      capped,
       expected: {
         promptTokens: bounds(
-          sent.tokens,
-          this.#sentBytes + 4096 + sent.media * MEDIA_TOKENS + searched,
+          prompt.tokens,
+          promptBytes + 4096 + prompt.media * MEDIA_TOKENS + searched,
           model.contextLength ?? UNKNOWN_CONTEXT,
         ),
         completionTokens: bounds(
-          Math.ceil(this.#characters / CHARACTERS_PER_TOKEN),
-          Math.max(explained, this.#bytes + 1024 * n),
+          Math.ceil(this.characters / CHARACTERS_PER_TOKEN),
+          Math.max(explained, this.bytes + 1024 * n),
           n * (model.maxOutputTokens ?? UNKNOWN_OUTPUT),
         ),
         searches: { estimate: 0, soft: 10, hard: 1000, needed: false },
       },
     }
-  }
-
-  /** How many choices were asked for. */
-  get #choices(): number {
-    return (this.#call.request.input as ChatRequest).n ?? 1
-  }
-
-  /** The last report counts that is complete, can be read, and is not all zero. */
-  #note(usage: OpenAIUsage, isPartial: boolean): void {
-    const known = this.#reported
-    if (known && isPartial && !this.#isPartial) return
-    if (known && readableCounts(usage) < readableCounts(known)) return
-    this.#reported = usage
-    this.#isPartial = isPartial
-    if (isPartial) this.#call.promptUsage = promptUsageOf(usage)
   }
 }
 
@@ -408,7 +400,10 @@ function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): numb
 }
 
 /** Counts of the prompt that can be read. */
-function promptUsageOf({ prompt_tokens, prompt_tokens_details: details }: OpenAIUsage): Usage {
+export function promptUsageOf({
+  prompt_tokens,
+  prompt_tokens_details: details,
+}: OpenAIUsage): Usage {
   return {
     promptTokens: readCount(prompt_tokens) ?? 0,
     cachedTokens: readCount(details?.cached_tokens) ?? 0,
@@ -439,17 +434,8 @@ function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Whether a chunk without text is more than a keep-alive. */
-function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
-  if (usage || endOfStream) return true
-  return choices.some(({ delta, finish_reason }) => {
-    for (const name in delta) if (name !== 'role' && delta[name]) return true
-    return Boolean(finish_reason)
-  })
-}
-
 /** Characters of text, refusal, reasoning and tool arguments. */
-function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
+export function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
   if (!delta) return 0
   const { content, refusal, reasoning, tool_calls, function_call } = delta
   let characters = (content?.length ?? 0) + (reasoning?.length ?? 0) + (refusal?.length ?? 0)
@@ -479,14 +465,14 @@ interface Choice {
  * one choice ran over, every choice ends, with the finish `length` unless it has its own, and the upstream is closed. A
  * whole answer is one batch, so each of its choices is cut alone.
  */
-export class OutputLimit implements Step<ChatChunk, ChatChunk> {
+export class OutputLimit implements ChainStep<AnswerChunk, AnswerChunk> {
   done = false
   /** Characters of each choice. */
   readonly #limit: number
   readonly #expected: number
   readonly #choices: Choice[] = []
   /** The chunk that ran over, for the common members of those that end the answer. */
-  #over: ChatChunk | undefined
+  #over: AnswerChunk | undefined
 
   /** @param expected number of choices that the client asked for */
   constructor(maxOutputTokens: number, expected: number) {
@@ -494,7 +480,7 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
     this.#expected = expected
   }
 
-  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
+  push(chunk: AnswerChunk, emit: (chunk: AnswerChunk) => void): void {
     const [said] = chunk.choices
     // An event of a vendor that says nothing.
     if (!said) return this.#over ? undefined : emit(chunk)
@@ -517,7 +503,7 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
     emit({ ...chunk, choices: [kept] })
   }
 
-  batchEnd(emit: (chunk: ChatChunk) => void): void {
+  batchEnd(emit: (chunk: AnswerChunk) => void): void {
     const over = this.#over
     if (!over || this.done) return
     this.done = true
@@ -533,7 +519,7 @@ export class OutputLimit implements Step<ChatChunk, ChatChunk> {
   }
 }
 
-function finish({ native: _native, ...chunk }: ChatChunk, index: number): ChatChunk {
+function finish({ native: _native, ...chunk }: AnswerChunk, index: number): AnswerChunk {
   return { ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
 }
 

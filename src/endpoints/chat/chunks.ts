@@ -1,5 +1,6 @@
 /** Chat answers as one completion and as chunks, and the way from each to the other. */
-import type { ChatChunk, ChatCompletion } from '../../plugin.ts'
+import type { ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta } from '../../plugin.ts'
+import type { AnswerChunk, AnswerHead } from './billing.ts'
 
 /** A whole completion as one chunk; normalization makes several of it. */
 export function toChunk(completion: ChatCompletion): ChatChunk {
@@ -30,42 +31,80 @@ const APPENDED = new Set([
 
 interface Choice {
   readonly index: number
-  readonly message: any
+  message: any
   logprobs: any
   finish_reason: any
+  /** The message is a chunk's own, which is not changed. */
+  isShared: boolean
 }
 
-/** Builds a completion of the chunks of one answer: of `toChunk(c)` again `c`, for any completion in normal form. */
-export class CompletionBuilder {
-  readonly #choices: Choice[] = []
-  #envelope: Record<string, unknown> = {}
-  #usage: ChatCompletion['usage']
-
-  add({ choices, usage, endOfStream: _end, receipt: _receipt, ...envelope }: ChatChunk): void {
-    this.#envelope = { ...this.#envelope, ...envelope }
-    if (usage) this.#usage = usage
-    for (const { index = 0, delta, logprobs, finish_reason } of choices) {
-      const choice = (this.#choices[index] ??= {
-        index,
-        message: { role: 'assistant', content: null, refusal: null },
-        logprobs: null,
-        finish_reason: null,
-      })
-      if (delta) merge(choice.message, delta)
-      if (logprobs) choice.logprobs = concatenate(choice.logprobs, logprobs)
-      if (finish_reason) choice.finish_reason = finish_reason
-    }
+/** The chunks of one answer as one completion: of `toChunk(c)` again `c`, for any completion in normal form. */
+export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
+  const choices: Choice[] = []
+  let head: AnswerHead | undefined
+  for (const chunk of chunks) {
+    head = chunk.head ?? head
+    for (const choice of chunk.choices) add(choices, choice, true)
   }
+  return {
+    ...head,
+    choices: choices.filter(Boolean).map(({ index, message, logprobs, finish_reason }) => {
+      return { index, message: messageOf(message), logprobs, finish_reason }
+    }),
+  }
+}
 
-  completion(): ChatCompletion {
-    const choices = this.#choices.filter(Boolean)
-    for (const { message } of choices) {
-      if (message.tool_calls) message.tool_calls = message.tool_calls.map(unindexed)
-      const isSilent = message.tool_calls || message.function_call || message.refusal
-      // The empty content of the role chunk counts only in an answer without anything else.
-      if (message.content === '' && isSilent) message.content = null
-    }
-    return { ...this.#envelope, choices, usage: this.#usage }
+/** Chunks of a whole answer, whose deltas are changed, as few as they can be: what each choice says in one, and then its finish. */
+export function joined(chunks: readonly AnswerChunk[]): readonly AnswerChunk[] {
+  const choices: Choice[] = []
+  for (const { choices: added } of chunks) for (const choice of added) add(choices, choice, false)
+  const { head } = chunks.at(-1)!
+  const part = (index: number, delta: any, logprobs: unknown, finish_reason: string | null) => {
+    return { head, choices: [{ index, delta, logprobs, finish_reason }] }
+  }
+  return [
+    ...choices.map(({ index, message, logprobs }) => part(index, message, logprobs, null)),
+    ...choices.map(({ index, finish_reason }) => part(index, {}, null, finish_reason)),
+  ]
+}
+
+/** @param isShared whether deltas belong to others, and are not changed */
+function add(
+  choices: Choice[],
+  { index = 0, delta, logprobs, finish_reason }: ChatChunkChoice,
+  isShared: boolean,
+): void {
+  const choice = choices[index]
+  if (!choice) {
+    const message = delta ?? {}
+    choices[index] = { index, message, logprobs: logprobs ?? null, finish_reason, isShared }
+    return
+  }
+  if (delta) for (const _name in delta) return extend(choice, delta, logprobs, finish_reason)
+  if (finish_reason) choice.finish_reason = finish_reason
+}
+
+function extend(choice: Choice, delta: ChatDelta, logprobs: any, finish_reason: any): void {
+  if (choice.isShared) {
+    choice.message = copy(choice.message)
+    choice.isShared = false
+  }
+  merge(choice.message, delta)
+  if (logprobs) choice.logprobs = concatenate(choice.logprobs, logprobs)
+  if (finish_reason) choice.finish_reason = finish_reason
+}
+
+/** A message as a completion has it: calls have no index, and the content of an answer without text is null. */
+function messageOf(message: any): any {
+  const { role = 'assistant', content = null, refusal = null, tool_calls, ...rest } = message
+  const isSilent = tool_calls || message.function_call || refusal
+  return {
+    role,
+    // The empty content of the role chunk counts only in an answer without anything else.
+    content: content === '' && isSilent ? null : content,
+    refusal,
+    ...rest,
+    ...(tool_calls && { tool_calls: tool_calls.map(unindexed) }),
   }
 }
 

@@ -3,9 +3,9 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import type { GuardAdapter } from '../../guard/adapter.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
-import type { ChatChunk, CompletionInput } from '../../plugin.ts'
-import { billing, OutputLimit } from './billing.ts'
-import { chat, normalizedAnswer, refuseLacking } from './endpoint.ts'
+import type { CompletionInput } from '../../plugin.ts'
+import { billing, type AnswerChunk, OutputLimit } from './billing.ts'
+import { chat, chatAnswer, refuseLacking } from './endpoint.ts'
 import { guardAdapter } from './guard.ts'
 import { chatTexts } from './guard-input.ts'
 import { outboundChat, type ChatRequest } from './request.ts'
@@ -22,7 +22,7 @@ export interface CompletionRequest extends ChatRequest {
 }
 
 /** The endpoint of text completions. */
-export const completions: Endpoint<CompletionRequest, ChatChunk> = {
+export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChunk> = {
   operation: 'complete',
   modality: chat.modality,
   errorField: 'prompt',
@@ -67,8 +67,7 @@ export const completions: Endpoint<CompletionRequest, ChatChunk> = {
 
   withoutContent: (request) => ({ ...request, messages: [], prompt: [], suffix: undefined }),
 
-  normalize: (call, answer, signal) =>
-    normalizedAnswer(call, answer, signal, asSent(call.outbound)),
+  normalize: (call) => chatAnswer(call, asSent(call.target.outbound as CompletionInput)),
 
   instructions: {
     apply(outbound: CompletionInput, { system, maxOutputTokens = Infinity }) {
@@ -91,7 +90,7 @@ function asSent({ prompt, suffix, max_tokens }: CompletionInput) {
 }
 
 /** Guards read prompts as a user's words, and the suffix as the result of a tool. */
-function guardOfCompletions(): GuardAdapter<CompletionRequest, ChatChunk> {
+function guardOfCompletions(): GuardAdapter<CompletionRequest, AnswerChunk> {
   const { withhold: _noTurns, ...shared } = guardAdapter
   return {
     ...shared,

@@ -1,5 +1,6 @@
 /** Counts the tokens of a chat request, by the vendor. Costs nothing. */
 import type { GuardAdapter } from '../../guard/adapter.ts'
+import type { ChatInput } from '../../plugin.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import { chat } from './endpoint.ts'
 import { guardAdapter } from './guard.ts'
@@ -22,17 +23,17 @@ const guard: GuardAdapter<ChatRequest, TokenCount> = {
 }
 
 /** Not billed, and not limited by the policy's ceiling, as nothing is written. */
-export const countTokens: Endpoint<ChatRequest, TokenCount> = {
+export const countTokens: Endpoint<ChatRequest, ChatInput, TokenCount> = {
   operation: 'countTokens',
   modality: chat.modality,
   errorField: chat.errorField,
   check: chat.check,
   toUpstream: chat.toUpstream,
   addresses: chat.addresses!,
-  normalize: (_call, tokens: number) => ({
-    parts: [{ tokens }],
-    usage: () => ({ reported: undefined, expected: {} }),
-  }),
+  // Its stage asks for the count itself.
+  normalize: () => {
+    throw new Error('a count is no answer of a provider')
+  },
   billing: { estimate: chat.billing.estimate, attach: () => ({}) },
   instructions: { apply: chat.instructions!.apply, limit: () => ({}) },
   guard,

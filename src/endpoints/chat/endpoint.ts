@@ -1,8 +1,7 @@
 /** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
-import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
-import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
 import type {
@@ -14,27 +13,25 @@ import type {
   WireFormat,
   ClientAddress,
 } from '../../pipeline/pipeline.ts'
-import type { ChatInput, ChatChunk, ChatCompletion, ChatMessage, Step } from '../../plugin.ts'
+import type { ChatInput, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
 import {
-  UsageCounter,
+  askedIn,
   billing,
-  type BilledChunk,
+  type AnswerChunk,
   type SentChat,
   exchangeRequest,
   OutputLimit,
 } from './billing.ts'
-import { toChunk } from './chunks.ts'
 import { grounding } from './citations.ts'
 import { guardAdapter } from './guard.ts'
-import { normalizeChunks, type Envelope } from './normalize.ts'
+import { ChatAnswer, type Envelope } from './answer.ts'
 import {
   CAPABILITIES,
   outboundChat,
   requiredCapabilities,
   signatureIn,
   usesLegacyFunctions,
-  wantsUsageChunk,
   withPolicy,
   type ChatRequest,
   type Needs,
@@ -83,37 +80,8 @@ const addresses: NonNullable<Endpoint['addresses']> = {
   },
 }
 
-/**
- * Passes the chunks of a vendor that speaks the client's own form: what they say is read, and what the vendor sent goes out.
- * Exactly one has a finish reason, the last.
- * @throws UpstreamFailure when the stream was cut
- */
-function nativeChunks(read: (chunk: ChatChunk) => void): Step<ChatChunk, ChatChunk> {
-  let ended = false
-  let calls = false
-  return {
-    push(chunk, emit) {
-      read(chunk)
-      calls ||= chunk.choices.some(({ delta }) => delta?.tool_calls?.length)
-      const told = chunk.endOfStream ? withReason(chunk, calls ? 'tool_calls' : 'stop') : chunk
-      if (told.choices[0]?.finish_reason) ended = true
-      if (told.native || told.choices.length > 0) emit(told)
-    },
-    end() {
-      if (!ended) throw brokenAnswer('The model provider closed the stream early.')
-    },
-  }
-}
-
-/** An end without a reason is the natural one, as in answers that are translated. */
-function withReason(chunk: ChatChunk, finish_reason: string): ChatChunk {
-  const [choice] = chunk.choices
-  if (!choice || choice.finish_reason) return chunk
-  return { ...chunk, choices: [{ ...choice, finish_reason }] }
-}
-
 /** The chat endpoint, for every dialect. */
-export const chat: Endpoint<ChatRequest, ChatChunk> = {
+export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   operation: 'chat',
   modality: 'chat',
   errorField: 'messages',
@@ -140,7 +108,7 @@ export const chat: Endpoint<ChatRequest, ChatChunk> = {
   }),
   addresses,
 
-  normalize: (call, answer, signal) => normalizedAnswer(call, answer, signal),
+  normalize: (call) => chatAnswer(call, call.target.outbound as ChatInput),
 
   instructions: {
     apply(outbound: ChatInput, { system, maxOutputTokens }) {
@@ -166,31 +134,22 @@ export function refuseLacking(model: Model, needs: Needs): void {
 }
 
 /**
- * An answer in chunks of the normal form.
+ * The state of an answer, which writers find with {@link answerOf}.
  * @param sent what was asked, in the form of a chat
  */
-export function normalizedAnswer(
-  call: Call,
-  answer: ChatCompletion | AsyncIterable<ChatChunk>,
-  signal: AbortSignal,
-  sent?: SentChat,
-): ProviderAnswer<ChatChunk> {
-  const counter = new UsageCounter(call, sent)
-  const chunks = Symbol.asyncIterator in answer ? toFlow(answer, signal) : flowOf(toChunk(answer))
-  const read = (chunk: ChatChunk) => counter.read(chunk)
-  return {
-    parts: chunks.through(
-      call.native ? nativeChunks(read) : normalizeChunks(envelopeOf(call), read),
-    ),
-    usage: () => counter.usage(),
-    received: () => counter.received.amount,
-    complete: () => counter.complete,
-    affinityToken: call.model.deployments.length > 1 ? () => counter.signature : undefined,
-  }
+export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChunk> {
+  const answer = new ChatAnswer(envelopeOf(call), askedIn(call, sent))
+  call.answer.state = answer
+  return answer
+}
+
+/** The state of the answer that came last; undefined before a vendor has answered. */
+export function answerOf(call: Call): ChatAnswer | undefined {
+  return call.answer.state as ChatAnswer | undefined
 }
 
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
-interface Dialect<Part = BilledChunk> extends Pick<
+interface Dialect<Part = AnswerChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
   'path' | 'body' | 'write' | 'writeError' | 'native'
 > {
@@ -212,7 +171,7 @@ export interface DialectRequest extends Pick<
 }
 
 /** The wire format of a dialect: bounds the body and takes model, policy, session and affinity from the request. */
-export function chatFormat<Part = BilledChunk>({
+export function chatFormat<Part = AnswerChunk>({
   path,
   body: check,
   read,
@@ -269,19 +228,17 @@ function limited(outbound: ChatInput, most: number): ChatInput {
   }
 }
 
-function envelopeOf(call: Call): Envelope {
-  const { request, model, startedAt } = call
-  const input: ChatRequest = request.input
+function envelopeOf({ request, target, admission, startedAt }: Call): Envelope {
+  const input = request.input as ChatRequest
   return {
     id: randomId('chatcmpl-'),
     created: Math.floor(startedAt / 1000),
-    model: model.id,
-    usageChunk: wantsUsageChunk(input),
+    model: target.model.id,
+    native: target.native,
     logprobs: input.logprobs === true,
     legacyFunctions: usesLegacyFunctions(input),
     reasoning: input.reasoning?.exclude !== true && input.include_reasoning !== false,
     newCallId: () => randomId('call_'),
-    onStopSequence: (text) => (call.stopSequence = text),
-    onUnsigned: (index) => (call.unsignedReasoning ??= new Set()).add(index),
+    grow: admission.grow,
   }
 }

@@ -4,9 +4,9 @@ import { askedBy, type GuardInstance } from '../../guard/plan.ts'
 import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
 import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
-import type { Call, Stage } from '../../pipeline/pipeline.ts'
+import type { Call, ParsedRequest, Stage } from '../../pipeline/pipeline.ts'
 import { NO_POLICY } from '../../policy/policy.ts'
-import { flowOf } from '../../stream/flow.ts'
+import { feedOf } from '../../stream/flow.ts'
 import type { ModerationAnswer } from './answer.ts'
 import { categoriesOf, resultOf, rulesOf } from './findings.ts'
 import { BY_NAME, isParts, LOCAL, textsIn, type ModerationRequest } from './read.ts'
@@ -16,34 +16,50 @@ import { BY_NAME, isParts, LOCAL, textsIn, type ModerationRequest } from './read
  * model is like a model itself, also where the operator pays for it.
  * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
  */
-export const resolveGuards: Stage = async function resolveGuards(call, next) {
-  const { runtime, request, key, catalog, entered } = call
-  const guards = guardsOf(call)
-  if (guards.length === 0) throw unknownModel(runtime.catalog, request.model)
-  const judge = judgeOf(call, guards)
-  const isPaid = guards.some(({ billing }) => billing === 'account')
-  const model = standIn(request.model, judge, isPaid)
-  if (judge && key.models && !isAllowed(key.models, model.id)) {
-    throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
-  }
-  if (!entered.paid && !model.freeTier) throw tierRefusal(catalog, model)
-  if (textsOf(request.input).length === 0) {
-    const message = 'The guards of this gateway read text only: send text, or name a model.'
-    throw new InvalidRequest('unsupported_value', message, { param: 'input' })
-  }
-  call.model = model
-  call.online = false
-  call.policy = NO_POLICY
-  return next()
+export const resolveGuards: Stage = {
+  name: 'resolveGuards',
+  before(call) {
+    const { runtime, admission, catalog } = call
+    const { key, entered } = admission
+    const request = call.request as ParsedRequest<ModerationRequest>
+    const guards = guardsOf(call)
+    if (guards.length === 0) throw unknownModel(runtime.catalog, request.model)
+    const judge = judgeOf(call, guards)
+    const isPaid = guards.some(({ billing }) => billing === 'account')
+    const model = standIn(request.model, judge, isPaid)
+    if (judge && key.models && !isAllowed(key.models, model.id)) {
+      throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
+    }
+    if (!entered!.paid && !model.freeTier) throw tierRefusal(catalog, model)
+    if (textsOf(request.input).length === 0) {
+      const message = 'The guards of this gateway read text only: send text, or name a model.'
+      throw new InvalidRequest('unsupported_value', message, { param: 'input' })
+    }
+    call.made.target = {
+      model,
+      online: false,
+      policy: NO_POLICY,
+      outbound: undefined,
+      requiresNormalForm: false,
+      native: false,
+    }
+  },
 }
 
 /** Answers in place of the stages that ask a model. @throws Unavailable where a guard fails, InvalidRequest */
-export const askGuards: Stage = async function askGuards(call) {
-  const guards = guardsOf(call)
-  const results: object[] = []
-  for (const text of textsOf(call.request.input)) results.push(await resultOf(call, guards, text))
-  const part: ModerationAnswer = { model: call.model.id, results }
-  return { parts: flowOf(part) }
+export const askGuards: Stage = {
+  name: 'askGuards',
+  async before(call) {
+    const guards = guardsOf(call)
+    const results: object[] = []
+    for (const text of textsOf(inputOf(call))) results.push(await resultOf(call, guards, text))
+    const part: ModerationAnswer = { model: call.target.model.id, results }
+    call.source = feedOf([part])
+  },
+}
+
+function inputOf(call: Call): ModerationRequest {
+  return call.request.input as ModerationRequest
 }
 
 /**
@@ -56,7 +72,7 @@ export function questionsAsked(call: Call): BudgetedQuestions {
     return model === undefined ? [] : [{ instance, model }]
   })
   const budgets = (timesOf: (instance: GuardInstance) => number) =>
-    textsOf(call.request.input).flatMap(({ length }) =>
+    textsOf(inputOf(call)).flatMap(({ length }) =>
       asking.map(({ instance, model }) => {
         const atOnce = questionsAbout(instance.guard, length)
         return [{ model, atOnce, count: timesOf(instance) * atOnce }]

@@ -1,7 +1,7 @@
 /** The charge of answers that are of no use before they are complete. */
 import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../errors/errors.ts'
-import type { Call, Charge, Charged, Receipt } from '../../pipeline/pipeline.ts'
-import type { Step } from '../../plugin.ts'
+import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 
 /**
  * The receipt of a call.
@@ -41,15 +41,13 @@ export interface Billed {
  * Retains the last part until the answer is charged, and puts the receipt on it. A failure before that is free, unless a
  * guard refuses the answer: the receipt is on the error then.
  */
-export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part, Part | End> {
+export class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<Part, Part | End> {
   readonly #call: Call
-  readonly #charge: Charge
   readonly #isEnd: (part: Part) => part is End
   #end: End | undefined
 
-  constructor(call: Call, charge: Charge, isEnd: (part: Part) => part is End) {
+  constructor(call: Call, isEnd: (part: Part) => part is End) {
     this.#call = call
-    this.#charge = charge
     this.#isEnd = isEnd
   }
 
@@ -59,15 +57,16 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements Step<Part,
   }
 
   async end(emit: (part: End) => void): Promise<void> {
-    const receipt = await receiptOf(this.#call, this.#charge())
+    const receipt = await receiptOf(this.#call, this.#call.charge())
     emit({ ...this.#end!, receipt })
   }
 
-  async fail(error: unknown): Promise<unknown> {
+  fail(error: unknown): unknown {
     const call = this.#call
+    const { meter, outcome } = call.answer
     const violated = GatewayError.is(error) && error.code === 'policy_violation'
-    if (!violated || call.meter.length === 0 || call.outcome === 'cancelled') return error
-    return withReceipt(error, receiptOf(call, this.#charge('refused', true)))
+    if (!violated || meter.length === 0 || outcome === 'cancelled') return error
+    return withReceipt(error, receiptOf(call, call.charge('refused', true)))
   }
 }
 

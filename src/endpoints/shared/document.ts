@@ -54,13 +54,13 @@ export async function writeDocument(
   const { etag } = document
   const head = { etag, vary: 'accept-encoding' }
   if (hasIt(call.incoming.header('if-none-match'), etag)) {
-    call.status = 304
+    call.answer.status = 304
     await call.end('completed')
     out.head(304, head)
     return out.end()
   }
   const { bytes, coding } = await document.for(call.incoming.header('accept-encoding'))
-  call.status = 200
+  call.answer.status = 200
   await call.end('completed')
   out.head(200, {
     ...head,

@@ -1,12 +1,19 @@
 /**
- * Writes answers to the socket, and pulls parts only while the socket has room. The call ends before the last byte is
- * written: a client that has read the end finds its balance charged and its concurrency slot free.
+ * Writers of answers. The call ends before the last byte is written: a client that has read the end finds its balance charged
+ * and its concurrency slot free.
  */
 import { Buffer } from 'node:buffer'
 import { toErrorBody, toGatewayError, type ErrorBody } from '../../errors/errors.ts'
 import type { Timeout } from '../../lifetime/scope.ts'
-import type { Outgoing, Call, Receipt, Reply, WireFormat } from '../../pipeline/pipeline.ts'
-import type { Batch, Flow } from '../../plugin.ts'
+import {
+  ClientDisconnected,
+  type Call,
+  type Done,
+  type Outgoing,
+  type Receipt,
+  type WireFormat,
+  type Writer,
+} from '../../pipeline/pipeline.ts'
 
 const EVENT_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -37,50 +44,142 @@ export function billedJson({ guard }: Receipt, usage: object): object {
   return { usage, ...(guard && { guard }) }
 }
 
-/** Ends the call and sends one JSON text, with the cost in a header if the call was charged. */
-export function writeJson(call: Call, out: Outgoing, body: string): Promise<void> {
-  return writeWhole(call, out, body, 'application/json')
+/** One body, as it goes to the client. */
+export interface WholeBody {
+  readonly text: string
+  /** By default that of JSON. */
+  readonly type?: string
 }
 
-/** Like {@link writeJson}, for plain text. */
-export function writeText(call: Call, out: Outgoing, body: string): Promise<void> {
-  return writeWhole(call, out, body, 'text/plain; charset=utf-8')
+/** Writes an answer as one body, made of all its parts. What fails is told by a status. */
+export class WholeWriter<Part> implements Writer<Part> {
+  readonly #call: Call
+  readonly #out: Outgoing
+  readonly #done: Done
+  readonly #print: (parts: readonly Part[]) => WholeBody
+  readonly #parts: Part[] = []
+
+  constructor(call: Call, out: Outgoing, done: Done, print: (parts: readonly Part[]) => WholeBody) {
+    this.#call = call
+    this.#out = out
+    this.#done = done
+    this.#print = print
+  }
+
+  push(part: Part): void {
+    this.#parts.push(part)
+  }
+
+  batchEnd(): boolean {
+    return true
+  }
+
+  end(): void {
+    let body: WholeBody
+    try {
+      body = this.#print(this.#parts)
+    } catch (error) {
+      return this.#done(error)
+    }
+    this.#call.answer.status = 200
+    endWith(this.#call, this.#done, () => sendBody(this.#call, this.#out, body))
+  }
+
+  fail(error: unknown): void {
+    this.#done(error)
+  }
 }
 
-async function writeWhole(call: Call, out: Outgoing, body: string, type: string): Promise<void> {
-  call.status = 200
-  if (call.bill) call.headers['x-service-cost'] = call.bill.text
-  await call.end('completed')
-  const bytes = Buffer.byteLength(body)
-  out.head(200, { 'content-type': type, 'content-length': String(bytes) })
-  out.end(body, bytes === body.length)
+/** Makes writers of one JSON body. @param print the value of the body */
+export function jsonWriter<Part>(
+  print: (parts: readonly Part[], call: Call) => object,
+): WireFormat<any, Part>['write'] {
+  return (call, out, done) =>
+    new WholeWriter<Part>(call, out, done, (parts) => ({
+      text: JSON.stringify(print(parts, call)),
+    }))
+}
+
+function sendBody(call: Call, out: Outgoing, { text, type = 'application/json' }: WholeBody): void {
+  const bytes = Buffer.byteLength(text)
+  const { bill } = call.answer
+  const head = { 'content-type': type, 'content-length': String(bytes) }
+  out.head(200, bill ? { ...head, 'x-service-cost': bill.text } : head)
+  out.end(text, bytes === text.length)
+}
+
+/** Ends a call that is complete, then sends the last bytes. */
+export function endWith(call: Call, done: Done, send: () => void): void {
+  const last = () => {
+    // A client that left meanwhile gets nothing.
+    if (call.answer.outcome !== 'cancelled') send()
+    done()
+  }
+  const ending = call.end('completed')
+  if (ending) ending.then(last, done)
+  else last()
 }
 
 /**
  * Sends bytes as they come. The head waits for the first of them; a failure after the head breaks the connection, the only
  * sign of failure in a byte stream.
- * @throws errors of the flow
  */
-export async function writeBytes(
-  call: Call,
-  bytes: Flow<Uint8Array>,
-  out: Outgoing,
-  headers: Readonly<Record<string, string>>,
-): Promise<void> {
-  let batch = await bytes.next()
-  call.firstMs = call.elapsedMs
-  call.status = 200
-  out.head(200, headers)
-  call.deadline(call.runtime.config.server.streamTimeout)
-  for (; !batch.last; batch = await bytes.next()) {
-    for (const piece of batch.parts) {
-      const full = out.write(piece)
-      if (full) await full
-    }
+export class BytesWriter<Part> implements Writer<Part> {
+  readonly #call: Call
+  readonly #out: Outgoing
+  readonly #done: Done
+  readonly #bytesOf: (part: Part) => Uint8Array
+  readonly #headers: () => Readonly<Record<string, string>>
+  #begun = false
+  #room = true
+
+  /** @param headers of the response, asked for with the first part */
+  constructor(
+    call: Call,
+    out: Outgoing,
+    done: Done,
+    bytesOf: (part: Part) => Uint8Array,
+    headers: () => Readonly<Record<string, string>>,
+  ) {
+    this.#call = call
+    this.#out = out
+    this.#done = done
+    this.#bytesOf = bytesOf
+    this.#headers = headers
   }
-  await call.end('completed')
-  for (const piece of batch.parts) void out.write(piece)
-  out.end()
+
+  onRoom(resume: () => void): void {
+    this.#out.onDrain(resume)
+  }
+
+  push(part: Part): void {
+    const bytes = this.#bytesOf(part)
+    if (!this.#begun) this.#begin()
+    this.#room = this.#out.write(bytes)
+  }
+
+  batchEnd(): boolean {
+    const room = this.#room
+    this.#room = true
+    return room
+  }
+
+  end(): void {
+    endWith(this.#call, this.#done, () => this.#out.end())
+  }
+
+  fail(error: unknown): void {
+    this.#done(error)
+  }
+
+  #begin(): void {
+    const call = this.#call
+    this.#begun = true
+    call.marks.firstMs = call.elapsedMs
+    call.answer.status = 200
+    this.#out.head(200, this.#headers())
+    call.deadline(call.runtime.config.server.streamTimeout)
+  }
 }
 
 /** The form of a stream's events. */
@@ -107,81 +206,91 @@ export function typedErrorEvent(body: unknown): string {
 
 /**
  * Sends parts as server-sent events. The head waits for the first part, at most `server.headTimeout`, so that early failures
- * get a status; an error after the head becomes one event.
- * @throws errors before the head
+ * get a status; an error after the head becomes one event. The parts of one turn go out in one write.
  */
-export function writeEvents<Part>(
-  call: Call,
-  { parts }: Reply<Part>,
-  out: Outgoing,
-  format: EventFormat<Part>,
-): Promise<void> {
-  return new EventWriter(call, out, format).write(parts)
-}
-
-/** Writes the events of one answer. */
-class EventWriter<Part> {
+export class EventWriter<Part> implements Writer<Part> {
   readonly #call: Call
   readonly #out: Outgoing
+  readonly #done: Done
   readonly #format: EventFormat<Part>
   /** For the head; after it, for signs of life. */
   #timer: Timeout
   /** Signs of life since the last event. */
   #silences = 0
+  /** Events that go out when the turn ends. */
+  #events = ''
+  #begun = false
 
-  constructor(call: Call, out: Outgoing, format: EventFormat<Part>) {
+  constructor(call: Call, out: Outgoing, done: Done, format: EventFormat<Part>) {
     const { headTimeout } = call.runtime.config.server
     this.#call = call
     this.#out = out
+    this.#done = done
     this.#format = format
     this.#timer = call.timeout(headTimeout * 1000, () => this.#open())
   }
 
-  async write(parts: Flow<Part>): Promise<void> {
-    const call = this.#call
-    const out = this.#out
-    try {
-      let batch = await parts.next()
-      call.firstMs = call.elapsedMs
-      if (!out.headSent) {
-        this.#timer.clear()
-        this.#sendHead()
-      }
-      call.deadline(call.runtime.config.server.streamTimeout)
-      for (; !batch.last; batch = await parts.next()) {
-        const events = this.#textOf(batch)
-        if (!events) continue
-        this.#silences = 0
-        this.#timer.restart()
-        const full = out.write(events)
-        if (full) await full
-      }
-      this.#timer.clear()
-      await call.end('completed')
-      out.end(this.#textOf(batch) + this.#format.last)
-    } catch (error) {
-      this.#timer.clear()
-      parts.close().catch((thrown: unknown) => call.report(thrown))
-      await this.#fail(error)
-    }
+  onRoom(resume: () => void): void {
+    this.#out.onDrain(resume)
   }
 
-  /** @throws the error, where it is told without an event */
-  async #fail(error: unknown): Promise<void> {
+  push(part: Part): void {
+    if (!this.#begun) this.#begin()
+    this.#events += this.#format.encode(part)
+  }
+
+  batchEnd(): boolean {
+    const events = this.#events
+    if (events === '') return true
+    this.#events = ''
+    this.#silences = 0
+    this.#timer.restart()
+    return this.#out.write(events)
+  }
+
+  end(): void {
+    this.#timer.clear()
+    if (!this.#begun) this.#begin()
+    endWith(this.#call, this.#done, () => {
+      this.#timer.clear()
+      this.#out.end(this.#events + this.#format.last)
+    })
+  }
+
+  fail(error: unknown): void {
     const call = this.#call
     const format = this.#format
-    if (call.outcome === 'cancelled') throw error
+    this.#timer.clear()
+    // Its connection is gone, and the call ends with it.
+    if (error instanceof ClientDisconnected || call.answer.outcome === 'cancelled') return
     const failure = toGatewayError(error)
     if (!this.#out.headSent) {
-      if (!format.failsInStream?.(failure.code)) throw error
+      if (!format.failsInStream?.(failure.code)) return this.#done(error)
       this.#sendHead()
       this.#timer.clear()
     }
-    call.error = failure
+    call.answer.error = failure
     call.report(error)
-    await call.end('failed')
-    const { body } = call.format.writeError(failure, call, call.id)
-    this.#out.end((format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`) + format.last)
+    const last = () => {
+      const { body } = call.format.writeError(failure, call, call.id)
+      const event = format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`
+      this.#out.end(this.#events + event + format.last)
+      this.#done()
+    }
+    const ending = call.end('failed')
+    if (ending) ending.then(last, this.#done)
+    else last()
+  }
+
+  #begin(): void {
+    const call = this.#call
+    this.#begun = true
+    call.marks.firstMs = call.elapsedMs
+    if (!this.#out.headSent) {
+      this.#timer.clear()
+      this.#sendHead()
+    }
+    call.deadline(call.runtime.config.server.streamTimeout)
   }
 
   /** The first part is long in coming: the head goes out without it. */
@@ -189,26 +298,19 @@ class EventWriter<Part> {
     this.#sendHead()
     this.#out.flush()
     const events = this.#format.opening?.()
-    if (events) void this.#out.write(events)
+    if (events) this.#out.write(events)
   }
 
   #sendHead(): void {
     const { keepAlive } = this.#call.runtime.config.server
-    this.#call.status = 200
+    this.#call.answer.status = 200
     this.#out.head(200, EVENT_HEADERS)
     this.#timer = this.#call.timeout(keepAlive * 1000, () => this.#sayAlive(keepAlive * 1000))
   }
 
   #sayAlive(intervalMs: number): void {
     this.#silences++
-    void this.#out.write(this.#format.keepAlive?.(this.#silences * intervalMs) ?? KEEP_ALIVE)
+    this.#out.write(this.#format.keepAlive?.(this.#silences * intervalMs) ?? KEEP_ALIVE)
     this.#timer.restart()
-  }
-
-  /** The parts of one batch go out in one write. */
-  #textOf({ parts }: Batch<Part>): string {
-    let events = ''
-    for (let i = 0; i < parts.length; i++) events += this.#format.encode(parts[i]!)
-    return events
   }
 }

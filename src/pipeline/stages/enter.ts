@@ -12,40 +12,65 @@ import type { Call, Stage } from '../pipeline.ts'
  * that a flood of requests costs no parsing.
  * @throws Unauthenticated, TooManyRequests, Unavailable
  */
-export const enter: Stage = async function enter(call, next) {
-  const secret = secretOf(call)
-  const { accounts } = call.runtime
-  call.played = secret.startsWith(PLAY_PREFIX)
-  const reload = call.played
-    ? () => playedKey(call, secret)
-    : () => accounts.reload(hashSecret(secret))
-  let known = await (call.played ? reload() : accounts.find(hashSecret(secret)))
-  let entered = await admit(call, known)
-  if (!entered.ok && entered.why === 'stale') {
+export const enter: Stage = {
+  name: 'enter',
+  before(call) {
+    const secret = secretOf(call)
+    const played = secret.startsWith(PLAY_PREFIX)
+    const { accounts } = call.runtime
+    const known = played ? playedKey(call, secret) : accounts.find(hashSecret(secret))
+    const reload = () => (played ? playedKey(call, secret) : accounts.reload(hashSecret(secret)))
+    return known instanceof Promise
+      ? known.then((found) => enterAs(call, found, played, reload))
+      : enterAs(call, known, played, reload)
+  },
+
+  /** A settlement has released the lease itself. */
+  end(call, error) {
+    const { admission } = call.made
+    if (!admission?.entered || call.answer.bill) return undefined
+    return leave(call, admission, admission.entered, error instanceof TooManyRequests)
+  },
+}
+
+type Reload = () => Promise<ResolvedKey | null>
+
+function enterAs(
+  call: Call,
+  known: ResolvedKey | null,
+  played: boolean,
+  reload: Reload,
+): void | Promise<void> {
+  const entered = admit(call, known)
+  const take = (admitted: Admission): void | Promise<void> => {
+    if (admitted.ok || admitted.why !== 'stale') return admitAs(call, known!, played, admitted)
     // Another process changed the key: the record is read again, once.
-    known = await reload()
-    entered = await admit(call, known)
+    return enterAgain(call, played, reload)
   }
-  const { key, account } = known!
-  call.key = key
-  call.account = account
+  return entered instanceof Promise ? entered.then(take) : take(entered)
+}
+
+async function enterAgain(call: Call, played: boolean, reload: Reload): Promise<void> {
+  const known = await reload()
+  admitAs(call, known!, played, await admit(call, known))
+}
+
+/** Takes the answer of the ledger. @throws Unauthenticated, TooManyRequests, Unavailable where it refuses */
+function admitAs(
+  call: Call,
+  { key, account }: ResolvedKey,
+  played: boolean,
+  entered: Admission,
+): void {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
-  if (!entered.ok) {
-    if (entered.why === 'disabled' || entered.why === 'expired') note(call, entered.why, key.start)
-    call.limit = limitOf(entered)
-    throw refusalOf(entered)
+  if (entered.ok) {
+    call.made.admission = { key, account, played, entered }
+    return
   }
-  let refused = false
-  // A settlement releases the lease itself.
-  call.scope.defer(() => (call.bill ? undefined : leave(call, refused)))
-  call.entered = entered
-  try {
-    return await next()
-  } catch (error) {
-    refused = error instanceof TooManyRequests
-    throw error
-  }
+  call.made.admission = { key, account, played, limit: limitOf(entered) }
+  if (entered.why === 'disabled' || entered.why === 'expired') note(call, entered.why, key.start)
+  throw refusalOf(entered)
 }
 
 /** The key of a play token, if it is as it was when the token was made. */
@@ -63,8 +88,13 @@ function limitOf(refused: Exclude<Admission, Admitted>): LimitName | undefined {
 }
 
 /** @param refused whether the client is told to come again: the call does not count in the rate limit then */
-function leave({ runtime, account, key, id, entered }: Call, refused: boolean) {
-  const slot = refused ? { slot: entered.at } : {}
+function leave(
+  { runtime, id }: Call,
+  { account, key }: Call['admission'],
+  { at }: Admitted,
+  refused: boolean,
+): void | Promise<void> {
+  const slot = refused ? { slot: at } : {}
   return runtime.ledger.leave({ account: account.id, key: key.id, request: id, ...slot })
 }
 

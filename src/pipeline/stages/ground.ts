@@ -1,7 +1,7 @@
 import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/errors.ts'
 import { formatPico } from '../../money/money.ts'
 import { searchOf } from '../native.ts'
-import type { Call, Next, Reply, Stage } from '../pipeline.ts'
+import type { Call, Stage } from '../pipeline.ts'
 import type { SearchResult } from '../../plugin.ts'
 import {
   searchPrice,
@@ -14,31 +14,33 @@ import {
  * Searches the web once for a request that asks for it. The results go upstream with the request and come back as
  * citations. A search that fails counts as no search, unless the operator configured that the call fails with it.
  */
-export const ground: Stage = function ground(call, next) {
-  const wanted = searchOf(call)
-  return wanted ? grounded(call, wanted, next) : next()
+export const ground: Stage = {
+  name: 'ground',
+  before(call) {
+    const wanted = searchOf(call)
+    return wanted && grounded(call, wanted)
+  },
 }
 
-async function grounded(call: Call, wanted: SearchRequest, next: Next): Promise<Reply> {
+async function grounded(call: Call, wanted: SearchRequest): Promise<void> {
   const { grounding } = call.endpoint
   const { search } = call.runtime
   if (wanted.tool !== undefined) {
     // A tool may go without, as with a vendor that has none.
-    if (!search || costsTooMuch(call, search, wanted)) return await next()
-    call.searchedFor = wanted.tool
+    if (!search || costsTooMuch(call, search, wanted)) return
+    call.target.searchedFor = wanted.tool
   }
   // Without a search the answer would look grounded and not be so.
   if (!search) throw noEngine(call)
-  call.requiresNormalForm = true
+  call.target.requiresNormalForm = true
   const results = await searched(call, grounding!, search, wanted)
-  const { parts } = await next()
-  return { parts: parts.through(grounding!.cite(results)) }
+  call.through(grounding!.cite(results))
 }
 
-/** The results that may be shown to the model; they are in `call.outbound` then. */
+/** The results that may be shown to the model; they are in the outbound request then. */
 async function searched(
   call: Call,
-  grounding: Grounding<any, any>,
+  grounding: Grounding<unknown, unknown>,
   search: Search,
   wanted: SearchRequest,
 ): Promise<readonly SearchResult[]> {
@@ -51,22 +53,27 @@ async function searched(
     )
   }
   const found = await find(call, search, wanted)
-  call.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
+  call.answer.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
   if (!found) return []
   const { results } = found
-  const { resultFilter } = call
+  const { target } = call
+  const { resultFilter } = target
   const passed =
     results.length > 0 && resultFilter ? await resultFilter.filterResults(results) : results
   if (passed.length > 0) {
     const { input } = call.request
-    call.outbound = grounding.addResults(call.outbound, passed, input, call.startedAt)
+    target.outbound = grounding.addResults(target.outbound, passed, input, call.startedAt)
   }
   return passed
 }
 
 /** Whether the search costs anything, and the account has no credits. */
-function costsTooMuch({ held }: Call, search: Search, wanted: SearchRequest): boolean {
-  return !held.billed && searchPrice(search.engineFor(wanted).prices) > 0n
+function costsTooMuch(
+  { admission: { held } }: Call,
+  search: Search,
+  wanted: SearchRequest,
+): boolean {
+  return !held!.billed && searchPrice(search.engineFor(wanted).prices) > 0n
 }
 
 /** Undefined when the search failed and the operator ignores that. */
@@ -98,6 +105,6 @@ function noEngine(call: Call): InvalidRequest {
   return new InvalidRequest(
     'unsupported_value',
     'This gateway has no search engine configured. Drop ":online" and the web plugin to go on without a search.',
-    { param: call.online ? 'model' : 'plugins' },
+    { param: call.target.online ? 'model' : 'plugins' },
   )
 }

@@ -59,7 +59,8 @@ function questionCosts(call: Call, estimate: Estimate, outputTokens: number): Co
 }
 
 function askedAbout(call: Call, { output }: Estimate, outputTokens: number): Asked | undefined {
-  const { runtime, endpoint, policy, request } = call
+  const { runtime, endpoint, request } = call
+  const { policy } = call.target
   const own = endpoint.billing.questions?.(call)
   if (own) return { questions: own }
   const adapter = endpoint.guard
@@ -87,41 +88,58 @@ const BYTES_PER_TOKEN = 4
  * Reserves money for the call, lets the hold grow where little money is left, and learns from a call that has completed.
  * @throws Forbidden for a spend cap, PaymentRequired for the balance, TooManyRequests while running calls hold the rest
  */
-export const hold: Stage = async function hold(call, next) {
-  const { id: request, account, key, entered, model, runtime } = call
-  const { hold: policy, exposure } = runtime.config.billing
-  const estimate = estimateOf(call)
-  // On the free tier the ledger holds nothing; it decides, because a top-up may have ended the tier since the call entered.
-  const figures = figuresOf(call, estimate)
-  const { expected, ceiling } = figures
-  const held = await runtime.ledger.hold({
-    request,
-    account: account.id,
-    key: key.id,
-    at: entered.at,
-    expected,
-    ceiling,
-    exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
-    free: model.freeTier,
-  })
+export const hold: Stage = {
+  name: 'hold',
+  before(call) {
+    const { id: request, admission, target, runtime } = call
+    const { account, key, entered } = admission
+    const { hold: policy, exposure } = runtime.config.billing
+    const estimate = estimateOf(call)
+    admission.estimate = estimate
+    // On the free tier the ledger holds nothing; it decides, because a top-up may have ended the tier since the call entered.
+    const figures = figuresOf(call, estimate)
+    const { expected, ceiling } = figures
+    const held = runtime.ledger.hold({
+      request,
+      account: account.id,
+      key: key.id,
+      at: entered!.at,
+      expected,
+      ceiling,
+      exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
+      free: target.model.freeTier,
+    })
+    return held instanceof Promise
+      ? held.then((granted) => take(call, granted, figures))
+      : take(call, held, figures)
+  },
+
+  end(call) {
+    const { estimate, held } = call.made.admission ?? {}
+    if (estimate && held) learn(call, estimate)
+  },
+}
+
+/** Takes the answer of the ledger. @throws where it refuses */
+function take(call: Call, held: HoldResult, figures: HoldFigures): void {
+  const { admission, target, runtime } = call
   runtime.metrics.held(held.ok ? 'ok' : held.why === 'held' ? `held_${held.by}` : held.why)
   if (!held.ok) {
-    call.limit = limitOf(held)
+    admission.limit = limitOf(held)
     throw refusalOf(call, held)
   }
-  call.held = held
+  admission.held = held
   // Before the first charge by them; nothing waits for it.
-  void runtime.prices.keep([model])
-  call.admitMs = call.elapsedMs
+  void runtime.prices.keep([target.model])
+  call.marks.admitMs = call.elapsedMs
   runtime.events.emit('call.started', () => runningRow(call))
-  call.scope.defer(() => learn(call, estimate))
   if (held.tight) growWith(call, figures)
-  return await next()
 }
 
 /** What the call will consume, with what the policy and a web search add to its prompt. */
 function estimateOf(call: Call): Estimate {
-  const { request, model, endpoint, policy, runtime } = call
+  const { request, endpoint, runtime } = call
+  const { model, policy } = call.target
   const estimate = endpoint.billing.estimate(request, model)
   const to = policy !== NO_POLICY && endpoint.instructions ? instructionsOf(policy) : undefined
   const wanted = runtime.search && searchOf(call)
@@ -151,13 +169,14 @@ function searchCost(call: Call): Pico {
   return wanted && runtime.search ? searchPrice(runtime.search.engineFor(wanted).prices) : 0n
 }
 
-function subjectOf({ account, model }: Call) {
+function subjectOf({ admission: { account }, target: { model } }: Call) {
   return { account: account.id, model: model.id, prices: model.prices }
 }
 
 function learn(call: Call, estimate: Estimate): void {
-  const line = call.meter.find(({ source }) => source === 'model')
-  if (call.outcome !== 'completed' || !line) return
+  const { meter, outcome } = call.answer
+  const line = meter.find(({ source }) => source === 'model')
+  if (outcome !== 'completed' || !line) return
   const seconds = call.elapsedMs / 1000
   call.runtime.holds.learn(subjectOf(call), { estimate, line, seconds })
 }
@@ -182,10 +201,10 @@ function growWith(call: Call, figures: HoldFigures): void {
       .finally(() => (raising = false))
   }
   if (call.request.stream) {
-    call.grow = reached
+    call.admission.grow = reached
     return
   }
-  const rate = call.runtime.holds.rateOf(call.model.id)
+  const rate = call.runtime.holds.rateOf(call.target.model.id)
   const seconds = () => call.elapsedMs / 1000
   const wait = () => {
     if (growth.isOver) return
@@ -199,7 +218,8 @@ function growWith(call: Call, figures: HoldFigures): void {
 }
 
 async function raise(call: Call, { from, to }: HoldStep): Promise<void> {
-  const { id: request, account, key, runtime } = call
+  const { id: request, runtime } = call
+  const { account, key } = call.admission
   runtime.metrics.raised()
   await runtime.ledger.raise({ account: account.id, key: key.id, request, from, to })
 }
@@ -222,7 +242,7 @@ function limitOf(refused: Exclude<HoldResult, HoldGranted>): LimitName | undefin
 function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {
   switch (refused.why) {
     case 'tier':
-      return tierRefusal(call.runtime.catalog, call.model)
+      return tierRefusal(call.runtime.catalog, call.target.model)
     case 'credits':
       return new PaymentRequired('The balance of this account is used up. Add credits to go on.')
     case 'cap':

@@ -4,11 +4,11 @@ import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { labelsOf, TAG_HEADER } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
-import type { Call, Stage, Next, Reply } from '../pipeline.ts'
+import type { Call, Stage } from '../pipeline.ts'
 import { keptOf, MOST_CHARACTERS } from '../../observe/content/kept.ts'
 import type { CallContent, SaidText } from '../../observe/content/content.ts'
 import type { FragmentPiece, OutputCodec, OutputPiece } from '../../guard/adapter.ts'
-import type { Step } from '../../plugin.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 
 // The contents of a call, for the log of contents.
 
@@ -16,8 +16,9 @@ import type { Step } from '../../plugin.ts'
  * Keeps what a call asks and what its client gets, or hands it to sinks, where both the configuration and the key allow it.
  * @returns what reads the answer as the client gets it; undefined where nothing of it is kept
  */
-function keepContents(call: Call): Step<any, any> | undefined {
-  const { runtime, endpoint, request, key } = call
+function keepContents(call: Call): ChainStep | undefined {
+  const { runtime, endpoint, request, admission } = call
+  const { key, account } = admission
   if (key.logContent !== true) return undefined
   const { enabled, sample } = runtime.config.log.content
   const keeps = enabled && Math.random() < sample
@@ -26,31 +27,31 @@ function keepContents(call: Call): Step<any, any> | undefined {
   const codec = endpoint.guard?.outputCodec(request.input)
   const answer = codec && new AnswerText(codec, (error) => call.report(error))
   const input = keptOf(request.input)
-  call.scope.defer(() => {
-    const { id, account, labels, path, decision } = call
-    const { model }: Partial<Call> = call
+  call.contents = () => {
+    const { id, path, made } = call
+    const { decision } = call.answer
     const said = answer?.texts ?? []
     const content: CallContent = {
       id,
       account: account.id,
       key: key.id,
-      user: labels.user,
+      user: request.labels?.user,
       endpoint: path,
-      model: model?.id,
+      model: made.target?.model.id,
       decided: (decision?.decided() ?? []).filter(({ rule }) => rule !== ''),
       input: input.json,
       output: JSON.stringify(said),
       cut: input.cut || answer?.cut === true,
     }
     if (keeps) runtime.contents.add(content)
-    // Before the record of the call, whose finalizer was deferred earlier.
+    // Before the record of the call, which `trace` makes later.
     sinks?.content(content)
-  })
+  }
   return answer
 }
 
 /** The texts of an answer, joined while its parts pass. Files and sound are left out. */
-class AnswerText implements Step<any, any> {
+class AnswerText implements ChainStep {
   /** Some text was longer than is kept. */
   cut = false
   readonly #codec: OutputCodec<any>
@@ -126,16 +127,20 @@ class AnswerText implements Step<any, any> {
 }
 
 /** Reads and validates the request; has its contents kept where that is wanted. @throws InvalidRequest */
-export const read: Stage = async function read(call, next) {
-  const { format, incoming, runtime, key } = call
-  const { server, log } = runtime.config
-  call.request = await format.read(incoming, server.limits)
-  const header = incoming.header(TAG_HEADER)
-  call.labels = labelsOf(call.request.input, header, key.tag, log.users)
-  const keeping = keepContents(call)
-  if (!keeping) return await next()
-  const { parts } = await next()
-  return { parts: parts.through(keeping) }
+export const read: Stage = {
+  name: 'read',
+  before(call) {
+    const { format, incoming, runtime, admission } = call
+    const { server, log } = runtime.config
+    return format.read(incoming, server.limits).then((request) => {
+      const header = incoming.header(TAG_HEADER)
+      const labels = labelsOf(request.input, header, admission.key.tag, log.users)
+      call.made.request = { ...request, labels }
+      const keeping = keepContents(call)
+      if (keeping) call.through(keeping)
+    })
+  },
+  end: (call) => call.contents?.(),
 }
 
 /**
@@ -143,27 +148,32 @@ export const read: Stage = async function read(call, next) {
  * needs. Tightens the policy of the key by that of the request.
  * @throws NotFound, Forbidden, InvalidRequest
  */
-export const resolve: Stage = function resolve(call, next) {
-  const { endpoint, request } = call
-  const online = request.model.endsWith(ONLINE)
-  const { catalog } = call
-  const id = withoutOnline(request.model)
-  const model = catalog.find(id)
-  if (!model) throw unknownModel(catalog, id)
-  call.model = model
-  call.online = online && model.modality === 'chat'
-  allow(call, model)
-  if (model.modality !== endpoint.modality) {
-    throw new InvalidRequest(
-      'wrong_endpoint',
-      `The model ${model.id} is served by POST ${ROUTES[model.modality]}, not here.`,
-      { param: 'model' },
-    )
-  }
-  endpoint.check(request.input, model, catalog)
-  const { policy } = call.key
-  call.policy = policy || request.policy ? tighten(policy, request.policy) : NO_POLICY
-  return next()
+export const resolve: Stage = {
+  name: 'resolve',
+  before(call) {
+    const { endpoint, request, catalog } = call
+    const id = withoutOnline(request.model)
+    const model = catalog.find(id)
+    if (!model) throw unknownModel(catalog, id)
+    const { policy } = call.admission.key
+    call.made.target = {
+      model,
+      online: model.modality === 'chat' && request.model.endsWith(ONLINE),
+      policy: policy || request.policy ? tighten(policy, request.policy) : NO_POLICY,
+      outbound: undefined,
+      requiresNormalForm: false,
+      native: false,
+    }
+    allow(call, model)
+    if (model.modality !== endpoint.modality) {
+      throw new InvalidRequest(
+        'wrong_endpoint',
+        `The model ${model.id} is served by POST ${ROUTES[model.modality]}, not here.`,
+        { param: 'model' },
+      )
+    }
+    endpoint.check(request.input, model, catalog)
+  },
 }
 
 /** The path of each kind of model. */
@@ -179,7 +189,8 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
 }
 
 function allow(call: Call, model: Model): void {
-  const { models } = call.key
+  const { key, entered } = call.admission
+  const { models } = key
   if (models && !isAllowed(models, model.id)) {
     const usable = call.runtime.catalog.all().filter((one) => isAllowed(models, one.id))
     throw new Forbidden(
@@ -187,29 +198,29 @@ function allow(call: Call, model: Model): void {
       `This key may not use ${model.id}. Models it may use: ${modelNames(usable)}.`,
     )
   }
-  if (!call.entered.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)
+  if (!entered!.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)
 }
 
 /**
  * Applies the policy: system text and token ceiling go into the outbound request. Members of the request's policy that would
  * loosen the key's are ignored and named in a header.
  */
-export const constrain: Stage = function constrain(call, next) {
-  const { endpoint, request, model, policy } = call
-  call.outbound = endpoint.toUpstream(request.input, model)
-  return policy === NO_POLICY ? next() : applied(call, next)
-}
-
-async function applied(call: Call, next: Next): Promise<Reply> {
-  const { endpoint, request, policy } = call
-  if (policy.ignored.length > 0)
-    call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
-  const to = instructionsOf(policy)
-  const { instructions } = endpoint
-  if (!to || !instructions) return await next()
-  call.outbound = instructions.apply(call.outbound, to)
-  if (to.maxOutputTokens === undefined) return await next()
-  const limit = instructions.limit(to.maxOutputTokens, request.input)
-  const { parts } = await next()
-  return { parts: parts.through(limit) }
+export const constrain: Stage = {
+  name: 'constrain',
+  before(call) {
+    const { endpoint, request, target } = call
+    const { policy } = target
+    target.outbound = endpoint.toUpstream(request.input, target.model)
+    if (policy === NO_POLICY) return
+    if (policy.ignored.length > 0) {
+      call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
+    }
+    const to = instructionsOf(policy)
+    const { instructions } = endpoint
+    if (!to || !instructions) return
+    target.outbound = instructions.apply(target.outbound, to)
+    if (to.maxOutputTokens !== undefined) {
+      call.through(instructions.limit(to.maxOutputTokens, request.input))
+    }
+  },
 }

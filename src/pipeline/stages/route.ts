@@ -4,6 +4,7 @@ import {
   type AbortScope,
   type Timeout,
   unlessAborted,
+  onAbort,
   deepFrozen,
   type SentRequest,
 } from '../../lifetime/scope.ts'
@@ -25,8 +26,9 @@ import {
   type ClientAddress,
   type NativeRequest,
 } from '../pipeline.ts'
-import { flowFrom, conclude, flowOf } from '../../stream/flow.ts'
-import type { Batch, Flow, Source, Usage, ProviderRequest } from '../../plugin.ts'
+import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
+import { feedOf, run } from '../../stream/flow.ts'
+import type { Usage, ProviderRequest } from '../../plugin.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
 import {
   retryDelayMs,
@@ -179,19 +181,28 @@ interface Limits {
  * too much. An answer that is complete is ended instead, and sooner. It looks four times a second, so parts cost nothing.
  */
 class StallWatch {
-  /** Whether a read waits for the answer. While none does, the client is slow and not the vendor. */
+  /** Whether the answer is waited for. While it is not, the client is slow and not the vendor. */
   waiting = true
   /** The answer was ended in place of its vendor, whose connection is still open. */
   concluded = false
   readonly #answer: ProviderAnswer
   readonly #limits: Limits
   readonly #attempt: AbortScope
+  readonly #conclude: () => void
   readonly #timeout: Timeout
   #before = -1
   #complete = false
   #since = 0
 
-  constructor(call: Call, attempt: AbortScope, answer: ProviderAnswer, limits: Limits) {
+  /** @param conclude ends an answer that is complete in place of its vendor */
+  constructor(
+    call: Call,
+    attempt: AbortScope,
+    answer: ProviderAnswer,
+    limits: Limits,
+    conclude: () => void,
+  ) {
+    this.#conclude = conclude
     this.#attempt = attempt
     this.#answer = answer
     this.#limits = limits
@@ -216,7 +227,7 @@ class StallWatch {
     } else if (concludes && silentMs >= Math.min(GRACE_MS, idleMs / 2)) {
       this.concluded = true
       this.#since = now
-      conclude(this.#answer.parts)
+      this.#conclude()
     } else if (silentMs >= idleMs) {
       return this.#attempt.abort(stalled())
     }
@@ -249,8 +260,8 @@ function ask(
   asking: () => void,
 ): Promise<unknown> {
   const { id, provider: name } = deployment
-  const { runtime, endpoint, format, request } = call
-  call.deployment = id
+  const { runtime, endpoint, format, request, target } = call
+  call.answer.deployment = id
   const provider = runtime.providers.get(name)!
   runtime.loop.entered = name
   const send = (method: Method, input: unknown) => {
@@ -258,11 +269,11 @@ function ask(
     return method.call(provider, requestOf(call, deployment, signal, input))
   }
   const translated = () => {
-    call.native = false
+    target.native = false
     if (request.untranslatable) throw request.untranslatable
     nameIgnored(
       call,
-      request.ignored?.filter((one) => one !== call.searchedFor),
+      request.ignored?.filter((one) => one !== target.searchedFor),
     )
     const method = provider[endpoint.operation] as Method
     const input = inputFor(call, name, signal)
@@ -273,7 +284,7 @@ function ask(
   if (!mayGoAsItIs(call, deployment)) return translated()
   return prepared(call, deployment).then((native) => {
     if (!native) return translated()
-    call.native = true
+    target.native = true
     nameIgnored(call, native.ignored)
     return send(provider[format.native!.method] as Method, native.input)
   })
@@ -311,20 +322,21 @@ function failureOf(call: Call, provider: string, error: unknown) {
 /** Files take the place of addresses in the normal form only. */
 function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
   const { provider: name } = deployment
-  if (call.requiresNormalForm || !speaksForm(call, deployment)) return false
+  if (call.target.requiresNormalForm || !speaksForm(call, deployment)) return false
   return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
 }
 
 /** Undefined for a request that has to be translated. */
 async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
-  const { format, request, model, policy, account, runtime } = call
+  const { format, request, target, admission, runtime } = call
+  const { model, policy } = target
   const labelOf = await runtime.labels.open()
   return format.native!.prepare(request, {
     ...(policy !== NO_POLICY && instructionsOf(policy)),
     model,
     upstreamModel: deployment.model,
     guarded: isGuarded(call),
-    label: (value) => labelOf(account.id, value),
+    label: (value) => labelOf(admission.account.id, value),
   })
 }
 
@@ -343,9 +355,9 @@ function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
  * @throws InvalidRequest `fetch_failed` for an address that is not public
  */
 function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
-  const { outbound, runtime } = call
+  const { runtime, target } = call
   const found = addressesOf(call, provider)
-  if (found.length === 0 || !runtime.privateProviders.has(provider)) return outbound
+  if (found.length === 0 || !runtime.privateProviders.has(provider)) return target.outbound
   return fetched(call, found, signal)
 }
 
@@ -354,11 +366,11 @@ function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
  * @throws InvalidRequest `fetch_failed` for an address that is not public
  */
 function addressesOf(
-  { endpoint: { addresses }, outbound, runtime }: Call,
+  { endpoint: { addresses }, target, runtime }: Call,
   provider: string,
 ): readonly ClientAddress[] {
   if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
-  const found = addresses.of(outbound)
+  const found = addresses.of(target.outbound)
   const refused = found.find(({ url }) => !isPublicUrl(url))
   if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
   return found
@@ -369,7 +381,7 @@ const NOT_PUBLIC =
   'information and port, or the file itself.'
 
 async function fetched(
-  { endpoint, outbound, runtime }: Call,
+  { endpoint, target, runtime }: Call,
   found: readonly ClientAddress[],
   signal: AbortSignal,
 ): Promise<unknown> {
@@ -378,41 +390,47 @@ async function fetched(
   for (const { url, param } of found) {
     if (!files.has(url)) files.set(url, await runtime.download(url, signal, { param }))
   }
-  return endpoint.addresses!.replace(outbound, files)
+  return endpoint.addresses!.replace(target.outbound, files)
 }
 
 /**
  * Chooses a deployment and asks its provider; fails over to the next one until a first part has arrived. Nothing goes
- * upstream before the first pull, so that a failure still becomes a status.
+ * upstream before the answer is started, so that a failure still becomes a status.
  */
-export const route: Stage = async function route(call) {
-  const source = new FailoverSource(call)
-  // A flow that was never pulled, or that waits for a read, is not closed when the client leaves.
-  call.scope.defer(() => source.close())
-  return { parts: flowFrom(source) }
+export const route: Stage = {
+  name: 'route',
+  before(call) {
+    call.source = new DeploymentAnswer(call)
+  },
 }
 
-const ENDED: Batch<any> = { parts: [], last: true }
-
 /** Tries deployments until one answers, then passes its parts. Owns the upstream connection and the model's meter line. */
-class FailoverSource implements Source<any> {
+class DeploymentAnswer implements Feed<unknown>, Producer {
   readonly #call: Call
   /** Read on after the client has left, to learn the usage. */
   readonly #drains: boolean
+  /** Takes what one attempt gives. */
+  #sink!: Sink<unknown>
+  /** The sink has no room. */
+  #paused = false
   /** A request has gone upstream. */
   #asked = false
+  /** The answer has come to its end. */
   #finished = false
   #metered = false
   #closed = false
   /** Set while closing takes time. */
   #closing: Promise<void> | undefined
+  /** Ends {@link #closing}; set while an answer is read on that nobody waits for. */
+  #drained: (() => void) | undefined
+  #drainedBytes = 0
   #answer: ProviderAnswer | undefined
   /** What becomes of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
   /** Set while an answer comes in parts. */
   #watch: StallWatch | undefined
-  /** The rest of an answer that comes in parts. */
-  #flow: Flow<any> | undefined
+  /** What gives the parts of the current attempt. */
+  #chain: Chain | undefined
   /** Ends the current attempt. */
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
@@ -425,51 +443,31 @@ class FailoverSource implements Source<any> {
   #health: Health | undefined
   /** The token of `#health` for this attempt. */
   #began = 0
-  #pending: Promise<Batch<any>> | undefined
 
   constructor(call: Call) {
     this.#call = call
     this.#drains = call.runtime.config.billing.onDisconnect === 'drain'
   }
 
-  async next(): Promise<Batch<any>> {
-    if (this.#closed) {
-      await this.#closing
-      return ENDED
-    }
-    const watch = this.#watch
-    try {
-      if (watch) watch.waiting = true
-      this.#pending = this.#answer ? this.#flow!.next() : this.#firstBatch()
-      const batch = await this.#pending
-      if (watch) watch.waiting = false
-      if (batch.last && !this.#assessment) this.#check(this.#answer!)
-      const ending = this.#note(batch)
-      if (ending) await ending
-      return batch
-    } catch (error) {
-      throw await this.#toFailure(error)
-    }
+  start(sink: Sink<unknown>): Producer {
+    this.#sink = sink
+    this.#tryAll().catch((error: unknown) => this.#giveUp(error))
+    return this
   }
 
-  /** Notes a batch that is passed on. A promise only if closing needs time. */
-  #note(batch: Batch<any>): void | Promise<void> {
-    this.#finished = batch.last
-    if (batch.last) this.#pin()
-    if (!batch.last && !this.#closed) return undefined
-    const ending = this.close()
-    // A first part may arrive after its call has ended.
-    if (ending) return ending.then(() => this.#leaveDeployment())
-    this.#leaveDeployment()
+  discard(): void | Promise<void> {
+    return this.close()
   }
 
-  /** Closes, and returns the error for the client. */
-  async #toFailure(error: unknown): Promise<unknown> {
-    const failure = this.#failureOf(error)
-    if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
-    this.#say('give_up')
-    await this.close()
-    return failure
+  pause(): void {
+    this.#paused = true
+    if (this.#watch) this.#watch.waiting = false
+  }
+
+  resume(): void {
+    this.#paused = false
+    if (this.#watch) this.#watch.waiting = true
+    this.#chain?.resume()
   }
 
   /**
@@ -489,6 +487,18 @@ class FailoverSource implements Source<any> {
     return this.#closing
   }
 
+  /** Ends the answer with an error, as the client gets it. */
+  #giveUp(error: unknown): void {
+    const failure = this.#failureOf(error)
+    if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
+    this.#say('give_up')
+    if (this.#drained) return this.#drained()
+    if (this.#closed) return
+    const closing = this.close()
+    if (closing) void closing.then(() => this.#sink.fail(failure))
+    else this.#sink.fail(failure)
+  }
+
   #release(): void {
     this.#closing = undefined
     this.#watch?.clear()
@@ -500,8 +510,8 @@ class FailoverSource implements Source<any> {
     if (this.#attempt) call.release(this.#attempt)
     this.#leaveDeployment()
     if (this.#finished && !this.#watch?.concluded) return
+    void this.#chain?.close()
     this.#attempt?.abort(new ClientDisconnected())
-    void this.#flow?.close()
   }
 
   /** Takes the attempt out of the deployment's health. */
@@ -514,18 +524,18 @@ class FailoverSource implements Source<any> {
   #pin(): void {
     const token = this.#answer?.affinityToken?.()
     if (token === undefined) return
-    const { runtime, account } = this.#call
-    runtime.routing.pin({ account: account.id }, token, this.#deployment!)
+    const { runtime, admission } = this.#call
+    runtime.routing.pin({ account: admission.account.id }, token, this.#deployment!)
   }
 
   /** Puts the usage on the meter, once. */
   #meter(usage: Usage): void {
     if (this.#metered) return
     this.#metered = true
-    const { flags, meter, model } = this.#call
-    if (usage.estimated) flags.add('estimated')
-    if (this.#assessment?.verdict === 'suspicious') flags.add('suspicious')
-    meter.push({ source: 'model', usage, prices: model.prices })
+    const { answer, target } = this.#call
+    if (usage.estimated) answer.flags.add('estimated')
+    if (this.#assessment?.verdict === 'suspicious') answer.flags.add('suspicious')
+    answer.meter.push({ source: 'model', usage, prices: target.model.prices })
   }
 
   /** Decides about the usage of a complete answer. @throws UpstreamFailure when it cannot be true */
@@ -540,31 +550,33 @@ class FailoverSource implements Source<any> {
     const call = this.#call
     const { id, provider } = this.#deployment!
     const { config, usageFindings } = call.runtime
-    const assessment = assess(answer.usage(), call.model.prices, config.billing.mostPerCall)
+    const { prices } = call.target.model
+    const assessment = assess(answer.usage(), prices, config.billing.mostPerCall)
     const { verdict, figures } = assessment
-    if (verdict !== 'plausible') call.reported = { ...call.reported, [id]: figures }
+    if (verdict !== 'plausible') call.answer.reported = { ...call.answer.reported, [id]: figures }
     const origin = { request: call.id, provider, deployment: id }
     usageFindings.found(origin, assessment, complete)
     return assessment
   }
 
   /** Tries deployments until one has given its first parts. */
-  async #firstBatch(): Promise<Batch<any>> {
+  async #tryAll(): Promise<void> {
     const call = this.#call
-    const { model, runtime } = call
+    const { target, runtime } = call
+    const { model } = target
     const { routing, config } = runtime
     const affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
     let mayRepeat = true
     let tried: readonly Deployment[] | undefined
     let deployment = routing.choose(model, affinity) ?? outOfService()
     // Attempts share it.
-    call.outbound = deepFrozen(call.outbound)
+    target.outbound = deepFrozen(target.outbound)
     for (let attempt = 1; ; attempt++) {
       const wasOpen = routing.healthOf(deployment).isOpen()
       try {
-        const batch = await this.#try(deployment)
+        await this.#try(deployment)
         if (affinity) routing.remember(model, affinity, deployment)
-        return batch
+        return
       } catch (failure) {
         if (this.#closed || call.aborted) throw failure
         // No deployment in cooldown is asked after another one in cooldown has failed.
@@ -590,7 +602,7 @@ class FailoverSource implements Source<any> {
   #overall(failure: unknown): unknown {
     const limited = (result: string) => result === 'upstream_rate'
     if (!UpstreamFailure.is(failure) || !limited(failure.failure)) return failure
-    if (this.#call.attempts.every(({ result }) => limited(result))) return failure
+    if (this.#call.answer.attempts.every(({ result }) => limited(result))) return failure
     const { retryAfterMs } = failure
     const message = 'The model provider is overloaded at the moment.'
     return new UpstreamFailure('overloaded', message, {
@@ -600,10 +612,9 @@ class FailoverSource implements Source<any> {
   }
 
   /** Asks one deployment and waits for its first parts. @throws the error for the client */
-  async #try(deployment: Deployment): Promise<Batch<any>> {
+  async #try(deployment: Deployment): Promise<void> {
     const call = this.#call
     const { routing, metrics } = call.runtime
-    const { provider } = deployment
     const health = routing.healthOf(deployment)
     this.#deployment = deployment
     this.#health = health
@@ -615,26 +626,11 @@ class FailoverSource implements Source<any> {
     try {
       const { signal } = scope
       const given = await unlessAborted(signal, this.#ask(deployment, signal))
-      const answer = call.endpoint.normalize(call, given, signal)
-      const { parts } = answer
-      const batch = 'next' in parts ? await parts.next() : { parts, last: true }
-      timeout?.clear()
-      this.#assessment = undefined
-      // Nothing has gone out: another deployment may answer with a usage that can be true.
-      if (batch.last || answer.chargeAtFirstPart) this.#check(answer)
-      if (batch.last) this.#bound(answer, provider)
-      this.#answer = answer
-      call.dropContent()
-      if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
-      if ('next' in parts) this.#flow = parts
-      if (!batch.last) this.#watch = this.#watchOver(answer, deployment, scope)
-      const ms = performance.now() - started
-      metrics.upstream(provider, 'ok', ms / 1000)
-      call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result: 'ok' })
-      if (health.answered(this.#began, ms)) logRecovery(call, deployment)
-      return batch
+      const answer = call.endpoint.normalize(call, signal)
+      const parts = answer.open ? answer.open(given) : given
+      if (isSequence(parts)) await this.#read(parts, answer, scope, started)
+      else this.#take(parts, answer, started)
     } catch (error) {
-      timeout?.clear()
       // Nothing of this answer went out: what it consumed is not charged.
       this.#assessment = undefined
       const reason = scope.signal.aborted ? scope.signal.reason : error
@@ -645,14 +641,105 @@ class FailoverSource implements Source<any> {
       if (UpstreamFailure.is(failure) && !call.aborted) {
         const ms = performance.now() - started
         const result = failure.failure
-        metrics.upstream(provider, result, ms / 1000)
+        metrics.upstream(deployment.provider, result, ms / 1000)
         const { said, sent } = this.#blame(failure)
         const status = sent?.status || undefined
-        call.attempts.push({ deployment: deployment.id, ms: Math.round(ms), result, status, said })
+        call.answer.attempts.push({
+          deployment: deployment.id,
+          ms: Math.round(ms),
+          result,
+          status,
+          said,
+        })
       }
       this.#leaveDeployment()
       throw failure
+    } finally {
+      timeout?.clear()
     }
+  }
+
+  /** Passes an answer that came whole. @throws UpstreamFailure for one that cannot be true */
+  #take(given: unknown, answer: ProviderAnswer, started: number): void {
+    const parts = answer.whole(given)
+    this.#check(answer)
+    this.#bound(answer)
+    this.#commit(answer, started)
+    this.#finish(parts)
+  }
+
+  /** Reads an answer that comes in parts. Resolves with the first of them. @throws what ended it before */
+  #read(
+    given: AsyncIterable<unknown>,
+    answer: ProviderAnswer,
+    { signal }: AbortScope,
+    started: number,
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const parts = new AttemptParts({
+        begin: (first, complete) => {
+          if (complete || answer.chargeAtFirstPart) this.#check(answer)
+          if (complete) this.#bound(answer)
+          this.#commit(answer, started)
+          if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
+          if (!complete) this.#watch = this.#watchOver(answer)
+          for (const part of first) this.#push(part)
+          resolve()
+        },
+        push: (part) => this.#push(part),
+        batchEnd: () => this.#batchEnd(),
+        end: () => {
+          if (!this.#closed && !this.#assessment) this.#check(answer)
+          this.#finish([])
+        },
+        refuse: (error) => {
+          void this.#chain?.close()
+          reject(error as Error)
+        },
+        fail: (error) => this.#giveUp(error),
+      })
+      const chain = run(given, answer.steps, parts, signal)
+      this.#chain = chain
+      if (signal.aborted) chain.abort(signal.reason)
+      else onAbort(signal, () => chain.abort(signal.reason))
+    })
+  }
+
+  #push(part: unknown): void {
+    if (this.#drained) this.#skip(part)
+    else this.#sink.push(part)
+  }
+
+  #batchEnd(): boolean {
+    if (this.#drained) return true
+    if (!this.#closed) this.#sink.batchEnd()
+    return !this.#paused
+  }
+
+  /** The answer has begun: no other deployment is asked. */
+  #commit(answer: ProviderAnswer, started: number): void {
+    const call = this.#call
+    const { id, provider } = this.#deployment!
+    this.#answer = answer
+    call.dropContent()
+    const ms = performance.now() - started
+    call.runtime.metrics.upstream(provider, 'ok', ms / 1000)
+    call.answer.attempts.push({ deployment: id, ms: Math.round(ms), result: 'ok' })
+    if (this.#health?.answered(this.#began, ms)) logRecovery(call, this.#deployment!)
+  }
+
+  /** Passes the last parts, and the end. The usage is on the meter before. */
+  #finish(parts: readonly unknown[]): void {
+    if (this.#drained) return this.#drained()
+    if (this.#closed) return
+    this.#finished = true
+    this.#pin()
+    for (const part of parts) this.#sink.push(part)
+    if (parts.length > 0) this.#sink.batchEnd()
+    if (this.#closed) return
+    const closing = this.close()
+    if (closing) void closing.then(() => this.#sink.end())
+    else this.#sink.end()
   }
 
   /** The abort scope of one attempt. It survives a client that left where the answer is read on. */
@@ -670,20 +757,18 @@ class FailoverSource implements Source<any> {
   }
 
   /** Sees to it that the rest of an answer comes to an end. */
-  #watchOver(
-    answer: ProviderAnswer,
-    { provider, limits }: Deployment,
-    attempt: AbortScope,
-  ): StallWatch | undefined {
+  #watchOver(answer: ProviderAnswer): StallWatch | undefined {
     if (!answer.received) return undefined
+    const { provider, limits } = this.#deployment!
     const { idleTimeout, maxStream } = this.#call.runtime.config.providers[provider]!
     const idleMs = (limits?.idleTimeout ?? idleTimeout) * 1000
-    return new StallWatch(this.#call, attempt, answer, { idleMs, most: maxStream })
+    const bounds = { idleMs, most: maxStream }
+    return new StallWatch(this.#call, this.#attempt!, answer, bounds, () => this.#chain?.conclude())
   }
 
   /** @throws UpstreamFailure for an answer that came whole and is too large */
-  #bound({ received }: ProviderAnswer, provider: string): void {
-    const { maxAnswer } = this.#call.runtime.config.providers[provider]!
+  #bound({ received }: ProviderAnswer): void {
+    const { maxAnswer } = this.#call.runtime.config.providers[this.#deployment!.provider]!
     if (received && received() > maxAnswer) throw tooMuch()
   }
 
@@ -744,28 +829,26 @@ class FailoverSource implements Source<any> {
 
   /** Reads on after the client has left, within bounds, to learn the usage of the answer. */
   async #drain(): Promise<void> {
-    const { drainSeconds, drainBytes } = this.#call.runtime.config.billing
-    const { promise: timeUp, resolve } = Promise.withResolvers<undefined>()
-    const timer = setTimeout(resolve, drainSeconds * 1000, undefined)
-    try {
-      let read = 0
-      let batch = await Promise.race([this.#pending, timeUp])
-      while (batch && !batch.last && read < drainBytes) {
-        read += Buffer.byteLength(JSON.stringify(batch.parts))
-        batch = await Promise.race([this.#flow!.next(), timeUp])
-      }
-    } catch {
-      // The usage that was read so far is charged.
-    } finally {
-      clearTimeout(timer)
-    }
+    const { drainSeconds } = this.#call.runtime.config.billing
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#drained = resolve
+    this.#chain?.resume()
+    const timer = setTimeout(resolve, drainSeconds * 1000)
+    await promise
+    clearTimeout(timer)
+  }
+
+  /** Counts a part that nobody gets, up to the bound of what is read. */
+  #skip(part: unknown): void {
+    this.#drainedBytes += Buffer.byteLength(JSON.stringify(part) ?? '')
+    if (this.#drainedBytes >= this.#call.runtime.config.billing.drainBytes) this.#drained!()
   }
 
   /** For a request that went upstream and was not answered: the prompt. */
   #promptUsage() {
-    const { endpoint, request, model, runtime } = this.#call
+    const { endpoint, request, target, runtime } = this.#call
     runtime.metrics.usageEstimated(this.#deployment!.provider, 'incomplete')
-    return { ...endpoint.billing.estimate(request, model).least, estimated: true }
+    return { ...endpoint.billing.estimate(request, target.model).least, estimated: true }
   }
 
   /** An error as the client gets it. */
@@ -775,6 +858,72 @@ class FailoverSource implements Source<any> {
   }
 }
 
+/** What becomes of the parts of one attempt. */
+interface PartsOwner {
+  /** The first parts are there. @param complete they are all. @throws what makes the attempt fail */
+  begin(first: readonly unknown[], complete: boolean): void
+  push(part: unknown): void
+  batchEnd(): boolean
+  /** @throws what makes the answer fail */
+  end(): void
+  /** The attempt has failed before its first parts. */
+  refuse(error: unknown): void
+  /** The answer has failed on the way. */
+  fail(error: unknown): void
+}
+
+/** Retains the parts of an attempt until they are all that came together: what fails by then is left to another deployment. */
+class AttemptParts implements Sink<unknown> {
+  readonly #owner: PartsOwner
+  /** Undefined once they were passed. */
+  #first: unknown[] | undefined = []
+
+  constructor(owner: PartsOwner) {
+    this.#owner = owner
+  }
+
+  push(part: unknown): void {
+    if (this.#first) this.#first.push(part)
+    else this.#owner.push(part)
+  }
+
+  batchEnd(): boolean {
+    if (this.#first && this.#first.length > 0) this.#begin(false)
+    return this.#owner.batchEnd()
+  }
+
+  end(): void {
+    if (this.#first && !this.#begin(true)) return
+    try {
+      this.#owner.end()
+    } catch (error) {
+      this.#owner.fail(error)
+    }
+  }
+
+  fail(error: unknown): void {
+    if (this.#first) this.#owner.refuse(error)
+    else this.#owner.fail(error)
+  }
+
+  /** @returns whether the attempt goes on */
+  #begin(complete: boolean): boolean {
+    try {
+      this.#owner.begin(this.#first!, complete)
+      this.#first = undefined
+      return true
+    } catch (error) {
+      this.#owner.refuse(error)
+      return false
+    }
+  }
+}
+
+/** Whether an answer comes in parts. */
+function isSequence(given: unknown): given is AsyncIterable<unknown> {
+  return typeof given === 'object' && given !== null && Symbol.asyncIterator in given
+}
+
 /** @throws Unavailable, because an operator has taken out every deployment of the model */
 function outOfService(): never {
   const message = 'This model is out of service at the moment. Try again later.'
@@ -782,9 +931,9 @@ function outOfService(): never {
 }
 
 /** Ties of the call to earlier calls, for the choice of a deployment. */
-function affinityOf({ account, request }: Call): SessionAffinity {
+function affinityOf({ admission, request }: Call): SessionAffinity {
   const { session, affinityToken } = request
-  return { account: account.id, session, affinityToken }
+  return { account: admission.account.id, session, affinityToken }
 }
 
 /**
@@ -792,24 +941,27 @@ function affinityOf({ account, request }: Call): SessionAffinity {
  * Nothing is charged.
  * @throws NotFound for a model whose tokens no provider counts
  */
-export const count: Stage = async function count(call) {
-  const { model, runtime } = call
-  const counting = model.deployments.filter(
-    ({ provider }) => runtime.providers.get(provider)!.countTokens,
-  )
-  if (counting.length === 0) throw noCounter()
-  for (const [index, deployment] of counting.entries()) {
-    try {
-      return { parts: flowOf({ tokens: await tokensBy(call, deployment) }) }
-    } catch (error) {
-      const failure = failureOf(call, deployment.provider, error)
-      const isLast = index === counting.length - 1
-      if (isLast && UpstreamFailure.is(failure) && failure.failure === 'not_found')
-        throw noCounter()
-      if (isLast || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+export const count: Stage = {
+  name: 'count',
+  async before(call) {
+    const { target, runtime } = call
+    const counting = target.model.deployments.filter(
+      ({ provider }) => runtime.providers.get(provider)!.countTokens,
+    )
+    if (counting.length === 0) throw noCounter()
+    for (const [index, deployment] of counting.entries()) {
+      try {
+        call.source = feedOf([{ tokens: await tokensBy(call, deployment) }])
+        return
+      } catch (error) {
+        const failure = failureOf(call, deployment.provider, error)
+        const isLast = index === counting.length - 1
+        if (isLast && UpstreamFailure.is(failure) && failure.failure === 'not_found')
+          throw noCounter()
+        if (isLast || !UpstreamFailure.is(failure) || !failure.failover) throw failure
+      }
     }
-  }
-  throw new Error('unreachable')
+  },
 }
 
 function noCounter(): NotFound {
@@ -817,7 +969,7 @@ function noCounter(): NotFound {
 }
 
 async function tokensBy(call: Call, deployment: Deployment): Promise<number> {
-  call.deployment = deployment.id
+  call.answer.deployment = deployment.id
   const provider = call.runtime.providers.get(deployment.provider)!
   const scope = call.abortScope()
   scope.limits = deployment.limits

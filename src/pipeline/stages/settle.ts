@@ -4,17 +4,23 @@ import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
 import { tierOf, versionOf } from '../../money/prices.ts'
-import type { Call, Charge, Charged, Stage } from '../pipeline.ts'
+import type { Call, Charged, Stage } from '../pipeline.ts'
 
-/** Charges exactly once: when the reply ends or, if it never ends, when the call does. */
-export const settle: Stage = async function settle(call, next) {
-  let charged: Promise<Charged> | undefined
-  const charge: Charge = (outcome = call.outcome ?? 'completed', pays = outcome !== 'failed') =>
-    (charged ??= settleOnce(call, outcome, pays))
-  // Nothing to wait for once the charge is booked.
-  call.scope.defer(() => (call.bill ? undefined : charge(call.outcome ?? 'failed')))
-  const { parts } = await next()
-  return { parts: parts.through(call.endpoint.billing.attach(call, charge)) }
+/** Charges exactly once: when the answer ends or, if it never ends, when the call does. */
+export const settle: Stage = {
+  name: 'settle',
+  before(call) {
+    let charged: Promise<Charged> | undefined
+    const { answer } = call
+    call.charge = (outcome = answer.outcome ?? 'completed', pays = outcome !== 'failed') =>
+      (charged ??= settleOnce(call, outcome, pays))
+    call.through(call.endpoint.billing.attach(call))
+  },
+
+  /** Nothing to wait for once the charge is booked. */
+  end({ answer, charge }) {
+    return answer.bill ? undefined : charge(answer.outcome ?? 'failed').then(() => {})
+  },
 }
 
 /**
@@ -25,16 +31,17 @@ export const settle: Stage = async function settle(call, next) {
 async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   try {
     const started = performance.now()
-    const billed = pays && call.held.billed && !call.decision?.unavailable
-    const sum = billed ? priceUsage(call.meter) : NO_COST
+    const { answer } = call
+    const billed = pays && call.admission.held!.billed && !answer.decision?.unavailable
+    const sum = billed ? priceUsage(answer.meter) : NO_COST
     const bill = boundedOf(call, sum)
     const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
     const { state } = await book(call, settlementOf(call, outcome, bill, charged))
     const { metrics } = call.runtime
     metrics.settled(state, (performance.now() - started) / 1000)
     if (state !== 'deferred') {
-      call.bill = bill
-      call.settledMs = call.elapsedMs
+      answer.bill = bill
+      call.marks.settledMs = call.elapsedMs
     }
     return { bill, state, waive: () => waive(call) }
   } catch (error) {
@@ -44,11 +51,11 @@ async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<
 
 /** The bill, at most `billing.mostPerCall`. */
 function boundedOf(call: Call, bill: Bill): Bill {
-  const { runtime, deployment } = call
+  const { runtime, answer } = call
   const { mostPerCall } = runtime.config.billing
   if (bill.cost <= mostPerCall) return bill
-  call.flags.add('suspicious')
-  runtime.usageFindings.overpriced(call.id, deployment, bill.cost, mostPerCall)
+  answer.flags.add('suspicious')
+  runtime.usageFindings.overpriced(call.id, answer.deployment, bill.cost, mostPerCall)
   return bill.cappedAt(mostPerCall)
 }
 
@@ -64,18 +71,19 @@ function settlementOf(
   { cost }: Bill,
   charged: UsageRow['charged'],
 ): Settlement {
-  const { id: request, account, key, held, model, path, meter, entered, deployment } = call
-  const { flags, reported } = call
+  const { id: request, path, admission, target, answer } = call
+  const { account, key } = admission
+  const { deployment, meter, flags, reported } = answer
   return {
     request,
     account: account.id,
     key: key.id,
-    day: held.day,
+    day: admission.held!.day,
     cost,
     usage: {
-      at: entered.at,
+      at: admission.entered!.at,
       endpoint: path,
-      model: model.id,
+      model: target.model.id,
       ...(deployment !== undefined && { deployment }),
       outcome,
       lines: meter.map(({ source, usage, prices }) => ({
@@ -84,7 +92,7 @@ function settlementOf(
         prices: versionOf(prices),
         tier: tierOf(prices, usage.promptTokens ?? 0),
       })),
-      ...call.labels,
+      ...call.request.labels,
       gateway: call.runtime.gatewayId,
       ...(charged && { charged }),
       ...(flags.size > 0 && { flags: [...flags] }),
@@ -99,7 +107,7 @@ async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, '
   let timeout: Timeout | undefined
   try {
     // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
-    void prices.keep(call.meter)
+    void prices.keep(call.answer.meter)
     const settled = await new Promise<Settled | undefined>((resolve, reject) => {
       timeout = call.timeout(SETTLE_MS, () => resolve(undefined))
       ledger.settle(settlement).then(resolve, reject)
@@ -115,7 +123,8 @@ async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, '
 }
 
 /** Not awaited: the client gets its error, whatever the ledger answers. */
-function waive({ id: request, account, key, runtime }: Call): void {
+function waive({ id: request, admission, runtime }: Call): void {
+  const { account, key } = admission
   const { ledger, metrics, log } = runtime
   const waiving = async () => {
     const { state, cost } = await ledger.waive({ request, account: account.id, key: key.id })

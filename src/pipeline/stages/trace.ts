@@ -6,11 +6,13 @@ import type { Call, Stage } from '../pipeline.ts'
 import { parentOf, traceOf } from '../trace-context.ts'
 
 /** Counts the call while it runs, and makes one record of it when it has ended. */
-export const trace: Stage = function trace(call, next) {
-  call.runtime.metrics.requestStarted()
-  if (call.runtime.sinks) linkTrace(call)
-  call.scope.defer(() => record(call))
-  return next()
+export const trace: Stage = {
+  name: 'trace',
+  before(call) {
+    call.runtime.metrics.requestStarted()
+    if (call.runtime.sinks) linkTrace(call)
+  },
+  end: (call) => record(call),
 }
 
 /** Joins the trace of a client that has one, and names our span in the answer. */
@@ -32,7 +34,9 @@ function recordDecision(call: Call, decision: Decision, at: number): void {
 
 /** The call that a decision belongs to. */
 function headOf(call: Call, at: number) {
-  const { path, policy, key, account, model } = call
+  const { path, target, admission } = call
+  const { key, account } = admission
+  const { policy, model } = target
   return {
     at,
     requestId: call.id,
@@ -43,16 +47,16 @@ function headOf(call: Call, at: number) {
     policyHash: hashOf(key.policy),
     requestPolicyHash: hashOf(call.request.policy),
     ignored: policy.ignored,
-    cost: call.bill?.text,
+    cost: call.answer.bill?.text,
   }
 }
 
 function record(call: Call): void {
-  const { runtime, startedAt, decision, bill } = call
-  const { model }: Partial<Call> = call
+  const { runtime, startedAt, answer, made } = call
+  const { decision, bill } = answer
   const ms = call.elapsedMs
-  const ended = recordOf(call, call.outcome ?? 'failed', ms)
-  runtime.metrics.requestEnded(ended, model?.label)
+  const ended = recordOf(call, answer.outcome ?? 'failed', ms)
+  runtime.metrics.requestEnded(ended, made.target?.model.label)
   // Guards in monitor mode may take longer than the call.
   const looking = decision?.complete()
   if (looking) {

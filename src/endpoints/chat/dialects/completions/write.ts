@@ -1,17 +1,18 @@
 /** OpenAI's Completions API: answers are texts. */
-import type { Outgoing, Call, Reply } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 import {
   billedJson,
   errorWriter,
-  writeEvents,
-  writeJson,
+  EventWriter,
+  WholeWriter,
   type EventFormat,
 } from '../../../shared/write.ts'
-import type { BilledChunk } from '../../billing.ts'
+import type { AnswerChunk } from '../../billing.ts'
+import { collect } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
-import { wantsUsageChunk } from '../../request.ts'
-import { chatUsageJson, wholeOf } from '../chat/write.ts'
+import { wantsUsageChunk, type ChatRequest } from '../../request.ts'
+import { chatUsageJson } from '../chat/write.ts'
 import { textLogprobs } from './logprobs.ts'
 import { completionBody, readCompletionRequest, type TextOptions } from './read.ts'
 
@@ -27,28 +28,29 @@ export const textCompletions = chatFormat({
   writeError: errorWriter(chatUsageJson),
 })
 
-/** Writes a stream of events, or one completion built from the chunks. */
-async function writeTexts(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
+/** Writes a stream of events, or one completion. */
+function writeTexts(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   const { stream, input, answerOptions } = call.request
   const { echo } = answerOptions as TextOptions
-  if (stream) return writeEvents(call, reply, out, new TextEvents(wantsUsageChunk(input), echo))
-  const { completion: built, receipt } = await wholeOf(reply)
-  const { choices, ...completion } = built
-  const texts = choices.map(({ index = 0, message, logprobs, finish_reason }) => {
-    const begin = echo?.[index] ?? ''
-    const text = begin + (message?.content || message?.refusal || '')
-    return { text, index, logprobs: textLogprobs(logprobs, begin.length), finish_reason }
+  if (stream) {
+    const format = new TextEvents(wantsUsageChunk(input as ChatRequest), echo)
+    return new EventWriter(call, out, done, format)
+  }
+  return new WholeWriter<AnswerChunk>(call, out, done, (chunks) => {
+    const { choices, ...completion } = collect(chunks)
+    const { receipt } = chunks.at(-1)!
+    const texts = choices.map(({ index = 0, message, logprobs, finish_reason }) => {
+      const begin = echo?.[index] ?? ''
+      const text = begin + (message?.content || message?.refusal || '')
+      return { text, index, logprobs: textLogprobs(logprobs, begin.length), finish_reason }
+    })
+    const billed = billedJson(receipt!, chatUsageJson(receipt!))
+    return { text: JSON.stringify({ ...envelopeOf(completion), choices: texts, ...billed }) }
   })
-  const billed = billedJson(receipt, chatUsageJson(receipt))
-  await writeJson(
-    call,
-    out,
-    JSON.stringify({ ...envelopeOf(completion), choices: texts, ...billed }),
-  )
 }
 
 /** Chunks of one answer as server-sent events. */
-class TextEvents implements EventFormat<BilledChunk> {
+class TextEvents implements EventFormat<AnswerChunk> {
   readonly last = 'data: [DONE]\n\n'
   readonly #usageChunk: boolean
   readonly #echo: readonly string[] | undefined
@@ -64,10 +66,12 @@ class TextEvents implements EventFormat<BilledChunk> {
     this.#echo = echo
   }
 
-  encode({ receipt, choices, ...chunk }: BilledChunk): string {
-    const envelope = envelopeOf(chunk)
+  encode({ receipt, choices, head }: AnswerChunk): string {
+    const envelope = envelopeOf({ ...head })
     const texts = choices.flatMap((choice) => this.#textOf(choice))
-    const event = (some: readonly object[], billed: object = {}) =>
+    // With a usage chunk every other chunk says that it has no usage.
+    const none = this.#usageChunk ? { usage: null } : {}
+    const event = (some: readonly object[], billed: object = none) =>
       `data: ${JSON.stringify({ ...envelope, choices: some, ...billed })}\n\n`
     if (!receipt) return texts.length > 0 ? event(texts) : ''
     const billed = billedJson(receipt, chatUsageJson(receipt))

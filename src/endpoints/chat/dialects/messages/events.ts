@@ -2,7 +2,7 @@
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatDelta, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
 import { randomId } from '../../../../state/ids.ts'
-import type { BilledChunk } from '../../billing.ts'
+import type { AnswerChunk } from '../../billing.ts'
 import { toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMAT } from './conversation.ts'
 import type { AnswerOptions } from './read.ts'
@@ -66,7 +66,7 @@ export class MessageEvents {
     this.#emit = emit
   }
 
-  push({ choices, receipt }: BilledChunk): void {
+  push({ choices, receipt }: AnswerChunk): void {
     const choice = choices[0]
     if (choice?.delta) this.#delta(choice.delta)
     if (choice?.finish_reason && receipt) this.#finish(choice.finish_reason, receipt)

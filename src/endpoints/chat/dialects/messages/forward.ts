@@ -2,7 +2,7 @@
 import { isObject } from '../../../../errors/checks.ts'
 import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
-import type { BilledChunk } from '../../billing.ts'
+import type { AnswerChunk } from '../../billing.ts'
 import { endEvents, STOP_REASONS, type MessageEvent } from './events.ts'
 import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
@@ -39,7 +39,7 @@ export class ForwardedEvents {
   }
 
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
-  push({ native, choices, receipt }: BilledChunk): MessageEvent[] {
+  push({ native, choices, receipt }: AnswerChunk): MessageEvent[] {
     const events = isObject(native?.data) ? this.#eventsOf(native.data) : []
     const { isConfidential } = this.#envelope
     const known = isConfidential ? events.map(knownEvent) : events

@@ -1,9 +1,9 @@
 /** Anthropic's Messages API. */
-import type { Outgoing, Call, Reply } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
 import { randomId } from '../../../../state/ids.ts'
-import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
-import { type BilledChunk, promptTokensOf } from '../../billing.ts'
+import { EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
+import { type AnswerChunk, promptTokensOf } from '../../billing.ts'
 import type { TokenCount } from '../../count.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { countWriter } from '../shared/count.ts'
@@ -32,9 +32,9 @@ export const messageTokens = chatFormat<TokenCount>({
   path: '/v1/messages/count_tokens',
   body: countedBody,
   read: (body, header) => readMessagesRequest(body, header, true),
-  write: (call, reply, out) => {
+  write: (call, out, done) => {
     call.headers[ID_HEADER] = call.id
-    return writeCount(call, reply, out)
+    return writeCount(call, out, done)
   },
   writeError,
 })
@@ -42,21 +42,19 @@ export const messageTokens = chatFormat<TokenCount>({
 const writeCount = countWriter((input_tokens) => ({ input_tokens }))
 
 /** Writes a stream of events, or the message that they make. */
-async function writeMessage(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
+function writeMessage(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   call.headers[ID_HEADER] = call.id
   const answer = new MessageAnswer(call)
-  if (call.request.stream) return writeEvents(call, reply, out, answer)
-  const builder = new MessageBuilder()
-  for (let last = false; !last;) {
-    const batch = await reply.parts.next()
-    for (const chunk of batch.parts) for (const event of answer.events(chunk)) builder.add(event)
-    last = batch.last
-  }
-  await writeJson(call, out, builder.text())
+  if (call.request.stream) return new EventWriter(call, out, done, answer)
+  return new WholeWriter<AnswerChunk>(call, out, done, (chunks) => {
+    const builder = new MessageBuilder()
+    for (const chunk of chunks) for (const event of answer.events(chunk)) builder.add(event)
+    return { text: builder.text() }
+  })
 }
 
 /** One answer as events, and as their bytes. */
-class MessageAnswer implements EventFormat<BilledChunk> {
+class MessageAnswer implements EventFormat<AnswerChunk> {
   /** Streams of this API have no mark of their end beside the last event. */
   readonly last = ''
   readonly fail = errorEvent
@@ -73,21 +71,22 @@ class MessageAnswer implements EventFormat<BilledChunk> {
     const { input, bodyBytes = 0, answerOptions } = call.request
     this.#call = call
     // The content of the request is gone when the answer begins.
-    this.#estimate = promptTokensOf(input, bodyBytes)
+    this.#estimate = promptTokensOf(input as ChatRequest, bodyBytes)
     const options = answerOptions as AnswerOptions
     // A vendor may name a sequence that the client did not ask for, such as one of its template.
-    const stopSequence = () => options.stopSequences.find((one) => one === call.stopSequence)
+    const stopSequence = () =>
+      options.stopSequences.find((one) => one === answerOf(call)?.stopSequence)
     this.#written = new MessageEvents(
       options,
-      () => call.outcome === 'refused',
+      () => call.answer.outcome === 'refused',
       (event) => this.#pending.push(event),
-      (index) => call.unsignedReasoning?.has(index) === true,
+      (index) => answerOf(call)?.unsigned.has(index) === true,
       stopSequence,
     )
   }
 
   /** The events of a chunk; those of the first one follow the beginning of the message. */
-  events(chunk: BilledChunk): readonly MessageEvent[] {
+  events(chunk: AnswerChunk): readonly MessageEvent[] {
     if (chunk.native) this.#forwarded ??= this.#forward()
     if (this.#forwarded) return this.#forwarded.push(chunk)
     const opening = this.#begun ? [] : this.#begin()
@@ -97,7 +96,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
     return events
   }
 
-  encode(chunk: BilledChunk): string {
+  encode(chunk: AnswerChunk): string {
     let text = ''
     for (const event of this.events(chunk)) text += textOf(event)
     return text
@@ -105,7 +104,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
 
   /** Nothing where a vendor is asked whose own beginning is to go out. */
   opening(): string {
-    return this.#call.native ? '' : this.#begin().map(textOf).join('')
+    return this.#call.target.native ? '' : this.#begin().map(textOf).join('')
   }
 
   keepAlive(): string {
@@ -129,7 +128,7 @@ class MessageAnswer implements EventFormat<BilledChunk> {
 
   #begin(): MessageEvent[] {
     this.#begun = true
-    const { promptUsage } = this.#call
+    const promptUsage = answerOf(this.#call)?.promptUsage
     const prompt = promptUsage?.promptTokens ? promptUsage : { promptTokens: this.#estimate }
     const message = {
       id: this.#id,

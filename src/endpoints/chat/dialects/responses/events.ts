@@ -2,7 +2,7 @@
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunkChoice, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
-import type { BilledChunk } from '../../billing.ts'
+import type { AnswerChunk } from '../../billing.ts'
 import { CallItem, MessageItem, ReasoningItem, type OpenItem, type ResponseEvent } from './items.ts'
 import type { AnswerOptions } from './read.ts'
 import { usageJson } from './usage.ts'
@@ -47,7 +47,7 @@ export class ResponseEvents {
     this.#emit = emit
   }
 
-  push({ choices, receipt }: BilledChunk): void {
+  push({ choices, receipt }: AnswerChunk): void {
     const choice = choices[0]
     if (choice) this.#delta(choice)
     if (choice?.finish_reason && receipt) this.#finish(choice.finish_reason, receipt)

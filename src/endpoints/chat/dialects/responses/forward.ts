@@ -2,7 +2,7 @@
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
-import type { BilledChunk } from '../../billing.ts'
+import type { AnswerChunk } from '../../billing.ts'
 import { endingOf } from './events.ts'
 import type { ResponseEvent } from './items.ts'
 import { knownEvent } from './known.ts'
@@ -46,7 +46,7 @@ export class ForwardedResponse {
   }
 
   /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
-  push({ native, choices, receipt }: BilledChunk): ResponseEvent[] {
+  push({ native, choices, receipt }: AnswerChunk): ResponseEvent[] {
     const events = native ? this.#pass(eventOf(native.data)) : []
     return receipt ? [...events, ...this.#finish(choices[0]?.finish_reason, receipt)] : events
   }

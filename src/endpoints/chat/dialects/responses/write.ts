@@ -1,10 +1,11 @@
 /** OpenAI's Responses API, without a store. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
-import type { Outgoing, Call, Reply } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
+import type { ChatInput } from '../../../../plugin.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
 import { randomId } from '../../../../state/ids.ts'
-import { writeEvents, writeJson, type EventFormat } from '../../../shared/write.ts'
-import type { BilledChunk } from '../../billing.ts'
+import { EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
+import type { AnswerChunk } from '../../billing.ts'
 import type { TokenCount } from '../../count.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { countWriter } from '../shared/count.ts'
@@ -37,25 +38,23 @@ export const responseTokens = chatFormat<TokenCount>({
 })
 
 /** Writes a stream of events, or the answer in the last of them. */
-async function writeResponse(call: Call, reply: Reply<BilledChunk>, out: Outgoing): Promise<void> {
+function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   const answer = new ResponseAnswer(call)
-  if (call.request.stream) return writeEvents(call, reply, out, answer)
-  let response: unknown
-  for (let last = false; !last;) {
-    const batch = await reply.parts.next()
-    for (const chunk of batch.parts) {
+  if (call.request.stream) return new EventWriter(call, out, done, answer)
+  return new WholeWriter<AnswerChunk>(call, out, done, (chunks) => {
+    let response: unknown
+    for (const chunk of chunks) {
       for (const event of answer.events(chunk)) response = event.response ?? response
     }
-    last = batch.last
-  }
-  await writeJson(call, out, JSON.stringify(response))
+    return { text: JSON.stringify(response) }
+  })
 }
 
 /** After so many ms without an event a client is told again that the answer is being made: some read no comments. */
 const REPEAT_AFTER_MS = 120_000
 
 /** One answer as events, and as their bytes. */
-class ResponseAnswer implements EventFormat<BilledChunk> {
+class ResponseAnswer implements EventFormat<AnswerChunk> {
   readonly last = 'data: [DONE]\n\n'
   readonly #call: Call
   readonly #resource: Record<string, unknown>
@@ -70,11 +69,11 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   #repeated = 0
 
   constructor(call: Call) {
-    const { request, outbound, startedAt } = call
+    const { request, target, startedAt } = call
     const options = request.answerOptions as AnswerOptions
     this.#call = call
     this.#echo = options.echo
-    const limit: number | undefined = outbound?.max_completion_tokens
+    const limit = (target.outbound as ChatInput).max_completion_tokens
     const state = {
       id: randomId('resp_'),
       createdAt: Math.floor(startedAt / 1000),
@@ -86,13 +85,13 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
     this.#written = new ResponseEvents(
       this.#resource,
       options,
-      () => call.outcome === 'refused',
+      () => call.answer.outcome === 'refused',
       (event) => this.#pending.push(event),
     )
   }
 
   /** The events of a chunk; those of the first one follow the beginning of the answer. */
-  events(chunk: BilledChunk): readonly ResponseEvent[] {
+  events(chunk: AnswerChunk): readonly ResponseEvent[] {
     if (chunk.native && !this.#begun && !this.#comesWhole(chunk))
       this.#forwarded ??= this.#forward()
     if (this.#forwarded) return this.#forwarded.push(chunk)
@@ -101,14 +100,14 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
     return this.#taken()
   }
 
-  encode(chunk: BilledChunk): string {
+  encode(chunk: AnswerChunk): string {
     this.#repeated = 0
     return this.#textOf(this.events(chunk))
   }
 
   /** Nothing where a vendor is asked whose own beginning is to go out. */
   opening(): string {
-    if (this.#call.native) return ''
+    if (this.#call.target.native) return ''
     this.#begin()
     return this.#textOf(this.#taken())
   }
@@ -138,7 +137,7 @@ class ResponseAnswer implements EventFormat<BilledChunk> {
   }
 
   /** Whether a vendor answers whole although a stream was asked for: its events are made here. */
-  #comesWhole({ native }: BilledChunk): boolean {
+  #comesWhole({ native }: AnswerChunk): boolean {
     return this.#call.request.stream && native!.data?.object === 'response'
   }
 

@@ -1,6 +1,6 @@
 /**
- * Brings chat streams into normal form. Vendors differ in roles, tool indexes and finish reasons; the normal form is
- * what every client library can read. Pure: no clock, no socket, no money.
+ * The answer to a chat: brings what a provider gives into normal form and counts it, in one pass. Vendors differ in roles, tool
+ * indexes and finish reasons; the normal form is what every client library can read. No clock, no socket, no money.
  */
 import { brokenAnswer } from '../../errors/errors.ts'
 import {
@@ -15,7 +15,32 @@ import {
   variant,
   type Check,
 } from '../../errors/checks.ts'
-import type { ChatChunk, ChatDelta, ReasoningDetail, Step, ToolCallDelta } from '../../plugin.ts'
+import type { UpstreamFailure } from '../../errors/errors.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
+import type {
+  ChatChunk,
+  ChatChunkChoice,
+  ChatCompletion,
+  ChatDelta,
+  OpenAIUsage,
+  ReasoningDetail,
+  ToolCallDelta,
+  Usage,
+} from '../../plugin.ts'
+import type { ChainStep } from '../../stream/chain.ts'
+import { Received } from '../shared/billing.ts'
+import {
+  CHARACTERS_PER_TOKEN,
+  charactersIn,
+  ChatUsage,
+  promptUsageOf,
+  type AnswerChunk,
+  type AnswerHead,
+  type AskedChat,
+} from './billing.ts'
+import { joined, toChunk } from './chunks.ts'
+import { lastSignature } from './request.ts'
 
 // What a provider may say in a delta: members of another type would break the libraries of clients.
 
@@ -84,114 +109,198 @@ function withoutNull(citation: any): unknown {
   return content === null ? { ...citation, url_citation: rest } : citation
 }
 
-/** The common members of all chunks of an answer, and options of the request. */
-export interface Envelope {
-  readonly id: string
-  /** Unix seconds. */
-  readonly created: number
-  /** Catalog id. */
-  readonly model: string
-  /** Every chunk has `usage: null`: a chunk with the usage follows at the end. */
-  readonly usageChunk: boolean
+/** What all chunks of an answer say, and options of the request. */
+export interface Envelope extends AnswerHead {
+  /** The vendor is asked in the client's own form: what it sends goes out as it is. */
+  readonly native: boolean
   readonly logprobs: boolean
   /** The client sent `functions`: its answer has `function_call`. */
   readonly legacyFunctions: boolean
   /** False: reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
-  /** Called with the index of a block of reasoning when the vendor goes on after it without a signature. */
-  readonly onUnsigned?: (index: number) => void
-  /** Called with the stop sequence that ended an answer. */
-  readonly onStopSequence?: (text: string) => void
+  /** Told of the tokens written so far, by estimate, where somebody wants to know. */
+  readonly grow?: ((tokens: number) => void) | undefined
 }
 
 const MAX_CHOICES = 128
 const MAX_TOOL_CALLS = 128
 
 /**
- * Brings an upstream's chunks into order: first role chunks, then text, reasoning and tool calls, not interleaved,
- * and at the very end one finish chunk per choice.
- * @param read gets every chunk as the upstream sent it, with usage, which the step does not pass on
- * @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end
+ * The state of one answer. Its chunks come out in order: first role chunks, then text, reasoning and tool calls, not
+ * interleaved, and at the very end one finish chunk per choice.
  */
-export function normalizeChunks(
-  envelope: Envelope,
-  read: (chunk: ChatChunk) => void = () => {},
-): Step<ChatChunk, ChatChunk> {
-  const answer = new AnswerState(envelope)
-  return {
-    push(chunk, emit) {
-      read(chunk)
-      answer.push(chunk, emit)
-    },
-    end(emit) {
-      answer.end(emit)
-    },
-  }
-}
-
-/** The state of one answer. */
-class AnswerState {
+export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatChunk, AnswerChunk> {
+  readonly steps = [this]
+  /** Quantities of the prompt that the vendor reports before the answer ends. */
+  promptUsage: Usage | undefined = undefined
+  /** Indexes of blocks of reasoning that the vendor has left without a signature. */
+  readonly unsigned = new Set<number>()
+  /** The stop sequence that ended the answer, as the vendor names it. */
+  stopSequence: string | undefined = undefined
   readonly #envelope: Envelope
+  readonly #usage: ChatUsage
+  readonly #wanted: number
   readonly #choices: ChoiceState[] = []
-  readonly #extras: { system_fingerprint?: string; service_tier?: string } = {}
-  /** The common members of all chunks; made anew when the extras change. */
-  #shared: ChatChunk | undefined = undefined
+  readonly #received = new Received()
+  /** Indexes of the choices that have a finish reason. */
+  readonly #finished = new Set<number>()
+  #head: AnswerHead
+  /** The last reasoning signature. */
+  #signature: string | undefined = undefined
+  /** All choices have finished, and a usage that counts came with the last of them or later. */
+  #complete = false
+  /** The vendor has marked the end: no later report counts. */
+  #marked = false
+  /** The answer is whole: the end was marked, or its usage has come. */
   #ended = false
-  #emitTo: (chunk: ChatChunk) => void = () => {}
+  /** Of an answer in the vendor's own form. */
+  #nativeEnd = false
+  #nativeCalls = false
+  #emitTo: (chunk: AnswerChunk) => void = () => {}
 
-  constructor(envelope: Envelope) {
+  constructor(envelope: Envelope, asked: AskedChat) {
+    const { id, created, model } = envelope
     this.#envelope = envelope
+    this.#head = { id, created, model }
+    this.#usage = new ChatUsage(asked)
+    this.#wanted = asked.choices
   }
 
-  push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void): void {
+  usage(): UsageReport {
+    return this.#usage.report()
+  }
+
+  received(): number {
+    return this.#received.amount
+  }
+
+  complete(): boolean {
+    return this.#complete
+  }
+
+  affinityToken(): string | undefined {
+    return this.#signature
+  }
+
+  /** @throws UpstreamFailure for an error of the vendor, or what no client could read */
+  push(chunk: ChatChunk, emit: (chunk: AnswerChunk) => void): void {
     this.#emitTo = emit
-    if (chunk.error || chunk.choices?.[0]?.finish_reason === 'error') {
+    const { usage, choices } = chunk
+    if (usage) this.#note(usage, chunk.usageIsPartial === true)
+    if (chunk.endOfStream) this.#marked = this.#ended = true
+    if (chunk.error || choices?.[0]?.finish_reason === 'error') {
       throw brokenAnswer('The model provider reported an error in its stream.')
     }
-    if ((chunk.usage && !chunk.usageIsPartial) || chunk.endOfStream) this.#ended = true
-    const { choices, system_fingerprint: fingerprint, service_tier: tier } = chunk
-    const extras = this.#extras
-    if (
-      typeof fingerprint === 'string' &&
-      fingerprint &&
-      fingerprint !== extras.system_fingerprint
-    ) {
-      extras.system_fingerprint = fingerprint
-      this.#shared = undefined
+    this.#noteHead(chunk)
+    if (!Array.isArray(choices)) return this.#received.add(0)
+    const before = this.#usage.characters
+    for (let i = 0; i < choices.length; i++) this.#read(choiceOf(choices[i]), i)
+    if (usage && usage === this.#usage.reported && !this.#usage.isPartial) {
+      this.#complete ||= this.#finished.size >= this.#wanted
     }
-    if (typeof tier === 'string' && tier !== extras.service_tier) {
-      extras.service_tier = tier
-      this.#shared = undefined
-    }
-    if (!Array.isArray(choices)) return
-    for (let i = 0; i < choices.length; i++) {
-      const { index = i, delta, finish_reason, stop_sequence, logprobs } = choiceOf(choices[i])
-      const choice = this.#open(index)
-      if (delta) choice.push(delta, logprobs)
-      if (finish_reason) choice.finishReason ??= finish_reason
-      if (typeof stop_sequence === 'string') this.#envelope.onStopSequence?.(stop_sequence)
-    }
+    const { characters } = this.#usage
+    this.#received.add(characters - before || (hasContent(chunk) ? 1 : 0))
+    this.#envelope.grow?.(characters / CHARACTERS_PER_TOKEN)
+    if (this.#envelope.native) this.#pass(chunk)
   }
 
-  end(emit: (chunk: ChatChunk) => void): void {
+  /** @throws UpstreamFailure when the stream was cut: no finish reason, no usage, no mark of the end */
+  end(emit: (chunk: AnswerChunk) => void): void {
     this.#emitTo = emit
+    if (this.#envelope.native) {
+      if (!this.#nativeEnd) throw closedEarly()
+      return
+    }
     if (!this.#ended && !(this.#choices.length > 0 && this.#choices.every((c) => c.finishReason))) {
-      throw brokenAnswer('The model provider closed the stream early.')
+      throw closedEarly()
     }
     if (this.#choices.length === 0) throw brokenAnswer('The model provider sent no answer.')
     for (const choice of this.#choices) choice.flush()
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
   }
 
+  /**
+   * An answer that came whole: for each choice a chunk with all that it says and, after all of these, one with its finish
+   * reason.
+   */
+  whole(completion: ChatCompletion): readonly AnswerChunk[] {
+    const chunks: AnswerChunk[] = []
+    const take = (chunk: AnswerChunk) => void chunks.push(chunk)
+    this.push(toChunk(completion), take)
+    this.end(take)
+    if (this.#envelope.native) return chunks
+    return joined(chunks)
+  }
+
+  /** Counts what a choice says, and brings it into normal form. */
+  #read(
+    { index: given, delta, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
+    i: number,
+  ) {
+    const index = given ?? i
+    const usage = this.#usage
+    if (finish_reason) this.#finished.add(index)
+    if (delta) {
+      const characters = charactersIn(delta)
+      usage.characters += characters
+      usage.bytes +=
+        typeof delta.content === 'string' ? Buffer.byteLength(delta.content) : characters
+      if (delta.reasoning_details) {
+        this.#signature = lastSignature(delta.reasoning_details) ?? this.#signature
+      }
+    }
+    if (this.#envelope.native) return
+    const choice = this.#open(index)
+    if (delta) choice.push(delta, logprobs)
+    if (finish_reason) choice.finishReason ??= finish_reason
+    if (typeof stop_sequence === 'string') this.stopSequence = stop_sequence
+  }
+
+  #note(usage: OpenAIUsage, isPartial: boolean): void {
+    if (!isPartial) this.#ended = true
+    if (this.#marked || !this.#usage.note(usage, isPartial)) return
+    if (isPartial) this.promptUsage = promptUsageOf(usage)
+  }
+
+  #noteHead({ system_fingerprint, service_tier }: ChatChunk): void {
+    const head = this.#head
+    if (
+      typeof system_fingerprint === 'string' &&
+      system_fingerprint &&
+      system_fingerprint !== head.system_fingerprint
+    ) {
+      this.#head = { ...this.#head, system_fingerprint }
+    }
+    if (typeof service_tier === 'string' && service_tier !== head.service_tier) {
+      this.#head = { ...this.#head, service_tier }
+    }
+  }
+
+  /**
+   * Passes a chunk of a vendor that speaks the client's own form. Exactly one has a finish reason, the last; an end without a
+   * reason is the natural one, as in answers that are translated.
+   */
+  #pass(chunk: ChatChunk): void {
+    this.#nativeCalls ||= chunk.choices.some(({ delta }) => delta?.tool_calls?.length)
+    const [choice] = chunk.choices
+    const reasonless = chunk.endOfStream && choice && !choice.finish_reason
+    const finish_reason = this.#nativeCalls ? 'tool_calls' : 'stop'
+    const passed = reasonless ? { ...chunk, choices: [{ ...choice, finish_reason }] } : chunk
+    if (passed.choices[0]?.finish_reason) this.#nativeEnd = true
+    if (passed.native || passed.choices.length > 0) this.#emitTo(passed)
+  }
+
   /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
+    const known = this.#choices[index]
+    if (known) return known
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw brokenAnswer('The model provider sent a choice with an impossible index.')
     }
     for (let i = this.#choices.length; i <= index; i++) {
       this.#choices.push(
-        new ChoiceState(i, this.#envelope, (delta, logprobs) =>
+        new ChoiceState(i, this.#envelope, this.unsigned, (delta, logprobs) =>
           this.#emit(i, delta, logprobs, null),
         ),
       )
@@ -201,17 +310,21 @@ class AnswerState {
   }
 
   #emit(index: number, delta: ChatDelta, logprobs: unknown, finish_reason: string | null): void {
-    const chunk = { ...(this.#shared ??= this.#share()) }
-    chunk.choices = [{ index, delta, logprobs, finish_reason }]
-    this.#emitTo(chunk)
+    this.#emitTo({ head: this.#head, choices: [{ index, delta, logprobs, finish_reason }] })
   }
+}
 
-  #share(): ChatChunk {
-    const { id, created, model, usageChunk } = this.#envelope
-    const shared: ChatChunk = { id, created, model, ...this.#extras, choices: [] }
-    if (usageChunk) shared.usage = null
-    return shared
-  }
+function closedEarly(): UpstreamFailure {
+  return brokenAnswer('The model provider closed the stream early.')
+}
+
+/** Whether a chunk without text is more than a keep-alive. */
+function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
+  if (usage || endOfStream) return true
+  return choices.some(({ delta, finish_reason }) => {
+    for (const name in delta) if (name !== 'role' && delta[name]) return true
+    return Boolean(finish_reason)
+  })
 }
 
 interface ToolCall {
@@ -257,6 +370,7 @@ class ChoiceState {
   readonly index: number
   finishReason: string | undefined = undefined
   readonly #envelope: Envelope
+  readonly #unsignedBlocks: Set<number>
   readonly #emit: Emit
   readonly #content = new SurrogateJoiner()
   readonly #refusal = new SurrogateJoiner()
@@ -269,9 +383,11 @@ class ChoiceState {
   /** The last block of reasoning, until it is signed. */
   #unsigned: number | undefined = undefined
 
-  constructor(index: number, envelope: Envelope, emit: Emit) {
+  /** @param unsigned gets the index of a block of reasoning when the vendor goes on after it without a signature */
+  constructor(index: number, envelope: Envelope, unsigned: Set<number>, emit: Emit) {
     this.index = index
     this.#envelope = envelope
+    this.#unsignedBlocks = unsigned
     this.#emit = emit
   }
 
@@ -336,7 +452,7 @@ class ChoiceState {
 
   #leaveReasoning(): void {
     if (this.#unsigned === undefined) return
-    this.#envelope.onUnsigned?.(this.#unsigned)
+    this.#unsignedBlocks.add(this.#unsigned)
     this.#unsigned = undefined
   }
 

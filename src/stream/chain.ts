@@ -1,0 +1,390 @@
+/**
+ * A chain of steps that parts are pushed through. Everything that arrived at once runs through all steps in one synchronous
+ * turn, so no part makes a promise. A chain ends in a sink: the next chain, or what writes to the client's socket.
+ */
+import type { Step } from '../plugin.ts'
+
+/** Where parts go. */
+export interface Sink<T> {
+  push(part: T): void
+  /** All parts that came together were pushed. @returns false while no more parts should come */
+  batchEnd(): boolean
+  /** No part follows. */
+  end(): void
+  /** No part follows, because of this error. */
+  fail(error: unknown): void
+  /** Gives the sink what it calls when more parts may come again. */
+  onRoom?(resume: () => void): void
+}
+
+/** What gives parts to a sink, once it was started. */
+export interface Producer {
+  /** Gives nothing more, beyond what it has in hand, until {@link resume}. */
+  pause(): void
+  resume(): void
+  /**
+   * Releases everything; nothing is given any more. Idempotent.
+   * @param complete the sink has everything it wanted, and only the end is outstanding
+   */
+  close(complete: boolean): void | Promise<void>
+}
+
+/** Something that gives parts, once. Its owner calls one of these. */
+export interface Feed<T> {
+  /** Begins. Parts may come before it returns. */
+  start(sink: Sink<T>): Producer
+  /** Releases what nothing will read. */
+  discard(): void | Promise<void>
+}
+
+/** What a step of the gateway may do between two parts. */
+export interface Outlet<Out> {
+  /** Gives parts to the steps behind this one. */
+  emit(parts: readonly Out[]): void
+  /** Ends the chain with an error of this step. */
+  fail(error: unknown): void
+  /** The step became `done` between two parts. */
+  done(): void
+}
+
+/** A step of the gateway itself. It has more means than those of plugins. */
+export interface ChainStep<In = any, Out = any> extends Omit<Step<In, Out>, 'push'> {
+  /** Called before the first part. */
+  open?(outlet: Outlet<Out>): void
+  /** Returns a promise while later parts have to wait for what the step does. */
+  push?(part: In, emit: (part: Out) => void): void | Promise<void>
+}
+
+const NOTHING: never[] = []
+
+/** One step and what waits for it. */
+class Link {
+  readonly step: ChainStep
+  readonly emit: (part: any) => void
+  /** The step needs time for a part. */
+  waits = false
+  readonly #chain: LinkOwner
+  #queue: any[] = NOTHING
+
+  constructor(step: ChainStep, emit: (part: any) => void, chain: LinkOwner) {
+    this.step = step
+    this.emit = emit
+    this.#chain = chain
+  }
+
+  push(part: any): void {
+    if (!this.waits) {
+      const pending = this.step.push!(part, this.emit)
+      if (pending) this.#wait(pending)
+    } else if (this.#queue === NOTHING) this.#queue = [part]
+    else this.#queue.push(part)
+  }
+
+  #wait(pending: Promise<void>): void {
+    this.waits = true
+    pending.then(
+      () => this.#goOn(),
+      (error: unknown) => {
+        this.waits = false
+        this.#queue = NOTHING
+        this.#chain.broken(error)
+      },
+    )
+  }
+
+  #goOn(): void {
+    this.waits = false
+    const queue = this.#queue
+    this.#queue = NOTHING
+    this.#chain.settled(() => {
+      for (const part of queue) this.push(part)
+    })
+  }
+}
+
+/** What a link tells its chain. */
+interface LinkOwner {
+  settled(goOn: () => void): void
+  broken(error: unknown): void
+}
+
+/** Steps between a producer and a sink. */
+export class Chain<In = any> implements Sink<In>, LinkOwner {
+  readonly #sink: Sink<any>
+  readonly #links: readonly Link[]
+  readonly #first: (part: In) => void
+  /** Links whose step has a `batchEnd`, and those whose step may be `done`. */
+  readonly #batchEnds: readonly Link[]
+  readonly #finishers: readonly Link[]
+  #producer: Producer | undefined
+  #paused = false
+  /** The sink has room. */
+  #room = true
+  /** The end of a step needs time. */
+  #ending = false
+  /** No part is taken any more. */
+  #stopped = false
+  /** The sink was told of the end. */
+  #over = false
+  /** Runs when no step needs time any more. */
+  #afterwards: (() => void) | undefined
+
+  constructor(steps: readonly ChainStep[], sink: Sink<any>) {
+    this.#sink = sink
+    const links: Link[] = []
+    let next = (part: any): void => sink.push(part)
+    for (let i = steps.length - 1; i >= 0; i--) {
+      const link = new Link(steps[i]!, next, this)
+      links.unshift(link)
+      if (link.step.push) next = (part) => link.push(part)
+    }
+    this.#links = links
+    this.#first = next
+    this.#batchEnds = links.filter(({ step }) => step.batchEnd)
+    this.#finishers = links.filter(({ step }) => 'done' in step).reverse()
+    sink.onRoom?.(() => this.resume())
+    links.forEach((link, index) => link.step.open?.(this.#outletOf(link, index)))
+  }
+
+  /** Starts what gives the parts. */
+  start(feed: Feed<In>): void {
+    const producer = feed.start(this)
+    this.#producer = producer
+    if (this.#over || this.#stopped) void closeQuietly(producer)
+    else if (this.#paused) producer.pause()
+  }
+
+  /** Whether the end, or an error, has reached the sink. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  push(part: In): void {
+    if (this.#stopped) return
+    try {
+      this.#first(part)
+    } catch (error) {
+      return this.broken(error)
+    }
+    this.#checkDone()
+  }
+
+  batchEnd(): boolean {
+    if (!this.#over) this.#flush(0)
+    return !this.#paused
+  }
+
+  end(): void {
+    if (this.#stopped) return
+    this.#stopped = true
+    this.#producer = undefined
+    this.#whenIdle(() => this.#endAll())
+  }
+
+  fail(error: unknown): void {
+    if (this.#stopped) return
+    this.#producer = undefined
+    this.broken(error)
+  }
+
+  /** Ends the parts in place of what gives them, which is closed: what steps have retained still goes out. */
+  conclude(): void {
+    if (this.#stopped) return
+    this.#release(false)
+    this.end()
+  }
+
+  /** Ends the chain with an error at once, whatever a step is doing. */
+  abort(error: unknown): void {
+    if (this.#over) return
+    this.#over = this.#stopped = true
+    this.#release(false)
+    this.#failSteps(error, 0)
+  }
+
+  /** Ends the chain without a word to its sink. A promise only while the producer needs time. */
+  close(complete = false): void | Promise<void> {
+    this.#over = this.#stopped = true
+    return this.#release(complete)
+  }
+
+  /** The sink has room again. */
+  resume(): void {
+    this.#room = true
+    this.#steer()
+  }
+
+  settled(goOn: () => void): void {
+    if (this.#over) return
+    try {
+      goOn()
+    } catch (error) {
+      return this.broken(error)
+    }
+    this.#checkDone()
+    this.#flush(0)
+    this.#runAfterwards()
+  }
+
+  /** A step, or what gives the parts, has failed. What came before goes out before the error. */
+  broken(error: unknown): void {
+    if (this.#over) return
+    this.#stopped = true
+    this.#release(false)
+    this.#afterwards = undefined
+    this.#whenIdle(() => {
+      this.#flushLinks(0)
+      this.#sink.batchEnd()
+      this.#over = true
+      this.#failSteps(error, 0)
+    })
+  }
+
+  #outletOf(link: Link, index: number): Outlet<any> {
+    return {
+      emit: (parts) => {
+        if (this.#over) return
+        try {
+          for (const part of parts) link.emit(part)
+        } catch (error) {
+          return this.broken(error)
+        }
+        this.#checkDone()
+        this.#flush(index + 1)
+      },
+      fail: (error) => this.broken(error),
+      done: () => this.#checkDone(),
+    }
+  }
+
+  /** Ends the parts early once a step wants no more of them. */
+  #checkDone(): void {
+    const finishers = this.#finishers
+    if (finishers.length === 0 || this.#ending) return
+    const link = finishers.find(({ step }) => step.done)
+    if (!link || this.#over) return
+    this.#finish(link)
+  }
+
+  #finish(link: Link): void {
+    const from = this.#links.indexOf(link) + 1
+    this.#stopped = this.#ending = true
+    this.#release(true)
+    this.#whenIdle(() => {
+      this.#flushLinks(from)
+      this.#endFrom(from)
+    }, from)
+  }
+
+  /** Tells steps and sink that everything that came together is through. */
+  #flush(from: number): void {
+    try {
+      this.#flushLinks(from)
+      this.#checkDone()
+      if (this.#over) return
+      this.#room = this.#sink.batchEnd()
+    } catch (error) {
+      return this.broken(error)
+    }
+    this.#steer()
+  }
+
+  #flushLinks(from: number): void {
+    for (const link of this.#batchEnds) {
+      if (this.#links.indexOf(link) >= from && !link.waits) link.step.batchEnd!(link.emit)
+    }
+  }
+
+  /** Pauses or resumes what gives the parts. */
+  #steer(): void {
+    const pauses = !this.#room || this.#links.some(({ waits }) => waits)
+    if (pauses === this.#paused) return
+    this.#paused = pauses
+    if (pauses) this.#producer?.pause()
+    else this.#producer?.resume()
+  }
+
+  /** @param from the first link that matters */
+  #whenIdle(then: () => void, from = 0): void {
+    if (this.#links.some(({ waits }, index) => waits && index >= from)) {
+      this.#afterwards = () => this.#whenIdle(then, from)
+      return
+    }
+    try {
+      then()
+    } catch (error) {
+      this.#ending = false
+      this.broken(error)
+    }
+  }
+
+  #runAfterwards(): void {
+    const then = this.#afterwards
+    this.#afterwards = undefined
+    then?.()
+  }
+
+  /** Ends all steps, or those behind one that is done: the last batch may have been all that it wanted. */
+  #endAll(): void {
+    this.#ending = true
+    this.#flushLinks(0)
+    const done = this.#finishers.find(({ step }) => step.done)
+    this.#endFrom(done ? this.#links.indexOf(done) + 1 : 0)
+  }
+
+  /** Ends the steps from this one on, in order, and then the sink. */
+  #endFrom(index: number): void {
+    for (let i = index; i < this.#links.length; i++) {
+      const link = this.#links[i]!
+      if (link.waits) return this.#whenIdle(() => this.#endFrom(i), i)
+      const ending = link.step.end?.(link.emit)
+      if (ending) return this.#endAfter(ending, i + 1)
+    }
+    if (this.#over) return
+    this.#over = true
+    this.#sink.end()
+  }
+
+  #endAfter(ending: Promise<void>, next: number): void {
+    ending.then(
+      () => {
+        if (!this.#over) this.#whenIdle(() => this.#endFrom(next), next)
+      },
+      (error: unknown) => this.broken(error),
+    )
+  }
+
+  #failSteps(error: unknown, index: number): void {
+    let thrown = error
+    for (let i = index; i < this.#links.length; i++) {
+      const { step } = this.#links[i]!
+      if (!step.fail) continue
+      try {
+        thrown = step.fail(thrown)
+      } catch (other) {
+        thrown = other
+      }
+      if (thrown instanceof Promise) {
+        const goOn = (result: unknown) => this.#failSteps(result, i + 1)
+        thrown.then(goOn, goOn)
+        return
+      }
+    }
+    this.#sink.fail(thrown)
+  }
+
+  #release(complete: boolean): void | Promise<void> {
+    const producer = this.#producer
+    this.#producer = undefined
+    return producer?.close(complete)
+  }
+}
+
+/** Closes without waiting. An error is dropped: its chain has already ended. */
+async function closeQuietly(producer: Producer): Promise<void> {
+  try {
+    await producer.close(false)
+  } catch {
+    // What it gave is wanted no more.
+  }
+}
