@@ -348,8 +348,9 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
 async function renewLeases(running: RunningCalls, ledger: Ledger): Promise<void> {
   const leases = []
   for (const call of running) {
-    const { account, key, entered }: Partial<Call> = call
-    if (!account || !key || !entered || call.bill) continue
+    const { admission } = call.made
+    if (!admission?.entered || call.answer.bill) continue
+    const { account, key } = admission
     leases.push({ account: account.id, key: key.id, request: call.id })
   }
   if (leases.length > 0) await ledger.renew(leases)

@@ -1,5 +1,6 @@
 /** The routes of the API, and the stages of each. */
 import { description } from '../endpoints/account/description.ts'
+import type { PublicDocument } from '../endpoints/shared/document.ts'
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
 import { formatOf, type GetRoute } from '../endpoints/account/route.ts'

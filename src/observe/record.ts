@@ -177,7 +177,7 @@ const PLAIN_LABEL = /^[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?$/
 const NO_LABELS: CallLabels = {}
 
 /** Members of a request that label it. */
-interface Labelled {
+export interface Labelled {
   readonly metadata?: unknown
   readonly safety_identifier?: unknown
   readonly user?: unknown

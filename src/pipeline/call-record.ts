@@ -74,7 +74,7 @@ function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usag
 }
 
 /** Whether rules were violated that are only watched. */
-function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['decision']>['summary']>) {
+function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['answer']['decision']>['summary']>) {
   return mode === 'monitor' && rules.length > 0
 }
 
@@ -87,7 +87,7 @@ function isPlain({ attempts }: Call['answer']): boolean {
 export function runningRow(call: Call): LogRow {
   return {
     ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
-    status: answer.status || null,
+    status: call.answer.status || null,
     outcome: null,
   }
 }

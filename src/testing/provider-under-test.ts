@@ -1,6 +1,7 @@
 /** A provider under test, called as the gateway calls it. */
-import { CompletionBuilder, toChunk } from '../endpoints/chat/chunks.ts'
-import { normalizeChunks } from '../endpoints/chat/normalize.ts'
+import { collect, toChunk } from '../endpoints/chat/chunks.ts'
+import { ChatAnswer } from '../endpoints/chat/answer.ts'
+import type { AnswerChunk } from '../endpoints/chat/billing.ts'
 import { deepFrozen, inTime } from '../lifetime/scope.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
@@ -113,14 +114,23 @@ export class ProviderUnderTest {
     const answer = await this.#provider.chat!({ input, model, options, requestId, signal, log })
     const streamed = Symbol.asyncIterator in answer
     const given = streamed ? toFlow(answer) : flowOf(toChunk(answer))
-    const parts = given.through(normalizeChunks(envelope, (chunk) => void raw.push(chunk)))
+    const seen = {
+      push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void) {
+        raw.push(chunk)
+        emit(chunk)
+      },
+    }
+    const normal = new ChatAnswer(envelope)
+    const parts = given.through(seen).through<AnswerChunk>({
+      push: (chunk: ChatChunk, emit) => normal.push(chunk, emit),
+      end: (emit) => normal.end(emit),
+    })
     return { parts, raw, streamed }
   }
 
   /** Sends a request and reads the whole answer. Never throws: errors are part of the outcome. */
   async outcome(request: TestRequest): Promise<Outcome> {
-    const chunks: ChatChunk[] = []
-    const whole = new CompletionBuilder()
+    const chunks: AnswerChunk[] = []
     const client = new AbortController()
     let raw: readonly ChatChunk[] = []
     let error: unknown
@@ -129,10 +139,7 @@ export class ProviderUnderTest {
       raw = answering.raw
       for (let last = false; !last;) {
         const batch = await within(answering.parts.next(), 'no further part', this.#timeoutMs)
-        for (const chunk of batch.parts) {
-          chunks.push(chunk)
-          whole.add(chunk)
-        }
+        chunks.push(...batch.parts)
         last = batch.last
       }
     } catch (thrown) {
@@ -142,7 +149,7 @@ export class ProviderUnderTest {
       client.abort()
     }
     const usage = raw.findLast((chunk) => chunk.usage)?.usage ?? undefined
-    return { raw, chunks, completion: whole.completion(), usage, error }
+    return { raw, chunks, completion: collect(chunks), usage, error }
   }
 
   /** Asks a method that answers at once. @param read reads the answer as the gateway does */

@@ -1,7 +1,7 @@
 /** Requests of transcripts in the form that providers receive. */
 import { readChatRequest } from '../endpoints/chat/dialects/chat/read.ts'
 import { outboundChat, usesLegacyFunctions } from '../endpoints/chat/request.ts'
-import type { Envelope } from '../endpoints/chat/normalize.ts'
+import type { Envelope } from '../endpoints/chat/answer.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { ChatInput, ProviderPlugin } from '../plugin.ts'
@@ -41,7 +41,7 @@ export async function toTestRequest(
       id: 'chatcmpl-test',
       created: 0,
       model: 'test/model',
-      usageChunk: false,
+      native: false,
       logprobs: asked.logprobs === true,
       legacyFunctions: usesLegacyFunctions(asked),
       reasoning: asked.reasoning?.exclude !== true && asked.include_reasoning !== false,

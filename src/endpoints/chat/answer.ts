@@ -159,7 +159,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #nativeCalls = false
   #emitTo: (chunk: AnswerChunk) => void = () => {}
 
-  constructor(envelope: Envelope, asked: AskedChat) {
+  constructor(envelope: Envelope, asked: AskedChat = UNKNOWN) {
     const { id, created, model } = envelope
     this.#envelope = envelope
     this.#head = { id, created, model }
@@ -312,6 +312,17 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #emit(index: number, delta: ChatDelta, logprobs: unknown, finish_reason: string | null): void {
     this.#emitTo({ head: this.#head, choices: [{ index, delta, logprobs, finish_reason }] })
   }
+}
+
+/** What was asked is not known, and the usage not compared. */
+const UNKNOWN: AskedChat = {
+  prompt: { tokens: 1, imageTokens: 0, soundTokens: 0, media: 0 },
+  promptBytes: 0,
+  maySearch: true,
+  ceiling: undefined,
+  choices: 1,
+  capped: false,
+  model: { contextLength: undefined, maxOutputTokens: undefined },
 }
 
 function closedEarly(): UpstreamFailure {

@@ -20,7 +20,7 @@ import type {
   ChatDelta,
 } from '../../plugin.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
-import { lastSignature, type ChatRequest } from './request.ts'
+import type { ChatRequest } from './request.ts'
 import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
 
 // The estimates of a prompt's tokens: before it is sent, and of what was sent where the vendor does not count it.

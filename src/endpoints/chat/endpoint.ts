@@ -44,8 +44,8 @@ const isAddress = (text: unknown): text is string =>
   typeof text === 'string' && /^https?:/i.test(text.slice(0, 6))
 
 /** See {@link Endpoint.addresses}. */
-const addresses: NonNullable<Endpoint['addresses']> = {
-  of(outbound: ChatInput): ClientAddress[] {
+const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
+  of(outbound): ClientAddress[] {
     const found: ClientAddress[] = []
     outbound.messages.forEach(({ content }, at) => {
       if (!Array.isArray(content)) return
@@ -61,7 +61,7 @@ const addresses: NonNullable<Endpoint['addresses']> = {
     return found
   },
 
-  replace(outbound: ChatInput, files): ChatInput {
+  replace(outbound, files): ChatInput {
     const dataUrl = (url: unknown) => {
       const file = typeof url === 'string' ? files.get(url) : undefined
       return file && `data:${file.contentType};base64,${toBase64(file.bytes)}`

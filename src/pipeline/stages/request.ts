@@ -2,7 +2,7 @@ import { isAllowed, modelNames, tierRefusal, unknownModel } from '../../models/a
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
-import { labelsOf, TAG_HEADER } from '../../observe/record.ts'
+import { labelsOf, TAG_HEADER, type Labelled } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { keptOf, MOST_CHARACTERS } from '../../observe/content/kept.ts'
@@ -134,7 +134,8 @@ export const read: Stage = {
     const { server, log } = runtime.config
     return format.read(incoming, server.limits).then((request) => {
       const header = incoming.header(TAG_HEADER)
-      const labels = labelsOf(request.input, header, admission.key.tag, log.users)
+      call.made.request = request
+      const labels = labelsOf(request.input as Labelled, header, admission.key.tag, log.users)
       call.made.request = { ...request, labels }
       const keeping = keepContents(call)
       if (keeping) call.through(keeping)

@@ -522,9 +522,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
 
   /** Pins the conversation to the deployment if the answer carries a token that only it understands. */
   #pin(): void {
+    const { runtime, admission, target } = this.#call
+    if (target.model.deployments.length < 2) return
     const token = this.#answer?.affinityToken?.()
     if (token === undefined) return
-    const { runtime, admission } = this.#call
     runtime.routing.pin({ account: admission.account.id }, token, this.#deployment!)
   }
 
@@ -767,9 +768,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   /** @throws UpstreamFailure for an answer that came whole and is too large */
-  #bound({ received }: ProviderAnswer): void {
+  #bound(answer: ProviderAnswer): void {
     const { maxAnswer } = this.#call.runtime.config.providers[this.#deployment!.provider]!
-    if (received && received() > maxAnswer) throw tooMuch()
+    const received = answer.received?.() ?? 0
+    if (received > maxAnswer) throw tooMuch()
   }
 
   /** Aborts an attempt whose stream does not begin; undefined where a whole answer is awaited. */

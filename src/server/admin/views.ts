@@ -5,7 +5,6 @@ import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Deployment, Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import type { Call } from '../../pipeline/pipeline.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
 import { ACCOUNT, type KeySpend, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
 import { formatPico, parsePico, usdJson } from '../../money/money.ts'
@@ -230,13 +229,13 @@ export function statusView(gateway: Gateway) {
     memory_bytes: process.memoryUsage.rss(),
     alerts: runtime.alerts.active.map(({ kind, message }) => ({ kind, message })),
     running: running.size,
-    calls: [...running].slice(0, SHOWN_CALLS).map((call: Partial<Call>) => ({
-      request_id: call.id,
-      path: call.path,
-      account_id: call.account?.id ?? null,
-      key_id: call.key?.id ?? null,
-      model: call.model?.id ?? null,
-      seconds: (call.elapsedMs ?? 0) / 1000,
+    calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, made, elapsedMs }) => ({
+      request_id: id,
+      path,
+      account_id: made.admission?.account.id ?? null,
+      key_id: made.admission?.key.id ?? null,
+      model: made.target?.model.id ?? null,
+      seconds: elapsedMs / 1000,
     })),
   }
 }

@@ -2,6 +2,7 @@
 import type { GatewayError } from '../../../../errors/errors.ts'
 import type { Call, WireFormat } from '../../../../pipeline/pipeline.ts'
 import { promptTokensOf } from '../../billing.ts'
+import type { ChatRequest } from '../../request.ts'
 import { usageJson } from './usage.ts'
 
 const TYPES: Readonly<Record<number, string>> = {
@@ -53,9 +54,9 @@ function statusOf({ status, code }: GatewayError): number {
 /** A prompt that is too long is told in words that clients know: they shorten it then. */
 function messageOf({ code, message }: GatewayError, call: Call | undefined): string {
   if (code !== 'context_length_exceeded') return message
-  const most = call?.model.contextLength
+  const most = call?.made.target?.model.contextLength
   if (!call || most === undefined) return 'prompt is too long'
   const { input, bodyBytes = 0 } = call.request
-  const tokens = Math.max(promptTokensOf(input, bodyBytes), most + 1)
+  const tokens = Math.max(promptTokensOf(input as ChatRequest, bodyBytes), most + 1)
   return `prompt is too long: ${tokens} tokens > ${most} maximum`
 }

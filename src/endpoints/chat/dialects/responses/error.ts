@@ -18,7 +18,7 @@ const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const written = write(error, call, id)
   const { error: told } = written.body as ErrorBody
-  told.message = messageOf(told, call?.model?.contextLength)
+  told.message = messageOf(told, call?.made.target?.model.contextLength)
   if (told.param !== null) told.param = ownName(told.param)
   return written
 }
