@@ -71,7 +71,7 @@ class KnownKeys {
   }
 
   /** The key of a secret, from the cache or the records. Concurrent look-ups of one secret share one load. */
-  async find(sha256: string): Promise<ResolvedKey | null> {
+  find(sha256: string): ResolvedKey | null | Promise<ResolvedKey | null> {
     const cached = this.peek(sha256)
     if (cached !== undefined) return cached
     const running = this.#loads.get(sha256)
@@ -182,7 +182,7 @@ export class Accounts {
   }
 
   /** See {@link KnownKeys.find}. */
-  find(sha256: string): Promise<ResolvedKey | null> {
+  find(sha256: string): ResolvedKey | null | Promise<ResolvedKey | null> {
     return this.#known.find(sha256)
   }
 

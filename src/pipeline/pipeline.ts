@@ -89,40 +89,49 @@ export interface Stage {
 }
 
 /**
- * Takes a call through its stages and its answer to the client. Resolves when the response is complete, or the call has
- * ended without one.
- * @throws what a stage refused with, or what failed before the head of the response was sent
+ * Takes a call through its stages and its answer to the client. Makes no promise of its own, and waits only for those of
+ * stages.
+ * @param done called when the response is complete, or the call has ended without one; with what a stage refused with, or what
+ * failed before the head of the response was sent. May be called again, without a meaning.
  */
-export async function run(call: Call, stages: readonly Stage[], out: Outgoing): Promise<void> {
+export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
+  // A call whose client has left ends without a word of its writer.
+  call.scope.defer(done)
   let list = stages
-  for (let i = 0; call.source === undefined; i++) {
-    call.throwIfAborted()
-    const stage = list[i]
-    if (!stage) throw new Error('the last stage of a route has to answer')
-    const pending = call.enter(stage)
-    if (pending) await pending
-    if (call.rest) {
-      list = call.rest
-      call.rest = undefined
-      i = -1
+  let at = 0
+  const goOn = (): void => {
+    try {
+      for (;;) {
+        call.throwIfAborted()
+        if (call.source) return answer(call, call.source, out, done)
+        if (call.rest) {
+          list = call.rest
+          call.rest = undefined
+          at = 0
+        }
+        const stage = list[at++]
+        if (!stage) throw new Error('the last stage of a route has to answer')
+        const pending = call.enter(stage)
+        if (pending) return void pending.then(entered, refused)
+      }
+    } catch (error) {
+      done(error)
     }
   }
-  call.throwIfAborted()
-  await answer(call, call.source, out)
+  const entered = (): void => {
+    call.entered()
+    goOn()
+  }
+  const refused = (error: unknown): void => {
+    call.entered()
+    done(error)
+  }
+  goOn()
 }
 
 /** Sends an answer through the steps of the stages to the writer. */
-function answer(call: Call, source: Feed<unknown>, out: Outgoing): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // A call whose client has left ends without a word of its writer.
-    call.scope.defer(resolve)
-    const writer = call.format.write(call, out, (error) => {
-      if (error === undefined) resolve()
-      else reject(error as Error)
-    })
-    const chain = call.chainTo(writer)
-    chain.start(source)
-  })
+function answer(call: Call, source: Feed<unknown>, out: Outgoing, done: Done): void {
+  call.chainTo(call.format.write(call, out, done)).start(source)
 }
 
 /** One kind of work in its one normal form. Stages know nothing else of it, and never ask which endpoint they serve. */
@@ -437,17 +446,20 @@ export class Call {
     if (this.#reason !== undefined) throw this.#reason
   }
 
-  /** Lets a stage act. What it acquires is released when the call ends, also where it ends before the stage has it. */
+  /**
+   * Lets a stage act. What it acquires is released when the call ends, also where it ends before the stage has it. Where it
+   * returns a promise, {@link entered} is called once that is settled.
+   */
   enter(stage: Stage): void | Promise<void> {
     this.#stages.push(stage)
     const pending = stage.before?.(this)
-    if (!pending) return undefined
-    this.#entering = pending
-    const left = () => {
-      if (this.#entering === pending) this.#entering = undefined
-    }
-    pending.then(left, left)
+    if (pending) this.#entering = pending
     return pending
+  }
+
+  /** The stage that acted last has what it waited for. */
+  entered(): void {
+    this.#entering = undefined
   }
 
   /** The way out: the steps of all stages, from the last to the first, and what they lead to. */

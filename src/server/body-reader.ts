@@ -101,17 +101,20 @@ export interface BodyReading {
 
 /**
  * Reads a body to its end.
+ * @param result what was made of its pieces
  * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` for a scan
  * that failed, the code for a body that cannot be decoded, and what `take` throws; what {@link BodyShare.grow} throws;
  * ClientDisconnected
  */
-export async function readBody(reading: BodyReading): Promise<void> {
+export function readBody<T>(reading: BodyReading, result: () => T): Promise<T> {
   const { request, limitBytes } = reading
-  const decoder = decoderOf(request)
-  if (!decoder && Number(request.headers['content-length']) > limitBytes) throw tooLarge(limitBytes)
   return new Promise((resolve, reject) => {
-    // What it throws is the rejection.
-    new BodyReader(reading, decoder, resolve, reject).begin()
+    // What is thrown is the rejection.
+    const decoder = decoderOf(request)
+    if (!decoder && Number(request.headers['content-length']) > limitBytes) {
+      throw tooLarge(limitBytes)
+    }
+    new BodyReader(reading, decoder, () => resolve(result()), reject).begin()
   })
 }
 

@@ -124,19 +124,20 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   return app
 }
 
-/** Tells h3 that a request was answered through Node's objects. */
-const HANDLED = Symbol.for('h3.handled')
-
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */
 function nodeHandler(
-  handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>,
+  handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): EventHandler {
-  // Not h3's own `fromNodeHandler`: it listens to four events of every response.
-  return async ({ runtime }) => {
+  // Not h3's own `fromNodeHandler`: it listens to four events of every response. Of a response that has ended, a value of null
+  // changes nothing.
+  return ({ runtime }) => {
     const { req, res } = runtime!.node!
-    await handle(req as IncomingMessage, res as ServerResponse)
-    return HANDLED
+    return handle(req as IncomingMessage, res as ServerResponse).then(nothing)
   }
+}
+
+function nothing(): null {
+  return null
 }
 
 /** Refuses every request with the error that belongs to it. */
@@ -319,8 +320,8 @@ function shownOf(path: string): string {
 
 // One call on the socket: from the first byte of its request to the last byte of its answer.
 
-/** Runs one call from its first byte to its last. Every path ends the call. */
-async function serve(
+/** Runs one call from its first byte to its last. Every path ends the call. Never rejects. */
+function serve(
   gateway: Gateway,
   route: Route,
   request: IncomingMessage,
@@ -341,25 +342,38 @@ async function serve(
   const out = new NodeOutgoing(response, call)
   response.on('close', () => {
     if (response.writableFinished) return
-    // Abort first: a flow that waits for a read notices nothing else.
+    // Abort first: an answer that waits notices nothing else.
     call.abort(new ClientDisconnected())
     void call.end('cancelled')
   })
-  try {
-    await run(call, route.stages, out)
-  } catch (thrown) {
-    if (call.answer.outcome === 'cancelled') return
-    const error = toGatewayError(thrown)
-    call.report(error)
-    const { status, headers, body } = format.writeError(error, call, call.id)
-    call.answer.status = status
-    call.answer.error = error
-    await call.end('failed', thrown)
-    if (out.headSent) return out.destroy()
-    const text = JSON.stringify(body)
-    out.head(status, errorHeaders(request, headers, text))
-    await finish(request, response, text)
-  }
+  return new Promise((resolve) => {
+    run(call, route.stages, out, (error) => {
+      if (error === undefined) resolve()
+      else refuseCall(call, request, response, out, error).then(resolve, resolve)
+    })
+  })
+}
+
+/** Tells an error by a status, or breaks off a response whose head is out. */
+async function refuseCall(
+  call: Call,
+  request: IncomingMessage,
+  response: ServerResponse,
+  out: NodeOutgoing,
+  thrown: unknown,
+): Promise<void> {
+  const { answer, format, id } = call
+  if (answer.outcome === 'cancelled') return
+  const error = toGatewayError(thrown)
+  call.report(error)
+  const { status, headers, body } = format.writeError(error, call, id)
+  answer.status = status
+  answer.error = error
+  await call.end('failed', thrown)
+  if (out.headSent) return out.destroy()
+  const text = JSON.stringify(body)
+  out.head(status, errorHeaders(request, headers, text))
+  await finish(request, response, text)
 }
 
 /** The key and the account whose share of memory the body of an admitted call uses. */

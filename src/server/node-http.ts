@@ -55,7 +55,7 @@ export class NodeIncoming implements Incoming {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
-  async json(limitBytes: number): Promise<Buffer> {
+  json(limitBytes: number): Promise<Buffer> {
     const chunks: Buffer[] = []
     let small = 0
     const take = (chunk: Buffer) => {
@@ -66,12 +66,13 @@ export class NodeIncoming implements Incoming {
       chunks.push(Buffer.concat(chunks.splice(-small)))
       small = 0
     }
-    await this.#read('invalid_json', limitBytes, take, new JsonScan(this.#options.limits))
-    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    const whole = () => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
+    const scan = new JsonScan(this.#options.limits)
+    return this.#read('invalid_json', limitBytes, take, whole, scan)
   }
 
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
-    return this.#read('invalid_multipart', limitBytes, take)
+    return this.#read('invalid_multipart', limitBytes, take, () => {})
   }
 
   release(): void {
@@ -82,15 +83,16 @@ export class NodeIncoming implements Incoming {
     if (this.#request.socket.destroyed) throw new ClientDisconnected()
   }
 
-  #read(
+  #read<T>(
     undecodable: BodyReading['undecodable'],
     limitBytes: number,
     take: BodyReading['take'],
+    result: () => T,
     scan?: JsonScan,
-  ): Promise<void> {
+  ): Promise<T> {
     const { limits, onStart, startTimeout, share } = this.#options
     this.#share = share?.()
-    return readBody({
+    const reading = {
       request: this.#request,
       limitBytes,
       limits,
@@ -100,7 +102,8 @@ export class NodeIncoming implements Incoming {
       onStart,
       startTimeout,
       take,
-    })
+    }
+    return readBody(reading, result)
   }
 }
 

@@ -19,7 +19,7 @@ import type {
   ChatMessage,
   ChatDelta,
 } from '../../plugin.ts'
-import { receiptOf, withReceipt } from '../shared/billing.ts'
+import { receiptIn, receiptOf, withReceipt } from '../shared/billing.ts'
 import type { ChatRequest } from './request.ts'
 import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
 
@@ -261,13 +261,15 @@ class AttachReceipt implements ChainStep<AnswerChunk, AnswerChunk> {
     }
   }
 
-  async end(emit: (chunk: AnswerChunk) => void): Promise<void> {
+  end(emit: (chunk: AnswerChunk) => void): Promise<void> {
     const call = this.#call
-    const receipt = await receiptOf(call, call.charge(), this.#hasOutput)
-    if (call.runtime.sinks) call.answer.exchange = exchangeResponse(this.#finishes)
-    const last = this.#finishes.pop()!
-    for (const chunk of this.#finishes) emit(chunk)
-    emit({ ...last, receipt })
+    return call.charge().then((charged) => {
+      const receipt = receiptIn(call, charged, this.#hasOutput)
+      if (call.runtime.sinks) call.answer.exchange = exchangeResponse(this.#finishes)
+      const last = this.#finishes.pop()!
+      for (const chunk of this.#finishes) emit(chunk)
+      emit({ ...last, receipt })
+    })
   }
 
   fail(error: unknown): unknown {

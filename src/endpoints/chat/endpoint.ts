@@ -183,23 +183,23 @@ export function chatFormat<Part = AnswerChunk>({
   return {
     path,
     ...(check && { body: check }),
-    async read(incoming, limits) {
-      const body = await readRawJson(incoming, limitBytes ?? limits.chat)
-      const translated = read(body, (name) => incoming.header(name))
-      const input = withPolicy(translated.input)
-      const { model, messages, policy, session_id, prompt_cache_key } = input
-      return {
-        ...translated,
-        input,
-        model,
-        stream: input.stream === true,
-        policy,
-        session: sessionOf(incoming, session_id, prompt_cache_key),
-        affinityToken: signatureIn(messages),
-        bodyBytes: body.bytes,
-        rawJson: body,
-      }
-    },
+    read: (incoming, limits) =>
+      readRawJson(incoming, limitBytes ?? limits.chat, (body) => {
+        const translated = read(body, (name) => incoming.header(name))
+        const input = withPolicy(translated.input)
+        const { model, messages, policy, session_id, prompt_cache_key } = input
+        return {
+          ...translated,
+          input,
+          model,
+          stream: input.stream === true,
+          policy,
+          session: sessionOf(incoming, session_id, prompt_cache_key),
+          affinityToken: signatureIn(messages),
+          bodyBytes: body.bytes,
+          rawJson: body,
+        }
+      }),
     write,
     writeError,
     native,

@@ -8,15 +8,19 @@ import type { ChainStep } from '../../stream/chain.ts'
  * @param sent whether the client has any of the answer. One without costs nothing where the charge is deferred.
  * @throws Unavailable when the charge is deferred: a cost that a client is told is durable
  */
+export function receiptIn(call: Call, { bill, state, waive }: Charged, sent = false): Receipt {
+  if (state !== 'deferred') return call.receipt(bill)
+  if (!sent) waive()
+  throw cannotBook()
+}
+
+/** As {@link receiptIn}, once the call is charged. */
 export async function receiptOf(
   call: Call,
   charged: Promise<Charged>,
   sent = false,
 ): Promise<Receipt> {
-  const { bill, state, waive } = await charged
-  if (state !== 'deferred') return call.receipt(bill)
-  if (!sent) waive()
-  throw cannotBook()
+  return receiptIn(call, await charged, sent)
 }
 
 /** Puts the receipt on an error that is charged. @returns the error for the client: another one where that failed */
@@ -56,9 +60,11 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<
     else emit(part)
   }
 
-  async end(emit: (part: End) => void): Promise<void> {
-    const receipt = await receiptOf(this.#call, this.#call.charge())
-    emit({ ...this.#end!, receipt })
+  end(emit: (part: End) => void): Promise<void> {
+    const call = this.#call
+    return call.charge().then((charged) => {
+      emit({ ...this.#end!, receipt: receiptIn(call, charged) })
+    })
   }
 
   fail(error: unknown): unknown {

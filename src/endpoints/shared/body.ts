@@ -16,15 +16,20 @@ export function readJson(
   limitBytes: number,
   accepted?: string,
 ): Promise<object> {
-  return readRawJson(incoming, limitBytes, accepted).then(({ value }) => value)
+  return readRawJson(incoming, limitBytes, ({ value }) => value, accepted)
 }
 
-/** Like {@link readJson}, with the source text. @throws InvalidRequest */
-export function readRawJson(
+/**
+ * Like {@link readJson}, with the source text.
+ * @param take what is made of the body
+ * @throws InvalidRequest, and what `take` throws
+ */
+export function readRawJson<T>(
   incoming: Incoming,
   limitBytes: number,
+  take: (body: RawJson) => T,
   accepted = 'application/json',
-): Promise<RawJson> {
+): Promise<T> {
   const type = incoming.header('content-type')
   if (type !== undefined && type !== 'application/json') {
     const media = type.split(';', 1)[0]!.trim().toLowerCase()
@@ -38,7 +43,7 @@ export function readRawJson(
   return incoming.json(limitBytes).then((bytes) => {
     const body = parseObject(bytes)
     const { policy } = body.value as { readonly policy?: unknown }
-    return policy === undefined ? body : prepared(policy, incoming).then(() => body)
+    return policy === undefined ? take(body) : prepared(policy, incoming).then(() => take(body))
   })
 }
 

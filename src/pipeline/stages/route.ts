@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AbortScope,
   type Timeout,
+  dropLate,
   unlessAborted,
   onAbort,
   deepFrozen,
@@ -404,6 +405,22 @@ export const route: Stage = {
   },
 }
 
+/** One deployment, asked once. */
+interface OneAttempt {
+  readonly deployment: Deployment
+  readonly scope: AbortScope
+  /** The deployment was not in cooldown. */
+  readonly wasOpen: boolean
+  /** Steady ms. */
+  readonly startedAt: number
+  /** Runs until the first part. */
+  readonly timeout: Timeout | undefined
+  /** Another deployment may still be asked. */
+  isOpen: boolean
+  /** What gives the parts of its answer. */
+  chain?: Chain
+}
+
 /** Tries deployments until one answers, then passes its parts. Owns the upstream connection and the model's meter line. */
 class DeploymentAnswer implements Feed<unknown>, Producer {
   readonly #call: Call
@@ -434,6 +451,11 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Ends the current attempt. */
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
+  #affinity: SessionAffinity | undefined
+  /** Deployments that have failed. */
+  #tried: readonly Deployment[] = []
+  /** A deployment may be asked a second time, after a wait. */
+  #mayRepeat = true
   /** Attempts so far, and when the current one began, steady ms. */
   #attempts = 0
   #startedAt = 0
@@ -451,7 +473,11 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
 
   start(sink: Sink<unknown>): Producer {
     this.#sink = sink
-    this.#tryAll().catch((error: unknown) => this.#giveUp(error))
+    try {
+      this.#begin()
+    } catch (error) {
+      this.#giveUp(error)
+    }
     return this
   }
 
@@ -560,43 +586,43 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return assessment
   }
 
-  /** Tries deployments until one has given its first parts. */
-  async #tryAll(): Promise<void> {
-    const call = this.#call
-    const { target, runtime } = call
+  /** Chooses the first deployment. @throws Unavailable without one */
+  #begin(): void {
+    const { target, runtime } = this.#call
     const { model } = target
-    const { routing, config } = runtime
-    const affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
-    let mayRepeat = true
-    let tried: readonly Deployment[] | undefined
-    let deployment = routing.choose(model, affinity) ?? outOfService()
+    if (model.deployments.length > 1) this.#affinity = affinityOf(this.#call)
+    const deployment = runtime.routing.choose(model, this.#affinity) ?? outOfService()
     // Attempts share it.
     target.outbound = deepFrozen(target.outbound)
-    for (let attempt = 1; ; attempt++) {
-      const wasOpen = routing.healthOf(deployment).isOpen()
-      try {
-        await this.#try(deployment)
-        if (affinity) routing.remember(model, affinity, deployment)
-        return
-      } catch (failure) {
-        if (this.#closed || call.aborted) throw failure
-        // No deployment in cooldown is asked after another one in cooldown has failed.
-        const goesOn = wasOpen && attempt < config.routing.attempts
-        if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover)
-          throw this.#overall(failure)
-        tried = tried ? [...tried, deployment] : [deployment]
-        const next = routing.choose(model, affinity, tried)
-        const delayMs = next || !mayRepeat ? undefined : retryDelayMs(failure)
-        if (!next && delayMs === undefined) throw this.#overall(failure)
-        this.#say(next ? 'fail_over' : 'retry')
-        const { label } = model
-        if (next) runtime.metrics.calls.failedOver(label, deployment.id, next.id, failure.failure)
-        if (next) deployment = next
-        else mayRepeat = false
-        if (delayMs) await this.#pause(delayMs)
-        if (this.#closed) throw failure
-      }
+    this.#try(deployment)
+  }
+
+  /** Goes on to another deployment after one has failed, or gives up. */
+  #failOver(attempt: OneAttempt, failure: unknown): void {
+    const call = this.#call
+    const { target, runtime } = call
+    const { routing, config, metrics } = runtime
+    const { model } = target
+    if (this.#closed || call.aborted) return this.#giveUp(failure)
+    // No deployment in cooldown is asked after another one in cooldown has failed.
+    const goesOn = attempt.wasOpen && this.#attempts < config.routing.attempts
+    if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) {
+      return this.#giveUp(this.#overall(failure))
     }
+    const { deployment } = attempt
+    this.#tried = [...this.#tried, deployment]
+    const next = routing.choose(model, this.#affinity, this.#tried)
+    const delayMs = next || !this.#mayRepeat ? undefined : retryDelayMs(failure)
+    if (!next && delayMs === undefined) return this.#giveUp(this.#overall(failure))
+    this.#say(next ? 'fail_over' : 'retry')
+    if (next) metrics.calls.failedOver(model.label, deployment.id, next.id, failure.failure)
+    else this.#mayRepeat = false
+    const goOn = () => {
+      if (this.#closed) this.#giveUp(failure)
+      else this.#try(next ?? deployment)
+    }
+    if (delayMs) this.#pause(delayMs).then(goOn, (error: unknown) => this.#giveUp(error))
+    else goOn()
   }
 
   /** The failure of all attempts: vendors limit the gateway only where each of them said so. */
@@ -612,98 +638,117 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     })
   }
 
-  /** Asks one deployment and waits for its first parts. @throws the error for the client */
-  async #try(deployment: Deployment): Promise<void> {
-    const call = this.#call
-    const { routing, metrics } = call.runtime
-    const health = routing.healthOf(deployment)
+  /** Asks one deployment. What it answers first, or its failure, comes later. */
+  #try(deployment: Deployment): void {
+    const health = this.#call.runtime.routing.healthOf(deployment)
+    const wasOpen = health.isOpen()
     this.#deployment = deployment
     this.#health = health
     this.#began = health.begin()
-    const started = (this.#startedAt = performance.now())
     this.#attempts++
     const scope = this.#startAttempt(deployment)
-    const timeout = this.#firstPartTimeout(deployment, scope)
+    const attempt: OneAttempt = {
+      deployment,
+      scope,
+      wasOpen,
+      startedAt: performance.now(),
+      timeout: this.#firstPartTimeout(deployment, scope),
+      isOpen: true,
+    }
+    this.#startedAt = attempt.startedAt
+    const { signal } = scope
+    const fail = (error: unknown) => this.#failAttempt(attempt, error)
+    let asked: Promise<unknown>
     try {
-      const { signal } = scope
-      const given = await unlessAborted(signal, this.#ask(deployment, signal))
-      const answer = call.endpoint.normalize(call, signal)
-      const parts = answer.open ? answer.open(given) : given
-      if (isSequence(parts)) await this.#read(parts, answer, scope, started)
-      else this.#take(parts, answer, started)
+      asked = ask(this.#call, deployment, signal, () => (this.#asked = true))
     } catch (error) {
-      // Nothing of this answer went out: what it consumed is not charged.
-      this.#assessment = undefined
-      const reason = scope.signal.aborted ? scope.signal.reason : error
-      scope.abort(reason)
-      call.release(scope)
-      const failure = this.#failureOf(reason)
-      if (this.#closed) throw failure
-      if (UpstreamFailure.is(failure) && !call.aborted) {
-        const ms = performance.now() - started
-        const result = failure.failure
-        metrics.upstream(deployment.provider, result, ms / 1000)
-        const { said, sent } = this.#blame(failure)
-        const status = sent?.status || undefined
-        call.answer.attempts.push({
-          deployment: deployment.id,
-          ms: Math.round(ms),
-          result,
-          status,
-          said,
-        })
-      }
-      this.#leaveDeployment()
-      throw failure
-    } finally {
-      timeout?.clear()
+      return fail(error)
+    }
+    const aborted = () => {
+      if (attempt.chain) return attempt.chain.abort(signal.reason)
+      // A plugin may ignore its signal, and is not waited for.
+      dropLate(asked, signal)
+      fail(signal.reason)
+    }
+    onAbort(signal, aborted)
+    Promise.resolve(asked).then((given) => this.#answered(attempt, given), fail)
+    if (signal.aborted) aborted()
+  }
+
+  /** Takes what a provider has answered. */
+  #answered(attempt: OneAttempt, given: unknown): void {
+    if (!attempt.isOpen) return
+    const { signal } = attempt.scope
+    try {
+      const answer = this.#call.endpoint.normalize(this.#call, signal)
+      const parts = answer.open ? answer.open(given) : given
+      if (isSequence(parts)) this.#read(parts, answer, attempt)
+      else this.#take(parts, answer, attempt)
+    } catch (error) {
+      this.#failAttempt(attempt, error)
     }
   }
 
+  /** An attempt has failed before its first parts. Nothing of it went out, so what it consumed is not charged. */
+  #failAttempt(attempt: OneAttempt, error: unknown): void {
+    if (!attempt.isOpen) return
+    attempt.isOpen = false
+    const { scope, timeout, deployment, startedAt } = attempt
+    const call = this.#call
+    timeout?.clear()
+    this.#assessment = undefined
+    const reason: unknown = scope.signal.aborted ? scope.signal.reason : error
+    void attempt.chain?.close()
+    scope.abort(reason)
+    call.release(scope)
+    const failure = this.#failureOf(reason)
+    if (UpstreamFailure.is(failure) && !call.aborted && !this.#closed) {
+      const ms = performance.now() - startedAt
+      const result = failure.failure
+      call.runtime.metrics.upstream(deployment.provider, result, ms / 1000)
+      const { said, sent } = this.#blame(failure)
+      const status = sent?.status || undefined
+      const { id } = deployment
+      call.answer.attempts.push({ deployment: id, ms: Math.round(ms), result, status, said })
+    }
+    this.#leaveDeployment()
+    this.#failOver(attempt, failure)
+  }
+
   /** Passes an answer that came whole. @throws UpstreamFailure for one that cannot be true */
-  #take(given: unknown, answer: ProviderAnswer, started: number): void {
+  #take(given: unknown, answer: ProviderAnswer, attempt: OneAttempt): void {
     const parts = answer.whole(given)
     this.#check(answer)
     this.#bound(answer)
-    this.#commit(answer, started)
+    this.#commit(answer, attempt)
     this.#finish(parts)
   }
 
-  /** Reads an answer that comes in parts. Resolves with the first of them. @throws what ended it before */
-  #read(
-    given: AsyncIterable<unknown>,
-    answer: ProviderAnswer,
-    { signal }: AbortScope,
-    started: number,
-  ): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const parts = new AttemptParts({
-        begin: (first, complete) => {
-          if (complete || answer.chargeAtFirstPart) this.#check(answer)
-          if (complete) this.#bound(answer)
-          this.#commit(answer, started)
-          if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
-          if (!complete) this.#watch = this.#watchOver(answer)
-          for (const part of first) this.#push(part)
-          resolve()
-        },
-        push: (part) => this.#push(part),
-        batchEnd: () => this.#batchEnd(),
-        end: () => {
-          if (!this.#closed && !this.#assessment) this.#check(answer)
-          this.#finish([])
-        },
-        refuse: (error) => {
-          void this.#chain?.close()
-          reject(error as Error)
-        },
-        fail: (error) => this.#giveUp(error),
-      })
-      const chain = run(given, answer.steps, parts, signal)
-      this.#chain = chain
-      if (signal.aborted) chain.abort(signal.reason)
-      else onAbort(signal, () => chain.abort(signal.reason))
+  /** Reads an answer that comes in parts. */
+  #read(given: AsyncIterable<unknown>, answer: ProviderAnswer, attempt: OneAttempt): void {
+    const { signal } = attempt.scope
+    const parts = new AttemptParts({
+      begin: (first, complete) => {
+        if (complete || answer.chargeAtFirstPart) this.#check(answer)
+        if (complete) this.#bound(answer)
+        this.#commit(answer, attempt)
+        if (answer.chargeAtFirstPart) this.#meter(this.#assessment!.usage)
+        if (!complete) this.#watch = this.#watchOver(answer)
+        for (const part of first) this.#push(part)
+      },
+      push: (part) => this.#push(part),
+      batchEnd: () => this.#batchEnd(),
+      end: () => {
+        if (!this.#closed && !this.#assessment) this.#check(answer)
+        this.#finish([])
+      },
+      refuse: (error) => this.#failAttempt(attempt, error),
+      fail: (error) => this.#giveUp(error),
     })
+    attempt.chain = this.#chain = run(given, answer.steps, parts, signal)
+    // It may have failed at once.
+    if (!attempt.isOpen && !this.#answer) void attempt.chain.close()
+    if (signal.aborted) attempt.chain.abort(signal.reason)
   }
 
   #push(part: unknown): void {
@@ -718,12 +763,17 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   /** The answer has begun: no other deployment is asked. */
-  #commit(answer: ProviderAnswer, started: number): void {
+  #commit(answer: ProviderAnswer, attempt: OneAttempt): void {
     const call = this.#call
-    const { id, provider } = this.#deployment!
+    const { id, provider } = attempt.deployment
+    attempt.isOpen = false
+    attempt.timeout?.clear()
     this.#answer = answer
+    if (this.#affinity) {
+      call.runtime.routing.remember(call.target.model, this.#affinity, attempt.deployment)
+    }
     call.dropContent()
-    const ms = performance.now() - started
+    const ms = performance.now() - attempt.startedAt
     call.runtime.metrics.upstream(provider, 'ok', ms / 1000)
     call.answer.attempts.push({ deployment: id, ms: Math.round(ms), result: 'ok' })
     if (this.#health?.answered(this.#began, ms)) logRecovery(call, this.#deployment!)
@@ -782,11 +832,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
       attempt.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
     )
-  }
-
-  /** Calls the provider's method. May throw at once. */
-  #ask(deployment: Deployment, signal: AbortSignal): Promise<unknown> {
-    return ask(this.#call, deployment, signal, () => (this.#asked = true))
   }
 
   /** @throws when the call is aborted meanwhile */

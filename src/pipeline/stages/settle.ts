@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks'
-import type { Timeout } from '../../lifetime/scope.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
@@ -28,25 +27,27 @@ export const settle: Stage = {
  * booked with a cost of 0.
  * @param pays false: the call costs nothing
  */
-async function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
-  try {
-    const started = performance.now()
-    const { answer } = call
-    const billed = pays && call.admission.held!.billed && !answer.decision?.unavailable
-    const sum = billed ? priceUsage(answer.meter) : NO_COST
-    const bill = boundedOf(call, sum)
-    const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
-    const { state } = await book(call, settlementOf(call, outcome, bill, charged))
-    const { metrics } = call.runtime
-    metrics.settled(state, (performance.now() - started) / 1000)
-    if (state !== 'deferred') {
-      answer.bill = bill
-      call.marks.settledMs = call.elapsedMs
+function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
+  return new Promise((resolve) => {
+    try {
+      const started = performance.now()
+      const { answer, admission, runtime } = call
+      const billed = pays && admission.held!.billed && !answer.decision?.unavailable
+      const sum = billed ? priceUsage(answer.meter) : NO_COST
+      const bill = boundedOf(call, sum)
+      const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
+      book(call, settlementOf(call, outcome, bill, charged), (state) => {
+        runtime.metrics.settled(state, (performance.now() - started) / 1000)
+        if (state !== 'deferred') {
+          answer.bill = bill
+          call.marks.settledMs = call.elapsedMs
+        }
+        resolve({ bill, state, waive: () => waive(call) })
+      })
+    } catch (error) {
+      resolve(unsettled(call, error))
     }
-    return { bill, state, waive: () => waive(call) }
-  } catch (error) {
-    return unsettled(call, error)
-  }
+  })
 }
 
 /** The bill, at most `billing.mostPerCall`. */
@@ -101,25 +102,36 @@ function settlementOf(
   }
 }
 
-/** The answer of the ledger; `deferred` when there is none in time. A fault of the ledger ends with this call. */
-async function book(call: Call, settlement: Settlement): Promise<Pick<Settled, 'state'>> {
+/**
+ * Has the ledger book a charge. A fault of the ledger ends with this call.
+ * @param take gets the answer of the ledger, once; `deferred` when there is none in time
+ */
+function book(call: Call, settlement: Settlement, take: (state: Settled['state']) => void): void {
   const { ledger, log, prices } = call.runtime
-  let timeout: Timeout | undefined
-  try {
-    // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
-    void prices.keep(call.answer.meter)
-    const settled = await new Promise<Settled | undefined>((resolve, reject) => {
-      timeout = call.timeout(SETTLE_MS, () => resolve(undefined))
-      ledger.settle(settlement).then(resolve, reject)
-    })
-    if (settled) return settled
-    log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
-  } catch (error) {
-    log.error(unbookedLine(settlement, 'the ledger has failed'), error)
-  } finally {
-    timeout?.clear()
+  let isAnswered = false
+  const answered = (state: Settled['state']) => {
+    if (isAnswered) return
+    isAnswered = true
+    timeout.clear()
+    take(state)
   }
-  return { state: 'deferred' }
+  const failed = (error: unknown) => {
+    if (!isAnswered) log.error(unbookedLine(settlement, 'the ledger has failed'), error)
+    answered('deferred')
+  }
+  const timeout = call.timeout(SETTLE_MS, () => {
+    if (!isAnswered) {
+      log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
+    }
+    answered('deferred')
+  })
+  // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
+  void prices.keep(call.answer.meter)
+  try {
+    ledger.settle(settlement).then(({ state }) => answered(state), failed)
+  } catch (error) {
+    failed(error)
+  }
 }
 
 /** Not awaited: the client gets its error, whatever the ledger answers. */
