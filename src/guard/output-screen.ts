@@ -2,7 +2,8 @@
  * Screens one answer: splits its parts into texts, has guards read them, emits what all guards agree to, and refuses what
  * one of them blocks. Synchronous; where a guard answers later, `changed` is called, and `update` emits what follows.
  */
-import type { Channel, Origin, Batch, Flow, Source } from '../plugin.ts'
+import type { Channel, Origin } from '../plugin.ts'
+import type { ChainStep, Outlet } from '../stream/chain.ts'
 import type { OutputPiece } from './adapter.ts'
 import type { OutputScanner, ScanSession } from './scan-session.ts'
 import {
@@ -327,235 +328,259 @@ function largestBacklogs<Part>(
   })
 }
 
-// An answer while guards look at it: reads, waits for guards, and gives out what they agree to.
+// The steps in the way of an answer that have guards look at it.
 
-export interface ScreenedStreamInit<Part> {
-  readonly parts: Flow<Part>
-  /** Absent where no guard reads the answer. */
-  readonly screen?: OutputScreen<Part> | undefined
-  /** False: parts pass unchanged, findings are recorded, and nothing waits. */
-  readonly enforce: boolean
-  /** The first part waits for it. A flow takes the place of the answer. */
-  readonly inputVerdict?: Promise<Flow<Part> | undefined> | undefined
-  /** ms without new parts after which guards judge an unfinished segment. */
-  readonly idleMs: number
-  /** ms that the guards of one origin may keep the answer waiting in all. */
-  readonly stallMs: number
+export interface ScreenStepInit<Part> {
+  readonly screen: OutputScreen<Part>
   /**
    * Called once, when guards look at nothing more.
    * @param stalledMs that the answer waited for guards only
    * @param complete guards have seen the whole answer, or refused it
    */
-  readonly closed?: (stalledMs: number, complete: boolean) => void
+  readonly closed: (stalledMs: number, complete: boolean) => void
 }
 
-type Wake = Origin | 'idle' | 'news'
-const END: Batch<never> = { parts: [], last: true }
-const ignore = () => {}
+export interface EnforcingInit<Part> extends ScreenStepInit<Part> {
+  /** ms without new parts after which guards judge an unfinished segment. */
+  readonly idleMs: number
+  /** ms that the guards of one origin may keep the answer waiting in all. */
+  readonly stallMs: number
+}
 
-/** Parts that every guard agreed to, or all parts where nothing is enforced. */
-export class ScreenedStream<Part> implements Source<Part> {
-  readonly #init: ScreenedStreamInit<Part>
-  #verdict: Promise<Flow<Part> | undefined> | undefined
-  #replacement: Flow<Part> | undefined
-  /** Parts that guards agreed to. */
-  #released: Part[] = []
-  /** A batch that has arrived, less the parts that were pushed. */
-  #arrived: Batch<Part> | undefined
-  #reading = false
-  #failure: { readonly error: unknown } | undefined
-  /** All parts were pushed. */
+/** Lets out what every guard agrees to. */
+export class EnforcingStep<Part> implements ChainStep<Part, Part> {
+  /** Everything is refused. */
+  done = false
+  readonly #init: EnforcingInit<Part>
+  #outlet!: Outlet<Part>
+  /** What is pushed later has to wait; after the end, the end. */
+  #gate: PromiseWithResolvers<void> | undefined
   #ended = false
   #closed = false
-  /** Guards look at nothing more. */
-  #screened: boolean
-  /** A guard has answered. */
-  #hasNews = false
-  #wake: (wake: Wake) => void = ignore
   readonly #stalledMs = { key: 0, request: 0 }
+  /** Whose guards keep the answer waiting, and since when. */
+  #waitsFor: readonly Origin[] = []
+  #since = 0
+  #timer: NodeJS.Timeout | undefined
 
-  constructor(init: ScreenedStreamInit<Part>) {
-    const { screen, enforce, inputVerdict } = init
+  constructor(init: EnforcingInit<Part>) {
     this.#init = init
-    this.#verdict = inputVerdict
-    // It may fail before the first part is asked for.
-    inputVerdict?.catch(ignore)
-    this.#screened = screen === undefined
-    if (!screen) return
-    if (enforce) screen.emit = (part) => void this.#released.push(part)
-    screen.changed = () => {
-      this.#hasNews = true
-      if (enforce) this.#wake('news')
-      else this.#observe(screen)
-    }
+    init.screen.changed = () => this.#act(() => init.screen.update(), true)
   }
 
-  next(): Promise<Batch<Part>> {
-    if (this.#replacement) return this.#replacement.next()
-    return this.#verdict ? this.#nextAfter(this.#verdict) : this.#next()
+  open(outlet: Outlet<Part>): void {
+    this.#outlet = outlet
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
-    if (this.#init.enforce || !this.#ended) this.#finish(this.#isComplete)
-    this.#wake('news')
-    await this.#init.parts.close()
-  }
-
-  #next(): Promise<Batch<Part>> {
-    const { screen, enforce, parts } = this.#init
-    if (!screen) return parts.next()
-    return enforce ? this.#nextReleased(screen) : this.#nextObserved(screen)
-  }
-
-  /** The answer is read and screened while the verdict on the input is awaited. */
-  async #nextAfter(verdict: Promise<Flow<Part> | undefined>): Promise<Batch<Part>> {
-    const first = this.#next()
-    first.catch(ignore)
+  push(part: Part, emit: (part: Part) => void): void | Promise<void> {
+    if (this.#closed) return undefined
+    const { screen } = this.#init
+    screen.emit = emit
     try {
-      this.#replacement = await verdict
-    } catch (error) {
-      await this.close()
-      throw error
-    }
-    this.#verdict = undefined
-    if (!this.#replacement) return first
-    await this.close()
-    return this.#replacement.next()
-  }
-
-  async #nextReleased(screen: OutputScreen<Part>): Promise<Batch<Part>> {
-    try {
-      for (;;) {
-        if (this.#closed) return END
-        this.#advance(screen)
-        if (this.#released.length > 0 || this.#isComplete) break
-        await this.#wait(screen)
-      }
-    } catch (error) {
-      // What was released before a failure goes out before it.
-      if (this.#released.length === 0) {
-        await this.close()
-        throw error
-      }
-      this.#failure = { error }
-    }
-    const parts = this.#released
-    this.#released = []
-    const last = !this.#failure && this.#isComplete
-    if (last) await this.close()
-    return { parts, last }
-  }
-
-  /** Takes in what guards have said, then what has arrived. */
-  #advance(screen: OutputScreen<Part>): void {
-    if (this.#failure) throw this.#failure.error
-    if (this.#hasNews) {
-      this.#hasNews = false
-      screen.update()
-    }
-    if (this.#arrived) this.#arrived = this.#push(screen, this.#arrived)
-  }
-
-  /** Pushes a batch up to a part for which a guard takes its time. @returns what is left of it */
-  #push(screen: OutputScreen<Part>, { parts, last }: Batch<Part>): Batch<Part> | undefined {
-    let pushed = 0
-    while (pushed < parts.length && !screen.busy && !screen.done) screen.push(parts[pushed++]!)
-    if (!screen.busy) screen.batchEnd()
-    if (screen.busy) return { parts: parts.slice(pushed), last }
-    if (!last || screen.done) return undefined
-    this.#ended = true
-    screen.end()
-    return undefined
-  }
-
-  /** Waits for parts, or for guards; for these no longer than they may take. */
-  async #wait(screen: OutputScreen<Part>): Promise<void> {
-    if (!this.#reading && !this.#arrived && !this.#ended && screen.wantsMore) {
-      if (!screen.isRemote && !screen.pending) {
-        this.#arrived = await this.#init.parts.next()
-        return
-      }
-      this.#read()
-    }
-    if (this.#hasNews) return
-    const { promise, resolve } = Promise.withResolvers<Wake>()
-    this.#wake = resolve
-    const waitsForParts = this.#reading && screen.buffering
-    // A client that gets everything at the end waits for guards only once all of it has come.
-    const origins = waitsForParts ? [] : ORIGINS.filter((origin) => screen.waitsFor(origin))
-    const limits = origins.map((origin): [Wake, number] => {
-      return [origin, this.#init.stallMs - this.#stalledMs[origin]]
-    })
-    if (this.#reading && screen.isRemote && !screen.buffering) {
-      limits.push(['idle', this.#init.idleMs])
-    }
-    const [first] = limits.sort(([, a], [, b]) => a - b)
-    const timer = first && setTimeout(() => resolve(first[0]), first[1])
-    const started = performance.now()
-    const wake = await promise
-    clearTimeout(timer)
-    for (const origin of origins) this.#stalledMs[origin] += performance.now() - started
-    if (this.#closed) return
-    if (wake === 'idle') screen.idle()
-    else if (wake !== 'news') screen.timeOut(wake)
-  }
-
-  #read(): void {
-    this.#reading = true
-    void this.#init.parts
-      .next()
-      .then(
-        (batch) => void (this.#arrived = batch),
-        (error: unknown) => void (this.#failure = { error }),
-      )
-      .then(() => {
-        this.#reading = false
-        this.#wake('news')
-      })
-  }
-
-  async #nextObserved(screen: OutputScreen<Part>): Promise<Batch<Part>> {
-    let batch: Batch<Part>
-    try {
-      batch = await this.#init.parts.next()
+      screen.push(part)
     } catch (error) {
       this.#finish(false)
       throw error
     }
-    this.#observe(screen, batch)
-    return batch
+    if (screen.done) return this.#refuse()
+    return this.#pauses() ? this.#wait() : undefined
   }
 
-  /** Has guards look at what has come, or act on what they have said. What fails there ends the looking and nothing else. */
-  #observe(screen: OutputScreen<Part>, batch?: Batch<Part>): void {
-    if (this.#screened) return
+  batchEnd(emit: (part: Part) => void): void {
+    if (this.#closed) return
+    const { screen } = this.#init
+    screen.emit = emit
     try {
-      if (batch) {
-        for (const part of batch.parts) if (!screen.done) screen.push(part)
-        screen.batchEnd()
-        this.#ended = batch.last
-        if (batch.last) screen.end()
-      } else screen.update()
-    } catch {
-      return this.#finish(false)
+      screen.batchEnd()
+    } catch (error) {
+      this.#finish(false)
+      throw error
     }
-    if (this.#isComplete) this.#finish(true)
-    else if (screen.overflows) this.#finish(false)
+    if (screen.done) this.#refuse()
+    else if (screen.isRemote || screen.busy) this.#watch()
+  }
+
+  end(emit: (part: Part) => void): void | Promise<void> {
+    if (this.#closed) return undefined
+    const { screen } = this.#init
+    this.#ended = true
+    screen.emit = emit
+    try {
+      screen.end()
+    } catch (error) {
+      this.#finish(false)
+      throw error
+    }
+    if (this.#isComplete) return this.#finish(true)
+    return this.#wait()
+  }
+
+  fail(error: unknown): unknown {
+    this.#finish(false)
+    return error
+  }
+
+  /** Guards look at nothing more. Idempotent. */
+  close(): void {
+    this.#finish(this.#isComplete)
+  }
+
+  /** Acts between two parts. @param arrived an answer has come that text was waiting for */
+  #act(act: () => void, arrived: boolean): void {
+    if (this.#closed) return
+    const { screen } = this.#init
+    const parts: Part[] = []
+    screen.emit = (part) => void parts.push(part)
+    let failure: { readonly error: unknown } | undefined
+    try {
+      act()
+    } catch (error) {
+      failure = { error }
+    }
+    // What was released before a failure goes out before it.
+    if (parts.length > 0) this.#outlet.emit(parts)
+    if (failure) return this.#break(failure.error)
+    const gate = this.#gate
+    if (screen.done) {
+      this.#refuse()
+      if (gate) gate.resolve()
+      else this.#outlet.done()
+    } else if (this.#ended) {
+      if (!this.#isComplete) return this.#watch()
+      this.#finish(true)
+      gate?.resolve()
+    } else {
+      if (gate && !this.#pauses()) {
+        this.#gate = undefined
+        gate.resolve()
+      }
+      this.#watch(arrived)
+    }
+  }
+
+  #break(error: unknown): void {
+    this.#finish(false)
+    if (this.#gate) this.#gate.reject(error)
+    else this.#outlet.fail(error)
+  }
+
+  #refuse(): void {
+    this.done = true
+    this.#finish(true)
+  }
+
+  #wait(): Promise<void> {
+    this.#watch()
+    return (this.#gate ??= Promise.withResolvers<void>()).promise
+  }
+
+  /** Whether later parts have to wait. */
+  #pauses(): boolean {
+    const { screen } = this.#init
+    return screen.busy || (screen.isRemote && !screen.wantsMore)
   }
 
   /** Nothing is left to look at. */
   get #isComplete(): boolean {
     const { screen } = this.#init
-    return screen === undefined || screen.done || (this.#ended && !screen.pending)
+    return screen.done || (this.#ended && !screen.pending)
+  }
+
+  /** Takes the time that guards take. @param mayIdle whether an unfinished segment is judged after a while */
+  #watch(mayIdle = true): void {
+    this.#count()
+    if (this.#closed) return
+    const { screen, idleMs, stallMs } = this.#init
+    // A client that gets everything at the end waits for guards only once all of it has come.
+    const collects = screen.buffering && !this.#ended
+    this.#waitsFor = collects ? [] : ORIGINS.filter((origin) => screen.waitsFor(origin))
+    const limits = this.#waitsFor.map((origin): [Origin | 'idle', number] => {
+      return [origin, stallMs - this.#stalledMs[origin]]
+    })
+    if (mayIdle && screen.isRemote && !screen.buffering && !this.#ended) {
+      limits.push(['idle', idleMs])
+    }
+    const [first] = limits.sort(([, a], [, b]) => a - b)
+    if (first) this.#timer = setTimeout(() => this.#due(first[0]), first[1])
+  }
+
+  #due(what: Origin | 'idle'): void {
+    const { screen } = this.#init
+    this.#count()
+    if (what !== 'idle') return this.#act(() => screen.timeOut(what), true)
+    this.#act(() => {
+      screen.idle()
+      screen.update()
+    }, false)
+  }
+
+  #count(): void {
+    clearTimeout(this.#timer)
+    const now = performance.now()
+    for (const origin of this.#waitsFor) this.#stalledMs[origin] += now - this.#since
+    this.#since = now
   }
 
   #finish(complete: boolean): void {
-    if (this.#screened) return
-    this.#screened = true
-    this.#init.screen!.close()
-    const stalledMs = Math.max(this.#stalledMs.key, this.#stalledMs.request)
-    this.#init.closed?.(stalledMs, complete)
+    if (this.#closed) return
+    this.#count()
+    this.#closed = true
+    this.#init.screen.close()
+    this.#init.closed(Math.max(this.#stalledMs.key, this.#stalledMs.request), complete)
+  }
+}
+
+/** Has guards look at an answer that passes unchanged. What fails there ends the looking and nothing else. */
+export class MonitoringStep<Part> implements ChainStep<Part, Part> {
+  readonly #init: ScreenStepInit<Part>
+  #ended = false
+  #closed = false
+
+  constructor(init: ScreenStepInit<Part>) {
+    this.#init = init
+    init.screen.changed = () => this.#observe(() => init.screen.update())
+  }
+
+  push(part: Part, emit: (part: Part) => void): void {
+    emit(part)
+    this.#observe((screen) => screen.push(part))
+  }
+
+  batchEnd(): void {
+    this.#observe((screen) => screen.batchEnd())
+  }
+
+  end(): void {
+    this.#ended = true
+    this.#observe((screen) => screen.end())
+  }
+
+  fail(error: unknown): unknown {
+    this.#finish(false)
+    return error
+  }
+
+  /** The call is over. Guards may still look at an answer that has come to its end. */
+  close(): void {
+    if (!this.#ended) this.#finish(this.#init.screen.done)
+  }
+
+  #observe(look: (screen: OutputScreen<Part>) => void): void {
+    const { screen } = this.#init
+    if (this.#closed) return
+    try {
+      look(screen)
+    } catch {
+      return this.#finish(false)
+    }
+    if (screen.done || (this.#ended && !screen.pending)) this.#finish(true)
+    else if (screen.overflows) this.#finish(false)
+  }
+
+  #finish(complete: boolean): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#init.screen.close()
+    this.#init.closed(0, complete)
   }
 }
