@@ -2,7 +2,7 @@
  * A policy at work on texts that belong to no call: what it would block, and what a client would get of an answer. Nothing is
  * counted, and no circuit breaker learns of it.
  */
-import type { ActiveRules, Channel, GuardContext, TextStream } from '../plugin.ts'
+import type { ActiveRules, Channel, GuardContext } from '../plugin.ts'
 import { refusalOf, type EffectivePolicy } from '../policy/policy.ts'
 import type { ChainStep } from '../stream/chain.ts'
 import { run } from '../stream/flow.ts'
@@ -10,16 +10,10 @@ import type { InputTexts, OutputCodec } from './adapter.ts'
 import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
 import { Decision, type ScreenObserver } from './decision.ts'
 import { InputScreen } from './input-screen.ts'
-import { EnforcingStep, OutputScreen } from './output-screen.ts'
+import { Screen, type ScreenInit } from './screen.ts'
+import { stopOf } from './screened-text.ts'
 import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
-import {
-  patternScanner,
-  pluginScanner,
-  ScanSession,
-  type OutputScanner,
-  type StopReason,
-} from './scan-session.ts'
-import type { ScreenInit } from './screened-choice.ts'
+import { patternScanner, pluginScanner, type OutputScanner } from './text-check.ts'
 
 /** How long a guard may take, in ms. */
 const LIMITS_MS = { input: 10_000, output: 10_000 }
@@ -170,9 +164,10 @@ export class Rehearsal {
   #screen({ scanners, decision, chunk, limits }: Screening): ChainStep<Part, Part> {
     const { stream } = this.#init.policy.guard
     const needsAll = stream === 'buffer' || scanners.some(({ needsFullText }) => needsFullText)
-    const screen = new OutputScreen<Part>({
+    return new Screen<Part>({
       codec: CODEC,
       scanners,
+      enforce: true,
       buffer: chunk === undefined || needsAll,
       atOnce: chunk === undefined,
       errorForm: false,
@@ -183,8 +178,9 @@ export class Rehearsal {
         if (fault) decision.failedFor('output', choice, fault)
         return [{ text: '', refuses: true }]
       },
+      idleMs: IDLE_MS,
+      stallMs: STALL_MS,
     })
-    return new EnforcingStep<Part>({ screen, idleMs: IDLE_MS, stallMs: STALL_MS, closed() {} })
   }
 
   /** @returns whether the input is blocked */
@@ -245,23 +241,6 @@ export function trialRunner({
     signal: new AbortController().signal,
     contextOf: (signal, deadline) => contextOf(rules, signal, deadline),
   })
-}
-
-/** What stops a complete text, according to one guard. */
-export async function stopOf(
-  scanner: OutputScanner,
-  stream: TextStream,
-  text: string,
-): Promise<StopReason | undefined> {
-  let news = Promise.withResolvers<void>()
-  const session = new ScanSession(scanner, stream, { atOnce: true, changed: () => news.resolve() })
-  session.push(text)
-  session.end()
-  while (session.state !== 'ready') {
-    await news.promise
-    news = Promise.withResolvers<void>()
-  }
-  return session.stop
 }
 
 const CODEC: OutputCodec<Part> = {

@@ -3,7 +3,7 @@ import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
 import { sidesRead, type GuardAdapter, type InputTexts } from '../../guard/adapter.ts'
 import { Decision } from '../../guard/decision.ts'
 import { InputScreen, type InputVerdict } from '../../guard/input-screen.ts'
-import { EnforcingStep, MonitoringStep, OutputScreen } from '../../guard/output-screen.ts'
+import { Screen, type Denial } from '../../guard/screen.ts'
 import {
   type GuardPlan,
   type GuardSet,
@@ -12,7 +12,6 @@ import {
   type GuardInstance,
   type PatternAssignment,
 } from '../../guard/plan.ts'
-import type { Denial } from '../../guard/screened-choice.ts'
 import { GuardFault, GuardRunner } from '../../guard/runner.ts'
 import type { SearchResult, Side, TextItem, GuardContext, Origin } from '../../plugin.ts'
 import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
@@ -20,7 +19,7 @@ import type { ChainStep, Feed, Outlet } from '../../stream/chain.ts'
 import { feedOf } from '../../stream/flow.ts'
 import type { Call, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
-import { type OutputScanner, patternScanner, pluginScanner } from '../../guard/scan-session.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../guard/text-check.ts'
 
 // The guards of a policy at work for one call: with which rules, until when, at whose expense.
 
@@ -215,7 +214,7 @@ class CallGuard implements ResultFilter {
   /** A block ends the call with an error. */
   readonly #errorForm: boolean
   /** What looks at the answer. */
-  readonly #screens: { close(): void }[] = []
+  readonly #screens: Screen<any>[] = []
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
     const { runtime, id, request, target } = call
@@ -398,31 +397,30 @@ class CallGuard implements ResultFilter {
       !request.stream ||
       target.policy.guard.stream === 'buffer' ||
       scanners.some(({ needsFullText }) => needsFullText)
-    const screen = new OutputScreen<any>({
+    const { promise, resolve } = Promise.withResolvers<void>()
+    if (!enforced) this.#decision.waitFor(promise)
+    const screen = new Screen<any>({
       codec: this.#adapter.outputCodec(request.input),
       scanners,
+      enforce: enforced,
       buffer: enforced && buffer,
       atOnce: !request.stream,
       errorForm: enforced && this.#errorForm,
       choices: this.#adapter.choices(request.input),
       limits,
+      idleMs: IDLE_MS,
+      stallMs: deadlines.stall * 1000,
       observer: this.#decision.observer('output', enforced, 'dropped'),
       refuse: enforced ? (denial) => this.#refusalParts('output', denial) : () => [],
+      closed: ({ complete, stalledMs, mostRetained }) => {
+        if (enforced) runtime.metrics.guard.screened(mostRetained, stalledMs)
+        else if (!complete) this.#decision.incomplete = true
+        group.end()
+        resolve()
+      },
     })
-    const { promise, resolve } = Promise.withResolvers<void>()
-    if (!enforced) this.#decision.waitFor(promise)
-    const closed = (stalledMs: number, complete: boolean) => {
-      if (enforced) runtime.metrics.guard.screened(screen.mostRetained, stalledMs)
-      else if (!complete) this.#decision.incomplete = true
-      group.end()
-      resolve()
-    }
-    const stallMs = deadlines.stall * 1000
-    const step = enforced
-      ? new EnforcingStep<any>({ screen, closed, idleMs: IDLE_MS, stallMs })
-      : new MonitoringStep<any>({ screen, closed })
-    this.#screens.push(step)
-    return [step]
+    this.#screens.push(screen)
+    return [screen]
   }
 
   /** @param verdict of guards that still look at the input */
