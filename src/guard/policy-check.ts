@@ -3,7 +3,8 @@ import { compilePatternsSliced } from '../patterns/patterns.ts'
 import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 import { isSelected, type GuardInstance, type GuardRegistry } from './plan.ts'
-import { stopOf, trialRunner, type RehearsalInit } from './rehearsal.ts'
+import { trialRunner, type RehearsalInit } from './rehearsal.ts'
+import { stopOf } from './screened-text.ts'
 import {
   type GuardRunner,
   patternBlock,
@@ -13,7 +14,7 @@ import {
   type Block,
   type FaultKind,
 } from './runner.ts'
-import { pluginScanner } from './scan-session.ts'
+import { pluginScanner } from './text-check.ts'
 
 const SIDES: readonly Side[] = ['input', 'output']
 const PASS = { verdict: 'pass' } as const

@@ -5,7 +5,7 @@
 import type { Pico } from '../money/money.ts'
 import type { Guard, Origin } from '../plugin.ts'
 import { MAX_CALLS, MAX_COST } from './host.ts'
-import { IN_FLIGHT, LONGEST, segmentsIn } from './scan-session.ts'
+import { IN_FLIGHT, LONGEST, segmentsIn } from './text-check.ts'
 
 /** A guard that asks a model for the rules of one origin, at the expense of the account. */
 export interface AskingGuard {

@@ -2,23 +2,18 @@
  * A policy at work on texts that belong to no call: what it would block, and what a client would get of an answer. Nothing is
  * counted, and no circuit breaker learns of it.
  */
-import type { ActiveRules, Channel, Flow, GuardContext, TextStream } from '../plugin.ts'
+import type { ActiveRules, Channel, GuardContext } from '../plugin.ts'
 import { refusalOf, type EffectivePolicy } from '../policy/policy.ts'
-import { flowFrom } from '../stream/flow.ts'
+import type { ChainStep } from '../stream/chain.ts'
+import { run } from '../stream/flow.ts'
 import type { InputTexts, OutputCodec } from './adapter.ts'
 import { CircuitBreaker, GuardRunner, VerdictCache } from './runner.ts'
 import { Decision, type ScreenObserver } from './decision.ts'
 import { InputScreen } from './input-screen.ts'
-import { OutputScreen, ScreenedStream } from './output-screen.ts'
+import { Screen, type ScreenInit } from './screen.ts'
+import { stopOf } from './screened-text.ts'
 import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
-import {
-  patternScanner,
-  pluginScanner,
-  ScanSession,
-  type OutputScanner,
-  type StopReason,
-} from './scan-session.ts'
-import type { ScreenInit } from './screened-choice.ts'
+import { patternScanner, pluginScanner, type OutputScanner } from './text-check.ts'
 
 /** How long a guard may take, in ms. */
 const LIMITS_MS = { input: 10_000, output: 10_000 }
@@ -160,21 +155,19 @@ export class Rehearsal {
     }
     const scanners = policy.guard.output ? this.#scanners(userTurn) : []
     if (scanners.length === 0) return { text: answer, header: header() }
-    const stream = this.#screened(answer, { scanners, decision, chunk, limits })
-    const { text, isRefused } = await readAll(stream)
+    const step = this.#screen({ scanners, decision, chunk, limits })
+    const { text, isRefused } = await readThrough(step, partsOf(answer, chunk))
     return { text, ...(isRefused && { refusal }), header: header() }
   }
 
-  /** The answer on its way past the guards that read output. */
-  #screened(
-    answer: string,
-    { scanners, decision, chunk, limits }: Screening,
-  ): ScreenedStream<Part> {
+  /** The step in the way of an answer in which guards read it. */
+  #screen({ scanners, decision, chunk, limits }: Screening): ChainStep<Part, Part> {
     const { stream } = this.#init.policy.guard
     const needsAll = stream === 'buffer' || scanners.some(({ needsFullText }) => needsFullText)
-    const screen = new OutputScreen<Part>({
+    return new Screen<Part>({
       codec: CODEC,
       scanners,
+      enforce: true,
       buffer: chunk === undefined || needsAll,
       atOnce: chunk === undefined,
       errorForm: false,
@@ -185,12 +178,6 @@ export class Rehearsal {
         if (fault) decision.failedFor('output', choice, fault)
         return [{ text: '', refuses: true }]
       },
-    })
-    const parts = partsOf(answer, chunk)
-    return new ScreenedStream<Part>({
-      parts,
-      screen,
-      enforce: true,
       idleMs: IDLE_MS,
       stallMs: STALL_MS,
     })
@@ -256,23 +243,6 @@ export function trialRunner({
   })
 }
 
-/** What stops a complete text, according to one guard. */
-export async function stopOf(
-  scanner: OutputScanner,
-  stream: TextStream,
-  text: string,
-): Promise<StopReason | undefined> {
-  let news = Promise.withResolvers<void>()
-  const session = new ScanSession(scanner, stream, { atOnce: true, changed: () => news.resolve() })
-  session.push(text)
-  session.end()
-  while (session.state !== 'ready') {
-    await news.promise
-    news = Promise.withResolvers<void>()
-  }
-  return session.stop
-}
-
 const CODEC: OutputCodec<Part> = {
   split(part, take) {
     if (part.ends) return take({ kind: 'finish', choice: 0, part })
@@ -282,41 +252,31 @@ const CODEC: OutputCodec<Part> = {
 }
 
 /** An answer as it arrives. */
-function partsOf(answer: string, chunk: number | undefined): Flow<Part> {
-  const parts: Part[] = []
-  const points = chunk === undefined ? [] : [...answer]
-  if (chunk === undefined) parts.push({ text: answer })
+async function* partsOf(answer: string, chunk: number | undefined): AsyncGenerator<Part> {
+  if (chunk === undefined) yield { text: answer }
   else {
+    const points = [...answer]
     for (let at = 0; at < points.length; at += chunk) {
-      parts.push({ text: points.slice(at, at + chunk).join('') })
+      yield { text: points.slice(at, at + chunk).join('') }
     }
   }
-  parts.push({ text: '', ends: true })
-  let next = 0
-  return flowFrom<Part>({
-    next: () => {
-      const part = parts[next++]!
-      return Promise.resolve({ parts: [part], last: next === parts.length })
-    },
-    close: () => {},
-  })
+  yield { text: '', ends: true }
 }
 
-/** The text of an answer, and whether it was refused. Closes the stream. */
-async function readAll(stream: ScreenedStream<Part>) {
+/** What comes out of a step: the text of an answer, and whether it was refused. */
+async function readThrough(step: ChainStep<Part, Part>, parts: AsyncIterable<Part>) {
   let [text, isRefused] = ['', false]
-  try {
-    for (let last = false; !last;) {
-      const batch = await stream.next()
-      for (const part of batch.parts) {
+  await new Promise<void>((resolve, reject) => {
+    run(parts, [step], {
+      push(part: Part) {
         text += part.text
         isRefused ||= part.refuses === true
-      }
-      last = batch.last
-    }
-  } finally {
-    await stream.close()
-  }
+      },
+      batchEnd: () => true,
+      end: resolve,
+      fail: (error) => reject(error as Error),
+    })
+  })
   return { text, isRefused }
 }
 

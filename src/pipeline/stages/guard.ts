@@ -3,7 +3,7 @@ import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
 import { sidesRead, type GuardAdapter, type InputTexts } from '../../guard/adapter.ts'
 import { Decision } from '../../guard/decision.ts'
 import { InputScreen, type InputVerdict } from '../../guard/input-screen.ts'
-import { OutputScreen, ScreenedStream, type ScreenedStreamInit } from '../../guard/output-screen.ts'
+import { Screen, type Denial } from '../../guard/screen.ts'
 import {
   type GuardPlan,
   type GuardSet,
@@ -12,14 +12,14 @@ import {
   type GuardInstance,
   type PatternAssignment,
 } from '../../guard/plan.ts'
-import type { Denial } from '../../guard/screened-choice.ts'
 import { GuardFault, GuardRunner } from '../../guard/runner.ts'
-import type { Flow, SearchResult, Side, TextItem, GuardContext, Origin } from '../../plugin.ts'
+import type { SearchResult, Side, TextItem, GuardContext, Origin } from '../../plugin.ts'
 import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
-import { flowFrom, flowOf } from '../../stream/flow.ts'
-import type { Call, Next, Reply, ResultFilter, Stage } from '../pipeline.ts'
+import type { ChainStep, Feed, Outlet } from '../../stream/chain.ts'
+import { feedOf } from '../../stream/flow.ts'
+import type { Call, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
-import { type OutputScanner, patternScanner, pluginScanner } from '../../guard/scan-session.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../guard/text-check.ts'
 
 // The guards of a policy at work for one call: with which rules, until when, at whose expense.
 
@@ -80,7 +80,8 @@ export class GuardRunners {
 
   #runnerOf(assignment: Assignment, signal: AbortSignal, enforced: boolean): GuardRunner {
     const { instance, origin, ruleFilter, circuit } = assignment
-    const { runtime, policy } = this.#call
+    const { runtime, target } = this.#call
+    const { policy } = target
     const { input, output } = runtime.config.guards.deadlines
     // A guard knows the rules of one origin; in the policy those of the key come first.
     const { scopes, bannedPatterns } = policy.rules.key
@@ -108,7 +109,9 @@ export class GuardRunners {
     deadline: number,
     enforced: boolean,
   ): GuardContext {
-    const { id, account, key, endpoint, model, policy } = this.#call
+    const { id, endpoint } = this.#call
+    const { account, key } = this.#call.admission
+    const { model, policy } = this.#call.target
     const judgeModel = judgeModelOf(policy)
     const context: GuardContext = Object.freeze({
       requestId: id,
@@ -128,7 +131,9 @@ export class GuardRunners {
 
   #modelAccess({ billing }: GuardInstance, origin: Origin, enforced: boolean): ModelAccess {
     const call = this.#call
-    const { runtime, held, account } = call
+    const { id, path, incoming, runtime, catalog, answer } = call
+    const { held, account } = call.admission
+    const caller = { id, path, incoming, runtime, catalog, account, answer }
     // Monitor-mode calls are billed to the operator unless `billMonitor` is set.
     const payer = enforced || runtime.config.guards.billMonitor ? billing : 'operator'
     this.#budgets ??= { key: new GuardBudget(), request: new GuardBudget() }
@@ -136,13 +141,13 @@ export class GuardRunners {
       account: account.id,
       budget: this.#budgets[origin],
       pays: (model) =>
-        payer === 'operator' || held.billed || runtime.catalog.get(model)?.freeTier === true,
-      ask: (question) => runtime.internalChat(call, question),
+        payer === 'operator' || held!.billed || runtime.catalog.get(model)?.freeTier === true,
+      ask: (question) => runtime.internalChat(caller, question),
       book(line, cost) {
         // The operator pays for what comes after the bill was made.
-        const charged = payer === 'account' && call.bill === undefined
-        if (charged) call.meter.push(line)
-        if (charged && line.usage.estimated) call.flags.add('estimated')
+        const charged = payer === 'account' && answer.bill === undefined
+        if (charged) answer.meter.push(line)
+        if (charged && line.usage.estimated) answer.flags.add('estimated')
         runtime.metrics.guard.spent(charged ? payer : 'operator', cost)
       },
       ended: (ok) => runtime.metrics.guard.judged(ok),
@@ -171,16 +176,24 @@ const UNANSWERED = 'no guard looks after a rule'
  * Has guards look at the input before anything of it goes upstream, and at the answer before the client gets it. A call
  * whose policy has no rules passes untouched.
  */
-export const guard: Stage = function guard(call, next) {
-  const { policy, runtime, endpoint } = call
-  for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-  if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return next()
-  return guarded(call, endpoint.guard, next)
+export const guard: Stage = {
+  name: 'guard',
+  before(call) {
+    const { runtime, endpoint, target } = call
+    const { policy } = target
+    for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
+    if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return undefined
+    return guarded(call, endpoint.guard)
+  },
+  end({ made }) {
+    const guards = made.target?.resultFilter
+    if (guards instanceof CallGuard) guards.close()
+  },
 }
 
-async function guarded(call: Call, adapter: GuardAdapter, next: Next): Promise<Reply> {
-  const plan = await call.runtime.guards.planFor(call.policy, () => call.throwIfAborted())
-  return await (plan ? new CallGuard(call, adapter, plan).run(next) : next())
+async function guarded(call: Call, adapter: GuardAdapter): Promise<void> {
+  const plan = await call.runtime.guards.planFor(call.target.policy, () => call.throwIfAborted())
+  if (plan) await new CallGuard(call, adapter, plan).begin()
 }
 
 /** Why a call goes no further, if it does not. */
@@ -200,15 +213,18 @@ class CallGuard implements ResultFilter {
   readonly #readsOutput: boolean
   /** A block ends the call with an error. */
   readonly #errorForm: boolean
+  /** What looks at the answer. */
+  readonly #screens: Screen<any>[] = []
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
-    const { policy, runtime, id, request } = call
+    const { runtime, id, request, target } = call
+    const { policy } = target
     const { mode, onError, onBlock } = policy.guard
     const { input, output } = sidesRead(adapter, policy)
     this.#call = call
     this.#adapter = adapter
     this.#plan = plan
-    this.#decision = call.decision = new Decision({
+    this.#decision = call.answer.decision = new Decision({
       mode,
       onError,
       evidence: runtime.config.guards.evidence,
@@ -235,29 +251,37 @@ class CallGuard implements ResultFilter {
   }
 
   /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
-  async run(next: Next): Promise<Reply> {
-    const enforced = this.#call.policy.guard.mode === 'block'
+  async begin(): Promise<void> {
+    const { request, target } = this.#call
+    const enforced = target.policy.guard.mode === 'block'
     for (const { guard: name, kind } of this.#plan.faults) {
       const fault = new GuardFault(kind, UNANSWERED)
-      if (this.#decision.failed('input', name, fault, enforced)) return this.#refused(fault)
+      if (this.#decision.failed('input', name, fault, enforced)) return this.#refuse(fault)
     }
-    const unreadable = this.#enforcesInput && this.#adapter.unreadable?.(this.#call.request.input)
+    const unreadable = this.#enforcesInput && this.#adapter.unreadable?.(request.input)
     if (unreadable) throw unreadable
     const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
     // The answer may take long.
     this.#input = NO_TEXTS
-    if (stop) return this.#refused(stop)
+    if (stop) return this.#refuse(stop)
     // The screen works on the normal form.
     const { patterns, assignments } = this.#plan.enforcing
     if (this.#readsOutput && patterns.length + assignments.length > 0) {
-      this.#call.requiresNormalForm = true
+      target.requiresNormalForm = true
     }
     // Search results go in, and come out as citations: either side is reason enough to read them.
-    this.#call.resultFilter = this
-    const { parts } = await next()
-    if (this.#readsOutput || later) return this.#decided(this.#screenOutput(parts, later))
-    this.#decide()
-    return { parts }
+    target.resultFilter = this
+    if (!this.#readsOutput && !later) return this.#decide()
+    this.#call.through(
+      ...(this.#readsOutput ? this.#screenOutput() : []),
+      ...(later ? [this.#awaited(later)] : []),
+      this.#final,
+    )
+  }
+
+  /** Guards look at nothing more. */
+  close(): void {
+    for (const screen of this.#screens) screen.close()
   }
 
   /** Rules are enforced on the input. */
@@ -296,14 +320,14 @@ class CallGuard implements ResultFilter {
     const stop = this.#apply(await screen.local())
     if (stop || !screen.isRemote) {
       group.end()
-      this.#call.guardMs = this.#call.elapsedMs
+      this.#call.marks.guardMs = this.#call.elapsedMs
       return { stop }
     }
     const remote = async () => {
       try {
         return this.#apply(await screen.remote())
       } finally {
-        this.#call.guardMs = this.#call.elapsedMs
+        this.#call.marks.guardMs = this.#call.elapsedMs
         group.end()
       }
     }
@@ -347,86 +371,87 @@ class CallGuard implements ResultFilter {
     const call = this.#call
     call.throwIfAborted()
     if (!stop && withheld.length > 0) {
-      call.outbound = this.#adapter.withhold!(call.outbound, withheld)
-      call.requiresNormalForm = true
+      const { target } = call
+      target.outbound = this.#adapter.withhold!(target.outbound, withheld)
+      target.requiresNormalForm = true
     }
     return stop
   }
 
-  /** @param later the verdict of guards that still look at the input */
-  #screenOutput(parts: Flow<any>, later: Promise<Stop> | undefined): Flow<any> {
-    const inputVerdict = later?.then((stop) => stop && this.#refusal(stop))
-    if (!this.#readsOutput) return this.#stream({ parts, inputVerdict, enforce: true })
+  #screenOutput(): readonly ChainStep[] {
     const { enforcing, monitoring } = this.#plan
-    return this.#read(this.#read(parts, monitoring, false), enforcing, true, inputVerdict)
+    return [...this.#read(monitoring, false), ...this.#read(enforcing, true)]
   }
 
   /** Has guards read an answer. @param enforced false: nothing of it changes */
-  #read(
-    parts: Flow<any>,
-    set: GuardSet,
-    enforced: boolean,
-    inputVerdict?: Promise<Flow<any> | undefined>,
-  ): Flow<any> {
-    const { policy, runtime, request } = this.#call
+  #read(set: GuardSet, enforced: boolean): readonly ChainStep[] {
+    const { target, runtime, request } = this.#call
+    const { limits, deadlines } = runtime.config.guards
     const group = this.#runners.start(set, enforced)
     const scanners = this.#runners.scanners(group)
     if (scanners.length === 0) {
       group.end()
-      return inputVerdict ? this.#stream({ parts, inputVerdict, enforce: true }) : parts
+      return []
     }
     const buffer =
       !request.stream ||
-      policy.guard.stream === 'buffer' ||
+      target.policy.guard.stream === 'buffer' ||
       scanners.some(({ needsFullText }) => needsFullText)
-    const screen = new OutputScreen<any>({
+    const { promise, resolve } = Promise.withResolvers<void>()
+    if (!enforced) this.#decision.waitFor(promise)
+    const screen = new Screen<any>({
       codec: this.#adapter.outputCodec(request.input),
       scanners,
+      enforce: enforced,
       buffer: enforced && buffer,
       atOnce: !request.stream,
       errorForm: enforced && this.#errorForm,
       choices: this.#adapter.choices(request.input),
-      limits: runtime.config.guards.limits,
+      limits,
+      idleMs: IDLE_MS,
+      stallMs: deadlines.stall * 1000,
       observer: this.#decision.observer('output', enforced, 'dropped'),
       refuse: enforced ? (denial) => this.#refusalParts('output', denial) : () => [],
+      closed: ({ complete, stalledMs, mostRetained }) => {
+        if (enforced) runtime.metrics.guard.screened(mostRetained, stalledMs)
+        else if (!complete) this.#decision.incomplete = true
+        group.end()
+        resolve()
+      },
     })
-    const { promise, resolve } = Promise.withResolvers<void>()
-    if (!enforced) this.#decision.waitFor(promise)
-    const closed = (stalledMs: number, complete: boolean) => {
-      if (enforced) runtime.metrics.guard.screened(screen.mostRetained, stalledMs)
-      else if (!complete) this.#decision.incomplete = true
-      group.end()
-      resolve()
-    }
-    return this.#stream({ parts, screen, inputVerdict, enforce: enforced, closed })
+    this.#screens.push(screen)
+    return [screen]
   }
 
-  #stream(init: Omit<ScreenedStreamInit<any>, 'idleMs' | 'stallMs'>): Flow<any> {
-    const { scope, runtime } = this.#call
-    const stallMs = runtime.config.guards.deadlines.stall * 1000
-    const stream = new ScreenedStream<any>({ ...init, idleMs: IDLE_MS, stallMs })
-    scope.defer(() => stream.close())
-    return flowFrom(stream)
+  /** @param verdict of guards that still look at the input */
+  #awaited(verdict: Promise<Stop>): ChainStep {
+    return new InputVerdictStep({
+      verdict,
+      refusal: (stop) => this.#refusal(stop),
+      violation: () => new PolicyViolation(refusalOf(this.#call.target.policy)),
+    })
   }
 
-  /** Refuses the whole call; the model has said nothing. */
-  #refused(stop: NonNullable<Stop>): Reply {
-    return this.#decided(this.#refusal(stop))
-  }
-
-  #refusal(stop: NonNullable<Stop>): Flow<any> {
-    const fault = stop === 'blocked' ? undefined : stop
-    const parts: any[] = []
+  /** Refuses the whole call; the model is asked nothing. */
+  #refuse(stop: NonNullable<Stop>): void {
+    this.#call.through(this.#final)
     try {
-      for (let choice = 0; choice < this.#adapter.choices(this.#call.request.input); choice++) {
-        const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
-        parts.push(...this.#refusalParts('input', denial))
-      }
+      this.#call.source = feedOf(this.#refusal(stop))
     } catch (error) {
       // Billing sees it like any other answer that fails.
-      return flowFrom({ next: () => Promise.reject(error), close: () => {} })
+      this.#call.source = failedFeed(error)
     }
-    return flowOf(...parts)
+  }
+
+  /** @throws PolicyViolation or Unavailable in the error form */
+  #refusal(stop: NonNullable<Stop>): readonly any[] {
+    const fault = stop === 'blocked' ? undefined : stop
+    const parts: any[] = []
+    for (let choice = 0; choice < this.#adapter.choices(this.#call.request.input); choice++) {
+      const denial = { choice, sample: parts[0], opened: false, hasText: false, fault }
+      parts.push(...this.#refusalParts('input', denial))
+    }
+    return parts
   }
 
   /** @throws PolicyViolation or Unavailable in the error form */
@@ -439,14 +464,17 @@ class CallGuard implements ResultFilter {
     }
     this.#decision.escalate()
     this.#updateHeader()
-    const text = refusalOf(call.policy)
+    const { policy, model } = call.target
+    const text = refusalOf(policy)
     if (this.#errorForm) throw new PolicyViolation(text)
-    call.outcome = 'refused'
-    return this.#adapter.refusalParts!({ text, ...denial }, call.request.input, call.model.id)
+    call.answer.outcome = 'refused'
+    return this.#adapter.refusalParts!({ text, ...denial }, call.request.input, model.id)
   }
 
   #escalate({ mode, outcome, rules }: ReturnType<Decision['summary']>): void {
-    const { runtime, headers, id, account, key, path, model } = this.#call
+    const { runtime, headers, id, path } = this.#call
+    const { account, key } = this.#call.admission
+    const { model } = this.#call.target
     if (mode === 'block') headers['x-service-guard-escalate'] = 'true'
     const { escalations, sinks } = runtime
     if (!escalations && !sinks) return
@@ -464,10 +492,8 @@ class CallGuard implements ResultFilter {
     sinks?.tell('guard.escalation', told)
   }
 
-  /** An answer after whose end nothing is left to decide. */
-  #decided(parts: Flow<any>): Reply {
-    return { parts: parts.through({ end: () => this.#decide() }) }
-  }
+  /** At the end of an answer nothing is left to decide. */
+  readonly #final: ChainStep = { end: () => this.#decide() }
 
   #decide(): void {
     this.#decision.final = true
@@ -477,6 +503,72 @@ class CallGuard implements ResultFilter {
   /** Puts what is known into a header; without effect once the head is out. */
   #updateHeader(): void {
     this.#call.headers['x-service-guard'] = this.#decision.header()
+  }
+}
+
+interface InputVerdictInit {
+  readonly verdict: Promise<Stop>
+  /** @throws in the error form */
+  readonly refusal: (stop: NonNullable<Stop>) => readonly any[]
+  /** The refusal as an error, where there is no answer that it could take the place of. */
+  readonly violation: () => Error
+}
+
+/** The first part waits for the verdict on the input. A refusal takes the place of the answer. */
+class InputVerdictStep implements ChainStep {
+  /** The input is refused. */
+  done = false
+  readonly #init: InputVerdictInit
+  #isPending = true
+  /** Rejects with a refusal in the error form. */
+  #decided!: Promise<void>
+
+  constructor(init: InputVerdictInit) {
+    this.#init = init
+    // It may fail before the answer begins.
+    init.verdict.catch(() => {})
+  }
+
+  open(outlet: Outlet<any>): void {
+    const { verdict, refusal } = this.#init
+    this.#decided = verdict.then((stop) => {
+      this.#isPending = false
+      if (!stop) return
+      const parts = refusal(stop)
+      this.done = true
+      outlet.emit(parts)
+      outlet.done()
+    })
+    this.#decided.catch((error: unknown) => outlet.fail(error))
+  }
+
+  push(part: any, emit: (part: any) => void): void | Promise<void> {
+    if (this.done) return undefined
+    if (!this.#isPending) return emit(part)
+    return this.#decided.then(() => {
+      if (!this.done) emit(part)
+    })
+  }
+
+  end(): void | Promise<void> {
+    return this.#isPending ? this.#decided : undefined
+  }
+
+  /** The verdict matters more than a failure of the vendor. */
+  fail(error: unknown): unknown {
+    if (!this.#isPending) return error
+    return this.#decided.then(() => (this.done ? this.#init.violation() : error))
+  }
+}
+
+/** An answer that fails before its first part. */
+function failedFeed(error: unknown): Feed<unknown> {
+  return {
+    start(sink) {
+      sink.fail(error)
+      return { pause() {}, resume() {}, close() {} }
+    },
+    discard() {},
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * One guard reading one text of an answer: how it is asked (by patterns, piece by piece, segment by segment, or once at the
- * end), what it has agreed to, whether it stopped the text, and what it is waiting for.
+ * How guards are asked about one text of an answer: by patterns and plugins that follow the text piece by piece, segment by
+ * segment, or once at its end.
  */
 import type { Channel, Origin, OutputCheck, ScanProgress, TextStream, TextItem } from '../plugin.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'
@@ -11,29 +11,19 @@ import {
   GuardFault,
   checkProgress,
   patternBlock,
-  toFault,
   type Answer,
   type Block,
   type TextProgress,
 } from './runner.ts'
 import { wholeCharacters } from '../errors/checks.ts'
 
-/** Why nothing more of a text may pass: a guard blocked it, or could not look. */
-export type StopReason =
-  | { readonly block: Block; readonly fault?: undefined }
-  | { readonly fault: GuardFault; readonly block?: undefined }
-
 /**
- * How a guard is asked about one text. A promise means that the answer takes time: for local guards because other calls
- * get their turn, for remote ones because they ask a service.
+ * One guard on one text. A promise means that the answer takes time: for local guards because other calls get their turn,
+ * and no more is pushed before it; for remote ones because they ask a service. More may be pushed to these meanwhile: the
+ * promise stands for the next answer, and an empty `push` asks what comes after it.
  * @throws GuardFault or any error of the guard, also as a rejection: it could not look
  */
-interface TextCheck {
-  /**
-   * Whether more text may be pushed while an answer is outstanding. The promise then stands for the next answer, and an
-   * empty `push` asks what came after it.
-   */
-  readonly concurrent?: boolean
+export interface TextCheck {
   push(text: string): Answer
   /** The text is complete. */
   end(): Answer
@@ -56,127 +46,6 @@ export interface OutputScanner {
    * @param proceed throws when the answer is no longer wanted; without it a local guard answers at once, however long it takes
    */
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
-}
-
-/** A guard that blocks a text, and the offset up to which the text may still go out. */
-export interface BlockedAt {
-  readonly session: ScanSession
-  readonly safeOffset: number
-}
-
-interface SessionOptions {
-  /** See {@link OutputScanner.check}. */
-  readonly atOnce: boolean
-  /** Called when an answer that was outstanding has come. */
-  readonly changed: () => void
-}
-
-/** Ends sliced work of a session that was closed. */
-const CLOSED = new Error('the scan session is closed')
-
-/** One guard on one text. Text that is pushed while an answer is outstanding is queued. */
-export class ScanSession {
-  readonly scanner: OutputScanner
-  /** Offset up to which the guard agrees; never decreases. */
-  safeOffset = 0
-  stop: StopReason | undefined = undefined
-  /** `busy`: later text of the answer has to wait for this guard. `pending`: the guard may answer without more text. */
-  state: 'ready' | 'busy' | 'pending' = 'ready'
-  readonly #check: TextCheck
-  readonly #changed: (() => void) | undefined
-  #outstanding: Promise<TextProgress> | undefined
-  #queue = ''
-  #ending = false
-  #closed = false
-
-  /** @param options without them every answer of a local guard comes at once */
-  constructor(scanner: OutputScanner, stream: TextStream, options?: SessionOptions) {
-    this.scanner = scanner
-    this.#changed = options?.changed
-    this.#check = options
-      ? scanner.check(stream, options.atOnce, this.#proceed.bind(this))
-      : scanner.check(stream, false)
-  }
-
-  push(text: string): void {
-    if (this.#waits) this.#queue += text
-    else this.#ask(() => this.#check.push(text))
-  }
-
-  /** The text is complete. */
-  end(): void {
-    if (this.#waits) this.#ending = true
-    else this.#ask(() => this.#check.end())
-  }
-
-  /** No text came for a while: what is there may be judged. */
-  idle(): void {
-    if (!this.#check.idle) return
-    this.#check.idle()
-    this.push('')
-  }
-
-  /** The guard's answer does not matter any more. */
-  close(): void {
-    this.#closed = true
-    this.state = 'ready'
-  }
-
-  /** Whether the guard has to answer before it may be asked again. */
-  get #waits(): boolean {
-    return this.#outstanding !== undefined && !this.#check.concurrent
-  }
-
-  #ask(question: () => Answer): void {
-    if (this.stop || this.#closed) return
-    try {
-      const answer = question()
-      if (!(answer instanceof Promise)) this.#advance(answer)
-      else if (answer !== this.#outstanding) void this.#wait(answer)
-    } catch (error) {
-      this.#fail(error)
-    }
-  }
-
-  #advance({ safeOffset, verdict }: TextProgress): void {
-    if (safeOffset > this.safeOffset) this.safeOffset = safeOffset
-    if (verdict) this.stop ??= { block: verdict }
-  }
-
-  async #wait(answer: Promise<TextProgress>): Promise<void> {
-    this.#outstanding = answer
-    this.state = this.scanner.local ? 'busy' : 'pending'
-    try {
-      this.#advance(await answer)
-    } catch (error) {
-      this.#fail(error)
-    }
-    if (this.#closed) return
-    if (this.#outstanding === answer) {
-      this.#outstanding = undefined
-      this.state = 'ready'
-      this.#goOn()
-    }
-    this.#changed?.()
-  }
-
-  /** Hands on what was queued, and asks a concurrent check whether there is more to wait for. */
-  #goOn(): void {
-    const text = this.#queue
-    this.#queue = ''
-    if (text !== '' || this.#check.concurrent) this.push(text)
-    if (!this.#ending || this.#outstanding) return
-    this.#ending = false
-    this.end()
-  }
-
-  #fail(error: unknown): void {
-    this.stop ??= { fault: toFault(error) }
-  }
-
-  #proceed(): void {
-    if (this.#closed) throw CLOSED
-  }
 }
 
 /** Longer pieces are read in slices of time. */
@@ -258,30 +127,58 @@ function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
   let output: OutputCheck | undefined
   let length = 0
   let safeOffset = 0
-  const open = () => (output ??= runner.guard.streamOutput!(stream, runner.context))
-  const checked = (answer: unknown, complete: boolean): TextProgress => {
+  const ask = (text: string | undefined) => {
+    output ??= runner.guard.streamOutput!(stream, runner.context)
+    length += text?.length ?? 0
+    return text === undefined ? output.end() : output.push(text)
+  }
+  const checked = (answer: unknown, text: string | undefined): TextProgress => {
     const { safeOffset: safe, verdict } = checkProgress(answer, safeOffset, length)
     const block = verdict && runner.blockIn(verdict, length)
     safeOffset = safe
     if (block) return { safeOffset, verdict: block }
-    if (complete && safe < length) {
+    if (text === undefined && safe < length) {
       throw new GuardFault('invalid', 'the guard ended without a word about the end')
     }
     return { safeOffset }
   }
-  const ask = (question: (output: OutputCheck) => unknown, complete: boolean): Answer =>
-    runner.local
-      ? runner.work(() => checked(question(open()), complete))
-      : runner.ask('output', async () => checked(await question(open()), complete), {
-          again: false,
-          blocksIn: ({ verdict }) => [verdict],
-        })
+  if (runner.local) {
+    const work = (text?: string) => runner.work(() => checked(ask(text), text))
+    return { push: work, end: () => work() }
+  }
+  const options = { again: false, blocksIn: ({ verdict }: TextProgress) => [verdict] }
+  return oneByOne((text) =>
+    runner.ask('output', async () => checked(await ask(text), text), options),
+  )
+}
+
+/** A check that is asked one question at a time. @param ask without a text about the end */
+function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
+  let queue = ''
+  let ending = false
+  let asked: Promise<TextProgress> | undefined
+  let latest = NOTHING_SAFE
+  const next = (): Answer => {
+    if (asked) return asked
+    if (queue === '' && !ending) return latest
+    const text = queue === '' ? undefined : queue
+    if (text === undefined) ending = false
+    queue = ''
+    asked = ask(text).then((progress) => {
+      asked = undefined
+      return (latest = progress)
+    })
+    return asked
+  }
   return {
     push(text) {
-      length += text.length
-      return ask((check) => check.push(text), false)
+      queue += text
+      return next()
     },
-    end: () => ask((check) => check.end(), true),
+    end() {
+      ending = true
+      return next()
+    },
   }
 }
 
@@ -347,7 +244,6 @@ interface Question {
  * segments in their order. A local guard answers at once.
  */
 class SegmentCheck {
-  readonly concurrent = true
   readonly #runner: GuardRunner
   readonly #stream: TextStream
   readonly #userTurn: string

@@ -1,0 +1,852 @@
+/**
+ * The screen of an answer: a step that splits its parts into texts, has guards read them, lets out what all guards agree to,
+ * and refuses what one of them blocks. Parts wait only where a guard needs time. In monitor mode the same machine reads beside
+ * the answer: nothing waits, and nothing is kept back.
+ */
+import type { Channel, Origin } from '../plugin.ts'
+import type { ChainStep, Outlet } from '../stream/chain.ts'
+import type {
+  AtomicPiece,
+  FragmentPiece,
+  OutputCodec,
+  OutputPiece,
+  PassthroughPiece,
+  Refusal,
+  TextPiece,
+} from './adapter.ts'
+import type { ScreenObserver } from './decision.ts'
+import { GuardFault } from './runner.ts'
+import { type Reading, ScreenedText } from './screened-text.ts'
+import type { OutputScanner } from './text-check.ts'
+
+/** A refusal of which the text is not known yet. */
+export interface Denial<Part> extends Omit<Refusal<Part>, 'text'> {
+  /** Set when a guard could not look; otherwise a violation was found. */
+  readonly fault: GuardFault | undefined
+}
+
+/** How the screening of an answer has ended. */
+interface ScreenEnd {
+  /** Guards have seen the whole answer, or refused it. */
+  readonly complete: boolean
+  /** ms that the answer waited for guards only. */
+  readonly stalledMs: number
+  /** The most characters that were retained after any batch. */
+  readonly mostRetained: number
+}
+
+export interface ScreenInit<Part> {
+  readonly codec: OutputCodec<Part>
+  /** Local ones first. */
+  readonly scanners: readonly OutputScanner[]
+  /** False: parts pass unchanged and findings are recorded. What fails ends the looking and nothing else. */
+  readonly enforce: boolean
+  /** Nothing goes out before all of it has passed. */
+  readonly buffer: boolean
+  /** The answer comes as a whole. Without `buffer`, only where nothing is enforced. */
+  readonly atOnce?: boolean
+  /** A block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a status. */
+  readonly errorForm: boolean
+  /** How many choices were asked for. */
+  readonly choices: number
+  readonly limits: {
+    /** Characters that may be retained of one text, and a quarter of what may be retained of all. */
+    readonly maxHeld: number
+    /** Characters of a buffered answer. */
+    readonly maxBuffer: number
+    /** Characters of one tool call. */
+    readonly maxToolCall: number
+  }
+  /** ms without new parts after which guards judge an unfinished segment. */
+  readonly idleMs: number
+  /** ms that the guards of one origin may keep the answer waiting in all. */
+  readonly stallMs: number
+  readonly observer: ScreenObserver
+  /** The parts of a refusal; none where nothing is enforced. @throws in the error form */
+  readonly refuse: (denial: Denial<Part>) => readonly Part[]
+  /** Called once, when guards look at nothing more. */
+  readonly closed?: (end: ScreenEnd) => void
+}
+
+/** Guards are told of text that comes together up to this many characters. */
+const MAX_TOGETHER = 1 << 14
+
+const ORIGINS: readonly Origin[] = ['key', 'request']
+
+const ignore = () => {}
+
+/** Something that goes out whole or not at all, such as a tool call, with the guards that read it. */
+interface AtomicItem<Part> {
+  readonly piece: AtomicPiece<Part>
+  readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
+  /** Characters that are retained for it. */
+  readonly size: number
+  /** Of several items, those that are left out. */
+  readonly dropped: Set<number>
+}
+
+/** Pieces that make sense together only. */
+interface FragmentGroup<Part> {
+  readonly pieces: FragmentPiece<Part>[]
+  size: number
+  /** Goes out in pieces: no guard reads it, or it is too large and the policy allows that. */
+  loose: boolean
+}
+
+/** One choice of the answer. */
+class Choice<Part> {
+  readonly index: number
+  readonly texts = new Map<Channel, ScreenedText<Part>>()
+  /** Channels that were left out for a violation. */
+  readonly dropped = new Set<Channel>()
+  readonly fragments = new Map<string, FragmentGroup<Part>>()
+  readonly items: AtomicItem<Part>[] = []
+  /** First parts that wait for the next. */
+  readonly opening: Part[] = []
+  /** Whether a part went out, and whether one with content did. */
+  opened = false
+  hasText = false
+  /** No guard looks at more of it. */
+  over = false
+  /** Why it is refused. */
+  denial: { readonly fault: GuardFault | undefined } | undefined = undefined
+  /** Characters that came in and did not go out. */
+  retained = 0
+  /** The part that ends it, and whether its end has come. */
+  finishPart: Part | undefined = undefined
+  finished = false
+
+  constructor(index: number) {
+    this.index = index
+  }
+
+  /** Texts that grow, and those of items. */
+  get allTexts(): readonly ScreenedText<Part>[] {
+    const ofItems = this.items.flatMap(({ texts }) => texts.map(({ text }) => text))
+    return ofItems.length > 0 ? [...this.texts.values(), ...ofItems] : [...this.texts.values()]
+  }
+}
+
+export class Screen<Part> implements ChainStep<Part, Part> {
+  /** All choices are refused. */
+  done = false
+  readonly #init: ScreenInit<Part>
+  #scanners: readonly OutputScanner[]
+  /** Some guard asks elsewhere. */
+  readonly #isRemote: boolean
+  #buffering: boolean
+  readonly #choices: Choice<Part>[] = []
+  #refused = false
+  /** The answer, where it goes out as a whole. */
+  #buffer: OutputPiece<Part>[] = []
+  /** Pieces that wait until a guard has read the text before them. */
+  readonly #queue: OutputPiece<Part>[] = []
+  #queueSize = 0
+  /** The text with characters that guards have not been told of, and the one of which they were told last. */
+  #untold: ScreenedText<Part> | undefined
+  #told: ScreenedText<Part> | undefined
+  #sample: Part | undefined
+  #mostRetained = 0
+  /** Takes the parts that go out. */
+  #out: (part: Part) => void = ignore
+  #outlet: Outlet<Part> | undefined
+  /** What is pushed later has to wait for it; after the end, the end. */
+  #gate: PromiseWithResolvers<void> | undefined
+  /** All parts were pushed. */
+  #ended = false
+  /** Guards look at nothing more. */
+  #closed = false
+  readonly #stalledMs = { key: 0, request: 0 }
+  /** Whose guards keep the answer waiting, and since when. */
+  #waitsFor: readonly Origin[] = []
+  #waitsSince = 0
+  #timer: NodeJS.Timeout | undefined
+  readonly #take = this.#takePiece.bind(this)
+  readonly #removed = (field: string): void => this.#init.observer.removed(field)
+  readonly #changed = (): void => this.#between(() => this.#update())
+
+  constructor(init: ScreenInit<Part>) {
+    this.#init = init
+    this.#scanners = init.scanners
+    this.#buffering = init.buffer
+    this.#isRemote = init.scanners.some(({ local }) => !local)
+  }
+
+  // The way of the parts.
+
+  open(outlet: Outlet<Part>): void {
+    this.#outlet = outlet
+  }
+
+  push(part: Part, emit: (part: Part) => void): void | Promise<void> {
+    if (!this.#init.enforce) emit(part)
+    this.#act(emit, () => {
+      this.#sample = part
+      this.#init.codec.split(part, this.#take, this.#removed)
+    })
+    return this.#pauses() ? this.#wait() : undefined
+  }
+
+  batchEnd(emit: (part: Part) => void): void {
+    this.#act(emit, () => {
+      this.#tell()
+      const retained = this.#retained
+      if (retained > this.#mostRetained) this.#mostRetained = retained
+    })
+    if (this.#isRemote || this.#busy) this.#watch()
+  }
+
+  end(emit: (part: Part) => void): void | Promise<void> {
+    this.#ended = true
+    this.#act(emit, () => {
+      this.#tell()
+      this.#finish()
+    })
+    return this.#pauses() ? this.#wait() : undefined
+  }
+
+  fail(error: unknown): unknown {
+    this.#close(false)
+    return error
+  }
+
+  /** The call is over. Guards that only monitor may still look at an answer that has come to its end. Idempotent. */
+  close(): void {
+    if (this.#init.enforce || !this.#ended) this.#close(this.#isComplete)
+  }
+
+  /** Acts on what has come. */
+  #act(emit: (part: Part) => void, act: () => void): void {
+    if (this.#closed) return
+    const { enforce } = this.#init
+    if (enforce) this.#out = emit
+    try {
+      act()
+    } catch (error) {
+      this.#close(false)
+      if (enforce) throw error
+    }
+    this.#settleAct()
+  }
+
+  /** Acts between two parts. What was released before a failure goes out before it. */
+  #between(act: () => void): void {
+    if (this.#closed) return
+    const parts: Part[] = []
+    if (this.#init.enforce) this.#out = (part) => void parts.push(part)
+    let failure: { readonly error: unknown } | undefined
+    try {
+      act()
+    } catch (error) {
+      failure = { error }
+    }
+    if (parts.length > 0) this.#outlet!.emit(parts)
+    if (failure) return this.#break(failure.error)
+    this.#settleAct()
+    const gate = this.#gate
+    if (this.#pauses()) return this.#watch()
+    this.#gate = undefined
+    if (gate) gate.resolve()
+    else if (this.done) this.#outlet!.done()
+    this.#watch()
+  }
+
+  #break(error: unknown): void {
+    this.#close(false)
+    if (!this.#init.enforce) return
+    if (this.#gate) this.#gate.reject(error)
+    else this.#outlet!.fail(error)
+  }
+
+  #settleAct(): void {
+    if (this.#isComplete) {
+      this.done = this.#refused && this.#init.enforce
+      this.#close(true)
+    } else if (!this.#init.enforce && this.#overflows) this.#close(false)
+  }
+
+  /** Nothing is left to look at. */
+  get #isComplete(): boolean {
+    return this.#refused || (this.#ended && !this.#pending)
+  }
+
+  #close(complete: boolean): void {
+    if (this.#closed) return
+    this.#countStall()
+    this.#closed = this.#refused = true
+    this.#queue.length = 0
+    for (const { allTexts } of this.#choices) for (const text of allTexts) text.drop()
+    const stalledMs = Math.max(this.#stalledMs.key, this.#stalledMs.request)
+    this.#init.closed?.({ complete, stalledMs, mostRetained: this.#mostRetained })
+  }
+
+  // Time: what waits for guards, and for how long.
+
+  /** Whether later parts, or the end, have to wait. */
+  #pauses(): boolean {
+    if (this.#closed || !this.#init.enforce) return false
+    return this.#ended || this.#busy || (this.#isRemote && !this.#wantsMore)
+  }
+
+  #wait(): Promise<void> {
+    this.#watch()
+    this.#gate ??= Promise.withResolvers<void>()
+    return this.#gate.promise
+  }
+
+  /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
+  get #busy(): boolean {
+    return this.#told?.busy === true && !this.#refused
+  }
+
+  /** Some guard may still answer. */
+  get #pending(): boolean {
+    return this.#texts().some((text) => text.pending)
+  }
+
+  /** Whether more of the answer may come before guards have answered. */
+  get #wantsMore(): boolean {
+    const { maxBuffer, maxHeld } = this.#init.limits
+    return this.#retained < (this.#buffering ? maxBuffer : maxHeld) || !this.#pending
+  }
+
+  get #retained(): number {
+    let sum = this.#queueSize
+    for (const { retained } of this.#choices) sum += retained
+    return sum
+  }
+
+  /** More is retained than all texts together may. */
+  get #overflows(): boolean {
+    return this.#retained > 4 * this.#init.limits.maxHeld
+  }
+
+  /** The texts that guards look at. */
+  #texts(): readonly ScreenedText<Part>[] {
+    return this.#choices.flatMap(({ over, allTexts }) => (over ? [] : allTexts))
+  }
+
+  /** Sees to it that guards do not take too long. @param mayIdle an unfinished segment is judged after a while */
+  #watch(mayIdle = true): void {
+    this.#countStall()
+    const { enforce, idleMs, stallMs } = this.#init
+    if (this.#closed || !enforce) return
+    // A client that gets everything at the end waits for guards only once all of it has come.
+    const collects = this.#buffering && !this.#ended
+    const texts = collects ? [] : this.#texts()
+    this.#waitsFor = ORIGINS.filter((origin) =>
+      texts.some(({ readings }) => readings.some((one) => waits(one, origin))),
+    )
+    const limits = this.#waitsFor.map((origin): [Origin | 'idle', number] => {
+      return [origin, stallMs - this.#stalledMs[origin]]
+    })
+    if (mayIdle && this.#isRemote && !this.#buffering && !this.#ended) limits.push(['idle', idleMs])
+    const [first] = limits.sort(([, a], [, b]) => a - b)
+    if (first) this.#timer = setTimeout(() => this.#timeIsUp(first[0]), first[1])
+  }
+
+  #timeIsUp(what: Origin | 'idle'): void {
+    if (what !== 'idle') return this.#between(() => this.#timeOut(what))
+    this.#between(() => {
+      for (const text of this.#texts()) for (const reading of text.readings) reading.idle()
+      this.#update()
+    })
+    this.#watch(false)
+  }
+
+  #countStall(): void {
+    clearTimeout(this.#timer)
+    const now = performance.now()
+    for (const origin of this.#waitsFor) this.#stalledMs[origin] += now - this.#waitsSince
+    this.#waitsFor = []
+    this.#waitsSince = now
+  }
+
+  /** Guards of these rules have taken too long. */
+  #timeOut(origin: Origin): void {
+    const fault = new GuardFault('timeout', 'guards kept the answer waiting')
+    for (const choice of this.#choices) {
+      for (const text of choice.allTexts) {
+        for (const reading of text.readings) {
+          if (!choice.over && waits(reading, origin)) this.#excuse(choice, text, reading, fault)
+        }
+      }
+      this.#settle(choice)
+    }
+    this.#replay()
+  }
+
+  /** Guards have answered. */
+  #update(): void {
+    for (const choice of this.#choices) {
+      this.#look(choice)
+      this.#settle(choice)
+      if (!choice.over) this.#bound(choice)
+    }
+    while (this.#queue.length > 0 && this.#process(this.#queue[0]!)) {
+      this.#queueSize -= sizeOf(this.#queue.shift()!)
+    }
+    if (this.#queue.length === 0) this.#tell()
+    this.#finish()
+  }
+
+  // What comes in.
+
+  #takePiece(piece: OutputPiece<Part>): void {
+    if (this.#queue.length === 0 && this.#process(piece)) return
+    this.#queue.push(piece)
+    this.#queueSize += sizeOf(piece)
+  }
+
+  /** @returns false if the piece has to wait */
+  #process(piece: OutputPiece<Part>): boolean {
+    if (this.#refused) return true
+    if (this.#untold && !isMoreOf(this.#untold, piece)) this.#tell()
+    if (this.#busy) return false
+    const choice = this.#choices[piece.choice] ?? this.#openUpTo(piece.choice)
+    if (this.#refused || choice.over) return true
+    if (this.#buffering) this.#buffer.push(piece)
+    switch (piece.kind) {
+      case 'text':
+        this.#takeText(choice, piece)
+        break
+      case 'mark':
+        this.#takeMark(choice, piece)
+        break
+      case 'fragment':
+        this.#takeFragment(choice, piece)
+        break
+      case 'whole':
+        this.#takeItem(choice, piece)
+        this.#settle(choice)
+        break
+      case 'finish':
+        choice.finishPart = piece.part
+        this.#finishChoice(choice)
+    }
+    return true
+  }
+
+  #openUpTo(index: number): Choice<Part> {
+    for (let i = this.#choices.length; i <= index; i++) this.#choices.push(new Choice<Part>(i))
+    return this.#choices[index]!
+  }
+
+  #takeText(choice: Choice<Part>, piece: TextPiece<Part>): void {
+    const { channel, droppable } = piece
+    if (choice.dropped.has(channel)) return this.#init.observer.withheld(piece.text.length)
+    let text = choice.texts.get(channel)
+    if (!text) {
+      text = this.#newText(choice.index, channel, 0, this.#readersOf(channel), { droppable })
+      choice.texts.set(channel, text)
+    }
+    text.retain(piece)
+    this.#untold = text
+    if (text.untold.length >= MAX_TOGETHER) this.#tell()
+  }
+
+  #newText(
+    choice: number,
+    channel: Channel,
+    index: number,
+    scanners: readonly OutputScanner[],
+    {
+      droppable,
+      atOnce = this.#init.atOnce === true,
+    }: { droppable?: boolean | undefined; atOnce?: boolean },
+  ): ScreenedText<Part> {
+    const stream = { channel, choice, index }
+    return new ScreenedText<Part>({ stream, scanners, droppable, atOnce, changed: this.#changed })
+  }
+
+  /** The guards that read a channel, local ones first. */
+  #readersOf(channel: Channel): readonly OutputScanner[] {
+    return this.#scanners.filter((one) => one.reads(channel))
+  }
+
+  #takeMark(choice: Choice<Part>, piece: PassthroughPiece<Part>): void {
+    const { channel, opens, keptWhenDropped, part } = piece
+    if (channel && !keptWhenDropped && choice.dropped.has(channel)) return
+    const text = channel && choice.texts.get(channel)
+    if (text && !text.isEmpty) return text.retain(piece)
+    if (this.#buffering || (opens && this.#init.errorForm)) choice.opening.push(part)
+    else this.#emit(choice, part)
+  }
+
+  #takeFragment(choice: Choice<Part>, piece: FragmentPiece<Part>): void {
+    const key = `${piece.channel}:${piece.index}`
+    let group = choice.fragments.get(key)
+    if (!group) choice.fragments.set(key, (group = { pieces: [], size: 0, loose: false }))
+    group.pieces.push(piece)
+    group.size += piece.size
+    choice.retained += piece.size
+    const [reader] = this.#readersOf(piece.channel)
+    if (reader && !group.loose) {
+      const { maxToolCall, maxBuffer } = this.#init.limits
+      if (group.size <= maxToolCall && this.#retained <= maxBuffer) return
+      if (this.#deny(choice, reader.guard, tooLarge())) return
+    }
+    group.loose = true
+    this.#emitLoose(choice, group)
+  }
+
+  /** @param retained characters of it that are retained already */
+  #takeItem(choice: Choice<Part>, piece: AtomicPiece<Part>, retained = 0): void {
+    const { channel, index, part, unscanned } = piece
+    if (unscanned) this.#init.observer.unscanned(unscanned)
+    const all = this.#readersOf(channel)
+    const texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
+      const readers = duplicate ? all.filter(({ local }) => local) : all
+      const text = this.#newText(choice.index, channel, index, readers, { atOnce: true })
+      text.retain({ kind: 'text', choice: choice.index, part, channel, text: said })
+      text.tell()
+      text.end()
+      return { text, index: item }
+    })
+    const size = retained || sizeOf(piece)
+    choice.retained += size - retained
+    choice.items.push({ piece, texts, size, dropped: new Set() })
+    this.#lookAtItems(choice)
+    if (!choice.over && this.#buffering) this.#bound(choice)
+  }
+
+  /** Tells guards of the characters of a text that came together. */
+  #tell(): void {
+    const text = this.#untold
+    if (!text) return
+    this.#untold = undefined
+    this.#told = text
+    const { stream } = text
+    const choice = this.#choices[stream.choice]!
+    choice.retained += text.tell()
+    if (!text.busy) this.#lookAt(choice, text)
+    if (choice.over || text.busy) return
+    if (choice.texts.has(stream.channel)) this.#release(choice, text)
+    this.#bound(choice)
+  }
+
+  #finish(): void {
+    if (this.#ended && !this.#busy) for (const choice of this.#choices) this.#finishChoice(choice)
+    this.#replay()
+  }
+
+  /** Nothing of it follows. Idempotent. */
+  #finishChoice(choice: Choice<Part>): void {
+    if (choice.over || choice.finished) return
+    choice.finished = true
+    for (const text of choice.texts.values()) text.end()
+    this.#look(choice)
+    for (const { pieces, size, loose } of choice.fragments.values()) {
+      if (choice.over) return
+      if (pieces.length > 0 && !loose) {
+        this.#takeItem(choice, this.#init.codec.assemble!(pieces), size)
+      }
+    }
+    this.#settle(choice)
+  }
+
+  // What guards say of it.
+
+  #look(choice: Choice<Part>): void {
+    for (const text of choice.texts.values()) {
+      if (!choice.over && !text.busy) this.#lookAt(choice, text)
+    }
+    if (!choice.over) this.#lookAtItems(choice)
+  }
+
+  #lookAt(choice: Choice<Part>, text: ScreenedText<Part>): void {
+    const stopped = this.#blockOf(choice, text)
+    const blocked = stopped && text.locate(stopped)
+    if (!blocked) return
+    this.#release(choice, text, blocked.safeOffset)
+    this.#report(blocked.reading, text, text.droppable)
+    if (!text.droppable) return this.#refuse(choice, undefined)
+    const { channel } = text.stream
+    choice.dropped.add(channel)
+    choice.texts.delete(channel)
+    const kept = text.drop()
+    this.#withhold(choice, text.length - text.released)
+    if (!this.#buffering) for (const part of kept) this.#emit(choice, part)
+  }
+
+  #lookAtItems(choice: Choice<Part>): void {
+    for (const { piece, texts, dropped } of choice.items) {
+      for (const { text, index } of texts) {
+        const stopped = this.#blockOf(choice, text)
+        if (choice.over) return
+        if (!stopped) continue
+        const isDroppable = piece.withoutItems !== undefined
+        this.#report(stopped, text, isDroppable)
+        if (!isDroppable) return this.#refuse(choice, undefined)
+        dropped.add(index)
+        text.drop()
+      }
+    }
+  }
+
+  /** The guard that blocks a text, if any. Guards that could not look are left out, or end the choice. */
+  #blockOf(choice: Choice<Part>, text: ScreenedText<Part>): Reading | undefined {
+    for (let reading = text.stopped; reading; reading = text.stopped) {
+      const { fault } = reading.stop!
+      if (!fault) return reading
+      if (this.#excuse(choice, text, reading, fault)) return undefined
+    }
+    return undefined
+  }
+
+  /** Goes on without a guard that could not look, where the policy allows that. @returns whether it ended the choice */
+  #excuse(
+    choice: Choice<Part>,
+    text: ScreenedText<Part>,
+    reading: Reading,
+    fault: GuardFault,
+  ): boolean {
+    if (this.#deny(choice, reading.scanner.guard, fault)) return true
+    text.without(reading)
+    return false
+  }
+
+  /** A guard could not look. @returns whether that ended the choice */
+  #deny(choice: Choice<Part>, guard: string, fault: GuardFault): boolean {
+    const ends = this.#init.observer.failed(guard, fault)
+    if (ends) this.#refuse(choice, fault)
+    return ends
+  }
+
+  #report({ scanner, stop }: Reading, text: ScreenedText<Part>, dropped: boolean): void {
+    const { guard, origin } = scanner
+    const block = stop!.block!
+    const { choice, channel } = text.stream
+    const matched = (block.spans ?? []).map(({ start, end }) => text.textBetween(start, end))
+    const violation = { guard, origin, block, channel, choice, matched }
+    this.#init.observer.found(violation, !dropped)
+  }
+
+  #refuse(choice: Choice<Part>, fault: GuardFault | undefined): void {
+    choice.over = true
+    choice.denial = { fault }
+    for (const text of choice.allTexts) text.drop()
+    this.#withhold(choice, choice.retained)
+    if (!this.#buffering || this.#init.errorForm) this.#emitRefusal(choice)
+    // Some providers answer with more choices than they were asked for.
+    const all = Math.max(this.#init.choices, this.#choices.length)
+    if (this.#choices.filter(({ denial }) => denial).length < all) return
+    this.#refused = true
+    this.#replay()
+  }
+
+  #withhold(choice: Choice<Part>, count: number): void {
+    choice.retained -= count
+    this.#init.observer.withheld(count)
+  }
+
+  /** Bounds what is retained: of each text, of all texts for the rules of each origin, and of a buffered answer. */
+  #bound(choice: Choice<Part>): void {
+    // What a guard still reads, or blocks, is not retained for long.
+    if (this.#busy) return
+    const { maxHeld, maxBuffer } = this.#init.limits
+    if (this.#buffering) {
+      if (this.#retained > maxBuffer) this.#stopBuffering(choice)
+      return
+    }
+    // What came at once is in memory anyway, and is read when it is complete.
+    if (this.#retained <= maxHeld || this.#init.atOnce) return
+    for (const { text, reading, size } of backlogsOf([choice])) {
+      if (size > maxHeld && this.#excuse(choice, text, reading, tooLarge())) return
+    }
+    if (this.#overflows) {
+      for (const one of largestBacklogs(backlogsOf(this.#choices), 4 * maxHeld)) {
+        this.#excuse(one.choice, one.text, one.reading, tooLarge())
+      }
+    }
+    this.#settle(choice)
+  }
+
+  /** Too much for guards that need the full text. Where the answer may go on without them, it goes out as it comes. */
+  #stopBuffering(choice: Choice<Part>): void {
+    const all = this.#scanners
+    const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
+    if (this.#deny(choice, guard, tooLarge())) return
+    this.#scanners = all.filter(({ needsFullText }) => !needsFullText)
+    this.#buffering = false
+    this.#buffer = []
+    for (const one of this.#choices) {
+      for (const text of one.allTexts) {
+        for (const reading of text.readings)
+          if (reading.scanner.needsFullText) text.without(reading)
+      }
+      for (const group of one.fragments.values()) if (group.loose) this.#emitLoose(one, group)
+      one.over = one.denial !== undefined
+      if (one.over) {
+        one.opening.length = 0
+        this.#emitRefusal(one)
+      }
+      this.#settle(one)
+    }
+  }
+
+  // What goes out.
+
+  /** Emits what all guards agree to. */
+  #settle(choice: Choice<Part>): void {
+    if (choice.over) return
+    for (const text of choice.texts.values()) {
+      if (text.busy) return
+      this.#release(choice, text)
+    }
+    for (const text of choice.texts.values()) if (text.safeOffset < text.length) return
+    const { items, finished } = choice
+    if (this.#buffering) {
+      choice.over = finished && items.every(hasPassed)
+      return
+    }
+    while (items[0] && hasPassed(items[0])) {
+      const item = items.shift()!
+      choice.retained -= item.size
+      this.#init.observer.released(item.size)
+      this.#emitItem(choice, item)
+    }
+    if (!finished || items.length > 0) return
+    choice.over = true
+    if (choice.finishPart !== undefined) this.#emit(choice, choice.finishPart)
+  }
+
+  #release(choice: Choice<Part>, text: ScreenedText<Part>, safeOffset = text.safeOffset): void {
+    if (this.#buffering) return
+    const { channel } = text.stream
+    const { codec, observer } = this.#init
+    const released = text.release(safeOffset, codec, (part) => this.#emit(choice, part, channel))
+    if (released === 0) return
+    choice.retained -= released
+    observer.released(released)
+  }
+
+  /** Emits what is left of an item, if anything is. */
+  #emitItem(choice: Choice<Part>, { piece, dropped }: AtomicItem<Part>): void {
+    const part = dropped.size > 0 ? piece.withoutItems!(dropped) : piece.part
+    if (part !== undefined) this.#emit(choice, part)
+  }
+
+  /** Fragments that no guard reads go out as they are. */
+  #emitLoose(choice: Choice<Part>, group: FragmentGroup<Part>): void {
+    if (this.#buffering) return
+    for (const { part } of group.pieces.splice(0)) this.#emit(choice, part)
+    choice.retained -= group.size
+    group.size = 0
+  }
+
+  #emitRefusal(choice: Choice<Part>): void {
+    const { index, opened, hasText, denial } = choice
+    const sample = this.#sample
+    const { fault } = denial!
+    for (const part of this.#init.refuse({ choice: index, sample, opened, hasText, fault })) {
+      this.#emit(choice, part)
+    }
+  }
+
+  /** Choices open in ascending order, as OpenAI's clients expect. @param channel of the text that the part says, if it says one */
+  #emit(choice: Choice<Part>, part: Part, channel?: Channel): void {
+    choice.opened = true
+    if (channel === 'content') choice.hasText = true
+    for (let i = 0; i <= choice.index; i++) {
+      const one = this.#choices[i]!
+      if (one.opening.length === 0) continue
+      one.opened = true
+      for (const first of one.opening.splice(0)) this.#out(first)
+    }
+    this.#out(part)
+  }
+
+  /** Emits a buffered answer once it is complete. */
+  #replay(): void {
+    if (!this.#buffering) return
+    if (!this.#refused && !(this.#ended && this.#choices.every(({ over }) => over))) return
+    this.#buffering = false
+    for (const choice of this.#choices) choice.opening.length = 0
+    for (const piece of this.#buffer) {
+      const choice = this.#choices[piece.choice]!
+      // A refused choice goes out in its place all the same: choices open in order.
+      if (!choice.denial) this.#replayPiece(choice, piece)
+      else if (!choice.opened) this.#emitRefusal(choice)
+    }
+    this.#buffer = []
+    for (const choice of this.#choices) {
+      if (!choice.denial) this.#init.observer.released(choice.retained)
+      else if (!choice.opened) this.#emitRefusal(choice)
+    }
+  }
+
+  /** Emits what may go out of a piece of a buffered answer. */
+  #replayPiece(choice: Choice<Part>, piece: OutputPiece<Part>): void {
+    const channel = 'channel' in piece ? piece.channel : undefined
+    const isKept = piece.kind === 'mark' && piece.keptWhenDropped
+    if (channel && !isKept && choice.dropped.has(channel)) return
+    const item = choice.items.find((one) => one.piece === piece)
+    if (item) this.#emitItem(choice, item)
+    else this.#emit(choice, piece.part, piece.kind === 'text' ? piece.channel : undefined)
+  }
+}
+
+/** Whether a piece is more of a text. */
+function isMoreOf<Part>({ stream }: ScreenedText<Part>, piece: OutputPiece<Part>): boolean {
+  return piece.kind === 'text' && piece.channel === stream.channel && piece.choice === stream.choice
+}
+
+/** Whether a guard of these rules may agree or stop its text without more of it. */
+function waits({ scanner, state }: Reading, origin: Origin): boolean {
+  return scanner.origin === origin && state !== 'ready'
+}
+
+/** Text that a guard retains although it waits for nothing but more of it. */
+interface Backlog<Part> {
+  readonly choice: Choice<Part>
+  readonly text: ScreenedText<Part>
+  readonly reading: Reading
+  /** Characters. */
+  readonly size: number
+}
+
+function backlogsOf<Part>(choices: readonly Choice<Part>[]): readonly Backlog<Part>[] {
+  return choices.flatMap((choice) =>
+    [...choice.texts.values()].flatMap((text) =>
+      (text.busy ? [] : text.readings)
+        .filter(
+          ({ state, stop, safeOffset }) => state === 'ready' && !stop && safeOffset < text.length,
+        )
+        .map((reading) => ({ choice, text, reading, size: text.length - reading.safeOffset })),
+    ),
+  )
+}
+
+/**
+ * For each origin whose guards together retain more than `limit` characters, the guard that retains most. Each origin has a
+ * share of its own, so that rules of a request cannot cost the key its guards.
+ */
+function largestBacklogs<Part>(
+  all: readonly Backlog<Part>[],
+  limit: number,
+): readonly Backlog<Part>[] {
+  return ORIGINS.flatMap((origin) => {
+    const own = all.filter(({ reading }) => reading.scanner.origin === origin)
+    const sum = own.reduce((total, { size }) => total + size, 0)
+    return sum > limit ? own.toSorted((a, b) => b.size - a.size).slice(0, 1) : []
+  })
+}
+
+/** The fault of a guard that retains too much. */
+function tooLarge(): GuardFault {
+  return new GuardFault('too_large', 'more text than may be retained')
+}
+
+/** Characters of a piece. */
+function sizeOf<Part>(piece: OutputPiece<Part>): number {
+  if (piece.kind === 'text') return piece.text.length
+  if (piece.kind === 'fragment') return piece.size
+  if (piece.kind !== 'whole') return 0
+  return piece.texts.reduce((sum, { text, duplicate }) => sum + (duplicate ? 0 : text.length), 0)
+}
+
+/** All guards have agreed to an item, or to what is left of it. */
+function hasPassed<Part>({ texts }: AtomicItem<Part>): boolean {
+  return texts.every(({ text }) => !text.pending)
+}
