@@ -9,7 +9,9 @@ export const key: GetRoute = {
   path: '/v1/key',
   authenticated: true,
   cacheControl: 'no-store',
-  async answer({ key, account, entered, runtime }) {
+  async answer({ admission, runtime }) {
+    const { key, account } = admission
+    const entered = admission.entered!
     const { accounts, ledger, config } = runtime
     const [spend, [totals], rates] = await Promise.all([
       ledger.key(account.id, key.id),
@@ -53,8 +55,8 @@ export const credits: GetRoute = {
   path: '/v1/credits',
   authenticated: true,
   cacheControl: 'no-store',
-  async answer({ account, runtime }) {
-    const { balance, paid } = await runtime.ledger.account(account.id)
+  async answer({ admission, runtime }) {
+    const { balance, paid } = await runtime.ledger.account(admission.account.id)
     return JSON.stringify({ data: { balance_usd: usdJson(balance), free_tier: !paid } })
   },
 }

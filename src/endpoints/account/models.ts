@@ -40,8 +40,8 @@ export const usableModels: GetRoute = {
   path: `${PATH}/user`,
   authenticated: true,
   cacheControl: 'no-store',
-  answer({ catalog, key, entered }) {
-    const offered = entered.paid ? catalog.all() : catalog.freeTier()
+  answer({ catalog, admission: { key, entered } }) {
+    const offered = entered!.paid ? catalog.all() : catalog.freeTier()
     return listOf(offered.filter(({ id }) => !key.models || isAllowed(key.models, id)))
   },
 }

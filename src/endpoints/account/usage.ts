@@ -19,10 +19,11 @@ export const keyUsage: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   async answer(call) {
-    const { runtime, account, key, entered } = call
+    const { runtime, admission } = call
+    const { account, key, entered } = admission
     const { usage } = runtime
     if (!runtime.config.log.holders || !usage) throw notHere()
-    const asked = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered.at)
+    const asked = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
     const query = { ...asked, filters: { ...asked.filters, key: [key.id] } }
     const ask = { accounts: [account.id], queries: [query] }
     const { result, checked, since } = await usage.ask('usage', ask)
@@ -40,7 +41,8 @@ export const keyRequests: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   async answer(call) {
-    const { runtime, key } = call
+    const { runtime, admission } = call
+    const { key } = admission
     const { requests } = runtime
     if (!runtime.config.log.holders || !requests) throw notHere()
     const query = queryOf(call)

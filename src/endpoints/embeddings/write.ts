@@ -2,7 +2,7 @@
 import type { WireFormat } from '../../pipeline/pipeline.ts'
 import { parsedRequest } from '../shared/body.ts'
 import { promptUsageJson } from '../shared/texts-billing.ts'
-import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
+import { billedJson, errorWriter, jsonWriter } from '../shared/write.ts'
 import type { EmbeddingPart } from './answer.ts'
 import { embeddingBody, readEmbeddings, type EmbeddingRequest } from './read.ts'
 
@@ -13,17 +13,15 @@ export const embeddingsFormat: WireFormat<EmbeddingRequest, EmbeddingPart> = {
 
   read: async (incoming) => parsedRequest(incoming, await readEmbeddings(incoming), false),
 
-  async write(call, { parts }, out) {
-    for await (const { vectors, receipt } of parts) {
-      const body = {
-        object: 'list',
-        model: call.model.id,
-        data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
-        ...billedJson(receipt!, promptUsageJson(receipt!)),
-      }
-      await writeJson(call, out, JSON.stringify(body))
+  write: jsonWriter(([part], { target }) => {
+    const { vectors, receipt } = part!
+    return {
+      object: 'list',
+      model: target.model.id,
+      data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
+      ...billedJson(receipt!, promptUsageJson(receipt!)),
     }
-  },
+  }),
 
   writeError: errorWriter(promptUsageJson),
 }

@@ -1,73 +1,61 @@
 /** Images of a provider in normal form: partial images, then all images that the client asked for. */
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
-import type { GeneratedImage, ImageEvent, ImageResult, Step, Usage } from '../../plugin.ts'
-import { Received, type Billed } from '../shared/billing.ts'
+import type { Model } from '../../models/catalog.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
+import type { ChainStep } from '../../stream/chain.ts'
+import type { GeneratedImage, ImageEvent, ImageResult, Usage } from '../../plugin.ts'
+import { Received } from '../shared/billing.ts'
+import { usageOf, workOf, type ImageWork } from './billing.ts'
+import type { ImagePart, ImageProperties } from './parts.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
 
-/** A partial image of a stream, or all finished images. */
-export type ImagePart =
-  | {
-      readonly type: 'partial'
-      readonly b64_json: string
-      readonly index: number
-      readonly properties: ImageProperties
-    }
-  | CompletedPart
-
-interface CompletedPart extends Billed {
-  readonly type: 'completed'
-  /** As many as the client asked for. */
-  readonly images: readonly GeneratedImage[]
-  readonly properties: ImageProperties
-}
-
-/** Properties of images that an answer states. */
-interface ImageProperties {
-  /** Known properties. */
-  readonly known: Shown
-  /** Known properties, and the requested ones for the rest. */
-  readonly all: Required<Shown>
-}
-
-interface Shown {
-  readonly background?: string
-  readonly output_format?: string
-  readonly size?: string
-  readonly quality?: string
-}
-
-/** Whether it is the last part. */
-export function isCompleted(part: ImagePart): part is CompletedPart {
-  return part.type === 'completed'
-}
-
 /** Checks a provider's images and counts them. @throws UpstreamFailure for missing or broken images */
-export class NormalizeImages implements Step<ImageEvent, ImagePart> {
+export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, ImagePart> {
+  readonly steps = [this]
   /** True after the finished images. */
   done = false
   /** The number of finished images; undefined until they arrive. */
-  images: number | undefined = undefined
+  #images: number | undefined = undefined
   /** The vendor's count. */
-  reported: Usage | undefined = undefined
-  readonly received = new Received()
+  #reported: Usage | undefined = undefined
+  readonly #received = new Received()
   readonly #request: ImageRequest
+  readonly #model: Model
+  readonly #work: ImageWork
   #partials = 0
 
-  constructor(request: ImageRequest) {
-    this.#request = request
+  constructor(request: ImageRequest, model: Model) {
+    this.#request = withoutContent(request)
+    this.#model = model
+    this.#work = workOf(request)
+  }
+
+  whole(result: ImageResult): readonly ImagePart[] {
+    const parts: ImagePart[] = []
+    this.push({ type: 'completed', ...result }, (part) => parts.push(part))
+    return parts
+  }
+
+  usage(): UsageReport {
+    return usageOf(this.#work, this.#model, { images: this.#images, reported: this.#reported })
+  }
+
+  received(): number {
+    return this.#received.amount
   }
 
   push(event: ImageEvent, emit: (part: ImagePart) => void): void {
-    this.received.add(event.type === 'partial' ? event.b64_json.length : 1)
+    this.#received.add(event.type === 'partial' ? event.b64_json.length : 1)
     if (event.type === 'partial') return this.#partial(event.b64_json, emit)
     const { n = 1 } = this.#request
     if (!Array.isArray(event.data) || event.data.length < n) {
       throw brokenAnswer('The model provider sent fewer images than it was asked for.')
     }
     const images = event.data.slice(0, n).map(toImage)
-    this.images = images.length
-    this.reported = event.usage
+    this.#images = images.length
+    this.#reported = event.usage
     this.done = true
     emit({ type: 'completed', images, properties: this.#properties(images[0]!.b64_json, event) })
   }
@@ -123,4 +111,9 @@ function plainBase64(text: unknown): string {
 /** The format by the bytes: vendors do not always make the format that was asked for. */
 function formatOf(base64: string): string | undefined {
   return mediaTypeOf(Buffer.from(base64.slice(0, 32), 'base64'))?.replace('image/', '')
+}
+
+/** A request, or its outbound form, less what only the vendor needs. */
+export function withoutContent<Request extends object>(request: Request): Request {
+  return { ...request, prompt: '', images: undefined, mask: undefined }
 }

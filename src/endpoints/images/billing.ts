@@ -11,7 +11,7 @@ import {
 } from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
 import { ReceiptAtEnd } from '../shared/billing.ts'
-import { isCompleted, type ImagePart } from './answer.ts'
+import { isCompleted, type ImagePart } from './parts.ts'
 import type { ImageRequest } from './read.ts'
 
 const CHARACTERS_PER_TOKEN = 4
@@ -30,7 +30,7 @@ export const billing: Billing<ImageRequest, ImagePart> = {
       output: { limit: IMAGE_TOKENS, choices: images, isImage: true },
     }
   },
-  attach: (call, charge) => new ReceiptAtEnd(call, charge, isCompleted),
+  attach: (call) => new ReceiptAtEnd(call, isCompleted),
 }
 
 /** Quantities that were read from an answer. */
@@ -42,7 +42,7 @@ interface ImageCount {
 }
 
 /** What the usage of an answer is compared with: figures of its request, whose content need not be there any more. */
-type ImageWork = ReturnType<typeof workOf>
+export type ImageWork = ReturnType<typeof workOf>
 
 /** The figures of a request. */
 export function workOf(input: ImageRequest) {
@@ -82,7 +82,7 @@ export function usageOf(
 }
 
 /** `usage` of an answer. Models that are paid by the image have no tokens. */
-export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
+export function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): object {
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const tokens = isPaidByToken(model) ? consumed : {}
   const { promptTokens = 0, imageInputTokens = 0 } = tokens

@@ -2,11 +2,11 @@
 import { modelNames } from '../../models/allowlist.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { flowOf, toFlow } from '../../stream/flow.ts'
-import type { Call, Endpoint } from '../../pipeline/pipeline.ts'
-import type { ImageEvent, ImageResult } from '../../plugin.ts'
-import { NormalizeImages, type ImagePart } from './answer.ts'
-import { billing, usageOf, workOf } from './billing.ts'
+import type { Endpoint } from '../../pipeline/pipeline.ts'
+import type { ImageInput } from '../../plugin.ts'
+import { ImageAnswer, withoutContent } from './answer.ts'
+import type { ImagePart } from './parts.ts'
+import { billing } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import { outboundImage, type ImageRequest } from './read.ts'
 
@@ -20,34 +20,19 @@ const common = {
   toUpstream: (input, model) => outboundImage(input, !lacks(model, 'STREAMING')),
   withoutContent,
 
-  normalize(
-    { request, model }: Call,
-    answer: ImageResult | AsyncIterable<ImageEvent>,
-    signal: AbortSignal,
-  ) {
-    const images = new NormalizeImages(withoutContent(request.input))
-    const work = workOf(request.input)
-    const events =
-      Symbol.asyncIterator in answer
-        ? toFlow(answer, signal)
-        : flowOf<ImageEvent>({ type: 'completed', ...answer })
-    return {
-      parts: events.through(images),
-      usage: () => usageOf(work, model, images),
-      received: () => images.received.amount,
-    }
-  },
-} satisfies Omit<Endpoint<ImageRequest, ImagePart>, 'operation' | 'check'>
+  normalize: ({ request, target }) =>
+    new ImageAnswer(request.input as ImageRequest, target.model),
+} satisfies Omit<Endpoint<ImageRequest, ImageInput, ImagePart>, 'operation' | 'check'>
 
 /** Images from words alone. */
-export const generateImage: Endpoint<ImageRequest, ImagePart> = {
+export const generateImage: Endpoint<ImageRequest, ImageInput, ImagePart> = {
   ...common,
   operation: 'generateImage',
   check: () => {},
 }
 
 /** Images from other images. Needs a model that takes references. */
-export const editImage: Endpoint<ImageRequest, ImagePart> = {
+export const editImage: Endpoint<ImageRequest, ImageInput, ImagePart> = {
   ...common,
   operation: 'editImage',
   check(_input, model, catalog) {
@@ -59,8 +44,4 @@ export const editImage: Endpoint<ImageRequest, ImagePart> = {
       { param: 'model' },
     )
   },
-}
-
-function withoutContent<Request extends object>(request: Request): Request {
-  return { ...request, prompt: '', images: undefined, mask: undefined }
 }

@@ -1,7 +1,7 @@
 /** What guards read of image requests and answers: the prompt, and texts beside the images. */
 import type { OutputCodec } from '../../guard/adapter.ts'
 import { itemOf, labelItems, mediaOf, oneTurnGuard, otherItems } from '../shared/guard.ts'
-import type { ImagePart } from './answer.ts'
+import type { ImagePart } from './parts.ts'
 import type { ImageRequest } from './read.ts'
 
 /** Members that are read separately, or whose values the API lists. */

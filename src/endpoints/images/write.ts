@@ -5,12 +5,12 @@ import { parsedRequest } from '../shared/body.ts'
 import {
   billedJson,
   errorWriter,
+  EventWriter,
+  jsonWriter,
   typedErrorEvent,
-  writeEvents,
-  writeJson,
 } from '../shared/write.ts'
 import { usageJson } from './billing.ts'
-import type { ImagePart } from './answer.ts'
+import { isCompleted, type ImagePart } from './parts.ts'
 import { editBody, generationBody, readEdit, readGeneration, type ImageRequest } from './read.ts'
 
 /** `POST /v1/images/generations`, with a JSON body. */
@@ -40,23 +40,21 @@ function imageFormat(
       return parsedRequest(incoming, input, input.stream === true)
     },
 
-    async write(call, reply, out) {
-      if (call.request.stream) {
-        const encode = (part: ImagePart) => eventOf(part, event, call)
-        return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
-      }
-      for await (const part of reply.parts) {
-        if (part.type !== 'completed') continue
-        const { images, properties } = part
-        const created = createdAt(call)
-        const body = { created, data: images, ...properties.known, ...billed(part.receipt!, call) }
-        await writeJson(call, out, JSON.stringify(body))
-      }
+    write(call, out, done) {
+      if (!call.request.stream) return writeWhole(call, out, done)
+      const encode = (part: ImagePart) => eventOf(part, event, call)
+      return new EventWriter(call, out, done, { encode, last: '', fail: typedErrorEvent })
     },
 
     writeError: errorWriter(usageJson),
   }
 }
+
+const writeWhole = jsonWriter<ImagePart>((parts, call) => {
+  const { images, properties, receipt } = parts.find(isCompleted)!
+  const created = createdAt(call)
+  return { created, data: images, ...properties.known, ...billed(receipt!, call) }
+})
 
 function eventOf(part: ImagePart, event: string, call: Call): string {
   const name = part.type === 'partial' ? `${event}.partial_image` : `${event}.completed`

@@ -5,7 +5,7 @@ import { toBase64 } from '../shared/media.ts'
 import { isParts } from './read.ts'
 
 /** See {@link Endpoint.addresses}. */
-export const addresses: NonNullable<Endpoint['addresses']> = {
+export const addresses: NonNullable<Endpoint<unknown, ModerationInput>['addresses']> = {
   of({ input }: ModerationInput): ClientAddress[] {
     if (!isParts(input)) return []
     return input.flatMap((one, index) =>

@@ -5,6 +5,7 @@ import type { Billing, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
 import { itemOf, otherItems, silentGuard } from '../shared/guard.ts'
 import { attachWhole, promptBounds, promptEstimate, promptSizeOf } from '../shared/texts-billing.ts'
+import { wholeAnswer } from '../shared/unit.ts'
 import { resultsOf, type ModerationAnswer } from './answer.ts'
 import {
   isForGuards,
@@ -34,7 +35,7 @@ const billing: Billing<ModerationRequest, ModerationAnswer> = {
 }
 
 /** Moderation by a model of the catalog. */
-export const moderations: Endpoint<ModerationRequest, ModerationAnswer> = {
+export const moderations: Endpoint<ModerationRequest, ModerationInput, ModerationAnswer> = {
   operation: 'moderate',
   modality: 'moderation',
   errorField: 'input',
@@ -45,19 +46,19 @@ export const moderations: Endpoint<ModerationRequest, ModerationAnswer> = {
   toUpstream: outboundModeration,
   withoutContent: (request) => ({ ...request, input: [] }),
 
-  normalize({ outbound, model }, answer: ModerationResult) {
-    const { input }: ModerationInput = outbound
+  normalize({ target }) {
+    const { model } = target
+    const { input } = target.outbound as ModerationInput
     const count = isParts(input) ? 1 : input.length
     const size = sizeOf(input)
     const needed = model.prices.prompt !== undefined
-    const { usage } = answer
-    return {
-      parts: [resultsOf(answer, { model: model.id, count })],
-      usage: () => ({
+    return wholeAnswer(
+      (result: ModerationResult) => [resultsOf(result, { model: model.id, count })],
+      ({ usage }) => ({
         reported: usage && { ...usage },
         expected: { promptTokens: { ...promptBounds(size), needed } },
       }),
-    }
+    )
   },
 }
 

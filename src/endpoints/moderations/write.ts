@@ -3,7 +3,7 @@ import { costJson } from '../../money/money.ts'
 import type { Receipt, WireFormat } from '../../pipeline/pipeline.ts'
 import { parsedRequest } from '../shared/body.ts'
 import { promptUsageJson } from '../shared/texts-billing.ts'
-import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
+import { billedJson, errorWriter, jsonWriter } from '../shared/write.ts'
 import type { ModerationAnswer } from './answer.ts'
 import { moderationBody, readModeration, type ModerationRequest } from './read.ts'
 
@@ -14,17 +14,15 @@ export const moderationsFormat: WireFormat<ModerationRequest, ModerationAnswer> 
 
   read: async (incoming) => parsedRequest(incoming, await readModeration(incoming), false),
 
-  async write(call, { parts }, out) {
-    for await (const { model, results, receipt } of parts) {
-      const body = {
-        id: `modr-${call.id.slice('req_'.length)}`,
-        model,
-        results,
-        ...billedJson(receipt!, usageJson(receipt!)),
-      }
-      await writeJson(call, out, JSON.stringify(body))
+  write: jsonWriter(([part], { id }) => {
+    const { model, results, receipt } = part!
+    return {
+      id: `modr-${id.slice('req_'.length)}`,
+      model,
+      results,
+      ...billedJson(receipt!, usageJson(receipt!)),
     }
-  },
+  }),
 
   writeError: errorWriter(usageJson),
 }

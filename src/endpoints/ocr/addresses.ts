@@ -4,7 +4,7 @@ import type { OcrInput } from '../../plugin.ts'
 import { mediaTypeOf } from '../shared/media.ts'
 
 /** See {@link Endpoint.addresses}. */
-export const addresses: NonNullable<Endpoint['addresses']> = {
+export const addresses: NonNullable<Endpoint<unknown, OcrInput>['addresses']> = {
   of({ document }: OcrInput): ClientAddress[] {
     if (!('url' in document)) return []
     const param = document.kind === 'image' ? 'document.image_url' : 'document.document_url'

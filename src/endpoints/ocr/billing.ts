@@ -29,7 +29,7 @@ export const billing: Billing<OcrRequest, OcrPart> = {
     }
   },
 
-  attach: (call, charge) => new ReceiptAtEnd(call, charge, isEnd),
+  attach: (call) => new ReceiptAtEnd(call, isEnd),
 }
 
 /** What an answer has consumed: pages as the vendor counts them, else those of the answer. */

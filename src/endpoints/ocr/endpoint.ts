@@ -3,6 +3,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { OcrInput, OcrResult } from '../../plugin.ts'
+import { wholeAnswer } from '../shared/unit.ts'
 import { addresses } from './addresses.ts'
 import { billing, usageOf } from './billing.ts'
 import { guardAdapter } from './guard.ts'
@@ -15,7 +16,7 @@ const ANNOTATION_FORMATS = ['bbox_annotation_format', 'document_annotation_forma
 const NO_DOCUMENT: OcrInput['document'] = { kind: 'document', url: '' }
 
 /** The OCR endpoint. */
-export const ocr: Endpoint<OcrRequest, OcrPart> = {
+export const ocr: Endpoint<OcrRequest, OcrInput, OcrPart> = {
   operation: 'ocr',
   modality: 'ocr',
   errorField: null,
@@ -42,8 +43,8 @@ export const ocr: Endpoint<OcrRequest, OcrPart> = {
   }),
   addresses,
 
-  normalize({ request }, answer: OcrResult) {
-    const parts = [...partsOf(answer, request.input)]
-    return { parts, usage: () => usageOf(answer) }
+  normalize({ request }) {
+    const input = request.input as OcrRequest
+    return wholeAnswer((result: OcrResult) => [...partsOf(result, input)], usageOf)
   },
 }

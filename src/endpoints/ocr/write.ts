@@ -2,7 +2,7 @@
 import type { WireFormat } from '../../pipeline/pipeline.ts'
 import type { OcrPage } from '../../plugin.ts'
 import { parsedRequest, readJson } from '../shared/body.ts'
-import { billedJson, errorWriter, writeJson } from '../shared/write.ts'
+import { billedJson, errorWriter, jsonWriter } from '../shared/write.ts'
 import { pagesIn, usageJson } from './billing.ts'
 import type { EndPart, OcrPart } from './parts.ts'
 import { ocrBody, readOcrRequest, type OcrRequest } from './read.ts'
@@ -20,25 +20,24 @@ export const ocrFormat: WireFormat<OcrRequest, OcrPart> = {
     return parsedRequest(incoming, readOcrRequest(body, document), false)
   },
 
-  async write(call, reply, out) {
+  write: jsonWriter((parts, { target }) => {
     const pages: OcrPage[] = []
     let document_annotation: string | null = null
     let end: EndPart | undefined
-    for await (const part of reply.parts) {
+    for (const part of parts) {
       if (part.type === 'page') pages.push(part.page)
       else if (part.type === 'annotation') document_annotation = part.text
       else end = part
     }
     const { bytes, receipt } = end!
-    const body = {
+    return {
       pages,
-      model: call.model.id,
+      model: target.model.id,
       document_annotation,
       usage_info: { ...pagesIn(receipt!), doc_size_bytes: bytes },
       ...billedJson(receipt!, usageJson(receipt!)),
     }
-    await writeJson(call, out, JSON.stringify(body))
-  },
+  }),
 
   writeError: errorWriter(usageJson),
 }

@@ -3,8 +3,9 @@ import { Buffer } from 'node:buffer'
 import type { Estimate } from '../../money/holds.ts'
 import { costJson } from '../../money/money.ts'
 import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
-import type { Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { Step, Usage } from '../../plugin.ts'
+import type { Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { Usage } from '../../plugin.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 import { ReceiptAtEnd, type Billed } from './billing.ts'
 
 const CHARACTERS_PER_TOKEN = 4
@@ -42,8 +43,8 @@ export function promptBounds({ tokens, most }: PromptSize): Expected {
 }
 
 /** Charges an answer of one part, which gets the receipt. */
-export function attachWhole<Part extends Billed>(call: Call, charge: Charge): Step<Part, Part> {
-  return new ReceiptAtEnd<Part, Part>(call, charge, (part): part is Part => part !== undefined)
+export function attachWhole<Part extends Billed>(call: Call): ChainStep<Part, Part> {
+  return new ReceiptAtEnd<Part, Part>(call, (part): part is Part => part !== undefined)
 }
 
 /** Quantities that the model has consumed. */

@@ -190,8 +190,12 @@ export interface EventFormat<Part> {
   opening?(): string
   /** What is said in a silence; by default a comment. @param quietMs ms without an event */
   keepAlive?(quietMs: number): string
+  /** Events that end an answer which is complete. */
+  closing?(): string
   /** Text after the last event, also after an error. */
   readonly last: string
+  /** The head waits for the first part, however long it is in coming. */
+  readonly headWaits?: boolean
   /** An error after the head as an event; by default, its body alone. */
   fail?(body: unknown): string
   /** Whether a failure before the head is told in the stream too, as one after the head; by default it has its status. */
@@ -213,8 +217,8 @@ export class EventWriter<Part> implements Writer<Part> {
   readonly #out: Outgoing
   readonly #done: Done
   readonly #format: EventFormat<Part>
-  /** For the head; after it, for signs of life. */
-  #timer: Timeout
+  /** For the head; after it, for signs of life. Undefined before a head that waits for the first part. */
+  #timer: Timeout | undefined
   /** Signs of life since the last event. */
   #silences = 0
   /** Events that go out when the turn ends. */
@@ -227,7 +231,9 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#out = out
     this.#done = done
     this.#format = format
-    this.#timer = call.timeout(headTimeout * 1000, () => this.#open())
+    if (!format.headWaits) {
+      this.#timer = call.timeout(headTimeout * 1000, () => this.#open())
+    }
   }
 
   onRoom(resume: () => void): void {
@@ -244,15 +250,16 @@ export class EventWriter<Part> implements Writer<Part> {
     if (events === '') return true
     this.#events = ''
     this.#silences = 0
-    this.#timer.restart()
+    this.#timer!.restart()
     return this.#out.write(events)
   }
 
   end(): void {
-    this.#timer.clear()
+    this.#timer?.clear()
     if (!this.#begun) this.#begin()
+    this.#events += this.#format.closing?.() ?? ''
     endWith(this.#call, this.#done, () => {
-      this.#timer.clear()
+      this.#timer?.clear()
       this.#out.end(this.#events + this.#format.last)
     })
   }
@@ -260,14 +267,14 @@ export class EventWriter<Part> implements Writer<Part> {
   fail(error: unknown): void {
     const call = this.#call
     const format = this.#format
-    this.#timer.clear()
+    this.#timer?.clear()
     // Its connection is gone, and the call ends with it.
     if (error instanceof ClientDisconnected || call.answer.outcome === 'cancelled') return
     const failure = toGatewayError(error)
     if (!this.#out.headSent) {
       if (!format.failsInStream?.(failure.code)) return this.#done(error)
       this.#sendHead()
-      this.#timer.clear()
+      this.#timer?.clear()
     }
     call.answer.error = failure
     call.report(error)
@@ -287,7 +294,7 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#begun = true
     call.marks.firstMs = call.elapsedMs
     if (!this.#out.headSent) {
-      this.#timer.clear()
+      this.#timer?.clear()
       this.#sendHead()
     }
     call.deadline(call.runtime.config.server.streamTimeout)
@@ -311,6 +318,6 @@ export class EventWriter<Part> implements Writer<Part> {
   #sayAlive(intervalMs: number): void {
     this.#silences++
     this.#out.write(this.#format.keepAlive?.(this.#silences * intervalMs) ?? KEEP_ALIVE)
-    this.#timer.restart()
+    this.#timer!.restart()
   }
 }

@@ -2,46 +2,81 @@
 import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
 import { UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf } from '../shared/media.ts'
-import type { Receipt } from '../../pipeline/pipeline.ts'
-import type { Flow, SpeechInput, Step } from '../../plugin.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { ProviderAnswer, Receipt } from '../../pipeline/pipeline.ts'
+import type { Speech, SpeechInput, Step, Usage } from '../../plugin.ts'
+import type { ChainStep } from '../../stream/chain.ts'
+import { Received } from '../shared/billing.ts'
+import { spokenOf, usageOf, type Spoken } from './billing.ts'
 
 /** A piece of sound. */
 export interface SpeechPart {
   readonly bytes: Uint8Array
   /** On the first piece: the charge for the whole answer. */
-  readonly receipt?: Promise<Receipt>
+  readonly receipt?: Receipt
 }
 
 type Format = SpeechInput['response_format']
 
-/**
- * The sound of a provider in the requested format.
- * @param rate samples per second, where the provider gave samples
- * @throws UpstreamFailure `unsupported_value` when samples cannot become that format; the flow throws when the sound
- * has another format, or none
- */
-export function toRequestedFormat(
-  bytes: Flow<Uint8Array>,
-  rate: number | undefined,
-  format: Format,
-): Flow<Uint8Array> {
-  const checked = bytes.through<Uint8Array>({ push: passBytes })
-  const made = rate === undefined ? checked : madeOf(checked, rate, format)
-  return made.through(new ContainerCheck(format))
-}
+/** The state of one answer. Its sound comes in the format that the client asked for. */
+export class SpeechAnswer implements ProviderAnswer<SpeechPart> {
+  /** Set by {@link open}. */
+  steps: readonly ChainStep[] = []
+  readonly chargeAtFirstPart = true
+  readonly #format: Format
+  readonly #spoken: Spoken
+  readonly #received = new Received()
+  #usage: Usage | undefined
 
-/** @throws UpstreamFailure for a piece that is not bytes: nothing was charged yet if it is the first */
-function passBytes(piece: unknown, emit: (bytes: Uint8Array) => void): void {
-  if (!(piece instanceof Uint8Array)) {
-    throw brokenAnswer('The model provider sent something that is not bytes.')
+  constructor(request: SpeechInput) {
+    this.#format = request.response_format
+    this.#spoken = spokenOf(request)
   }
-  emit(piece)
+
+  /** @throws UpstreamFailure `unsupported_value` when samples cannot become the format that was asked for */
+  open({ bytes, pcmSampleRate, usage }: Speech): AsyncIterable<Uint8Array> {
+    this.#usage = usage
+    this.steps = [
+      { push: this.#count.bind(this) },
+      ...toFormat(pcmSampleRate, this.#format),
+      { push: (piece: Uint8Array, emit) => emit({ bytes: piece }) },
+    ]
+    return bytes
+  }
+
+  whole(): never {
+    throw new TypeError('the bytes of speech are no sequence')
+  }
+
+  usage(): UsageReport {
+    return usageOf(this.#spoken, this.#usage)
+  }
+
+  received(): number {
+    return this.#received.amount
+  }
+
+  /** @throws UpstreamFailure for a piece that is not bytes: nothing was charged yet if it is the first */
+  #count(piece: unknown, emit: (bytes: Uint8Array) => void): void {
+    if (!(piece instanceof Uint8Array)) {
+      throw brokenAnswer('The model provider sent something that is not bytes.')
+    }
+    this.#received.add(piece.length)
+    emit(piece)
+  }
 }
 
-function madeOf(samples: Flow<Uint8Array>, rate: number, format: Format): Flow<Uint8Array> {
-  if (format === 'wav') return samples.through(new ToWav(rate))
+/**
+ * Steps that bring sound into the requested format. They fail where the sound has another format, or none.
+ * @param rate samples per second, where the provider gives samples
+ * @throws UpstreamFailure `unsupported_value` when samples cannot become that format
+ */
+function toFormat(rate: number | undefined, format: Format): readonly ChainStep[] {
+  const check = new ContainerCheck(format)
+  if (rate === undefined) return [check]
+  if (format === 'wav') return [new ToWav(rate), check]
   if (format !== 'pcm') throw cannotMake(format)
-  return rate === PCM_RATE ? samples : samples.through(new Resample(rate, PCM_RATE))
+  return rate === PCM_RATE ? [check] : [new Resample(rate, PCM_RATE), check]
 }
 
 /** Media types by the first bytes. `pcm` has no signature. */

@@ -3,8 +3,9 @@ import { codePointsIn } from '../../errors/checks.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { bounds, UNKNOWN_CONTEXT, UNKNOWN_OUTPUT, type UsageReport } from '../../money/plausible.ts'
 import { costJson } from '../../money/money.ts'
-import type { Billing, Call, Charge, Receipt } from '../../pipeline/pipeline.ts'
-import type { SpeechInput, Step, Usage } from '../../plugin.ts'
+import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { SpeechInput, Usage } from '../../plugin.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 import { receiptOf, withReceipt } from '../shared/billing.ts'
 import type { SpeechPart } from './answer.ts'
 import type { SpeechRequest } from './read.ts'
@@ -20,7 +21,7 @@ export const billing: Billing<SpeechRequest, SpeechPart> = {
     return { least: usage, expected: usage, most: usage }
   },
 
-  attach: (call, charge) => new ReceiptAtStart(call, charge),
+  attach: (call) => new ReceiptAtStart(call),
 }
 
 /** Unicode code points of the input. */
@@ -29,7 +30,7 @@ function charactersOf({ input }: SpeechInput): { readonly characters: number } {
 }
 
 /** What the usage of an answer is compared with: figures of its request, whose text need not be there any more. */
-type Spoken = ReturnType<typeof spokenOf>
+export type Spoken = ReturnType<typeof spokenOf>
 
 /** The figures of a request. */
 export function spokenOf(input: SpeechInput) {
@@ -67,23 +68,22 @@ export function usageJson({ bill, meter }: Receipt): object {
 }
 
 /** Charges when the first piece arrives, for good: the cost is in the head of the answer, before the sound. */
-class ReceiptAtStart implements Step<SpeechPart, SpeechPart> {
+class ReceiptAtStart implements ChainStep<SpeechPart, SpeechPart> {
   readonly #call: Call
-  readonly #charge: Charge
   #receipt: Promise<Receipt> | undefined
 
-  constructor(call: Call, charge: Charge) {
+  constructor(call: Call) {
     this.#call = call
-    this.#charge = charge
   }
 
-  push(part: SpeechPart, emit: (part: SpeechPart) => void): void {
+  push(part: SpeechPart, emit: (part: SpeechPart) => void): void | Promise<void> {
     if (this.#receipt) return emit(part)
-    const receipt = receiptOf(this.#call, this.#charge())
-    // The writer gets the failure; after the client has left, it is ignored.
-    receipt.catch(() => {})
-    this.#receipt = receipt
-    emit({ ...part, receipt })
+    const charged = receiptOf(this.#call, this.#call.charge())
+    this.#receipt = charged
+    return charged.then((receipt) => {
+      this.#call.headers['x-service-cost'] = receipt.bill.text
+      emit({ ...part, receipt })
+    })
   }
 
   async fail(error: unknown): Promise<unknown> {

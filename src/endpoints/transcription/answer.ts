@@ -15,21 +15,28 @@ import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { UsageReport } from '../../money/plausible.ts'
 import { Received } from '../shared/billing.ts'
-import type { Step, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
+import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
+import type { ChainStep } from '../../stream/chain.ts'
+import type { Transcription, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
 import { hearingOf, usageOf, type Hearing } from './billing.ts'
 import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
 import type { TranscriptionRequest } from './read.ts'
 
 /** Brings a provider's transcript into normal form, and counts its quantities. */
-export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptPart> {
-  readonly received = new Received()
+export class TranscriptAnswer
+  implements ProviderAnswer<TranscriptPart>, ChainStep<TranscriptionEvent, TranscriptPart>
+{
+  readonly steps = [this]
+  readonly #received = new Received()
+  readonly #model: Model
   readonly #hearing: Hearing
   readonly #request: Pick<TranscriptionRequest, 'stream' | 'include' | 'response_format'>
   #said = ''
   #segments = 0
   #done: DonePart | undefined
 
-  constructor(request: TranscriptionRequest) {
+  constructor(request: TranscriptionRequest, model: Model) {
+    this.#model = model
     this.#hearing = hearingOf(request)
     const { stream, include, response_format } = request
     this.#request = { stream, include, response_format }
@@ -38,7 +45,7 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
   push(given: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
     if (this.#done) return
     const event = wellFormed(given)
-    this.received.add(event.type === 'segment' ? 1 : event.text.length)
+    this.#received.add(event.type === 'segment' ? 1 : event.text.length)
     const { stream, include } = this.#request
     if (event.type === 'done') this.#done = this.#complete(event)
     else if (event.type === 'segment') {
@@ -59,8 +66,18 @@ export class NormalizeTranscript implements Step<TranscriptionEvent, TranscriptP
     throw brokenAnswer('The model provider closed the stream early.')
   }
 
-  usage(model: Model): UsageReport {
-    return usageOf(this.#hearing, model, this.#done, this.#said)
+  whole(transcription: Transcription): readonly TranscriptPart[] {
+    const parts: TranscriptPart[] = []
+    this.push({ type: 'done', ...transcription }, (part) => parts.push(part))
+    return parts
+  }
+
+  usage(): UsageReport {
+    return usageOf(this.#hearing, this.#model, this.#done, this.#said)
+  }
+
+  received(): number {
+    return this.#received.amount
   }
 
   #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {

@@ -53,7 +53,7 @@ export const billing: Billing<TranscriptionRequest, TranscriptPart> = {
     }
   },
 
-  attach: (call, charge) => new ReceiptAtEnd(call, charge, isDone),
+  attach: (call) => new ReceiptAtEnd(call, isDone),
 }
 
 /** What the usage of an answer is compared with: figures of its request, whose sound need not be there any more. */
@@ -126,7 +126,7 @@ export function usageOf(
 }
 
 /** `usage` of an answer: time, or tokens for models that are paid by them. */
-export function usageJson({ bill, meter }: Receipt, { model }: Call): object {
+export function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): object {
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const { promptTokens = 0, audioInputTokens = 0, completionTokens = 0, seconds = 0 } = consumed
   const cost = costJson(bill)

@@ -2,10 +2,9 @@
 import { lackOf, lacks, type Capability } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { flowOf, toFlow } from '../../stream/flow.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
-import type { MediaFile, Transcription, TranscriptionEvent } from '../../plugin.ts'
-import { NormalizeTranscript } from './answer.ts'
+import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
+import { TranscriptAnswer } from './answer.ts'
 import { billing } from './billing.ts'
 import { guardAdapter } from './guard.ts'
 import type { TranscriptPart } from './parts.ts'
@@ -14,7 +13,7 @@ import { outboundTranscription, type TranscriptionRequest } from './read.ts'
 const NO_FILE: MediaFile = { bytes: new Uint8Array(), mediaType: '' }
 
 /** The transcription endpoint. */
-export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
+export const transcription: Endpoint<TranscriptionRequest, TranscriptionInput, TranscriptPart> = {
   operation: 'transcribe',
   modality: 'transcription',
   // Models that cannot stream give their first part at the end.
@@ -26,18 +25,8 @@ export const transcription: Endpoint<TranscriptionRequest, TranscriptPart> = {
   withoutContent: (request) => ({ ...request, file: NO_FILE, prompt: undefined }),
   toUpstream: (input, model) => outboundTranscription(input, !lacks(model, 'STREAMING')),
 
-  normalize({ request, model }, answer: Transcription | AsyncIterable<TranscriptionEvent>, signal) {
-    const transcript = new NormalizeTranscript(request.input)
-    const events =
-      Symbol.asyncIterator in answer
-        ? toFlow(answer, signal)
-        : flowOf<TranscriptionEvent>({ type: 'done', ...answer })
-    return {
-      parts: events.through(transcript),
-      usage: () => transcript.usage(model),
-      received: () => transcript.received.amount,
-    }
-  },
+  normalize: ({ request, target }) =>
+    new TranscriptAnswer(request.input as TranscriptionRequest, target.model),
 }
 
 /** The capability that a format needs. */

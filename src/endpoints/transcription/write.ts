@@ -5,13 +5,12 @@ import { parsedRequest } from '../shared/body.ts'
 import {
   billedJson,
   errorWriter,
+  EventWriter,
   typedErrorEvent,
-  writeEvents,
-  writeJson,
-  writeText,
+  WholeWriter,
 } from '../shared/write.ts'
 import { usageJson } from './billing.ts'
-import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
+import { isDone, nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
 import { readTranscription, transcriptionBody, type TranscriptionRequest } from './read.ts'
 
 /** Formats that are plain text. */
@@ -28,17 +27,18 @@ export const transcriptionFormat: WireFormat<TranscriptionRequest, TranscriptPar
     return parsedRequest(incoming, input, input.stream === true)
   },
 
-  async write(call, reply, out) {
+  write(call, out, done) {
     if (call.request.stream) {
       const encode = (part: TranscriptPart) => `data: ${JSON.stringify(payloadOf(part, call))}\n\n`
-      return writeEvents(call, reply, out, { encode, last: '', fail: typedErrorEvent })
+      return new EventWriter(call, out, done, { encode, last: '', fail: typedErrorEvent })
     }
-    for await (const part of reply.parts) {
-      if (part.type !== 'done') continue
-      const input: TranscriptionRequest = call.request.input
-      if (TEXTS.has(input.response_format)) await writeText(call, out, textOf(part, input))
-      else await writeJson(call, out, JSON.stringify(jsonOf(part, input, call)))
-    }
+    return new WholeWriter<TranscriptPart>(call, out, done, (parts) => {
+      const input = call.request.input as TranscriptionRequest
+      const transcript = parts.find(isDone)!
+      return TEXTS.has(input.response_format)
+        ? { text: textOf(transcript, input), type: 'text/plain; charset=utf-8' }
+        : { text: JSON.stringify(jsonOf(transcript, input, call)) }
+    })
   },
 
   writeError: errorWriter(usageJson),
