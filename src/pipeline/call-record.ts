@@ -74,7 +74,10 @@ function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usag
 }
 
 /** Whether rules were violated that are only watched. */
-function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['answer']['decision']>['summary']>) {
+function isMonitored({
+  mode,
+  rules,
+}: ReturnType<NonNullable<Call['answer']['decision']>['summary']>) {
   return mode === 'monitor' && rules.length > 0
 }
 

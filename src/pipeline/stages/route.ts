@@ -570,9 +570,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     let mayRepeat = true
     let tried: readonly Deployment[] | undefined
     let deployment = routing.choose(model, affinity) ?? outOfService()
-    // Attempts share it.
-    target.outbound = deepFrozen(target.outbound)
     for (let attempt = 1; ; attempt++) {
+      // Attempts share it.
+      if (!runtime.trustedProviders.has(deployment.provider))
+        target.outbound = deepFrozen(target.outbound)
       const wasOpen = routing.healthOf(deployment).isOpen()
       try {
         await this.#try(deployment)
