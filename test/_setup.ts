@@ -100,17 +100,22 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
   }
 }
 
-/** Starts a gateway on a free port. Its caller closes it. @param directory where its configuration would be */
+/**
+ * Starts a gateway on a free port. Its caller closes it.
+ * @param directory where its configuration would be
+ * @param options.freezesAll false: as it serves, built-in providers get input that is not frozen
+ */
 export async function createTestGateway(
   config: UserConfig = MOCK_CONFIG,
   directory?: string,
+  { freezesAll = true } = {},
 ): Promise<TestGateway> {
   const logged: string[] = []
   const reporters = [
     { log: (entry: { args: unknown[] }) => void logged.push(entry.args.map(textOf).join(' ')) },
   ]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
-  const gateway = await createGateway(loaded(config, directory), { log })
+  const gateway = await createGateway(loaded(config, directory), { log, freezesAll })
   const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
   const { url } = server
 

@@ -48,7 +48,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     opened: (plugin: OpenedPlugin) => opened.add(plugin),
   }
   try {
-    const { providers, plugins } = await setUpProviders(config, origin, opened)
+    const { providers, plugins, builtIn } = await setUpProviders(config, origin, opened)
     const catalog = await checkDeployments(
       buildCatalog(servedModels(config.models, providers), config.names.bare, config.wildcards),
       plugins,
@@ -68,7 +68,9 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const search =
       engines.length > 0 ? new Search(engines, config.search.default, common) : undefined
     const privateProviders = privateOnes(config)
-    const plugged = { providers, privateProviders, search, guards, escalations, sinks }
+    const trustedProviders: ReadonlySet<string> = common.freezesAll ? new Set() : builtIn
+    const kinds = { providers, privateProviders, trustedProviders }
+    const plugged = { ...kinds, search, guards, escalations, sinks }
     return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()
@@ -135,13 +137,15 @@ async function setUpProviders(
 ) {
   const providers = new Map<string, Provider>()
   const plugins = new Map<string, ProviderPlugin>()
+  const builtIn = new Set<string>()
   await loadEach(Object.entries(configured), async ([name, settings]) => {
     const createHost = () => opened.host(name, upstreamSettings(settings))
     const made = await loadProvider(name, settings, { ...origin, createHost })
     providers.set(name, made.provider)
     plugins.set(name, made.plugin)
+    if (made.isBuiltIn) builtIn.add(name)
   })
-  return { providers, plugins }
+  return { providers, plugins, builtIn }
 }
 
 async function setUpSearch({ search }: Config, origin: PluginOrigin, opened: OpenedPlugins) {

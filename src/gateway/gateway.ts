@@ -99,6 +99,8 @@ interface GatewayOptions {
   readonly adminToken?: boolean
   readonly demo?: DemoState | undefined
   readonly worker?: WorkerPlace
+  /** Whether built-in providers get frozen input, as all others do: what changes it throws then. */
+  readonly freezesAll?: boolean
 }
 
 /**
@@ -107,7 +109,7 @@ interface GatewayOptions {
  */
 export async function createGateway(
   read: LoadedConfig,
-  { log, adminToken, demo, worker }: GatewayOptions = {},
+  { log, adminToken, demo, worker, freezesAll = false }: GatewayOptions = {},
 ): Promise<Gateway> {
   const loaded = completable(read)
   const generations = new Generations()
@@ -116,6 +118,7 @@ export async function createGateway(
     log,
     runtime,
     running: generations.running,
+    freezesAll,
     ...(isShared(loaded) && { claim: (id, state) => sharing.claims.claim(id, state) }),
   })
   const { assembled, state, token } = await open(loaded, common, adminToken)

@@ -57,12 +57,21 @@ export interface OpenedPlugin {
 export interface LoadedProvider {
   readonly provider: Provider
   readonly plugin: ProviderPlugin
+  /** Whether its code belongs to this package. */
+  readonly isBuiltIn: boolean
 }
 
 /** One instance of a plugin, as configured. */
 interface PluginSettings {
   readonly use: unknown
   readonly options: unknown
+}
+
+/** A plugin, what its setup has made, and whether its code belongs to this package. */
+interface Loaded<P extends AnyPlugin> {
+  readonly plugin: P
+  readonly made: Awaited<ReturnType<P['setup']>>
+  readonly isBuiltIn: boolean
 }
 
 const SETUP_LIMIT_SECONDS = 10
@@ -91,9 +100,11 @@ export async function loadProvider(
   origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
-  const { plugin, made } = await load<ProviderPlugin>('provider', path, settings, origin, instance)
+  const found = await load<ProviderPlugin>('provider', path, settings, origin, instance)
+  const { plugin, made, isBuiltIn } = found
   const { deploymentOptions = plugin.deploymentOptions } = made
-  return { plugin: deploymentOptions ? { ...plugin, deploymentOptions } : plugin, provider: made }
+  const whole = deploymentOptions ? { ...plugin, deploymentOptions } : plugin
+  return { plugin: whole, provider: made, isBuiltIn }
 }
 
 /** Loads a search engine. @throws ConfigError with issues at `search.engines.<name>.use` and `.options` */
@@ -211,7 +222,7 @@ async function load<P extends AnyPlugin>(
   { use, options }: PluginSettings,
   { directory, secrets, createHost, own, opened }: PluginSource<Parameters<P['setup']>[1]>,
   instance?: string,
-): Promise<{ readonly plugin: P; readonly made: Awaited<ReturnType<P['setup']>> }> {
+): Promise<Loaded<P>> {
   const where = [...path, 'use'].join('.')
   const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
   if (code && !code.builtIn) providePluginImports()
@@ -227,7 +238,7 @@ async function load<P extends AnyPlugin>(
       plugin.setup(result.value, createHost(instance ?? plugin.name) as never)
     const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
     opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
-    return { plugin, made: made as never }
+    return { plugin, made: made as never, isBuiltIn: code?.builtIn === true }
   } catch (error) {
     const reason = redact(messageOf(error), source)
     return fail(where, `the plugin ${show(plugin.name)} could not be set up: ${reason}`)

@@ -63,6 +63,8 @@ export interface Common {
   readonly routing: Routing
   readonly holds: HoldEstimator
   readonly internalChat: Runtime['internalChat']
+  /** Whether built-in providers get frozen input as well. */
+  readonly freezesAll: boolean
 }
 
 /** What {@link createCommon} needs beside the configuration. */
@@ -71,6 +73,7 @@ interface CommonOptions {
   readonly log: ConsolaInstance | undefined
   readonly runtime: () => Runtime
   readonly running: RunningCalls
+  readonly freezesAll: boolean
   /** Whether this gateway is the one that tells an alert; absent where no other one could. */
   readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
 }
@@ -83,7 +86,7 @@ const GATEWAY_ID_LENGTH = 11
 /** Makes what plugins are set up with. Its owner closes the logs and the loop's watch. */
 export function createCommon(
   loaded: LoadedConfig,
-  { runtime, running, claim, ...options }: CommonOptions,
+  { runtime, running, claim, freezesAll, ...options }: CommonOptions,
 ): Common {
   const { format, path: folder, keep, size, content } = loaded.config.log
   const mask = new Mask()
@@ -96,6 +99,7 @@ export function createCommon(
     log,
     metrics,
     events,
+    freezesAll,
     access: new AccessLog({ format }),
     requests: new RequestLog({
       place: placeOfLog(loaded),

@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import type { Usage } from '../plugin.ts'
+import { isPlainUsage } from './plain.ts'
 import { costOf, parsePico, type Pico, type UsageLine } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
@@ -113,13 +114,13 @@ export class HoldEstimator {
     const { prices } = subject
     const { limit = 0, choices = 1, isImage = false } = output ?? {}
     const ceiling = pricesUpTo(prices, most.promptTokens ?? 0)
-      .map((tier) => held({ ...most, ...dearest(tier, choices * limit) }, tier))
+      .map((tier) => held(withDearest(most, tier, choices * limit), tier))
       .reduce(greatest)
     const tier = pricesAt(prices, expected.promptTokens ?? 0)
     const { ratio, mean, deviation } = this.#of(subject)
     const tokens = Math.min(limit, Math.max(LEAST_TOKENS, Math.ceil(mean + 2 * deviation)))
     const outputTokens = policy === 'ceiling' ? choices * limit : choices * tokens
-    const input = held({ ...expected, ...scaled(expected, ratio) }, tier)
+    const input = held(withScaled(expected, ratio), tier)
     const answer = held(outputOf(outputTokens, isImage), tier, 'guard')
     const sum = policy === 'ceiling' ? ceiling : least(input + answer, ceiling)
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
@@ -277,8 +278,23 @@ function greatest(one: Pico, other: Pico): Pico {
   return one > other ? one : other
 }
 
+/** A usage whose input tokens are multiplied. */
+function withScaled(usage: Usage, factor: number): Usage {
+  const input = scaled(usage, factor)
+  if (!isPlainUsage(usage)) return { ...usage, ...input }
+  const { promptTokens, cachedTokens } = input
+  return { promptTokens, cachedTokens, completionTokens: usage.completionTokens }
+}
+
 /** The input tokens of a usage, multiplied. */
 function scaled(usage: Usage, factor: number): Usage {
+  if (isPlainUsage(usage)) {
+    const { promptTokens = 0, cachedTokens = 0 } = usage
+    return {
+      promptTokens: Math.ceil(promptTokens * factor),
+      cachedTokens: Math.ceil(cachedTokens * factor),
+    }
+  }
   const input: { -readonly [Member in keyof Usage]: Usage[Member] } = {}
   for (const member of INPUT) {
     const tokens = usage[member]
@@ -289,6 +305,14 @@ function scaled(usage: Usage, factor: number): Usage {
 
 function outputOf(completionTokens: number, isImage: boolean): Usage {
   return isImage ? { completionTokens, imageOutputTokens: completionTokens } : { completionTokens }
+}
+
+/** A usage with tokens of an answer at the dearest price of output. */
+function withDearest(usage: Usage, prices: Prices, tokens: number): Usage {
+  const output = dearest(prices, tokens)
+  if (!isPlainUsage(usage) || !isPlainUsage(output)) return { ...usage, ...output }
+  const { promptTokens, cachedTokens } = usage
+  return { promptTokens, cachedTokens, completionTokens: tokens }
 }
 
 /** Tokens of an answer at the dearest price of output. */

@@ -1,11 +1,13 @@
 /**
  * Money: amounts, prices and bills. Amounts are integers of 10⁻¹² USD (`Pico`), prices are integers of 10⁻¹⁸ USD per unit.
- * No floating-point number is used between a price and the ledger; clients receive decimal text.
+ * Nothing between a price and the ledger has a fraction; clients receive decimal text.
  */
 import type { Usage } from '../plugin.ts'
+import { plainCosts } from './plain.ts'
 import {
   formatDecimal,
   parseDecimal,
+  PRICE_PER_PICO,
   pricesAt,
   quantitiesOf,
   termsOf,
@@ -75,7 +77,6 @@ export const NO_COST = new Bill(0n, [])
 export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
 
 const PICO_DIGITS = 12
-const PRICE_PER_PICO = 1_000_000n
 
 /** Reads a USD amount. @throws RangeError see {@link parseDecimal} */
 export const parsePico = (text: string): Pico => parseDecimal(text, PICO_DIGITS)
@@ -109,6 +110,8 @@ export function costJson(bill: Bill): {
  * down, and the last part receives the difference, so that the parts sum to the total.
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
+  const plain = lines.length === 1 && plainBill(lines[0]!)
+  if (plain) return plain
   const items: Item[] = []
   let sum = 0n
   for (const line of lines) sum += addProducts(line, items)
@@ -125,7 +128,29 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
 
 /** What {@link priceUsage} charges for one line, without the parts. */
 export function costOf(line: UsageLine): Pico {
-  return roundedUp(addProducts(line))
+  const plain = plainCosts(line.usage, line.prices, line.source === 'model')
+  return plain ? BigInt(plain.total) : roundedUp(addProducts(line))
+}
+
+/** The bill of one line of plain usage; undefined for any other. */
+function plainBill({ source, usage, prices }: UsageLine): Bill | undefined {
+  const costs = plainCosts(usage, prices, source === 'model')
+  if (!costs) return undefined
+  const cost = BigInt(costs.total)
+  if (cost === 0n) return NO_COST
+  const shown = SHOWN_AS[source]
+  if (shown) return new Bill(cost, [{ member: shown, amount: cost }])
+  const { prompt, cached, completion, request } = costs
+  const details: BillItem[] = []
+  const add = (member: CostMember, amount: number) => {
+    if (amount > 0) details.push({ member, amount: BigInt(amount) })
+  }
+  // The fee is shown with the prompt, after the cache where it is all of that part: in the order of the terms.
+  if (prompt > 0) add('prompt_cost', prompt + request)
+  add('cache_read_cost', cached)
+  if (prompt === 0) add('prompt_cost', request)
+  add('completion_cost', completion)
+  return new Bill(cost, details)
 }
 
 /** A part of a bill while products are added to it. */

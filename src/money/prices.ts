@@ -31,6 +31,9 @@ export const PRICE_NAMES = [
   'web_search',
   'search_unit',
 ] as const
+/** A pico-dollar in the unit of compiled prices. */
+export const PRICE_PER_PICO = 1_000_000n
+
 /** One of {@link PRICE_NAMES}. */
 export type PriceName = (typeof PRICE_NAMES)[number]
 
@@ -49,6 +52,16 @@ export type Pricing = Readonly<Partial<Record<PriceName, string>>> & {
 export type Prices = Readonly<Partial<Record<PriceName, bigint>>> & {
   /** For each length of a prompt the prices that apply, ascending, the first from 0. Absent without overrides. */
   readonly tiers?: readonly Tier[]
+  /** Absent with tiers, each of which has its own, and for prices that are no whole pico-dollars. */
+  readonly plain?: PlainPrices
+}
+
+/** What a plain usage is multiplied with (`plain.ts`), in whole pico-dollars for a token and for a request. */
+interface PlainPrices {
+  readonly prompt: number
+  readonly cached: number
+  readonly completion: number
+  readonly request: number
 }
 
 interface Tier {
@@ -82,12 +95,26 @@ interface Term {
 /** Compiles the prices of one model. @throws RangeError that names the bad value; the caller adds the path */
 export function compilePrices({ overrides = [], ...pricing }: Pricing): Prices {
   const base = parseAll(pricing)
-  if (overrides.length === 0) return base
-  const tiers: Tier[] = [{ from: 0, prices: base }]
+  if (overrides.length === 0) return withPlain(base)
+  const tiers: Tier[] = [{ from: 0, prices: withPlain(base) }]
   for (const { min_prompt_tokens: from, ...own } of overrides) {
-    tiers.push({ from, prices: { ...base, ...parseAll(own) } })
+    tiers.push({ from, prices: withPlain({ ...base, ...parseAll(own) }) })
   }
   return { ...base, tiers }
+}
+
+function withPlain(prices: Prices): Prices {
+  const { prompt = 0n, input_cache_read = prompt, completion = 0n, request = 0n } = prices
+  const isWhole = (unit: bigint) => unit % PRICE_PER_PICO === 0n
+  if (![prompt, input_cache_read, completion, request].every(isWhole)) return prices
+  const inPico = (unit: bigint) => Number(unit / PRICE_PER_PICO)
+  const plain = {
+    prompt: inPico(prompt),
+    cached: inPico(input_cache_read),
+    completion: inPico(completion),
+    request: inPico(request),
+  }
+  return { ...prices, plain }
 }
 
 /** Prices without the exponents and leading zeros that a person may write. */
@@ -222,7 +249,7 @@ function atMost(left: number, part: number | undefined): number {
 }
 
 /** A count as it is charged: rounded up; 0 for anything that is no number above 0. */
-function wholes(count: number | undefined): number {
+export function wholes(count: number | undefined): number {
   return count !== undefined && count > 0 ? Math.ceil(Math.min(count, Number.MAX_SAFE_INTEGER)) : 0
 }
 

@@ -830,6 +830,8 @@ export interface Runtime {
   readonly providers: ReadonlyMap<string, Provider>
   /** Providers that are inside the operator's network by their addresses. */
   readonly privateProviders: ReadonlySet<string>
+  /** Built-in providers, whose input is not frozen: their tests run with frozen input. */
+  readonly trustedProviders: ReadonlySet<string>
   readonly download: Downloader
   /** Undefined without a configured search engine. */
   readonly search: Search | undefined

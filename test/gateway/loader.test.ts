@@ -39,7 +39,7 @@ describe('a plugin', () => {
     const setup = vi.fn((_options: { url: string }, _host: Host): Provider => ({ chat }))
     const use = defineProvider({ name: 'own', options: v.object({ url: v.string() }), setup })
     const loaded = await load({ use, options: { url: 'u', other: 1 } }, { createHost: () => host })
-    expect(loaded).toEqual({ plugin: use, provider: { chat } })
+    expect(loaded).toEqual({ plugin: use, provider: { chat }, isBuiltIn: false })
     expect(setup).toHaveBeenCalledExactlyOnceWith({ url: 'u' }, host)
   })
 
@@ -55,8 +55,9 @@ describe('a plugin', () => {
   })
 
   it('may be built in', async () => {
-    const { plugin, provider } = await load({ use: 'mock' })
+    const { plugin, provider, isBuiltIn } = await load({ use: 'mock' })
     expect(plugin.name).toBe('mock')
+    expect(isBuiltIn).toBe(true)
     expect(provider.chat).toBeTypeOf('function')
   })
 
@@ -430,8 +431,10 @@ function load(
   return loadProvider('mine', { use, options, ...limits }, from)
 }
 
+/** The name of a plugin that is not built in. */
 async function nameOf(settings: Partial<Settings>, directory: string): Promise<string> {
-  const { plugin } = await load(settings, { directory })
+  const { plugin, isBuiltIn } = await load(settings, { directory })
+  expect(isBuiltIn).toBe(false)
   return plugin.name
 }
 

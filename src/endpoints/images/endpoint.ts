@@ -20,8 +20,7 @@ const common = {
   toUpstream: (input, model) => outboundImage(input, !lacks(model, 'STREAMING')),
   withoutContent,
 
-  normalize: ({ request, target }) =>
-    new ImageAnswer(request.input as ImageRequest, target.model),
+  normalize: ({ request, target }) => new ImageAnswer(request.input as ImageRequest, target.model),
 } satisfies Omit<Endpoint<ImageRequest, ImageInput, ImagePart>, 'operation' | 'check'>
 
 /** Images from words alone. */

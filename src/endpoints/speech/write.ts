@@ -3,7 +3,13 @@ import { toBase64 } from '../shared/media.ts'
 import type { Receipt, WireFormat } from '../../pipeline/pipeline.ts'
 import type { SpeechInput } from '../../plugin.ts'
 import { parsedRequest } from '../shared/body.ts'
-import { BytesWriter, errorWriter, EventWriter, typedErrorEvent, type EventFormat } from '../shared/write.ts'
+import {
+  BytesWriter,
+  errorWriter,
+  EventWriter,
+  typedErrorEvent,
+  type EventFormat,
+} from '../shared/write.ts'
 import type { SpeechPart } from './answer.ts'
 import { usageJson } from './billing.ts'
 import { readSpeech, speechBody, type SpeechRequest } from './read.ts'
@@ -22,7 +28,13 @@ export const speechFormat: WireFormat<SpeechRequest, SpeechPart> = {
     }
     const { response_format } = call.target.outbound as SpeechInput
     const headers = { 'content-type': CONTENT_TYPES[response_format] }
-    return new BytesWriter<SpeechPart>(call, out, done, ({ bytes }) => bytes, () => headers)
+    return new BytesWriter<SpeechPart>(
+      call,
+      out,
+      done,
+      ({ bytes }) => bytes,
+      () => headers,
+    )
   },
 
   writeError: errorWriter(usageJson),

@@ -592,8 +592,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { model } = target
     if (model.deployments.length > 1) this.#affinity = affinityOf(this.#call)
     const deployment = runtime.routing.choose(model, this.#affinity) ?? outOfService()
-    // Attempts share it.
-    target.outbound = deepFrozen(target.outbound)
     this.#try(deployment)
   }
 
@@ -640,7 +638,12 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
 
   /** Asks one deployment. What it answers first, or its failure, comes later. */
   #try(deployment: Deployment): void {
-    const health = this.#call.runtime.routing.healthOf(deployment)
+    const { runtime, target } = this.#call
+    const health = runtime.routing.healthOf(deployment)
+    // Attempts share it.
+    if (!runtime.trustedProviders.has(deployment.provider)) {
+      target.outbound = deepFrozen(target.outbound)
+    }
     const wasOpen = health.isOpen()
     this.#deployment = deployment
     this.#health = health

@@ -8,6 +8,7 @@ import {
   type Provider,
 } from '../../../src/plugin.ts'
 import * as v from 'valibot'
+import type { UserConfig } from '../../../src/config/config.ts'
 import { createTestGateway, eventsOf, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { eventually } from '../../_wait.ts'
 
@@ -40,10 +41,15 @@ interface Options {
   readonly requestTimeout?: number
   /** A second deployment, asked when the first one fails. */
   readonly spare?: Chat
+  /** Whether a built-in provider is asked before all others, and fails. */
+  readonly failsFirst?: boolean
 }
 
 /** A gateway with `bad/one`, answered by this method, and the mock models. */
-async function withProvider(chat: Chat, { limits = {}, requestTimeout = 30, spare }: Options = {}) {
+async function withProvider(
+  chat: Chat,
+  { limits = {}, requestTimeout = 30, spare, failsFirst = false }: Options = {},
+) {
   const use = (name: string, method: Chat) => ({
     use: defineProvider({
       name,
@@ -52,7 +58,9 @@ async function withProvider(chat: Chat, { limits = {}, requestTimeout = 30, spar
     }),
     ...limits,
   })
-  return createTestGateway({
+  const options = { error: { class: 'upstream_error' } }
+  const failing = { provider: 'mock', model: 'echo', options, priority: -1 }
+  const config: UserConfig = {
     server: { requestTimeout },
     routing: { cooldown: 0 },
     // Calls beside a provider that never ends are made as fast as they go.
@@ -68,12 +76,14 @@ async function withProvider(chat: Chat, { limits = {}, requestTimeout = 30, spar
         pricing: { prompt: '0.000001', completion: '0.000002' },
         capabilities: ['STREAMING'],
         deployments: [
+          ...(failsFirst ? [failing] : []),
           { provider: 'bad', model: 'one' },
           ...(spare ? [{ provider: 'spare', model: 'one', priority: 1 }] : []),
         ],
       },
     },
-  })
+  }
+  return createTestGateway(config, undefined, { freezesAll: false })
 }
 
 /** Asks the bad model, and meanwhile a good one until the bad one has answered. */
@@ -236,28 +246,28 @@ it('an answer that is too large is a failure', async () => {
   expect((await t.chat(ask)).json.error.code).toBe('upstream_error')
 })
 
-it('a provider that changes its input is a failure, and the next one gets it unchanged', async () => {
-  const inputs: ChatInput[] = []
-  async function* chat() {
-    yield says('Fine.')
-    yield END
-  }
-  await using t = await withProvider(
-    async ({ input }) => {
+describe.each([false, true])('after a built-in one: %j', (failsFirst) => {
+  it('a provider that changes its input is a failure, and the next one gets it unchanged', async () => {
+    const inputs: ChatInput[] = []
+    async function* chat() {
+      yield says('Fine.')
+      yield END
+    }
+    const changing: Chat = async ({ input }) => {
       const [message] = input.messages as unknown as { content: unknown }[]
       message!.content = 'changed'
       return chat()
-    },
-    {
-      spare: async ({ input }) => {
-        inputs.push(input)
-        return chat()
-      },
-    },
-  )
-  const answer = await t.chat(ask)
-  expect(answer.json.choices[0].message.content).toBe('Fine.')
-  expect(inputs[0]!.messages).toEqual(hello.messages)
-  const lines = t.logged.filter((line) => line.startsWith('plugin=bad use=bad error=TypeError: '))
-  expect(lines).toEqual([expect.stringMatching(/ at=\S+plugins\.test\.ts:\d+:\d+$/)])
+    }
+    const spare: Chat = async ({ input }) => {
+      inputs.push(input)
+      return chat()
+    }
+    await using t = await withProvider(changing, { spare, failsFirst })
+    expect(t.gateway.runtime.trustedProviders).toEqual(new Set(['mock']))
+    const answer = await t.chat(ask)
+    expect(answer.json.choices[0].message.content).toBe('Fine.')
+    expect(inputs[0]!.messages).toEqual(hello.messages)
+    const lines = t.logged.filter((line) => line.startsWith('plugin=bad use=bad error=TypeError: '))
+    expect(lines).toEqual([expect.stringMatching(/ at=\S+plugins\.test\.ts:\d+:\d+$/)])
+  })
 })
