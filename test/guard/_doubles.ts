@@ -1,6 +1,6 @@
 /** Guards and patterns that tests can see through. */
 import * as v from 'valibot'
-import type { patternScanner } from '../../src/guard/scan-session.ts'
+import type { patternScanner } from '../../src/guard/text-check.ts'
 import {
   defineGuard,
   type Guard,

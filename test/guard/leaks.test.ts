@@ -2,12 +2,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guardAdapter } from '../../src/endpoints/chat/guard.ts'
-import { toCompletion } from '../endpoints/chat/_completion.ts'
-import { patternScanner } from '../../src/guard/scan-session.ts'
+import { patternScanner } from '../../src/guard/text-check.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
-import { screenOf } from './_screen.ts'
+import { screenOf, through } from './_screen.ts'
 
 const NO = '[no]'
 /** The torture run sets more runs; the seed in the title of a failed run repeats it. */
@@ -26,7 +25,6 @@ function screened(
   apart: readonly boolean[] = [true],
 ) {
   const rules: string[] = []
-  const out: ChatChunk[] = []
   const screen = screenOf<ChatChunk>(
     {
       codec: guardAdapter.outputCodec(input),
@@ -40,25 +38,21 @@ function screened(
       failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
     },
   )
-  screen.emit = (chunk) => void out.push(chunk)
   const common = { id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm' }
-  const push = (delta: object, finish_reason: string | null = null) => {
+  const chunk = (delta: object, finish_reason: string | null = null): ChatChunk => {
     const choices = [{ index: 0, delta: delta as ChatDelta, logprobs: null, finish_reason }]
-    const chunk: ChatChunk = { ...common, choices }
-    if (screen.done) return
-    screen.push(chunk)
-    if (apart[parts++ % apart.length]) screen.batchEnd()
+    return { ...common, choices }
   }
-  let parts = 0
-  push({ role: 'assistant', content: '', refusal: null })
-  for (const content of pieces) if (content) push({ content })
-  push({}, 'stop')
-  if (!screen.done) screen.end()
-  const [choice] = toCompletion(out).choices
-  const said: string = choice!.message.content ?? ''
+  const chunks = [
+    chunk({ role: 'assistant', content: '', refusal: null }),
+    ...pieces.filter(Boolean).map((content) => chunk({ content })),
+    chunk({}, 'stop'),
+  ]
+  const choices = through(screen, chunks, { apart }).out.map((one) => one.choices[0]!)
+  const said = choices.map(({ delta }) => delta?.content ?? '').join('')
   const blocked = rules.length > 0
   const sent = blocked ? said.replace(/(?:\n\n)?\[no\]$/, '') : said
-  return { sent, rules, finish: choice!.finish_reason }
+  return { sent, rules, finish: choices.at(-1)?.finish_reason }
 }
 
 /** Between code units, halves of characters included. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Segmenter } from '../../src/guard/scan-session.ts'
+import { Segmenter } from '../../src/guard/text-check.ts'
 import { FairSemaphore } from '../../src/guard/host.ts'
 
 function segmentsOf(text: string, cuts: readonly number[] = []): ReturnType<Segmenter['push']> {

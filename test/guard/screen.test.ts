@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/text-check.ts'
 import { CircuitBreaker, VerdictCache, GuardRunner } from '../../src/guard/runner.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
-import { LIMITS, screenOf, type Observer, type Settings } from './_screen.ts'
+import { LIMITS, screenOf, through, type Observer, type Settings } from './_screen.ts'
 
 interface Run {
   readonly out: readonly Bit[]
@@ -38,13 +38,12 @@ function bitScreen(
 }
 
 /** @param apart which of the bits come apart from those after them */
-function run(
+async function run(
   bits: readonly Bit[],
   scanners: readonly OutputScanner[],
   change: Partial<Settings<Bit>> = {},
   apart: readonly boolean[] = [true],
-): Run {
-  const out: Bit[] = []
+): Promise<Run> {
   const rules: string[] = []
   const faults: string[] = []
   const count = { released: 0, withheld: 0 }
@@ -54,13 +53,8 @@ function run(
     released: (n) => void (count.released += n),
     withheld: (n) => void (count.withheld += n),
   })
-  screen.emit = (bit) => void out.push(bit)
-  for (const [i, bit] of bits.entries()) {
-    screen.push(bit)
-    if (apart[i % apart.length]) screen.batchEnd()
-    if (screen.done) break
-  }
-  if (!screen.done) screen.end()
+  const { out, over } = through(screen, bits, { apart })
+  await over
   const sent = out
     .filter(({ choice = 0, channel }) => choice === 0 && channel === undefined)
     .map(({ text = '' }) => text)
@@ -97,19 +91,19 @@ function cut(text: string, cuts: readonly number[] = []): Bit[] {
 }
 
 describe('a screen', () => {
-  it('lets text through untouched, in its own cuts, when nothing blocks', () => {
+  it('lets text through untouched, in its own cuts, when nothing blocks', async () => {
     const bits = cut('a plain text', [2, 7])
-    expect(run(bits, [patterns('banned')]).out).toEqual(bits)
+    expect((await run(bits, [patterns('banned')])).out).toEqual(bits)
   })
 
-  it('holds what may become a match, and flushes it at the end', () => {
-    const { out, sent } = run(cut('he was ban', [3, 8]), [patterns('banned')])
+  it('holds what may become a match, and flushes it at the end', async () => {
+    const { out, sent } = await run(cut('he was ban', [3, 8]), [patterns('banned')])
     expect(sent).toBe('he was ban')
     expect(out.map(({ text }) => text).filter(Boolean)).toEqual(['he ', 'was ', 'b', 'an'])
   })
 
-  it('sends nothing of a match, and says no', () => {
-    const { out, sent, rules, done } = run(cut('this is banned, you see', [10, 12]), [
+  it('sends nothing of a match, and says no', async () => {
+    const { out, sent, rules, done } = await run(cut('this is banned, you see', [10, 12]), [
       patterns('banned'),
     ])
     expect(sent).toBe('this is ')
@@ -121,12 +115,12 @@ describe('a screen', () => {
     expect(done).toBe(true)
   })
 
-  it('sends nothing of a longer candidate when a shorter pattern matches inside', () => {
-    expect(run(cut('x abcdef', [4]), [patterns('abcdef', 'cd')]).sent).toBe('x ')
+  it('sends nothing of a longer candidate when a shorter pattern matches inside', async () => {
+    expect((await run(cut('x abcdef', [4]), [patterns('abcdef', 'cd')])).sent).toBe('x ')
   })
 
-  it('drops reasoning that violates, and goes on with the answer', () => {
-    const { out, rules } = run(
+  it('drops reasoning that violates, and goes on with the answer', async () => {
+    const { out, rules } = await run(
       [
         {},
         { channel: 'reasoning', text: 'think of ban' },
@@ -146,8 +140,8 @@ describe('a screen', () => {
     ])
   })
 
-  it('gives every choice its own fate', () => {
-    const { out, done } = run(
+  it('gives every choice its own fate', async () => {
+    const { out, done } = await run(
       [
         { choice: 0 },
         { choice: 1 },
@@ -175,27 +169,27 @@ describe('a screen', () => {
     ])
   })
 
-  it('holds a tool call whole, and reads it across its fragments', () => {
+  it('holds a tool call whole, and reads it across its fragments', async () => {
     const call = (text: string): Bit => ({ channel: 'tool_call', text })
-    const passing = run([call('{"a":'), call('1}'), { finish: true }], [patterns('banned')])
+    const passing = await run([call('{"a":'), call('1}'), { finish: true }], [patterns('banned')])
     expect(passing.out).toEqual([call('{"a":1}'), { finish: true }])
-    const blocked = run([call('ban'), call('ned'), { finish: true }], [patterns('banned')])
+    const blocked = await run([call('ban'), call('ned'), { finish: true }], [patterns('banned')])
     expect(blocked.out.every(({ channel }) => channel === undefined)).toBe(true)
     expect(blocked.rules).toHaveLength(1)
   })
 
-  it('puts nothing out before the end when it buffers, and then the original cuts', () => {
+  it('puts nothing out before the end when it buffers, and then the original cuts', async () => {
     const bits = cut('one two three', [4, 8])
     const scanner = patterns('banned')
-    const { out } = run(bits, [scanner], { buffer: true })
+    const { out } = await run(bits, [scanner], { buffer: true })
     expect(out).toEqual(bits)
-    expect(run(cut('one banned two', [4]), [scanner], { buffer: true }).out).toEqual([
+    expect((await run(cut('one banned two', [4]), [scanner], { buffer: true })).out).toEqual([
       { choice: 0, refused: 'no' },
       { choice: 0, finish: true },
     ])
   })
 
-  it('shows a guard the whole that wants the whole', () => {
+  it('shows a guard the whole that wants the whole', async () => {
     const seen: string[] = []
     const guard: Guard = {
       enforces: ['deny:code'],
@@ -209,58 +203,59 @@ describe('a screen', () => {
     const long = 'A sentence. '.repeat(50)
     const scanner = plugin('whole', guard)
     expect(scanner.needsFullText).toBe(true)
-    expect(run(cut(long, [100]), [scanner], { buffer: true }).sent).toBe(long)
-    expect(run(cut(`${long}!`, [100]), [scanner], { buffer: true }).rules).toEqual(['deny:code'])
+    expect((await run(cut(long, [100]), [scanner], { buffer: true })).sent).toBe(long)
+    expect((await run(cut(`${long}!`, [100]), [scanner], { buffer: true })).rules).toEqual([
+      'deny:code',
+    ])
     expect(seen).toEqual([long, `${long}!`])
   })
 
-  it('goes on as it comes when there is too much to buffer, if that is allowed', () => {
+  it('goes on as it comes when there is too much to buffer, if that is allowed', async () => {
     const text = `${'word '.repeat(3000)}banned`
     const bits = cut(text, [5000, 9000, 14_998])
-    const strict = run(bits, [patterns('banned')], { buffer: true })
+    const strict = await run(bits, [patterns('banned')], { buffer: true })
     expect(strict.faults).toEqual(['patterns: too_large'])
     expect(strict.sent).toBe('')
     const whole = plugin('whole', wordGuard('nothing', { needsFullText: true }))
-    const lenient = run(bits, [patterns('banned'), whole], { buffer: true, onError: 'allow' })
+    const lenient = await run(bits, [patterns('banned'), whole], { buffer: true, onError: 'allow' })
     expect(lenient.faults).toEqual(['whole: too_large'])
     expect(lenient.sent).toBe('word '.repeat(3000))
     expect(lenient.rules).toEqual(['bannedPatterns[0]'])
     expect(lenient.out[0]).toEqual({})
   })
 
-  it('treats too much held text as a guard that failed', () => {
+  it('treats too much held text as a guard that failed', async () => {
     const endless = patterns(`x${'y'.repeat(5000)}`)
     const text = `x${'y'.repeat(3000)}`
-    const strict = run(cut(text, [1000, 2000]), [endless])
+    const strict = await run(cut(text, [1000, 2000]), [endless])
     expect(strict.faults).toEqual(['patterns: too_large'])
     expect(strict.sent).toBe('')
-    const lenient = run(cut(text, [1000, 2000]), [endless], { onError: 'allow' })
+    const lenient = await run(cut(text, [1000, 2000]), [endless], { onError: 'allow' })
     expect(lenient.sent).toBe(text)
   })
 
-  it('throws what refuse throws when a block is an error', () => {
+  it('throws what refuse throws when a block is an error', async () => {
     const refuse = () => {
       throw new Error('violation')
     }
-    expect(() => run(cut('banned'), [patterns('banned')], { errorForm: true, refuse })).toThrow(
-      'violation',
-    )
+    const running = run(cut('banned'), [patterns('banned')], { errorForm: true, refuse })
+    await expect(running).rejects.toThrow('violation')
   })
 
-  it('keeps the first part back when a block is an error, until text follows', () => {
-    const seen: Bit[] = []
-    const { out } = run([{}, { text: 'b' }, { text: 'ut' }, { finish: true }], [patterns('ban')], {
-      errorForm: true,
-    })
+  it('keeps the first part back when a block is an error, until text follows', async () => {
+    const { out } = await run(
+      [{}, { text: 'b' }, { text: 'ut' }, { finish: true }],
+      [patterns('ban')],
+      {
+        errorForm: true,
+      },
+    )
     expect(out).toEqual([{}, { text: 'b' }, { text: 'ut' }, { finish: true }])
     const screen = bitScreen([patterns('ban')], { errorForm: true })
-    screen.emit = (part) => void seen.push(part)
-    for (const bit of [{}, { text: 'b' }]) screen.push(bit)
-    screen.batchEnd()
-    expect(seen).toEqual([])
+    expect(through(screen, [{}, { text: 'b' }], { ends: false }).out).toEqual([])
   })
 
-  it('opens choices in order, whichever of them is first to be let go', () => {
+  it('opens choices in order, whichever of them is first to be let go', async () => {
     const bits = [
       { choice: 0 },
       { choice: 1 },
@@ -269,12 +264,12 @@ describe('a screen', () => {
       { choice: 0, finish: true },
       { choice: 1, finish: true },
     ]
-    const { out } = run(bits, [patterns('banned')], { errorForm: true, choices: 2 })
+    const { out } = await run(bits, [patterns('banned')], { errorForm: true, choices: 2 })
     expect(out).toEqual(bits)
   })
 
-  it('opens a choice once, though it was refused before there was too much to buffer', () => {
-    const { out } = run(
+  it('opens a choice once, though it was refused before there was too much to buffer', async () => {
+    const { out } = await run(
       [
         { choice: 0 },
         { choice: 1 },
@@ -307,7 +302,7 @@ describe('a screen', () => {
   const cuts = fc.array(fc.nat(120), { maxLength: 12 })
   const apart = fc.array(fc.boolean(), { minLength: 1, maxLength: 6 })
 
-  it('leaks nothing, loses nothing, and decides the same however the text is cut', () => {
+  it('leaks nothing, loses nothing, and decides the same however the text is cut', async () => {
     const guards = [
       { words: ['banned', 'secret'], scanners: [patterns('banned', 'secret')] },
       {
@@ -316,21 +311,21 @@ describe('a screen', () => {
       },
       { words: ['secret'], scanners: [patterns('secret'), plugin('word', wordGuard('banned'))] },
     ]
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         text,
         cuts,
         fc.constantFrom(...guards),
         apart,
-        (given, places, { words, scanners }, some) => {
-          const whole = run(cut(given), scanners)
-          const pieces = run(cut(given, places), scanners, {}, some)
+        async (given, places, { words, scanners }, some) => {
+          const whole = await run(cut(given), scanners)
+          const pieces = await run(cut(given, places), scanners, {}, some)
           expect(pieces.rules).toEqual(whole.rules)
           expect(pieces.sent).toBe(whole.sent)
           expect(given.startsWith(pieces.sent)).toBe(true)
           if (pieces.rules.length === 0) expect(pieces.sent).toBe(given)
           for (const one of words) expect(pieces.sent).not.toContain(one)
-          const buffered = run(cut(given, places), scanners, { buffer: true }, some)
+          const buffered = await run(cut(given, places), scanners, { buffer: true }, some)
           expect(buffered.rules).toEqual(whole.rules)
           expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
         },
