@@ -31,7 +31,7 @@ export type OcrPart =
   | EndPart
 
 /** The last part. */
-export interface EndPart extends Billed {
+interface EndPart extends Billed {
   readonly type: 'end'
   /** Size of the document; null if unknown. */
   readonly bytes: number | null

@@ -124,7 +124,7 @@ function sendBody(
 }
 
 /** Ends a call that is complete, then sends the last bytes. */
-export function endWith(call: Call, done: Done, send: () => void): void {
+function endWith(call: Call, done: Done, send: () => void): void {
   const last = () => {
     // A client that left meanwhile gets nothing.
     if (call.answer.outcome !== 'cancelled') send()
