@@ -1,9 +1,8 @@
 /** The routes of the API, and the stages of each. */
 import { description } from '../endpoints/account/description.ts'
-import type { PublicDocument } from '../endpoints/shared/document.ts'
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
-import { formatOf, type GetRoute } from '../endpoints/account/route.ts'
+import { answerOf, formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
@@ -13,23 +12,16 @@ import { completions } from '../endpoints/chat/completions.ts'
 import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import { embeddings } from '../endpoints/embeddings/endpoint.ts'
-import { embeddingsFormat } from '../endpoints/embeddings/write.ts'
-import { editImage, generateImage } from '../endpoints/images/endpoint.ts'
-import { edits, generations } from '../endpoints/images/write.ts'
-import { ocr } from '../endpoints/ocr/endpoint.ts'
-import { ocrFormat } from '../endpoints/ocr/write.ts'
+import { edits, generations } from '../endpoints/images/endpoint.ts'
 import { moderations } from '../endpoints/moderations/endpoint.ts'
 import { askGuards, resolveGuards } from '../endpoints/moderations/guards.ts'
-import { isForGuards } from '../endpoints/moderations/read.ts'
-import { moderationsFormat } from '../endpoints/moderations/write.ts'
+import { isForGuards } from '../endpoints/moderations/normal-form.ts'
+import { ocr } from '../endpoints/ocr/endpoint.ts'
+import type { UnitRoute } from '../endpoints/shared/unit.ts'
 import { rerank } from '../endpoints/rerank/endpoint.ts'
-import { rerankFormat } from '../endpoints/rerank/write.ts'
 import { speech } from '../endpoints/speech/endpoint.ts'
-import { speechFormat } from '../endpoints/speech/write.ts'
 import { transcription } from '../endpoints/transcription/endpoint.ts'
-import { transcriptionFormat } from '../endpoints/transcription/write.ts'
 import { nearest } from '../errors/nearest.ts'
-import { feedOf } from '../stream/flow.ts'
 import type { Endpoint, Stage, WireFormat } from '../pipeline/pipeline.ts'
 import { constrain, read, resolve } from '../pipeline/stages/request.ts'
 import { enter } from '../pipeline/stages/enter.ts'
@@ -95,14 +87,14 @@ export const ROUTES: readonly Route[] = [
   post(chat, responses),
   post(countTokens, responseTokens, counted),
   post(completions, textCompletions),
-  post(generateImage, generations),
-  post(editImage, edits),
-  post(speech, speechFormat),
-  post(transcription, transcriptionFormat),
-  post(ocr, ocrFormat),
-  post(embeddings, embeddingsFormat),
-  post(rerank, rerankFormat),
-  post(moderations, moderationsFormat, moderated),
+  unit(generations),
+  unit(edits),
+  unit(speech),
+  unit(transcription),
+  unit(ocr),
+  unit(embeddings),
+  unit(rerank),
+  unit(moderations, moderated),
 ]
 
 /** How errors of a path are written, known or not: those below a route take its form. */
@@ -154,15 +146,15 @@ function post<In, Out, Part>(
   }
 }
 
+/** The route of an endpoint whose clients speak one form. */
+function unit<In, Out, Part>(
+  { endpoint, format }: UnitRoute<In, Out, Part>,
+  stages = served,
+): Route {
+  return post(endpoint, format, stages)
+}
+
 function get(route: GetRoute): Route {
-  const answer: Stage = {
-    name: 'answer',
-    before(call) {
-      const found = route.answer(call)
-      const put = (body: string | PublicDocument) => void (call.source = feedOf([body]))
-      return found instanceof Promise ? found.then(put) : put(found)
-    },
-  }
-  const stages = route.authenticated ? [...entered, answer] : [trace, answer]
+  const stages = [...(route.authenticated ? entered : [trace]), answerOf(route)]
   return { method: 'GET', path: route.path, format: formatOf(route) as WireFormat, stages }
 }

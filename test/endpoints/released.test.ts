@@ -115,7 +115,11 @@ it.each<[name: 'chat' | 'image' | 'transcription' | 'speech', path: string, body
 it('OCR, whose answers come whole, frees the document with the answer', () => {
   const document = { kind: 'image', file: { bytes: PNG, mediaType: 'image/png' } }
   const schema = { type: 'json_schema', json_schema: { name: 'a', schema: {} } }
-  const left = ocr.withoutContent!({ model: 'm', document, document_annotation_format: schema })
+  const left = ocr.endpoint.withoutContent!({
+    model: 'm',
+    document,
+    document_annotation_format: schema,
+  })
   expect(JSON.parse(JSON.stringify(left))).toEqual({
     model: 'm',
     document: { kind: 'document', url: '' },

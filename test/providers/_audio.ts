@@ -1,18 +1,16 @@
 /** Sets up a provider of speech or transcription on a real host, and calls it as the gateway does. */
 import { createConsola } from 'consola'
-import { NormalizeTranscript } from '../../src/endpoints/transcription/answer.ts'
-import type { DonePart } from '../../src/endpoints/transcription/parts.ts'
-import { toRequestedFormat } from '../../src/endpoints/speech/answer.ts'
+import { SpeechAnswer } from '../../src/endpoints/speech/answer.ts'
+import {
+  isDone,
+  TranscriptAnswer,
+  type DonePart,
+} from '../../src/endpoints/transcription/answer.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { flowOf, toFlow } from '../../src/stream/flow.ts'
-import type {
-  Provider,
-  ProviderPlugin,
-  SpeechInput,
-  TranscriptionEvent,
-  TranscriptionInput,
-} from '../../src/plugin.ts'
+import type { Model } from '../../src/models/catalog.ts'
+import type { Provider, ProviderPlugin, SpeechInput, TranscriptionInput } from '../../src/plugin.ts'
 import { createHost } from '../../src/upstream/host.ts'
+import { partsOf } from '../_parts.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 
 /** A plugin, set up. The test has to close it. */
@@ -61,27 +59,17 @@ export async function setUp(plugin: ProviderPlugin, options: unknown): Promise<S
     provider,
     async speak(given = {}, how = {}) {
       const input: SpeechInput = { input: 'Hi.', voice: 'alloy', response_format: 'mp3', ...given }
-      const { bytes, pcmSampleRate: samples } = await provider.speech!(await toRequest(input, how))
-      const pieces: Uint8Array[] = []
-      for await (const piece of toRequestedFormat(toFlow(bytes), samples, input.response_format)) {
-        pieces.push(piece)
-      }
-      return Buffer.concat(pieces)
+      const sound = await provider.speech!(await toRequest(input, how))
+      const parts = await partsOf(new SpeechAnswer(input), sound)
+      return Buffer.concat(parts.map(({ bytes }) => bytes))
     },
     async hear(given = {}, how = {}) {
       const input: TranscriptionInput = { file: FILE, response_format: 'json', ...given }
       const answer = await provider.transcribe!(await toRequest(input, how))
-      const parts = (
-        Symbol.asyncIterator in answer
-          ? toFlow(answer)
-          : flowOf<TranscriptionEvent>({ type: 'done', ...answer })
-      ).through(new NormalizeTranscript({ model: 'm', include: ['logprobs'], ...input }))
-      const deltas: string[] = []
-      for await (const part of parts) {
-        if (part.type === 'delta') deltas.push(part.text)
-        if (part.type === 'done') return { done: part, deltas }
-      }
-      throw new Error('the transcript has no end')
+      const asked = { model: 'm', include: ['logprobs'] as const, ...input }
+      const parts = await partsOf(new TranscriptAnswer(asked, { prices: {} } as Model), answer)
+      const deltas = parts.flatMap((part) => (part.type === 'delta' ? part.text : []))
+      return { done: parts.find(isDone)!, deltas }
     },
     async [Symbol.asyncDispose]() {
       await provider.close?.()

@@ -1,8 +1,9 @@
 /** GET routes: no body, and an answer that the gateway gives itself. */
 import { toErrorBody } from '../../errors/errors.ts'
-import type { Call, Done, Outgoing, WireFormat } from '../../pipeline/pipeline.ts'
-import { PublicDocument, writeDocument } from '../shared/document.ts'
-import { WholeWriter } from '../shared/write.ts'
+import type { Call, Stage, WireFormat } from '../../pipeline/pipeline.ts'
+import { feedOf } from '../../stream/flow.ts'
+import { documentBody, PublicDocument } from '../shared/document.ts'
+import { WholeWriter, type WholeBody } from '../shared/write.ts'
 
 /** A route that no model works for. */
 export interface GetRoute {
@@ -15,17 +16,14 @@ export interface GetRoute {
   answer(call: Call): string | PublicDocument | Promise<string>
 }
 
-/** The wire format of a GET route. Its only part is the answer. */
-export function formatOf({
-  path,
-  cacheControl,
-}: GetRoute): WireFormat<never, string | PublicDocument> {
+/** The wire format of a GET route. Its only part is the body. */
+export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, WholeBody> {
   return {
     path,
     read: () => Promise.reject(new Error(`${path} takes no body`)),
     write(call, out, done) {
       call.headers['cache-control'] = cacheControl
-      return new AnswerWriter(call, out, done)
+      return new WholeWriter<WholeBody>(call, out, done, ([body]) => body!)
     },
     writeError: (error) => {
       const { status, headers } = error
@@ -34,25 +32,15 @@ export function formatOf({
   }
 }
 
-/** Writes the one part of an answer: a text of its own, or a document that many clients get. */
-class AnswerWriter extends WholeWriter<string | PublicDocument> {
-  readonly #write: (document: PublicDocument) => Promise<void>
-  readonly #done: Done
-  #document: PublicDocument | undefined
-
-  constructor(call: Call, out: Outgoing, done: Done) {
-    super(call, out, done, ([text]) => ({ text: text as string }))
-    this.#done = done
-    this.#write = (document) => writeDocument(call, out, document)
-  }
-
-  override push(part: string | PublicDocument): void {
-    if (typeof part === 'string') super.push(part)
-    else this.#document = part
-  }
-
-  override end(): void {
-    if (this.#document) this.#write(this.#document).then(() => this.#done(), this.#done)
-    else super.end()
+/** The stage that answers a GET route. */
+export function answerOf(route: GetRoute): Stage {
+  return {
+    name: 'answer',
+    async before(call) {
+      const answer = await route.answer(call)
+      const isDocument = answer instanceof PublicDocument
+      const body = isDocument ? await documentBody(answer, call.incoming) : { text: answer }
+      call.source = feedOf([body])
+    },
   }
 }

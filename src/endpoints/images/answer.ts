@@ -1,15 +1,62 @@
-/** Images of a provider in normal form: partial images, then all images that the client asked for. */
+/**
+ * Images of a provider in normal form: partial images, then all images that the client asked for; and what they consume.
+ */
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
+import type { Estimate } from '../../money/holds.ts'
 import type { Model } from '../../models/catalog.ts'
-import type { UsageReport } from '../../money/plausible.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
 import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 import type { GeneratedImage, ImageEvent, ImageResult, Usage } from '../../plugin.ts'
-import { Received } from '../shared/billing.ts'
-import { usageOf, workOf, type ImageWork } from './billing.ts'
-import type { ImagePart, ImageProperties } from './parts.ts'
-import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './read.ts'
+import { Received, type Billed } from '../shared/billing.ts'
+import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './request.ts'
+
+/** A partial image of a stream, or all finished images. */
+export type ImagePart =
+  | {
+      readonly type: 'partial'
+      readonly b64_json: string
+      readonly index: number
+      readonly properties: ImageProperties
+    }
+  | CompletedPart
+
+interface CompletedPart extends Billed {
+  readonly type: 'completed'
+  /** As many as the client asked for. */
+  readonly images: readonly GeneratedImage[]
+  readonly properties: ImageProperties
+}
+
+/** Properties of images that an answer states. */
+interface ImageProperties {
+  /** Known properties. */
+  readonly known: Shown
+  /** Known properties, and the requested ones for the rest. */
+  readonly all: Required<Shown>
+}
+
+interface Shown {
+  readonly background?: string
+  readonly output_format?: string
+  readonly size?: string
+  readonly quality?: string
+}
+
+/** Whether it is the last part. */
+export function isCompleted(part: ImagePart): part is CompletedPart {
+  return part.type === 'completed'
+}
+
+/** What stands in place of the content of a request. */
+export const NO_CONTENT = { prompt: '', images: undefined, mask: undefined }
 
 /** Checks a provider's images and counts them. @throws UpstreamFailure for missing or broken images */
 export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, ImagePart> {
@@ -27,7 +74,7 @@ export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEv
   #partials = 0
 
   constructor(request: ImageRequest, model: Model) {
-    this.#request = withoutContent(request)
+    this.#request = { ...request, ...NO_CONTENT }
     this.#model = model
     this.#work = workOf(request)
   }
@@ -113,7 +160,89 @@ function formatOf(base64: string): string | undefined {
   return mediaTypeOf(Buffer.from(base64.slice(0, 32), 'base64'))?.replace('image/', '')
 }
 
-/** A request, or its outbound form, less what only the vendor needs. */
-export function withoutContent<Request extends object>(request: Request): Request {
-  return { ...request, prompt: '', images: undefined, mask: undefined }
+// What images cost: by the image, or by tokens.
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens of a square image of the best quality, at vendors that count tokens. */
+const IMAGE_TOKENS = 4160
+
+/** What a request will consume, as far as it tells. */
+export function estimateImages(request: ImageRequest): Estimate {
+  const { least, most } = figuresOf(request)
+  const { promptTokens, imageInputTokens, images } = most
+  return {
+    least,
+    expected: { promptTokens, imageInputTokens, images },
+    most: { promptTokens: 2 * promptTokens, imageInputTokens: 2 * imageInputTokens, images },
+    output: { limit: IMAGE_TOKENS, choices: images, isImage: true },
+  }
+}
+
+/** Quantities that were read from an answer. */
+interface ImageCount {
+  /** Finished images; undefined until there are any. */
+  readonly images: number | undefined
+  /** As the vendor counted. */
+  readonly reported: Usage | undefined
+}
+
+/** What the usage of an answer is compared with: figures of its request, whose content need not be there any more. */
+type ImageWork = ReturnType<typeof workOf>
+
+/** The figures of a request. */
+function workOf(input: ImageRequest) {
+  const { n = 1, prompt, images = [], mask } = input
+  const media = images.length + Number(mask !== undefined)
+  return { ...figuresOf(input), n, media, sent: Buffer.byteLength(prompt) + 4096 }
+}
+
+/** What an answer has consumed; its images are counted here, tokens only where they have a price. */
+function usageOf(
+  { least, most, n, media, sent }: ImageWork,
+  model: Model,
+  { images, reported }: ImageCount,
+): UsageReport {
+  const needed = isPaidByToken(model)
+  const output = images === undefined ? 0 : most.completionTokens!
+  return {
+    parts: images === undefined ? least : most,
+    reported: { ...reported, images: reported?.images ?? images },
+    expected: {
+      promptTokens: {
+        ...bounds(
+          images === undefined ? least.promptTokens! : most.promptTokens!,
+          sent + media * MEDIA_TOKENS,
+          model.contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        needed: needed || images === undefined,
+      },
+      completionTokens: {
+        // Previews count as well.
+        ...bounds(output, 4 * n * IMAGE_TOKENS, n * (model.maxOutputTokens ?? UNKNOWN_OUTPUT)),
+        needed,
+      },
+      images: { estimate: images ?? n, soft: n, hard: 8 * n },
+    },
+  }
+}
+
+function figuresOf({ prompt, n = 1, images = [], mask }: ImageRequest) {
+  const words = Math.ceil(prompt.length / CHARACTERS_PER_TOKEN)
+  const imageInputTokens = (images.length + Number(mask !== undefined)) * IMAGE_TOKENS
+  const imageOutputTokens = n * IMAGE_TOKENS
+  return {
+    least: { promptTokens: words, cachedTokens: words, images: n },
+    most: {
+      promptTokens: words + imageInputTokens,
+      imageInputTokens,
+      completionTokens: imageOutputTokens,
+      imageOutputTokens,
+      images: n,
+    },
+  }
+}
+
+/** Whether tokens have a price. */
+export function isPaidByToken({ prices }: Model): boolean {
+  return ['prompt', 'completion', 'image_token', 'image_output'].some((name) => name in prices)
 }

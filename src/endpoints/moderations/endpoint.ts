@@ -1,66 +1,105 @@
-/** Moderation by a model, in its one normal form. */
+/** `POST /v1/moderations`: by a model of the catalog, or by guards of the configuration. */
 import type { Estimate } from '../../money/holds.ts'
+import { costJson } from '../../money/money.ts'
 import { MEDIA_TOKENS } from '../../money/plausible.ts'
-import type { Billing, Endpoint } from '../../pipeline/pipeline.ts'
+import type { ClientAddress, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
-import { itemOf, otherItems, silentGuard } from '../shared/guard.ts'
-import { attachWhole, promptBounds, promptEstimate, promptSizeOf } from '../shared/texts-billing.ts'
-import { wholeAnswer } from '../shared/unit.ts'
-import { resultsOf, type ModerationAnswer } from './answer.ts'
+import { itemOf, otherItems } from '../shared/guard.ts'
+import { toBase64 } from '../shared/media.ts'
+import {
+  promptBounds,
+  promptEstimate,
+  promptSizeOf,
+  promptUsageJson,
+} from '../shared/texts-billing.ts'
+import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
+import { questionsAsked } from './guards.ts'
 import {
   isForGuards,
   isParts,
-  outboundModeration,
+  moderationBody,
+  readModeration,
+  resultsOf,
   textsIn,
+  type ModerationAnswer,
   type ModerationRequest,
-} from './read.ts'
-import { addresses } from './addresses.ts'
-import { questionsAsked } from './guards.ts'
+} from './normal-form.ts'
 
 const READ_SEPARATELY = new Set(['input'])
 /** Guards are asked and no model: what they ask is in `questions`. */
 const NOTHING: Estimate = { least: {}, expected: {}, most: {} }
 
-const guardAdapter = silentGuard<ModerationRequest, ModerationAnswer>((input) => [
-  ...textsIn(input.input).map((text, index) => itemOf(`input[${index}]`, 'prompt', text)),
-  ...imagesIn(input.input).map((url, index) => itemOf(`image[${index}]`, 'prompt', '', [url])),
-  ...otherItems(input, READ_SEPARATELY, 'annotation'),
-])
-
-const billing: Billing<ModerationRequest, ModerationAnswer> = {
-  estimate: ({ model, input: { input } }) =>
-    isForGuards(model) ? NOTHING : promptEstimate(sizeOf(input)),
-  questions: (call) => (isForGuards(call.request.model) ? questionsAsked(call) : undefined),
-  attach: attachWhole,
-}
-
-/** Moderation by a model of the catalog. */
-export const moderations: Endpoint<ModerationRequest, ModerationInput, ModerationAnswer> = {
-  operation: 'moderate',
-  modality: 'moderation',
-  errorField: 'input',
-  billing,
-  guard: guardAdapter,
-  addresses,
-  check: () => {},
-  toUpstream: outboundModeration,
-  withoutContent: (request) => ({ ...request, input: [] }),
-
-  normalize({ target }) {
-    const { model } = target
-    const { input } = target.outbound as ModerationInput
-    const count = isParts(input) ? 1 : input.length
-    const size = sizeOf(input)
-    const needed = model.prices.prompt !== undefined
-    return wholeAnswer(
-      (result: ModerationResult) => [resultsOf(result, { model: model.id, count })],
-      ({ usage }) => ({
-        reported: usage && { ...usage },
-        expected: { promptTokens: { ...promptBounds(size), needed } },
-      }),
+/** Addresses of images. */
+const addresses: NonNullable<Endpoint<unknown, ModerationInput>['addresses']> = {
+  of({ input }: ModerationInput): ClientAddress[] {
+    if (!isParts(input)) return []
+    return input.flatMap((one, index) =>
+      one.type === 'image_url' && !/^data:/i.test(one.image_url.url.slice(0, 5))
+        ? [{ url: one.image_url.url, param: `input[${index}].image_url.url` }]
+        : [],
     )
   },
+
+  replace(outbound: ModerationInput, files): ModerationInput {
+    if (!isParts(outbound.input)) return outbound
+    const input = outbound.input.map((one) => {
+      const file = one.type === 'image_url' ? files.get(one.image_url.url) : undefined
+      if (one.type !== 'image_url' || !file) return one
+      const url = `data:${file.contentType};base64,${toBase64(file.bytes)}`
+      return { ...one, image_url: { ...one.image_url, url } }
+    })
+    return { ...outbound, input }
+  },
 }
+
+/** The moderation endpoint. */
+export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput, ModerationAnswer>(
+  {
+    path: '/v1/moderations',
+    operation: 'moderate',
+    modality: 'moderation',
+    errorField: 'input',
+    body: moderationBody,
+    toInput: readModeration,
+    content: { input: [] },
+    addresses,
+    estimate: ({ model, input }) => (isForGuards(model) ? NOTHING : promptEstimate(sizeOf(input))),
+    questions: (call) => (isForGuards(call.request.model) ? questionsAsked(call) : undefined),
+
+    // Guards have no tokens of their own; those of a model that they ask are on the bill.
+    usage(receipt) {
+      const isByModel = receipt.meter.some(({ source }) => source === 'model')
+      return isByModel ? promptUsageJson(receipt) : costJson(receipt.bill)
+    },
+
+    answer({ outbound: { input }, model }) {
+      const count = isParts(input) ? 1 : input.length
+      const size = sizeOf(input)
+      const needed = model.prices.prompt !== undefined
+      return wholeAnswer(
+        (result: ModerationResult) => [resultsOf(result, { model: model.id, count })],
+        ({ usage }) => ({
+          reported: usage && { ...usage },
+          expected: { promptTokens: { ...promptBounds(size), needed } },
+        }),
+      )
+    },
+
+    texts: (request) => [
+      ...textsIn(request.input).map((text, index) => itemOf(`input[${index}]`, 'prompt', text)),
+      ...imagesIn(request.input).map((url, index) =>
+        itemOf(`image[${index}]`, 'prompt', '', [url]),
+      ),
+      ...otherItems(request, READ_SEPARATELY, 'annotation'),
+    ],
+
+    json: ([part], { id }) => ({
+      id: `modr-${id.slice('req_'.length)}`,
+      model: part!.model,
+      results: part!.results,
+    }),
+  },
+)
 
 /** Vendors count an image as many tokens. */
 function sizeOf(input: ModerationInput['input']) {

@@ -1,31 +1,151 @@
-/** Rerank in its one normal form. */
-import type { Endpoint } from '../../pipeline/pipeline.ts'
+/** `POST /v1/rerank`, in the common form of Cohere and Jina: paid by the token, or by the search unit. */
+import { boolean, either, filledText, integer, list, object, text } from '../../errors/checks.ts'
+import type { Model } from '../../models/catalog.ts'
+import { costJson } from '../../money/money.ts'
+import type { UsageReport } from '../../money/plausible.ts'
+import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { RerankInput, RerankResult } from '../../plugin.ts'
-import { wholeAnswer } from '../shared/unit.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { outboundMembers, readValid } from '../shared/body.ts'
+import { otherItems } from '../shared/guard.ts'
+import {
+  consumedIn,
+  promptBounds,
+  promptEstimate,
+  promptSizeOf,
+  type PromptSize,
+} from '../shared/texts-billing.ts'
+import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
 import { rankedOf, type RerankPart } from './answer.ts'
-import { billing, sizeOf, usageOf } from './billing.ts'
-import { guardAdapter } from './guard.ts'
-import { outboundRerank, type RerankRequest } from './read.ts'
 
-/** The rerank endpoint. */
-export const rerank: Endpoint<RerankRequest, RerankInput, RerankPart> = {
+/** A valid request without members that are null. Unknown members are kept. */
+interface RerankRequest extends RerankInput {
+  readonly model: string
+  readonly return_documents?: boolean
+  readonly policy?: Policy
+}
+
+const LIMIT_BYTES = 10 * 1024 * 1024
+const MAX_DOCUMENTS = 1000
+/** Documents that vendors search for one unit. */
+const DOCUMENTS_PER_UNIT = 100
+/** Vendors count a long document as several. */
+const UNITS_PER_DOCUMENT = 100
+
+const document = either('a text, or an object with its text', {
+  string: text,
+  object: object({ text }, ['text']),
+})
+
+const body = object(
+  {
+    model: filledText,
+    query: filledText,
+    documents: list(document, 1, MAX_DOCUMENTS),
+    top_n: integer(1, Number.MAX_SAFE_INTEGER),
+    return_documents: boolean,
+  },
+  ['model', 'query', 'documents'],
+)
+
+const NONE: ReadonlySet<string> = new Set()
+
+/** The rerank endpoint. Tokens and units are estimated by the request, and charged as the vendor counts them. */
+export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>({
+  path: '/v1/rerank',
   operation: 'rerank',
   modality: 'rerank',
   errorField: 'documents',
-  billing,
-  guard: guardAdapter,
-  check: () => {},
-  toUpstream: outboundRerank,
-  withoutContent: (request) => ({ ...request, query: '', documents: [] }),
+  body,
+  toInput: (incoming) => readValid(incoming, LIMIT_BYTES, body),
 
-  normalize({ target, request }) {
-    const { return_documents = false } = request.input as RerankRequest
-    const { model } = target
-    const outbound = target.outbound as RerankInput
+  // The gateway itself copies documents into the answer.
+  toUpstream(request) {
+    const outbound = outboundMembers(request, ['return_documents']) as RerankInput
+    const { top_n, documents } = outbound
+    return top_n === undefined
+      ? outbound
+      : { ...outbound, top_n: Math.min(top_n, documents.length) }
+  },
+
+  content: { query: '', documents: [] },
+
+  estimate(input) {
+    const size = sizeOf(input)
+    return promptEstimate(size, { searchUnits: size.units })
+  },
+
+  // Where tokens have no price and the vendor counts none, there are none.
+  usage(receipt) {
+    const { promptTokens } = consumedIn(receipt)
+    return {
+      ...(promptTokens !== undefined && { total_tokens: promptTokens }),
+      search_units: unitsIn(receipt),
+      ...costJson(receipt.bill),
+    }
+  },
+
+  answer({ input: { return_documents = false }, outbound, model }) {
     const size = sizeOf(outbound)
     return wholeAnswer(
       (result: RerankResult) => [rankedOf(result, outbound, return_documents)],
       (result) => usageOf(size, result, model),
     )
   },
+
+  // Nothing is produced, so subjects and categories have no meaning: exact rules read every text.
+  texts: (request) => otherItems(request, NONE, 'annotation'),
+
+  json: ([part], { id, target }) => ({
+    id: `rrk-${id.slice('req_'.length)}`,
+    object: 'list',
+    model: target.model.id,
+    results: part!.results,
+    meta: { billed_units: { search_units: unitsIn(part!.receipt!) } },
+  }),
+})
+
+/** The figures of a request. */
+interface RerankSize extends PromptSize {
+  readonly documents: number
+  readonly units: number
+}
+
+/** Some vendors count the query once for each document. */
+function sizeOf({ query, documents }: RerankInput): RerankSize {
+  const count = documents.length
+  const asked = promptSizeOf([query])
+  const { tokens, most } = promptSizeOf(
+    documents.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))),
+  )
+  return {
+    documents: count,
+    units: Math.ceil(count / DOCUMENTS_PER_UNIT),
+    tokens: tokens + asked.tokens,
+    most: most + count * asked.most,
+  }
+}
+
+/** What an answer has consumed. Units are counted here where the vendor does not count them; tokens where they have a price. */
+function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): UsageReport {
+  const { units, documents } = size
+  const soft = units + documents
+  return {
+    reported: usage && { ...usage },
+    counted: { searchUnits: units },
+    expected: {
+      promptTokens: { ...promptBounds(size), needed: prices.prompt !== undefined },
+      searchUnits: {
+        estimate: units,
+        soft,
+        hard: UNITS_PER_DOCUMENT * soft,
+        needed: false,
+      },
+    },
+  }
+}
+
+/** The search units of an answer. */
+function unitsIn(receipt: Receipt): number {
+  return consumedIn(receipt).searchUnits ?? 0
 }

@@ -2,7 +2,8 @@
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib'
-import type { Outgoing, Call } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { WholeBody } from './write.ts'
 
 /** Bytes below which compression saves no packet. */
 const WORTHWHILE_BYTES = 1400
@@ -45,30 +46,16 @@ export class PublicDocument {
   }
 }
 
-/** Ends the call and sends a document, or 304 to a client that has it already. */
-export async function writeDocument(
-  call: Call,
-  out: Outgoing,
+/** The document as the body of an answer; an empty one with 304 for a client that has it already. */
+export async function documentBody(
   document: PublicDocument,
-): Promise<void> {
+  incoming: Incoming,
+): Promise<WholeBody> {
   const { etag } = document
-  const head = { etag, vary: 'accept-encoding' }
-  if (hasIt(call.incoming.header('if-none-match'), etag)) {
-    call.answer.status = 304
-    await call.end('completed')
-    out.head(304, head)
-    return out.end()
-  }
-  const { bytes, coding } = await document.for(call.incoming.header('accept-encoding'))
-  call.answer.status = 200
-  await call.end('completed')
-  out.head(200, {
-    ...head,
-    'content-type': 'application/json',
-    'content-length': String(bytes.length),
-    ...(coding && { 'content-encoding': coding }),
-  })
-  out.end(bytes)
+  const headers = { etag, vary: 'accept-encoding' }
+  if (hasIt(incoming.header('if-none-match'), etag)) return { status: 304, headers, text: '' }
+  const { bytes, coding } = await document.for(incoming.header('accept-encoding'))
+  return { text: bytes, headers: coding ? { ...headers, 'content-encoding': coding } : headers }
 }
 
 /** Of the codings with the highest weight in `Accept-Encoding`, the one that makes the smallest document. */

@@ -1,27 +1,7 @@
-/** What guards read of endpoints whose requests are one turn, and whose answers are one choice. */
-import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
+/** Texts and files of requests, as guards read them. */
 import type { Channel, Media, MediaFile, TextItem } from '../../plugin.ts'
 import { toBase64 } from './media.ts'
 import { stringsIn } from './texts.ts'
-
-/** Their guard adapter. A refusal is always an error: there is no text to put it in. */
-export function oneTurnGuard<In, Part>(
-  itemsOf: (input: In) => readonly TextItem[],
-  outputCodec: () => OutputCodec<Part>,
-): GuardAdapter<In, Part> {
-  return {
-    inputTexts: (input) => ({ items: itemsOf(input), refusedTurns: [] }),
-    choices: () => 1,
-    outputCodec,
-  }
-}
-
-/** The same of endpoints whose answers hold no text. */
-export function silentGuard<In, Part>(
-  itemsOf: (input: In) => readonly TextItem[],
-): GuardAdapter<In, Part> {
-  return { ...oneTurnGuard(itemsOf, silentAnswer<Part>), outputIsSilent: true }
-}
 
 /** A text that the client wrote, or media without one. */
 export function itemOf(
@@ -68,13 +48,5 @@ export function mediaOf(kind: Media['kind'], file: MediaFile): Media {
     get url() {
       return `data:${mediaType};base64,${toBase64(file.bytes)}`
     },
-  }
-}
-
-/** The codec of answers of one part that hold no text. */
-function silentAnswer<Part>(): OutputCodec<Part> {
-  return {
-    split: (part, take) => take({ kind: 'finish', choice: 0, part }),
-    cut: ({ part }) => part,
   }
 }

@@ -3,10 +3,8 @@ import { Buffer } from 'node:buffer'
 import type { Estimate } from '../../money/holds.ts'
 import { costJson } from '../../money/money.ts'
 import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
-import type { Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
-import type { ChainStep } from '../../stream/chain.ts'
-import { ReceiptAtEnd, type Billed } from './billing.ts'
 
 const CHARACTERS_PER_TOKEN = 4
 /** Tokens that a vendor may add to a text, such as its own marks. */
@@ -40,11 +38,6 @@ export function promptEstimate({ tokens, most }: PromptSize, units: Usage = {}):
 /** What a vendor's count of a prompt is compared with. */
 export function promptBounds({ tokens, most }: PromptSize): Expected {
   return bounds(tokens, most, UNKNOWN_CONTEXT)
-}
-
-/** Charges an answer of one part, which gets the receipt. */
-export function attachWhole<Part extends Billed>(call: Call): ChainStep<Part, Part> {
-  return new ReceiptAtEnd<Part, Part>(call, (part): part is Part => part !== undefined)
 }
 
 /** Quantities that the model has consumed. */

@@ -1,6 +1,177 @@
-/** What endpoints without a conversation have in common: a request is one unit of work, and its answer one result. */
+/** Endpoints without a conversation, as data: a request is one unit of work, and its answer one result. */
+import type { BodyLimits } from '../../config/config.ts'
+import type { GuardAdapter, OutputCodec } from '../../guard/adapter.ts'
+import type { Model } from '../../models/catalog.ts'
+import type { Estimate } from '../../money/holds.ts'
 import type { UsageReport } from '../../money/plausible.ts'
-import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
+import type {
+  Billing,
+  Call,
+  Endpoint,
+  Incoming,
+  ProviderAnswer,
+  Receipt,
+  WireFormat,
+} from '../../pipeline/pipeline.ts'
+import type { TextItem } from '../../plugin.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { ReceiptAtEnd, type Billed } from './billing.ts'
+import { outboundMembers, parsedRequest } from './body.ts'
+import { billedJson, errorWriter, EventWriter, WholeWriter, type EventFormat } from './write.ts'
+
+/** Members of every request. */
+interface UnitRequest {
+  readonly model: string
+  readonly policy?: Policy
+}
+
+/** A request on its way to a provider. */
+interface UnitWork<In, Out> {
+  readonly input: In
+  readonly outbound: Out
+  readonly model: Model
+}
+
+type EndpointMember = 'operation' | 'modality' | 'errorField' | 'slowStart' | 'addresses'
+type GuardMember = 'unreadable' | 'outputRepeatsInput'
+
+/** All that is particular to one endpoint without a conversation. */
+export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
+  extends
+    Pick<Endpoint<In, Out, Part>, EndpointMember>,
+    Partial<Pick<Endpoint<In, Out, Part>, 'check' | 'toUpstream'>>,
+    Pick<WireFormat<In, Part>, 'path' | 'files'>,
+    Pick<Billing<In, Part>, 'questions'>,
+    Pick<GuardAdapter<In, Part>, GuardMember> {
+  /** Checks the members of a body. */
+  readonly body: NonNullable<WireFormat['body']>
+  /** Reads, bounds and validates a body. @throws InvalidRequest */
+  toInput(incoming: Incoming, limits: BodyLimits): Promise<In>
+  /** Whether the answer is sent as it comes; by default it never is. */
+  streams?(input: In): boolean
+  /** Members that no provider gets, beside those of all endpoints. */
+  readonly own?: readonly string[]
+  /** What stands in place of the content, once that is not needed any more. */
+  readonly content: Partial<In>
+  /** What the call will consume, as far as the request tells. */
+  estimate(input: In, model: Model): Estimate
+  /** The state of one answer. */
+  answer(work: UnitWork<In, Out>): ProviderAnswer<Part>
+  /** Whether a part is the last one, which gets the receipt; by default every part is. */
+  isEnd?(part: Part): part is Part & Billed
+  /** In place of a charge at the end. */
+  readonly attach?: Billing<In, Part>['attach']
+  /** `usage` of an answer. */
+  usage(receipt: Receipt, call: Call): object
+  /** What guards read of a request. */
+  texts(input: In): readonly TextItem[]
+  /** What guards read of an answer; by default it has no text. */
+  codec?(): OutputCodec<Part>
+  /** The body of a whole answer, but for `usage`. Absent where `write` is there. */
+  json?(parts: readonly Part[], call: Call): object
+  /** The body where the client wants plain text. */
+  text?(parts: readonly Part[], call: Call): string | undefined
+  /** How an answer is sent as it comes. */
+  events?(call: Call): EventFormat<Part>
+  /** In place of `json`, `text` and `events`. */
+  readonly write?: WireFormat<In, Part>['write']
+}
+
+/** An endpoint, and the one form that its clients speak. */
+export interface UnitRoute<In, Out, Part> {
+  readonly endpoint: Endpoint<In, Out, Part>
+  readonly format: WireFormat<In, Part>
+}
+
+/** Makes the endpoint and its wire format. */
+export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends object>(
+  unit: UnitEndpoint<In, Out, Part>,
+): UnitRoute<In, Out, Part> {
+  const { path, body, files, operation, modality, errorField, slowStart, addresses } = unit
+  const { streams = () => false, toUpstream = (input) => outboundMembers(input, unit.own) as Out } =
+    unit
+  return {
+    endpoint: {
+      operation,
+      modality,
+      errorField,
+      ...(slowStart && { slowStart }),
+      ...(addresses && { addresses }),
+      check: unit.check ?? (() => {}),
+      toUpstream,
+      withoutContent: (request) => ({ ...request, ...unit.content }),
+      normalize: ({ request, target: { outbound, model } }) =>
+        unit.answer({ input: request.input as In, outbound: outbound as Out, model }),
+      billing: billingOf(unit),
+      guard: guardOf(unit),
+    },
+    format: {
+      path,
+      body,
+      ...(files && { files }),
+      async read(incoming, limits) {
+        const input = await unit.toInput(incoming, limits)
+        return parsedRequest(incoming, input, streams(input))
+      },
+      write: unit.write ?? writeOf(unit),
+      writeError: errorWriter(unit.usage),
+    },
+  }
+}
+
+function billingOf<In extends UnitRequest, Part extends object>({
+  estimate,
+  questions,
+  attach,
+  isEnd = (part: Part): part is Part => part !== undefined,
+}: UnitEndpoint<In, any, Part>): Billing<In, Part> {
+  return {
+    estimate: ({ input }, model) => estimate(input, model),
+    ...(questions && { questions }),
+    attach: attach ?? ((call) => new ReceiptAtEnd(call, isEnd)),
+  }
+}
+
+/** A request is one turn, and an answer one choice. A refusal is always an error: there is no text to put it in. */
+function guardOf<In extends UnitRequest, Part extends object>({
+  texts,
+  codec,
+  unreadable,
+  outputRepeatsInput,
+}: UnitEndpoint<In, any, Part>): GuardAdapter<In, Part> {
+  return {
+    inputTexts: (input) => ({ items: texts(input), refusedTurns: [] }),
+    choices: () => 1,
+    outputCodec: codec ?? (() => SILENT),
+    ...(!codec && { outputIsSilent: true }),
+    ...(unreadable && { unreadable }),
+    ...(outputRepeatsInput && { outputRepeatsInput }),
+  }
+}
+
+/** The codec of answers of one part that hold no text. */
+const SILENT: OutputCodec<any> = {
+  split: (part, take) => take({ kind: 'finish', choice: 0, part }),
+  cut: ({ part }) => part,
+}
+
+function writeOf<Part extends object>({
+  json,
+  text,
+  events,
+  usage,
+}: UnitEndpoint<any, any, Part>): WireFormat<any, Part>['write'] {
+  return (call, out, done) => {
+    if (events && call.request.stream) return new EventWriter(call, out, done, events(call))
+    return new WholeWriter<Part>(call, out, done, (parts) => {
+      const plain = text?.(parts, call)
+      if (plain !== undefined) return { text: plain, type: 'text/plain; charset=utf-8' }
+      const { receipt } = parts.at(-1) as Billed
+      const billed = billedJson(receipt!, usage(receipt!, call))
+      return { text: JSON.stringify({ ...json!(parts, call), ...billed }) }
+    })
+  }
+}
 
 /**
  * The state of an answer that comes whole.

@@ -46,9 +46,13 @@ export function billedJson({ guard }: Receipt, usage: object): object {
 
 /** One body, as it goes to the client. */
 export interface WholeBody {
-  readonly text: string
+  /** Bytes where they are compressed. */
+  readonly text: string | Buffer
   /** By default that of JSON. */
   readonly type?: string
+  /** By default 200. One of 304 has no content. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** Writes an answer as one body, made of all its parts. What fails is told by a status. */
@@ -81,7 +85,7 @@ export class WholeWriter<Part> implements Writer<Part> {
     } catch (error) {
       return this.#done(error)
     }
-    this.#call.answer.status = 200
+    this.#call.answer.status = body.status ?? 200
     endWith(this.#call, this.#done, () => sendBody(this.#call, this.#out, body))
   }
 
@@ -100,16 +104,27 @@ export function jsonWriter<Part>(
     }))
 }
 
-function sendBody(call: Call, out: Outgoing, { text, type = 'application/json' }: WholeBody): void {
+function sendBody(
+  { answer: { bill } }: Call,
+  out: Outgoing,
+  { text, type = 'application/json', status = 200, headers }: WholeBody,
+): void {
+  if (status === 304) {
+    out.head(status, { ...headers })
+    return out.end()
+  }
   const bytes = Buffer.byteLength(text)
-  const { bill } = call.answer
-  const head = { 'content-type': type, 'content-length': String(bytes) }
-  out.head(200, bill ? { ...head, 'x-service-cost': bill.text } : head)
+  out.head(status, {
+    ...headers,
+    'content-type': type,
+    'content-length': String(bytes),
+    ...(bill && { 'x-service-cost': bill.text }),
+  })
   out.end(text, bytes === text.length)
 }
 
 /** Ends a call that is complete, then sends the last bytes. */
-export function endWith(call: Call, done: Done, send: () => void): void {
+function endWith(call: Call, done: Done, send: () => void): void {
   const last = () => {
     // A client that left meanwhile gets nothing.
     if (call.answer.outcome !== 'cancelled') send()
@@ -124,36 +139,27 @@ export function endWith(call: Call, done: Done, send: () => void): void {
  * Sends bytes as they come. The head waits for the first of them; a failure after the head breaks the connection, the only
  * sign of failure in a byte stream.
  */
-export class BytesWriter<Part> implements Writer<Part> {
+export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
   readonly #call: Call
   readonly #out: Outgoing
   readonly #done: Done
-  readonly #bytesOf: (part: Part) => Uint8Array
-  readonly #headers: () => Readonly<Record<string, string>>
+  readonly #type: string
   #begun = false
   #room = true
 
-  /** @param headers of the response, asked for with the first part */
-  constructor(
-    call: Call,
-    out: Outgoing,
-    done: Done,
-    bytesOf: (part: Part) => Uint8Array,
-    headers: () => Readonly<Record<string, string>>,
-  ) {
+  /** @param type of the content */
+  constructor(call: Call, out: Outgoing, done: Done, type: string) {
     this.#call = call
     this.#out = out
     this.#done = done
-    this.#bytesOf = bytesOf
-    this.#headers = headers
+    this.#type = type
   }
 
   onRoom(resume: () => void): void {
     this.#out.onDrain(resume)
   }
 
-  push(part: Part): void {
-    const bytes = this.#bytesOf(part)
+  push({ bytes }: { readonly bytes: Uint8Array }): void {
     if (!this.#begun) this.#begin()
     this.#room = this.#out.write(bytes)
   }
@@ -177,7 +183,7 @@ export class BytesWriter<Part> implements Writer<Part> {
     this.#begun = true
     call.marks.firstMs = call.elapsedMs
     call.answer.status = 200
-    this.#out.head(200, this.#headers())
+    this.#out.head(200, { 'content-type': this.#type })
     call.deadline(call.runtime.config.server.streamTimeout)
   }
 }

@@ -1,13 +1,13 @@
-/** Sound of a provider, in the format that the client asked for. */
+/** Sound of a provider, in the format that the client asked for, and what it consumes. */
 import { PCM_RATE, Resample, ToWav } from '../audio/samples.ts'
+import { codePointsIn } from '../../errors/checks.ts'
 import { UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf } from '../shared/media.ts'
-import type { UsageReport } from '../../money/plausible.ts'
+import { bounds, UNKNOWN_CONTEXT, UNKNOWN_OUTPUT, type UsageReport } from '../../money/plausible.ts'
 import type { ProviderAnswer, Receipt } from '../../pipeline/pipeline.ts'
 import type { Speech, SpeechInput, Step, Usage } from '../../plugin.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 import { Received } from '../shared/billing.ts'
-import { spokenOf, usageOf, type Spoken } from './billing.ts'
 
 /** A piece of sound. */
 export interface SpeechPart {
@@ -17,6 +17,40 @@ export interface SpeechPart {
 }
 
 type Format = SpeechInput['response_format']
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens of sound that one byte of text explains. */
+const SOUND_TOKENS = 16
+
+/** Unicode code points of the input. */
+export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
+  return { characters: codePointsIn(input) }
+}
+
+/** What the usage of an answer is compared with: figures of its request, whose text need not be there any more. */
+type Spoken = ReturnType<typeof spokenOf>
+
+/** The figures of a request. */
+function spokenOf(input: SpeechInput) {
+  const bytes = Buffer.byteLength(input.input) + Buffer.byteLength(input.instructions ?? '')
+  return { ...charactersOf(input), bytes }
+}
+
+/** What an answer has consumed: characters by the gateway's own count, tokens where the vendor reports them. */
+function usageOf({ characters, bytes }: Spoken, usage: Usage | undefined): UsageReport {
+  const tokens = Math.ceil(bytes / CHARACTERS_PER_TOKEN)
+  return {
+    reported: usage && { ...usage },
+    counted: { characters },
+    expected: {
+      promptTokens: { ...bounds(tokens, bytes + 4096, UNKNOWN_CONTEXT), needed: false },
+      completionTokens: {
+        ...bounds(tokens, SOUND_TOKENS * bytes + 1024, UNKNOWN_OUTPUT),
+        needed: false,
+      },
+    },
+  }
+}
 
 /** The state of one answer. Its sound comes in the format that the client asked for. */
 export class SpeechAnswer implements ProviderAnswer<SpeechPart> {
@@ -44,7 +78,7 @@ export class SpeechAnswer implements ProviderAnswer<SpeechPart> {
     return bytes
   }
 
-  whole(): never {
+  whole(): readonly SpeechPart[] {
     throw new TypeError('the bytes of speech are no sequence')
   }
 

@@ -1,4 +1,5 @@
-/** Transcripts of providers: put in order, completed, and counted. */
+/** Transcripts of providers: put in order, completed, and counted; and what guards read of them. */
+import { billableSeconds, secondsOf } from '../audio/length.ts'
 import { segmentsFromWords } from '../audio/segments.ts'
 import {
   filledText,
@@ -13,14 +14,53 @@ import {
 } from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
-import type { UsageReport } from '../../money/plausible.ts'
-import { Received } from '../shared/billing.ts'
+import type { Estimate } from '../../money/holds.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  readCount,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
+import { Received, type Billed } from '../shared/billing.ts'
 import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
-import type { Transcription, TranscriptionEvent, TranscriptSegment } from '../../plugin.ts'
-import { hearingOf, usageOf, type Hearing } from './billing.ts'
-import { nameSpeakers, segmentId, type DonePart, type TranscriptPart } from './parts.ts'
-import type { TranscriptionRequest } from './read.ts'
+import type { AtomicText, OutputCodec, OutputPiece, TextPiece } from '../../guard/adapter.ts'
+import type {
+  MediaFile,
+  Transcription,
+  TranscriptionEvent,
+  TranscriptSegment,
+} from '../../plugin.ts'
+import type { TranscriptionRequest } from './request.ts'
+
+/** `done` is the last part, and the only one of an answer that is not streamed. */
+export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
+
+/** The complete transcript. */
+export interface DonePart extends Transcription, Billed {
+  readonly type: 'done'
+}
+
+/** Whether it is the last part. */
+export function isDone(part: TranscriptPart): part is DonePart {
+  return part.type === 'done'
+}
+
+/** @param index of the segment, from 0 */
+export function segmentId(index: number): string {
+  return `seg_${String(index + 1).padStart(3, '0')}`
+}
+
+/** Names speakers without a name A, B and so on; AA and BB follow Z. */
+export function nameSpeakers(segment: TranscriptSegment): TranscriptSegment {
+  const { speaker = 0 } = segment
+  if (typeof speaker === 'string' && speaker !== '') return segment
+  const number = Number(speaker) || 0
+  const letter = String.fromCharCode(65 + (number % 26))
+  return { ...segment, speaker: letter.repeat(1 + Math.floor(number / 26)) }
+}
 
 /** Brings a provider's transcript into normal form, and counts its quantities. */
 export class TranscriptAnswer
@@ -145,4 +185,202 @@ const OPTIONAL: Readonly<Record<string, Check>> = {
 function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
   if (event(given)) throw brokenAnswer('The model provider sent a malformed transcript.')
   return withoutInvalid(given, OPTIONAL)
+}
+
+// What a transcript costs: by the second, or by tokens.
+
+const CHARACTERS_PER_TOKEN = 4
+/** At vendors that count sound in tokens. */
+const TOKENS_PER_SECOND = 10
+/** Tokens that a second of sound explains. */
+const SOUND_TOKENS = 64
+/** For sound of unknown length: 32 kbit/s, the smallest rate of speech. */
+const BYTES_PER_SECOND = 4000
+/** What is held for it before: 128 kbit/s, and 8 kbit/s at most. */
+const [HELD_BYTES_PER_SECOND, LEAST_BYTES_PER_SECOND] = [16_000, 1000]
+/** People say fewer words a second. */
+const SPOKEN_TOKENS_PER_SECOND = 4
+const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
+
+/** What a request will consume, by the length of its file. */
+export function estimateTranscript({ file, prompt }: TranscriptionRequest): Estimate {
+  const heardIn = (seconds: number) => {
+    const { completionTokens: _, ...heard } = tokensFor(seconds, tokensIn(prompt ?? ''), '')
+    return { seconds, ...heard }
+  }
+  // The file is heard whole, whatever is said in it.
+  const least = heardIn(secondsFor(file))
+  const measured = secondsOf(file) !== undefined
+  const expected = measured ? least : heardIn(secondsBy(file, HELD_BYTES_PER_SECOND))
+  const most = measured ? least : heardIn(secondsBy(file, LEAST_BYTES_PER_SECOND))
+  return {
+    least,
+    expected,
+    most: {
+      seconds: most.seconds,
+      promptTokens: 2 * most.promptTokens,
+      audioInputTokens: 2 * most.audioInputTokens,
+    },
+    output: { limit: most.seconds * SPOKEN_TOKENS_PER_SECOND, choices: 1 },
+  }
+}
+
+/** What the usage of an answer is compared with: figures of its request, whose sound need not be there any more. */
+interface Hearing {
+  /** Seconds of the file; undefined where it does not tell. */
+  readonly measured: number | undefined
+  /** The same, or by its size. */
+  readonly length: number
+  readonly promptTokens: number
+  readonly promptBytes: number
+}
+
+/** The figures of a request. */
+function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
+  const measured = secondsOf(file)
+  return {
+    measured,
+    length: measured ?? file.bytes.length / HELD_BYTES_PER_SECOND,
+    promptTokens: tokensIn(prompt ?? ''),
+    promptBytes: Buffer.byteLength(prompt ?? ''),
+  }
+}
+
+/**
+ * What an answer has consumed. Tokens are needed where they have a price, seconds always.
+ * @param text of the deltas so far
+ */
+function usageOf(
+  { measured, length, promptTokens, promptBytes }: Hearing,
+  { prices, maxOutputTokens, contextLength }: Model,
+  done: DonePart | undefined,
+  text: string,
+): UsageReport {
+  const reported = done?.usage
+  const told = reported?.seconds ?? done?.duration
+  const known = told ?? measured
+  const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
+  const needed = isPaidByToken({ prices })
+  const said = done?.text ?? text
+  const tokens = tokensFor(seconds, promptTokens, said)
+  const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
+  const most = Math.max(Buffer.byteLength(said), SOUND_TOKENS * Math.ceil(length)) + 1024
+  return {
+    parts: { audioInputTokens: tokens.audioInputTokens },
+    reported: {
+      ...reported,
+      // A length that was measured is as good as one that the vendor has billed.
+      seconds: readCount(known) === undefined && !needed ? known : seconds,
+    },
+    expected: {
+      seconds: {
+        estimate: billableSeconds(length),
+        soft: 1.2 * length + 60,
+        hard: 3600 + 8 * length,
+      },
+      promptTokens: {
+        ...bounds(
+          tokens.promptTokens,
+          promptBytes + 4096 + sound,
+          contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        needed,
+      },
+      completionTokens: {
+        ...bounds(tokens.completionTokens, most, maxOutputTokens ?? UNKNOWN_OUTPUT),
+        needed,
+      },
+    },
+  }
+}
+
+/** Whether tokens have a price. */
+export function isPaidByToken({ prices }: Pick<Model, 'prices'>): boolean {
+  return TOKEN_PRICES.some((name) => name in prices)
+}
+
+/** Seconds of a file, by its size where the length cannot be read. */
+function secondsFor(file: MediaFile): number {
+  return billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
+}
+
+function secondsBy(file: MediaFile, bytesPerSecond: number): number {
+  return billableSeconds(file.bytes.length / bytesPerSecond)
+}
+
+function tokensFor(seconds: number, promptTokens: number, said: string) {
+  const audioInputTokens = seconds * TOKENS_PER_SECOND
+  return {
+    promptTokens: audioInputTokens + promptTokens,
+    audioInputTokens,
+    completionTokens: tokensIn(said),
+  }
+}
+
+function tokensIn(text: string): number {
+  return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
+}
+
+// What guards read of a transcript.
+
+type Take = (piece: OutputPiece<TranscriptPart>) => void
+
+const CHANNEL = 'transcript'
+
+/** Segments, words and the whole text repeat what the deltas have said. */
+export class TranscriptCodec implements OutputCodec<TranscriptPart> {
+  #said = ''
+  #segments = 0
+
+  split(part: TranscriptPart, take: Take, removed: (field: string) => void): void {
+    const shown = withoutLogprobs(part, removed)
+    const base = { choice: 0, channel: CHANNEL, part: shown } as const
+    switch (shown.type) {
+      case 'delta':
+        this.#said += shown.text
+        return take({ ...base, kind: 'text', text: shown.text })
+      case 'segment':
+        return take({
+          ...base,
+          kind: 'whole',
+          index: ++this.#segments,
+          texts: [shown.segment.text, ...speakersOf([shown.segment])].map((text) => ({
+            text,
+            duplicate: true,
+          })),
+        })
+      case 'done':
+        return take({ ...base, kind: 'whole', index: 0, texts: this.#textsOf(shown) })
+    }
+  }
+
+  cut(piece: TextPiece<TranscriptPart>, start: number, end: number): TranscriptPart {
+    return { ...piece.part, text: piece.text.slice(start, end) } as TranscriptPart
+  }
+
+  #textsOf({ text, segments = [], words = [] }: DonePart): readonly AtomicText[] {
+    const again = [
+      segments.map((one) => one.text).join(' '),
+      words.map(({ word }) => word).join(' '),
+      ...speakersOf([...segments, ...words]),
+    ]
+    return [
+      { text, duplicate: text === this.#said },
+      ...again.filter((one) => one !== '').map((one) => ({ text: one, duplicate: true })),
+    ]
+  }
+}
+
+/** Names of speakers, once each. Single letters are labels of the gateway. */
+function speakersOf(said: readonly { readonly speaker?: string | number }[]): readonly string[] {
+  const names = said.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
+  return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
+}
+
+/** Log probabilities spell out words that were not said. */
+function withoutLogprobs(part: TranscriptPart, removed: (field: string) => void): TranscriptPart {
+  if (part.type === 'segment' || part.logprobs === undefined) return part
+  removed('logprobs')
+  const { logprobs: _removed, ...rest } = part
+  return rest
 }

@@ -1,6 +1,6 @@
 /** Checks of the methods that work on texts, where a provider has them: `embed`, `rerank` and `moderate`. */
 import { embeddingsOf } from '../../endpoints/embeddings/answer.ts'
-import { resultsOf } from '../../endpoints/moderations/answer.ts'
+import { resultsOf } from '../../endpoints/moderations/normal-form.ts'
 import { rankedOf } from '../../endpoints/rerank/answer.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
 import type { EmbeddingResult, ModerationResult, RerankResult } from '../../plugin.ts'

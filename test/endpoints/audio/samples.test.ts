@@ -1,11 +1,12 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { secondsOf } from '../../../src/endpoints/audio/length.ts'
-import { toRequestedFormat } from '../../../src/endpoints/speech/answer.ts'
+import { SpeechAnswer } from '../../../src/endpoints/speech/answer.ts'
 import { flowOf } from '../../../src/stream/flow.ts'
 import { segmentsFromWords } from '../../../src/endpoints/audio/segments.ts'
 import { Resample, ToWav } from '../../../src/endpoints/audio/samples.ts'
-import type { Step } from '../../../src/plugin.ts'
+import type { SpeechInput, Step } from '../../../src/plugin.ts'
+import { partsOf } from '../../_parts.ts'
 
 function through(step: Step<Uint8Array, Uint8Array>, pieces: readonly Uint8Array[]): Buffer {
   const out: Uint8Array[] = []
@@ -82,17 +83,20 @@ describe('a wav file of samples', () => {
 })
 
 describe('samples for a client', () => {
-  const samples = () => flowOf<Uint8Array>(sine(440, 16_000, 1600))
+  const soundOf = (response_format: SpeechInput['response_format']) => {
+    const answer = new SpeechAnswer({ input: 'Hi.', voice: 'alloy', response_format })
+    const bytes = flowOf<Uint8Array>(sine(440, 16_000, 1600))
+    return partsOf(answer, { bytes, pcmSampleRate: 16_000 })
+  }
 
   it('become pcm at the rate that pcm has', async () => {
-    let bytes = 0
-    for await (const piece of toRequestedFormat(samples(), 16_000, 'pcm')) bytes += piece.length
-    expect(bytes).toBe(2400 * 2)
+    const parts = await soundOf('pcm')
+    expect(Buffer.concat(parts.map(({ bytes }) => bytes))).toHaveLength(2400 * 2)
   })
 
-  it('become nothing that takes an encoder', () => {
+  it('become nothing that takes an encoder', async () => {
     for (const format of ['mp3', 'opus', 'aac', 'flac'] as const) {
-      expect(() => toRequestedFormat(samples(), 16_000, format)).toThrow(format)
+      await expect(soundOf(format)).rejects.toThrow(format)
     }
   })
 })

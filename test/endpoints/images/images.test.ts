@@ -231,13 +231,16 @@ describe('generations', () => {
   })
 
   it('name the format that the bytes have, and no look that is not in the contract', async () => {
-    const look = { output_format: 'png', background: 'auto', quality: 'best', size: 'large' }
-    vendor.answer(drawn(1, USAGE, { data: [{ b64_json: JPEG.toString('base64') }], ...look }))
-    const { json: body } = await ask({ model: 'acme/painter' })
-    expect(body.output_format).toBe('jpeg')
-    expect(body).not.toHaveProperty('background')
-    expect(body).not.toHaveProperty('quality')
-    expect(body).not.toHaveProperty('size')
+    const look = { output_format: 'png', background: 'auto', quality: 'best' }
+    for (const size of ['large', ['2x2']]) {
+      const data = [{ b64_json: JPEG.toString('base64') }]
+      vendor.answer(drawn(1, USAGE, { data, ...look, size }))
+      const { json: body } = await ask({ model: 'acme/painter' })
+      expect(body.output_format).toBe('jpeg')
+      expect(body).not.toHaveProperty('background')
+      expect(body).not.toHaveProperty('quality')
+      expect(body).not.toHaveProperty('size')
+    }
   })
 
   it('by the mock are images', async () => {

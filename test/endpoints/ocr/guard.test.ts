@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { guardAdapter } from '../../../src/endpoints/ocr/guard.ts'
-import type { OcrPart } from '../../../src/endpoints/ocr/parts.ts'
+import type { OcrPart } from '../../../src/endpoints/ocr/answer.ts'
+import { ocr } from '../../../src/endpoints/ocr/endpoint.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 const input = {
@@ -11,7 +11,7 @@ const input = {
 function split(part: OcrPart) {
   const pieces: OutputPiece<OcrPart>[] = []
   const removed: string[] = []
-  guardAdapter.outputCodec(input).split(
+  ocr.endpoint.guard!.outputCodec(input).split(
     part,
     (piece) => pieces.push(piece),
     (field) => removed.push(field),
@@ -32,7 +32,7 @@ describe('an annotation as guards see it', () => {
 
 describe('pages as guards see them', () => {
   it('are read across the break between them, once', () => {
-    const codec = guardAdapter.outputCodec(input)
+    const codec = ocr.endpoint.guard!.outputCodec(input)
     const textsOf = (index: number, markdown: string) => {
       const pieces: any[] = []
       const page = { index, markdown, images: [], dimensions: null }

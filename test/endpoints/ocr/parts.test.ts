@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { partsOf } from '../../../src/endpoints/ocr/parts.ts'
-import type { OcrRequest } from '../../../src/endpoints/ocr/read.ts'
+import { partsOf } from '../../../src/endpoints/ocr/answer.ts'
+import type { OcrRequest } from '../../../src/endpoints/ocr/request.ts'
 import type { OcrResult } from '../../../src/plugin.ts'
 
 const REQUEST = { model: 'm', document: { kind: 'image', url: 'https://a/' } } as OcrRequest

@@ -1,8 +1,8 @@
 /** Images and transcripts as guards see them. */
 import { describe, expect, it } from 'vitest'
-import { guardAdapter as images } from '../../../src/endpoints/images/guard.ts'
-import { guardAdapter as transcription } from '../../../src/endpoints/transcription/guard.ts'
-import type { TranscriptPart } from '../../../src/endpoints/transcription/parts.ts'
+import { generations } from '../../../src/endpoints/images/endpoint.ts'
+import type { TranscriptPart } from '../../../src/endpoints/transcription/answer.ts'
+import { transcription } from '../../../src/endpoints/transcription/endpoint.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 describe('a request for images', () => {
@@ -17,7 +17,7 @@ describe('a request for images', () => {
       negative_prompt: 'A heron.',
       layers: [{ words: 'A kestrel.' }],
     }
-    const { items } = images.inputTexts(request as never, [])
+    const { items } = generations.endpoint.guard!.inputTexts(request as never, [])
     expect(items.map(({ id, channel, text }) => [id, channel, text])).toEqual([
       ['prompt', 'prompt', 'A pond.'],
       ['user#0', 'annotation', 'u-1'],
@@ -33,7 +33,7 @@ describe('a transcript', () => {
   const textsOf = (part: TranscriptPart) => {
     const pieces: OutputPiece<TranscriptPart>[] = []
     const request = { model: 'acme/ear', file } as never
-    transcription.outputCodec(request).split(
+    transcription.endpoint.guard!.outputCodec(request).split(
       part,
       (piece) => pieces.push(piece),
       () => {},

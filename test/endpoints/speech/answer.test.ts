@@ -1,12 +1,14 @@
 import { expect, it } from 'vitest'
-import { toRequestedFormat } from '../../../src/endpoints/speech/answer.ts'
-import { toFlow } from '../../../src/stream/flow.ts'
+import { SpeechAnswer } from '../../../src/endpoints/speech/answer.ts'
+import type { SpeechInput } from '../../../src/plugin.ts'
+import { partsOf } from '../../_parts.ts'
 
 async function* pieces(...all: unknown[]) {
-  yield* all as Uint8Array[]
+  yield* all
 }
 
 it.each([undefined, 24_000])('fails at a piece that is not bytes, at %s samples', async (rate) => {
-  const sound = toRequestedFormat(toFlow(pieces(627_506)), rate, 'wav')
-  await expect(sound.next()).rejects.toThrow('not bytes')
+  const input: SpeechInput = { input: 'Hi.', voice: 'alloy', response_format: 'wav' }
+  const sound = partsOf(new SpeechAnswer(input), { bytes: pieces(627_506), pcmSampleRate: rate })
+  await expect(sound).rejects.toThrow('not bytes')
 })

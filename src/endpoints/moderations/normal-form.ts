@@ -1,9 +1,10 @@
-/** Requests for moderation: validated, and in the form that providers get. */
+/** Moderations in normal form, whoever judges: requests, and results. */
 import { Buffer } from 'node:buffer'
 import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
+  isObject,
   list,
   object,
   problem,
@@ -11,10 +12,12 @@ import {
   wrongType,
   type Check,
 } from '../../errors/checks.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/pipeline.ts'
-import type { ModerationInput, ModerationPart } from '../../plugin.ts'
+import type { ModerationInput, ModerationPart, ModerationResult } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
-import { outboundMembers, readValid } from '../shared/body.ts'
+import type { Billed } from '../shared/billing.ts'
+import { readValid } from '../shared/body.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 export interface ModerationRequest extends ModerationInput {
@@ -64,11 +67,6 @@ export async function readModeration(incoming: Incoming): Promise<ModerationRequ
   return { ...asked, input: inputsOf(asked.input) }
 }
 
-/** The request for providers. */
-export function outboundModeration(request: ModerationRequest): ModerationInput {
-  return outboundMembers(request) as ModerationInput
-}
-
 /** Whether a name is that of guards, and of no model. */
 export function isForGuards(model: string): boolean {
   return model === LOCAL || model.startsWith(BY_NAME)
@@ -87,4 +85,23 @@ export function textsIn(input: ModerationInput['input']): readonly string[] {
 
 function inputsOf(given: unknown): ModerationInput['input'] {
   return typeof given === 'string' ? [given] : (given as ModerationInput['input'])
+}
+
+/** The whole answer: it has one part. */
+export interface ModerationAnswer extends Billed {
+  /** As the client reads it. */
+  readonly model: string
+  /** One for each input, in their order. */
+  readonly results: readonly object[]
+}
+
+/** The answer of a model to so many inputs. @throws UpstreamFailure for an input without a result */
+export function resultsOf(
+  { results }: ModerationResult,
+  { model, count }: { readonly model: string; readonly count: number },
+): ModerationAnswer {
+  if (!Array.isArray(results) || results.length !== count || !results.every(isObject)) {
+    throw brokenAnswer('The model provider sent no result for some of the inputs.')
+  }
+  return { model, results }
 }

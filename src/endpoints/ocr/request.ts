@@ -1,4 +1,4 @@
-/** Requests for OCR: validated, and in the form that providers get. */
+/** Valid requests for OCR. */
 import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -21,7 +21,9 @@ import {
   type Members,
   type Problem,
 } from '../../errors/checks.ts'
+import type { BodyLimits } from '../../config/config.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
+import type { Incoming } from '../../pipeline/pipeline.ts'
 import {
   extensionOf,
   fileTooLarge,
@@ -29,7 +31,7 @@ import {
   mediaTypeOf,
   parseDataUrl,
 } from '../shared/media.ts'
-import { givenMembers, outboundMembers } from '../shared/body.ts'
+import { givenMembers, readJson } from '../shared/body.ts'
 import type { DocumentSource, OcrInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 
@@ -112,12 +114,24 @@ export const ocrBody = object(
   ['model', 'document'],
 )
 
+/** Size of a body by that of its document: base64 takes a third more, and other members need room. */
+const BODY_PER_DOCUMENT = 1.4
+
+/** @throws InvalidRequest */
+export async function readOcr(
+  incoming: Incoming,
+  { document: limitBytes }: BodyLimits,
+): Promise<OcrRequest> {
+  const body = await readJson(incoming, Math.ceil(limitBytes * BODY_PER_DOCUMENT))
+  return validated(body, limitBytes)
+}
+
 /**
  * Validates a parsed body. The size is checked before everything else.
  * @param limitBytes of the document
  * @throws InvalidRequest
  */
-export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
+function validated(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)
   if (place && exceedsBytes(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
@@ -135,11 +149,6 @@ export function readOcrRequest(body: object, limitBytes: number): OcrRequest {
     ...(selected !== undefined && selected !== null && { pages: pagesOf(selected) }),
     ...(checked && { policy: checked }),
   }
-}
-
-/** The request for providers. */
-export function outboundOcr(request: OcrRequest): OcrInput {
-  return outboundMembers(request) as OcrInput
 }
 
 /** The address of a document, and the path of its member. */

@@ -1,4 +1,4 @@
-/** Requests for transcripts: validated, and in the form that providers get. */
+/** Valid requests for transcripts. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -31,7 +31,7 @@ import {
 import type { Incoming } from '../../pipeline/pipeline.ts'
 import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readAnyPolicy, readJson } from '../shared/body.ts'
+import { givenMembers, readAnyPolicy, readJson } from '../shared/body.ts'
 import { isMultipart, readMultipart, toJsonTypes, type FieldTypes } from '../shared/multipart.ts'
 
 type TranscriptFormat = 'json' | 'text' | 'srt' | 'verbose_json' | 'vtt' | 'diarized_json'
@@ -237,22 +237,4 @@ function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits
 function named({ bytes, mediaType, filename }: MediaFile): MediaFile {
   const ending = extensionOf(mediaType) || (/\.[a-z0-9]{2,5}$/i.exec(filename ?? '')?.[0] ?? '')
   return { bytes, mediaType, filename: `audio${ending}` }
-}
-
-/** The request for providers. Subtitles are made by the gateway, from segments. @param streams whether the model can stream */
-export function outboundTranscription(
-  given: TranscriptionRequest,
-  streams: boolean,
-): TranscriptionInput {
-  const outbound = outboundMembers(given, ['stream'])
-  const { response_format: format, stream } = given
-  if (stream && streams) outbound.stream = true
-  if (format === 'text') outbound.response_format = 'json'
-  if (format === 'srt' || format === 'vtt') {
-    outbound.response_format = 'verbose_json'
-    outbound.timestamp_granularities = ['segment']
-  }
-  // Other formats have no times.
-  if (outbound.response_format !== 'verbose_json') delete outbound.timestamp_granularities
-  return outbound as TranscriptionInput
 }

@@ -1,4 +1,4 @@
-/** Requests for images: validated, and in the form that providers get. */
+/** Valid requests for images. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -28,9 +28,9 @@ import {
   parseDataUrl,
 } from '../shared/media.ts'
 import type { Incoming } from '../../pipeline/pipeline.ts'
-import type { ImageEditInput, ImageInput, MediaFile } from '../../plugin.ts'
+import type { ImageInput, MediaFile } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
-import { givenMembers, outboundMembers, readAnyPolicy, readJson } from '../shared/body.ts'
+import { givenMembers, readAnyPolicy, readJson } from '../shared/body.ts'
 import {
   isMultipart,
   readMultipart,
@@ -147,19 +147,6 @@ export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<
   }
   const accepted = 'multipart/form-data or application/json'
   return editOfJson(await readJson(incoming, limitBytes, accepted), limits)
-}
-
-/** The request for providers. @param streams whether the model can stream */
-export function outboundImage(
-  request: ImageRequest,
-  streams: boolean,
-): ImageInput | ImageEditInput {
-  const input = outboundMembers(request, ['response_format', 'stream', 'partial_images'])
-  if (request.stream && streams) {
-    input.stream = true
-    if (request.partial_images !== undefined) input.partial_images = request.partial_images
-  }
-  return input as ImageInput
 }
 
 const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
