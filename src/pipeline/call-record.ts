@@ -1,94 +1,121 @@
-/** Makes the record of a call, for logs and for those who watch it run. */
+/** Makes the record of a call, for logs and for those who watch it run. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
-import type { UsageLine } from '../money/money.ts'
-import { rowOf, type CallRecord, type Exchange } from '../observe/record.ts'
-import type { LogRow } from '../observe/log/query.ts'
 import { limitsInForce } from '../accounts/limits.ts'
+import type { UsageLine } from '../money/money.ts'
+import {
+  agentOf,
+  costDetails,
+  fitText,
+  quantitiesOf,
+  retriesOf,
+  sessionHash,
+  type Attempt,
+  type KnownCall,
+  type Question,
+} from '../observe/record.ts'
 import type { Usage } from '../plugin.ts'
+import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
-import type { Policy } from '../policy/policy.ts'
 
-/** What is known of a call. @param ms since its arrival */
-export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
-  const { incoming, path, startedAt, decision, bill } = call
+/** What is known of a call. @param outcome absent while it runs. @param ms since its arrival */
+export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
+  const { incoming, bill, error, key: known, account: owner } = call
   const { account, key, model, request, labels, entered }: Partial<Call> = call
-  const guards = decision?.summary()
+  const usage = usageOf(call, 'model')
+  const rate = entered?.rate
+  const told = call.runtime.sinks && request && key ? toldOf(call) : undefined
   return {
-    at: startedAt,
-    requestId: call.id,
+    id: call.id,
+    at: new Date(call.startedAt).toISOString(),
     method: incoming.method,
-    origin: call.played ? 'play' : 'api',
-    path,
-    status: call.status,
-    code: call.error?.code,
-    limit: call.limit,
-    outcome,
-    stream: request?.stream,
-    ms,
-    admitMs: call.admitMs,
-    guardMs: call.guardMs,
-    firstMs: call.firstMs,
-    settledMs: call.settledMs,
-    account: account?.id,
-    key: key?.id,
+    endpoint: call.path,
+    account_id: account?.id,
+    key_id: key?.id,
     model: model?.id,
     deployment: call.deployment,
-    usage: usageOf(call, 'model'),
-    searches: usageOf(call, 'search')?.searches,
-    bill,
-    rate: entered?.rate,
-    limits: key && account && limitsInForce(key, account),
-    guard: guards && (isMonitored(guards) ? 'monitored' : guards.outcome),
-    rules: guards?.rules,
-    decided: decision?.decided(),
+    status: outcome === undefined ? call.status || undefined : call.status,
+    code: error?.code,
+    limited_by: call.limit,
+    outcome,
+    stream: request?.stream,
+    times: {
+      admit_ms: call.admitMs,
+      guard_ms: call.guardMs,
+      first_ms: call.firstMs,
+      settled_ms: call.settledMs,
+      total_ms: ms,
+    },
+    usage: quantitiesOf(usage, usageOf(call, 'search')?.searches),
+    estimated: usage?.estimated,
+    cost_usd: bill?.text,
+    cost_details: bill && costDetails(bill),
+    rate: rate && { limit: rate.limit, left: rate.remaining },
+    limits: key && account && limitsInForce(known, owner),
+    guard: guardOf(call),
+    decided: call.decision?.decided(),
     ...labels,
     gateway: call.runtime.gatewayId,
-    session: request?.session,
-    userAgent: incoming.header('user-agent'),
+    origin: call.played ? 'play' : 'api',
+    session: sessionHash(request?.session),
+    agent: agentOf(incoming.header('user-agent')),
+    attempts: isPlain(call) ? undefined : call.attempts.map(attemptOf),
+    questions: call.questions?.map(questionOf),
+    retry: retriesOf(incoming.header('x-stainless-retry-count')),
+    error: error && fitText(error.message),
     trace: call.trace,
-    attempts: isPlain(call) ? undefined : call.attempts,
-    questions: call.questions,
-    exchange: call.runtime.sinks && exchangeOf(call),
-    retryCount: incoming.header('x-stainless-retry-count'),
-    error: call.error?.message,
+    ...told,
   }
 }
 
-/** What sinks are told of request and answer. */
-function exchangeOf(call: Call): Exchange | undefined {
-  const { key, request }: Partial<Call> = call
-  // A route without an endpoint has no stage that reads a request.
-  if (!request || !key) return undefined
+/** A call that runs: what is known of it so far. */
+export function runningRow(call: Call): KnownCall {
+  return recordOf(call, undefined, call.elapsedMs)
+}
+
+/** What sinks alone are told: parameters of the request, and how the answer ended. */
+function toldOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
+  const { answered } = call
   return {
-    policy: call.decision && hashOf(key.policy),
-    request: call.endpoint.exchange?.(request.input),
-    response: call.answered,
+    request: call.endpoint.exchange?.(call.request.input),
+    response: answered && {
+      id: answered.id === undefined ? undefined : fitText(answered.id),
+      model: answered.model === undefined ? undefined : fitText(answered.model),
+      finish_reasons: answered.finish_reasons.slice(0, MOST_REASONS).map((one) => fitText(one)),
+    },
   }
 }
+
+/** Answers with more choices than these are rare. */
+const MOST_REASONS = 32
 
 /** What one source of the meter has consumed; undefined where it has none. */
 function usageOf({ meter }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
 }
 
-/** Whether rules were violated that are only watched. */
-function isMonitored({ mode, rules }: ReturnType<NonNullable<Call['decision']>['summary']>) {
-  return mode === 'monitor' && rules.length > 0
+function guardOf({ decision, runtime, key }: Call): KnownCall['guard'] {
+  if (!decision) return undefined
+  const { mode, outcome, rules } = decision.summary()
+  const isMonitored = mode === 'monitor' && rules.length > 0
+  return {
+    outcome: isMonitored ? 'monitored' : outcome,
+    rules: rules.map((rule) => fitText(rule)),
+    policy: runtime.sinks && hashOf(key.policy),
+  }
 }
 
 /** Whether the one deployment that was asked has answered. */
 function isPlain({ attempts }: Call): boolean {
-  return attempts.length === 1 && attempts[0]!.result === 'ok'
+  return attempts.length === 0 || (attempts.length === 1 && attempts[0]!.result === 'ok')
 }
 
-/** A call that runs, as a row of the request log: what is known of it so far. */
-export function runningRow(call: Call): LogRow {
-  return {
-    ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
-    status: call.status || null,
-    outcome: null,
-  }
+function attemptOf({ said, ...attempt }: Attempt) {
+  return { ...attempt, message: said && fitText(said) }
+}
+
+function questionOf({ from, rules, ...question }: Question) {
+  return { ...question, at_ms: from, rules: rules.map((rule) => fitText(rule)) }
 }
 
 // A short name for a policy, for logs and traces.
