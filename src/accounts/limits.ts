@@ -62,19 +62,26 @@ export function limitsOfKey(given: LimitsOfKey): LimitView[] {
 }
 
 /** By key: limits of the account with which it was seen last. Records of both are replaced when they change, never changed. */
-const inForce = new WeakMap<Key, { readonly account: Account; readonly text: string | undefined }>()
+const inForce = new WeakMap<
+  Key,
+  { readonly account: Account; readonly limits: LimitsInForce | undefined }
+>()
 
-/** Limits of a key and its account beside their rates, for the log: `key.cap.month=5,account.concurrency=9`. */
-export function limitsInForce(key: Key, account: Account): string | undefined {
+/** Values by name; caps are decimal text in USD. */
+type LimitsInForce = Readonly<Record<string, number | string>>
+
+/** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
+export function limitsInForce(key: Key, account: Account): LimitsInForce | undefined {
   const known = inForce.get(key)
-  if (known?.account === account) return known.text
-  const of = (name: string, { concurrency, spendCap }: Key | Account) => [
-    ...(concurrency === undefined ? [] : [`${name}.concurrency=${concurrency}`]),
-    ...(spendCap ? [`${name}.cap.${spendCap.scope}=${spendCap.usd}`] : []),
-  ]
-  const text = [...of('key', key), ...of('account', account)].join(',') || undefined
-  inForce.set(key, { account, text })
-  return text
+  if (known?.account === account) return known.limits
+  const of = (name: string, { concurrency, spendCap }: Key | Account) => ({
+    ...(concurrency !== undefined && { [`${name}.concurrency`]: concurrency }),
+    ...(spendCap && { [`${name}.cap.${spendCap.scope}`]: spendCap.usd }),
+  })
+  const all = { ...of('key', key), ...of('account', account) }
+  const limits = Object.keys(all).length > 0 ? all : undefined
+  inForce.set(key, { account, limits })
+  return limits
 }
 
 /** The limits of an account over all its keys. @param now ms since epoch */

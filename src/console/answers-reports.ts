@@ -1,5 +1,5 @@
 /** Answers of the API about many calls: usage, overview, alerts. Amounts are decimal text, see `amounts.ts`. */
-import type { RequestRow, Usd } from './answers.ts'
+import type { ShownCall, Usd } from './answers.ts'
 
 /** Sums of calls. Null: no vendor reported it, or a group has none. */
 export interface UsageSums {
@@ -108,7 +108,7 @@ export interface Overview {
     readonly differences: number
     readonly indexed: number
   } | null
-  readonly running: { readonly count: number; readonly calls: readonly RequestRow[] }
+  readonly running: { readonly count: number; readonly calls: readonly ShownCall[] }
   readonly deployments: readonly {
     readonly deployment: string
     readonly model: string

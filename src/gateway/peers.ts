@@ -4,7 +4,8 @@
  */
 import { Unavailable } from '../errors/errors.ts'
 import type { LiveEvent, LiveEvents } from '../observe/live-events.ts'
-import type { LogRow } from '../observe/log/query.ts'
+import { callOfRow, type EarlierRow } from '../observe/log/earlier.ts'
+import type { KnownCall } from '../observe/record.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import { runningRow } from '../pipeline/call-record.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
@@ -82,18 +83,22 @@ export class Peers {
   }
 
   /** Calls under way at the other gateways. @throws Unavailable while the state is away */
-  async calls(): Promise<readonly LogRow[]> {
+  async calls(): Promise<readonly KnownCall[]> {
     const { announcements, records, instances, gatewayId } = this.#options
     if (!announcements) return []
     const ids = (await instances.list()).map(({ id }) => id).filter((id) => id !== gatewayId)
-    const found = await records.getMany<{ rows: readonly LogRow[] }>(ids.map(callsKey))
-    return found.flatMap((one) => one?.rows ?? [])
+    const found = await records.getMany<{ calls: readonly KnownCall[] }>(ids.map(callsKey))
+    const earlier = await records.getMany<{ rows: readonly EarlierRow[] }>(ids.map(earlierKey))
+    return [
+      ...found.flatMap((one) => one?.calls ?? []),
+      ...earlier.flatMap((one) => one?.rows ?? []).map(callOfRow),
+    ]
   }
 
   /** Ends a call that runs at another gateway. @returns false where none is known to */
   async end(id: string): Promise<boolean> {
-    const rows = await this.calls()
-    if (!rows.some((row) => `req_${row.id}` === id)) return false
+    const calls = await this.calls()
+    if (!calls.some((call) => call.id === id)) return false
     await this.#say('end', id)
     return true
   }
@@ -127,17 +132,20 @@ export class Peers {
     this.#eventsLeft = 0
     if (settled.length > 0) await this.#say('settled', settled, announcements)
     if (batch.events.length > 0 && live.isWatchedElsewhere) {
-      await this.#say('events', batch, announcements)
+      await this.#say('live', batch, announcements)
     }
   }
 
   async #hear(announcements: Announcements, all: boolean): Promise<void> {
     const { events, usage, records } = this.#options
     if (events.isWatched) {
-      for (const batch of await this.#heard<EventBatch>('events', announcements)) {
+      for (const batch of await this.#heard<EventBatch>('live', announcements)) {
         events.relay(batch.events, batch.left)
       }
-    } else this.#cursors.delete('events')
+      for (const batch of await this.#heard<EventBatch>('events', announcements)) {
+        events.relay(batch.events.map(eventOfEarlier), batch.left)
+      }
+    } else for (const topic of ['live', 'events'] as const) this.#cursors.delete(topic)
     if (!all) return
     await this.#tellCalls()
     const accounts = await this.#heard<readonly string[]>('settled', announcements)
@@ -151,13 +159,12 @@ export class Peers {
     const { records, running, gatewayId } = this.#options
     if (running.size === 0 && !this.#hasToldCalls) return
     this.#hasToldCalls = running.size > 0
-    const rows = [...running].slice(-MOST_CALLS).map(runningRow)
-    const value = JSON.parse(textOf({ rows })) as object
-    await records.put(callsKey(gatewayId), value, { ttlSeconds: CALLS_SECONDS })
+    const calls = [...running].slice(-MOST_CALLS).map(runningRow)
+    await records.put(callsKey(gatewayId), { calls }, { ttlSeconds: CALLS_SECONDS })
   }
 
   async #say(topic: Topic, body: unknown, to = this.#options.announcements): Promise<void> {
-    await to?.tell(topic, textOf({ gateway: this.#options.gatewayId, body }))
+    await to?.tell(topic, JSON.stringify({ gateway: this.#options.gatewayId, body }))
   }
 
   /** What the others have said since the last time. */
@@ -172,12 +179,16 @@ export class Peers {
 }
 
 function callsKey(gateway: string): string {
+  return `calls:${gateway}`
+}
+
+/** Where a gateway of a release before has its calls. */
+function earlierKey(gateway: string): string {
   return `running:${gateway}`
 }
 
-/** Amounts are decimal text, as in records. */
-function textOf(value: object): string {
-  return JSON.stringify(value, (_, part: unknown) =>
-    typeof part === 'bigint' ? String(part) : part,
-  )
+/** An event of a gateway of a release before: a call is a row. */
+function eventOfEarlier(event: LiveEvent): LiveEvent {
+  const isOfCall = 'method' in event.data && 'endpoint' in event.data
+  return isOfCall ? { ...event, data: callOfRow(event.data as EarlierRow) } : event
 }

@@ -3,7 +3,7 @@
  * Lines in memory are lost in a crash; charges do not depend on them.
  */
 import type { RequestId } from '../state/ledger/ledger.ts'
-import { retriesOf, type CallRecord } from './record.ts'
+import type { KnownCall } from './record.ts'
 
 /** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
 interface DecisionRecord {
@@ -32,7 +32,7 @@ export class AccessLog {
   readonly detailed: boolean
   #lines: string[] = []
   #length = 0
-  readonly #line: (record: CallRecord) => string
+  readonly #line: (call: KnownCall) => string
   readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
 
@@ -44,8 +44,8 @@ export class AccessLog {
   }
 
   /** Logs a call that has ended. */
-  add(record: CallRecord): void {
-    this.#append(this.#line(record))
+  add(call: KnownCall): void {
+    this.#append(this.#line(call))
   }
 
   /** Logs a decision of guards, as the event `guard.decision`. */
@@ -73,29 +73,29 @@ export class AccessLog {
   }
 }
 
-function jsonLine(record: CallRecord): string {
-  const { requestId, method, path, status, code, outcome, ms } = record
-  const { account, key, model, deployment, usage, bill } = record
+function jsonLine(call: KnownCall): string {
+  const { id, at, method, endpoint, status, code, outcome, times, account_id, key_id } = call
+  const { model, deployment, usage, cost_usd, retry } = call
   const line = {
-    at: new Date(record.at).toISOString(),
+    at,
     level: 'info',
     event: 'request',
-    message: `${method} ${path} ${status || outcome}`,
-    requestId,
+    message: `${method} ${endpoint} ${status || outcome}`,
+    requestId: id,
     method,
-    path,
+    path: endpoint,
     status,
     code,
     outcome,
-    ms,
-    account,
-    key,
+    ms: times?.total_ms,
+    account: account_id,
+    key: key_id,
     model,
     deployment,
-    promptTokens: usage?.promptTokens,
-    completionTokens: usage?.completionTokens,
-    cost: bill?.text,
-    retryCount: retriesOf(record),
+    promptTokens: usage?.prompt_tokens,
+    completionTokens: usage?.completion_tokens,
+    cost: cost_usd,
+    retryCount: retry,
   }
   return `${JSON.stringify(line)}\n`
 }
@@ -104,23 +104,22 @@ function jsonLine(record: CallRecord): string {
  * Time (UTC), status, outcome and duration in columns; then path, model, tokens, cost, account and id where known.
  * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
  */
-function prettyLine(record: CallRecord): string {
-  const { at, status, outcome, ms, account, key, code, model, deployment } = record
-  const { promptTokens, completionTokens } = record.usage ?? {}
-  const cost = record.bill?.text
-  const retries = retriesOf(record)
-  let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${secondsOf(ms).padStart(9)}`
-  line += ` ${record.method} ${record.path}`
+function prettyLine(call: KnownCall): string {
+  const { at, status, outcome = '', times, account_id, key_id, code, model, deployment } = call
+  const [prompt, completion] = [call.usage?.prompt_tokens, call.usage?.completion_tokens]
+  const seconds = secondsOf(times?.total_ms ?? 0)
+  let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${seconds.padStart(9)}`
+  line += ` ${call.method} ${call.endpoint}`
   if (code) line += ` ${code}`
   if (model) line += ` ${model}`
   if (deployment) line += ` by ${deployment}`
-  if (retries) line += ` retry ${retries}`
-  if (promptTokens !== undefined || completionTokens !== undefined) {
-    line += ` ${promptTokens ?? 0}+${completionTokens ?? 0} tokens`
+  if (call.retry) line += ` retry ${call.retry}`
+  if (prompt !== undefined || completion !== undefined) {
+    line += ` ${prompt ?? 0}+${completion ?? 0} tokens`
   }
-  if (cost) line += ` $${cost}`
-  if (account) line += key ? ` ${account}/${key}` : ` ${account}`
-  return `${line} ${record.requestId}\n`
+  if (call.cost_usd) line += ` $${call.cost_usd}`
+  if (account_id) line += key_id ? ` ${account_id}/${key_id}` : ` ${account_id}`
+  return `${line} ${call.id}\n`
 }
 
 function jsonDecision(record: DecisionRecord): string {
@@ -133,25 +132,12 @@ function jsonDecision(record: DecisionRecord): string {
 function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord): string {
   const seen = mode === 'monitor' ? ' (monitor)' : ''
   const found = rules.length > 0 ? ` ${rules.join(',')}` : ''
-  return `${timeOf(at)} guard ${outcome}${seen}${found} ${requestId}\n`
+  return `${timeOf(new Date(at).toISOString())} guard ${outcome}${seen}${found} ${requestId}\n`
 }
 
-let second = NaN
-let clock = ''
-
-/** `10:21:07.123`, UTC. The text up to the second is kept for further lines of the same second. */
-function timeOf(at: number): string {
-  const whole = Math.floor(at / 1000)
-  if (whole !== second) {
-    second = whole
-    const [hours, minutes] = [Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60]
-    clock = `${twoDigits(hours)}:${twoDigits(minutes)}:${twoDigits(whole % 60)}.`
-  }
-  return clock + String(at % 1000).padStart(3, '0')
-}
-
-function twoDigits(value: number): string {
-  return value < 10 ? `0${value}` : String(value)
+/** `10:21:07.123`, UTC. @param at ISO 8601 */
+function timeOf(at: string): string {
+  return at.slice(11, 23)
 }
 
 /** @param ms a whole number. @example 1.234s */

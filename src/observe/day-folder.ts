@@ -1,5 +1,13 @@
-/** Files of days: one SQLite database per UTC day and kind, because a day is removed by unlinking its files while requests run. */
-import { readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
+/** Folders of days: one per UTC day, because a day is removed by unlinking its files while requests run. */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 /** ms of a day. */
@@ -13,28 +21,49 @@ export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }
 
-/** The databases of one kind in a folder: `<day><suffix>`, such as `.db`. */
+const DAY = /^\d{4}-\d\d-\d\d/
+
+/** The names of the databases of one kind. */
+interface DayNames {
+  /** In the folder of a day, such as `calls.db`. */
+  readonly file: string
+  /** What follows the day in the name of a file of a release before, such as `.db`. */
+  readonly earlier: string
+}
+
+/** The databases of one kind in the folders of days: `<day>/<file>`. Those of a release before are beside these folders. */
 export class DayFolder {
   readonly #path: string
-  readonly #suffix: string
+  readonly #names: DayNames
 
-  constructor(path: string, suffix: string) {
+  constructor(path: string, names: DayNames) {
     this.#path = path
-    this.#suffix = suffix
+    this.#names = names
   }
 
-  /** Days that have a file, newest first; none where the folder is missing. */
+  /** Days that have a database, newest first; none where the folder is missing. */
   get days(): string[] {
-    return namesIn(this.#path)
-      .filter((name) => /^\d{4}-\d\d-\d\d\./.test(name) && name.slice(10) === this.#suffix)
-      .map((name) => name.slice(0, 10))
+    const found = namesIn(this.#path).flatMap((name) => (DAY.test(name) ? name.slice(0, 10) : []))
+    return [...new Set(found)]
+      .filter((day) => this.filesOf(day).length > 0)
       .toSorted()
       .toReversed()
   }
 
-  /** The path of the file of a day. */
+  /** The database of a day, for writing. */
   fileOf(day: string): string {
-    return join(this.#path, `${day}${this.#suffix}`)
+    return join(this.#path, day, this.#names.file)
+  }
+
+  /** The databases of a day that there are, that of now first. */
+  filesOf(day: string): string[] {
+    return this.#namesOf(day).filter((file) => existsSync(file))
+  }
+
+  /** Makes the folder of a day, of its owner alone. @returns the database in it */
+  make(day: string): string {
+    mkdirSync(join(this.#path, day), { recursive: true, mode: 0o700 })
+    return this.fileOf(day)
   }
 
   /**
@@ -55,7 +84,8 @@ export class DayFolder {
     for (const day of days.toReversed()) {
       if (day >= today || (day >= oldest && sum() <= bounds.size)) continue
       release(day)
-      for (const part of PARTS) rmSync(this.fileOf(day) + part, { force: true })
+      for (const file of this.#partsOf(day)) rmSync(file, { force: true })
+      this.#removeEmpty(day)
       sizes.delete(day)
     }
     return sum()
@@ -67,12 +97,23 @@ export class DayFolder {
     return bavail * bsize >= MIN_FREE_BYTES
   }
 
+  /** A folder with databases of another kind stays. */
+  #removeEmpty(day: string): void {
+    const folder = join(this.#path, day)
+    if (existsSync(folder) && namesIn(folder).length === 0) rmdirSync(folder)
+  }
+
+  #namesOf(day: string): string[] {
+    return [this.fileOf(day), join(this.#path, `${day}${this.#names.earlier}`)]
+  }
+
+  #partsOf(day: string): string[] {
+    return this.#namesOf(day).flatMap((file) => PARTS.map((part) => file + part))
+  }
+
   #sizeOf(day: string): number {
-    return PARTS.reduce(
-      (sum, part) =>
-        sum + (statSync(this.fileOf(day) + part, { throwIfNoEntry: false })?.size ?? 0),
-      0,
-    )
+    const sizes = this.#partsOf(day).map((file) => statSync(file, { throwIfNoEntry: false })?.size)
+    return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0)
   }
 }
 

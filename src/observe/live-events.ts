@@ -1,7 +1,7 @@
 /** What happens in the gateway, for consoles that watch. Nothing is made while none does. */
 import { randomId } from '../state/ids.ts'
 
-/** Kinds of events that a watcher may ask for. Those of calls have a row of the request log as `data`. */
+/** Kinds of events that a watcher may ask for. Those of calls have the record of the call as `data`. */
 export const LIVE_EVENT_TYPES = [
   'call.started',
   'call.ended',

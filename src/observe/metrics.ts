@@ -1,7 +1,7 @@
 /** The metrics of one gateway. Text is built only when Prometheus asks for it. */
 import type { AuthFailure } from './auth-failures.ts'
 import { GuardMetrics } from './guard-metrics.ts'
-import type { CallRecord } from './record.ts'
+import type { KnownCall, Quantity } from './record.ts'
 import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,
@@ -11,10 +11,11 @@ import {
   type Gauge,
   type MetricFamily,
   Amounts,
+  type Count,
+  type Distribution,
 } from './prometheus.ts'
-import type { Usage } from '../plugin.ts'
 import type { ModelOutcomes } from './recent-errors.ts'
-import { formatPico, type Pico } from '../money/money.ts'
+import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { KeySpend } from '../state/ledger/ledger.ts'
 
 // Metrics of calls that have ended, and of their attempts at deployments.
@@ -28,23 +29,14 @@ const LEAST_TOKENS = 20
 /** Deployments of wildcard models have no bound of their own. */
 const MOST_SERIES = 2000
 
-const TOKENS = {
-  prompt: 'promptTokens',
-  cached: 'cachedTokens',
-  cache_write: 'cacheWriteTokens',
-  completion: 'completionTokens',
-  reasoning: 'reasoningTokens',
-} as const satisfies Record<string, keyof Usage>
-const UNITS = {
-  images: 'images',
-  pages: 'pages',
-  seconds: 'seconds',
-  characters: 'characters',
-  searches: 'searches',
-  search_units: 'searchUnits',
-} as const satisfies Record<string, keyof Usage>
-const TOKEN_KINDS = Object.entries(TOKENS)
-const UNIT_KINDS = Object.entries(UNITS)
+/** What counts as tokens, by the name of the quantity; the others are units. */
+const TOKENS: Partial<Record<Quantity, string>> = {
+  prompt_tokens: 'prompt',
+  cached_tokens: 'cached',
+  cache_write_tokens: 'cache_write',
+  completion_tokens: 'completion',
+  reasoning_tokens: 'reasoning',
+}
 
 /** Codes of failures that the client has not caused. */
 const FAULTS: ReadonlySet<string> = new Set([
@@ -56,8 +48,29 @@ const FAULTS: ReadonlySet<string> = new Set([
   'upstream_timeout',
 ])
 
+/** Values of the metrics of one model at one endpoint, which its calls need not look for. */
+interface CallSeries {
+  readonly cost: { sum: Pico }
+  /** By outcome and code. */
+  readonly ended: Map<string, { readonly requests: Count; readonly durations: Distribution }>
+  /** By quantity. */
+  readonly consumed: Map<string, Count>
+  /** By deployment. */
+  readonly firstParts: Map<string, Distribution>
+  readonly rates: Map<string, Distribution>
+}
+
+/** The value of a map, which is made where it is missing. */
+function kept<Value>(of: Map<string, Value>, name: string, make: () => Value): Value {
+  let value = of.get(name)
+  if (value === undefined) of.set(name, (value = make()))
+  return value
+}
+
 /** What is counted when a call ends. */
 class CallMetrics {
+  /** By model and endpoint. */
+  readonly #series = new Map<string, Map<string, CallSeries>>()
   readonly #requests = new Counter({
     name: 'sluicegate_requests_total',
     help: 'Calls that have ended.',
@@ -118,31 +131,51 @@ class CallMetrics {
   })
 
   /** A call has ended. @param model its label: names that clients make up would add series without bound */
-  ended(call: CallRecord, model = ''): void {
-    const { path: endpoint, deployment = '', outcome, code = '', limit, ms, firstMs } = call
-    const { bill, usage, searches } = call
-    const seconds = ms / 1000
-    this.#requests.add(1, endpoint, model, outcome, code)
-    this.#durations.observe(seconds, endpoint, outcome)
-    this.#cost.add(bill?.cost ?? 0n, endpoint, model)
-    if (limit !== undefined) this.#refusals.add(1, limit)
-    if (searches) this.#units.add(searches, endpoint, model, 'searches')
-    if (usage) {
-      for (const [kind, member] of TOKEN_KINDS) {
-        const tokens = usage[member]
-        if (tokens) this.#tokens.add(tokens, endpoint, model, kind)
-      }
-      for (const [kind, member] of UNIT_KINDS) {
-        const units = usage[member]
-        if (units) this.#units.add(units, endpoint, model, kind)
-      }
+  ended(call: KnownCall, model = ''): void {
+    const { endpoint, deployment = '', outcome = 'failed', code = '', limited_by, times } = call
+    const { cost_usd } = call
+    const usage: Readonly<Record<string, number | undefined>> = call.usage ?? {}
+    const series = this.#seriesOf(model, endpoint)
+    const seconds = (times?.total_ms ?? 0) / 1000
+    const ended = kept(series.ended, `${outcome} ${code}`, () => ({
+      requests: this.#requests.of([endpoint, model, outcome, code]),
+      durations: this.#durations.of([endpoint, outcome]),
+    }))
+    ended.requests.count++
+    this.#durations.put(ended.durations, seconds)
+    if (cost_usd !== undefined) series.cost.sum += parsePico(cost_usd)
+    if (limited_by !== undefined) this.#refusals.add(1, limited_by)
+    for (const [name, count] of Object.entries(usage)) {
+      if (count)
+        kept(series.consumed, name, () => this.#consumed(name, endpoint, model)).count += count
     }
-    if (firstMs === undefined) return
-    const firstSeconds = firstMs / 1000
-    this.#firstParts.observe(firstSeconds, model, deployment)
-    const tokens = usage?.completionTokens ?? 0
+    if (times?.first_ms === undefined) return
+    const firstSeconds = times.first_ms / 1000
+    const firstParts = kept(series.firstParts, deployment, () =>
+      this.#firstParts.of([model, deployment]),
+    )
+    this.#firstParts.put(firstParts, firstSeconds)
+    const tokens = usage.completion_tokens ?? 0
     if (tokens < LEAST_TOKENS || seconds <= firstSeconds || outcome !== 'completed') return
-    this.#rates.observe(tokens / (seconds - firstSeconds), model, deployment)
+    const rates = kept(series.rates, deployment, () => this.#rates.of([model, deployment]))
+    this.#rates.put(rates, tokens / (seconds - firstSeconds))
+  }
+
+  #seriesOf(model: string, endpoint: string): CallSeries {
+    const ofModel = kept(this.#series, model, () => new Map<string, CallSeries>())
+    return kept(ofModel, endpoint, () => ({
+      cost: this.#cost.of([endpoint, model]),
+      ended: new Map(),
+      consumed: new Map(),
+      firstParts: new Map(),
+      rates: new Map(),
+    }))
+  }
+
+  #consumed(name: string, endpoint: string, model: string): Count {
+    const tokens = TOKENS[name as Quantity]
+    if (tokens === undefined) return this.#units.of([endpoint, model, name])
+    return this.#tokens.of([endpoint, model, tokens])
   }
 
   /** Calls of each model since the start, and how many the gateway or a vendor failed at. */
@@ -358,7 +391,7 @@ export class Metrics {
   }
 
   /** A call has ended, whatever its outcome. @param model label of the model; see {@link CallMetrics.ended} */
-  requestEnded(call: CallRecord, model?: string): void {
+  requestEnded(call: KnownCall, model?: string): void {
     this.#running--
     this.calls.ended(call, model)
   }

@@ -109,8 +109,8 @@ abstract class Metric<Value> {
   protected abstract make(): Value
   protected abstract samples(labels: string, value: Value): MetricFamily['samples']
 
-  /** The value for these label values. */
-  protected of(values: readonly string[]): Value {
+  /** The value for these label values, to be kept and changed by who counts often. */
+  of(values: readonly string[]): Value {
     const key = values.join('\n')
     const known = this.#series.get(key)
     if (known) return known.value
@@ -130,8 +130,13 @@ abstract class Metric<Value> {
 
 const OTHER = 'other'
 
+/** The value of a {@link Counter}. */
+export interface Count {
+  count: number
+}
+
 /** Counts, or values that add up. */
-export class Counter extends Metric<{ count: number }> {
+export class Counter extends Metric<Count> {
   constructor(
     definition: Definition,
     type: 'counter' | 'gauge' = 'counter',
@@ -148,7 +153,7 @@ export class Counter extends Metric<{ count: number }> {
     return { count: 0 }
   }
 
-  protected samples(labels: string, { count }: { count: number }): MetricFamily['samples'] {
+  protected samples(labels: string, { count }: Count): MetricFamily['samples'] {
     return [[labels && `{${labels}}`, count]]
   }
 }
@@ -172,7 +177,8 @@ export class Amounts extends Metric<{ sum: Pico }> {
   }
 }
 
-interface Distribution {
+/** The value of a {@link Histogram}. */
+export interface Distribution {
   /** Values per bound; one more than bounds, the last one counts everything above. */
   readonly counts: number[]
   sum: number
@@ -189,7 +195,11 @@ export class Histogram extends Metric<Distribution> {
   }
 
   observe(value: number, ...values: readonly string[]): void {
-    const distribution = this.of(values)
+    this.put(this.of(values), value)
+  }
+
+  /** Counts a value. */
+  put(distribution: Distribution, value: number): void {
     const i = this.#bounds.findIndex((bound) => value <= bound)
     distribution.counts[i < 0 ? this.#bounds.length : i]!++
     distribution.sum += value

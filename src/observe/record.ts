@@ -1,10 +1,44 @@
-/** A call that has ended: one record, from which the access log, the request log and the metrics are made. */
+/** A call as far as it is known: the one record that logs, metrics, usage, sinks and those who watch are given. */
 import { hash } from 'node:crypto'
-import type { Bill } from '../money/money.ts'
-import type { Side, Usage } from '../plugin.ts'
-import type { Outcome, RequestId } from '../state/ledger/ledger.ts'
 import { InvalidRequest } from '../errors/errors.ts'
-import type { LogRow } from './log/query.ts'
+import { formatPico, type Bill } from '../money/money.ts'
+import type { EndedCall, Side, Usage } from '../plugin.ts'
+
+/** A value without what is not known. */
+type Known<T> = T extends null
+  ? never
+  : T extends readonly (infer Item)[]
+    ? readonly Known<Item>[]
+    : T extends object
+      ? { readonly [Name in keyof T as null extends T[Name] ? never : Name]: Known<T[Name]> } & {
+          readonly [Name in keyof T as null extends T[Name] ? Name : never]?:
+            | Known<T[Name]>
+            | undefined
+        }
+      : T
+
+/** What is known of every call from its arrival on. */
+type Arrived = 'id' | 'at' | 'method' | 'endpoint'
+
+/**
+ * An {@link EndedCall}, whose members are absent while they are not known. A call that runs has no outcome; one that only the
+ * ledger knows of has neither status nor times.
+ */
+export type KnownCall = Pick<EndedCall, Arrived> & {
+  readonly [Name in Exclude<keyof EndedCall, Arrived>]?: Known<EndedCall[Name]> | undefined
+}
+
+/** Parameters of a request. */
+export type ExchangeRequest = NonNullable<KnownCall['request']>
+
+/** How an answer ended. */
+export type ExchangeResponse = NonNullable<KnownCall['response']>
+
+/** What links a call to a trace of its client. */
+export type TraceLink = NonNullable<EndedCall['trace']>
+
+/** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */
+export type DecidedRule = NonNullable<EndedCall['decided']>[number]
 
 /** One request to a deployment. */
 export interface Attempt {
@@ -34,116 +68,6 @@ export interface Question {
   readonly rules: readonly string[]
 }
 
-/** What a call asked of the model and how the answer ended, without any text of it. */
-export interface Exchange {
-  /** Hash of the key's policy, for a call that guards looked at. */
-  readonly policy?: string | undefined
-  readonly request?: ExchangeRequest | undefined
-  readonly response?: ExchangeResponse | undefined
-}
-
-/** Parameters of a request. */
-export interface ExchangeRequest {
-  readonly max_tokens?: number | undefined
-  readonly temperature?: number | undefined
-  readonly top_p?: number | undefined
-  readonly seed?: number | undefined
-  readonly choices?: number | undefined
-  readonly reasoning?: string | undefined
-}
-
-/** How an answer ended. */
-export interface ExchangeResponse {
-  readonly id?: string | undefined
-  readonly model?: string | undefined
-  readonly finish_reasons: readonly string[]
-}
-
-/** What links a call to a trace of its client. */
-export interface TraceLink {
-  /** The header that the client sent: version, id of the trace, id of its span, flags. */
-  readonly parent: string
-  /** 16 hexadecimal digits. */
-  readonly span: string
-  /** The `tracestate` of the client. */
-  readonly state?: string
-}
-
-/** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */
-export interface DecidedRule {
-  readonly mode: string
-  readonly side: string
-  readonly rule: string
-  readonly outcome: string
-}
-
-/** A call that has ended. Ids, names and numbers; the only texts are those of the gateway itself, and labels that the client gave. */
-export interface CallRecord {
-  /** When the call arrived, ms since epoch. */
-  readonly at: number
-  readonly requestId: RequestId
-  readonly method: string
-  /** `play`: an operator called as the key; `api`, also where it is absent: everyone else. */
-  readonly origin?: 'api' | 'play'
-  /** Path of the endpoint, not the text that the client sent. */
-  readonly path: string
-  /** 0 if the client left before the status was sent. */
-  readonly status: number
-  readonly code?: string | undefined
-  /** Which limit refused the call; see {@link LimitName}. */
-  readonly limit?: LimitName | undefined
-  readonly outcome: Outcome
-  readonly stream?: boolean | undefined
-  /** ms from arrival to the last byte. */
-  readonly ms: number
-  /** ms from arrival until the money was held. */
-  readonly admitMs?: number | undefined
-  /** ms from arrival until guards had agreed to the input. */
-  readonly guardMs?: number | undefined
-  /** ms from arrival until the first part of an answer that is sent as it comes. */
-  readonly firstMs?: number | undefined
-  /** ms from arrival until the charge was booked. */
-  readonly settledMs?: number | undefined
-  readonly account?: string | undefined
-  readonly key?: string | undefined
-  /** An id of the catalog. */
-  readonly model?: string | undefined
-  readonly deployment?: string | undefined
-  /** What the model consumed. */
-  readonly usage?: Usage | undefined
-  /** Web searches of the gateway. */
-  readonly searches?: number | undefined
-  readonly bill?: Bill | undefined
-  /** Limit and rest of the requests of this minute. */
-  readonly rate?: { readonly limit: number; readonly remaining: number } | undefined
-  /** Limits of key and account that were in force, beside the rate; see `limitsInForce`. */
-  readonly limits?: string | undefined
-  /** Outcome of the guards, and the rules that decided. */
-  readonly guard?: string | undefined
-  readonly rules?: readonly string[] | undefined
-  /** What guards decided, by rule and side. */
-  readonly decided?: readonly DecidedRule[] | undefined
-  /** Labels of the client, or of the key; see `labelsOf`. */
-  readonly tag?: string | undefined
-  readonly user?: string | undefined
-  /** The gateway that served the call. */
-  readonly gateway?: string | undefined
-  /** As the client gave it; see `sessionOf`. */
-  readonly session?: string | undefined
-  /** The `user-agent` of the client. */
-  readonly userAgent?: string | undefined
-  readonly attempts?: readonly Attempt[] | undefined
-  readonly questions?: readonly Question[] | undefined
-  /** Only while sinks are told of calls. */
-  readonly exchange?: Exchange | undefined
-  /** The W3C `traceparent` of the client, and the id of the span that was named to it. */
-  readonly trace?: TraceLink | undefined
-  /** Number of earlier tries, as the client's SDK reports it; anything but a small number is not logged. */
-  readonly retryCount?: string | undefined
-  /** The message of the error that the client got. */
-  readonly error?: string | undefined
-}
-
 /** The limit that refused a call: of the key, of the free tier, or of the account's money. */
 export type LimitName =
   | `${'key' | 'account' | 'tier'}.${'rpm' | 'concurrency'}`
@@ -153,9 +77,159 @@ export type LimitName =
   | 'balance'
   | 'held'
 
-/** The header may hold any text of a client: only a small number is logged. */
-export function retriesOf({ retryCount }: Pick<CallRecord, 'retryCount'>): number | undefined {
-  return retryCount && /^\d{1,3}$/.test(retryCount) ? Number(retryCount) : undefined
+/** Quantities of a call by their names in records, and the members of a vendor's usage that they come from. */
+export const QUANTITY_MEMBERS = {
+  prompt_tokens: 'promptTokens',
+  cached_tokens: 'cachedTokens',
+  cache_write_tokens: 'cacheWriteTokens',
+  completion_tokens: 'completionTokens',
+  reasoning_tokens: 'reasoningTokens',
+  images: 'images',
+  pages: 'pages',
+  seconds: 'seconds',
+  characters: 'characters',
+  searches: 'searches',
+  search_units: 'searchUnits',
+} as const satisfies Record<string, keyof Usage>
+
+/** Name of a quantity in records. */
+export type Quantity = keyof typeof QUANTITY_MEMBERS
+
+/** In the order of records. */
+export const QUANTITIES = Object.keys(QUANTITY_MEMBERS) as readonly Quantity[]
+
+/** What a call consumed: of the model, and by searches of the gateway. undefined where nothing was reported. */
+export function quantitiesOf(
+  usage: Usage | undefined,
+  searches: number | undefined,
+): KnownCall['usage'] {
+  if (!usage) return searches === undefined ? undefined : { searches }
+  const known: Partial<Record<Quantity, number>> = {}
+  for (const name of QUANTITIES) {
+    const count = usage[QUANTITY_MEMBERS[name]]
+    if (count !== undefined) known[name] = count
+  }
+  if (searches !== undefined) known.searches = (known.searches ?? 0) + searches
+  return known
+}
+
+/** The parts of a cost by name; undefined where there are none. */
+export function costDetails({ details }: Bill): KnownCall['cost_details'] {
+  if (details.length === 0) return undefined
+  return Object.fromEntries(details.map(({ member, amount }) => [member, formatPico(amount)]))
+}
+
+/** The record of a call with null for what is not known. */
+export function endedCall(call: KnownCall): EndedCall {
+  const { guard, attempts, questions } = call
+  return {
+    ...filled(NOT_KNOWN, call),
+    times: filled(NOT_KNOWN.times, call.times),
+    usage: filled(NOT_KNOWN.usage, call.usage),
+    guard: guard ? filled(NO_GUARD, guard) : null,
+    attempts: attempts?.map((one) => filled(NO_ATTEMPT, one)) ?? [],
+    questions: questions?.map((one) => filled(NO_QUESTION, one)) ?? [],
+  } as unknown as EndedCall
+}
+
+const NO_GUARD = { outcome: '', rules: [], policy: null }
+const NO_ATTEMPT = { deployment: '', ms: 0, result: '', status: null, message: null }
+const NO_QUESTION = { to: '', name: '', side: null, at_ms: 0, ms: 0, result: '', rules: [] }
+const NOT_KNOWN = {
+  id: '',
+  at: '',
+  method: '',
+  endpoint: '',
+  account_id: null,
+  key_id: null,
+  model: null,
+  deployment: null,
+  status: null,
+  code: null,
+  limited_by: null,
+  outcome: null,
+  stream: null,
+  times: { admit_ms: null, guard_ms: null, first_ms: null, settled_ms: null, total_ms: null },
+  usage: Object.fromEntries(QUANTITIES.map((name) => [name, null])),
+  estimated: null,
+  cost_usd: null,
+  cost_details: null,
+  rate: null,
+  limits: null,
+  guard: null,
+  decided: null,
+  tag: null,
+  user: null,
+  gateway: null,
+  origin: 'api',
+  session: null,
+  agent: null,
+  attempts: [],
+  questions: [],
+  retry: null,
+  error: null,
+  trace: null,
+  request: null,
+  response: null,
+  content: null,
+} satisfies { readonly [Name in keyof EndedCall]: unknown }
+
+/** @param unknown what members are while they are not known */
+function filled<Whole extends object>(unknown: Whole, known: object | undefined): Whole {
+  const whole = { ...unknown } as Record<string, unknown>
+  for (const [name, value] of Object.entries(known ?? {})) {
+    if (value !== undefined) whole[name] = value
+  }
+  return whole as Whole
+}
+
+/** The line in which a call crosses to threads and is stored: JSON that begins with its id. */
+export function lineOf(call: KnownCall): string {
+  return JSON.stringify(call)
+}
+
+/** The call of a line. */
+export function callIn(line: string): KnownCall {
+  return JSON.parse(line) as KnownCall
+}
+
+/** The calls of lines, separated by line feeds. */
+export function callsIn(lines: string): KnownCall[] {
+  return lines.split('\n').map(callIn)
+}
+
+/** The line of a call without what sinks alone are told. @param line in which it crossed */
+export function keptLine(line: string, call: KnownCall = callIn(line)): string {
+  const { request, response, guard, ...kept } = call
+  if (!request && !response && !guard?.policy) return line
+  return lineOf({ ...kept, guard: guard && { ...guard, policy: undefined } })
+}
+
+/** Characters of a text of a record. */
+const MOST_CHARACTERS = 300
+const PLAIN = /^[\x20-\x7e]*$/
+/** Signs that would change the line that they stand in: controls, ends of lines, marks of the direction of writing. */
+// oxlint-disable-next-line no-control-regex
+const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
+
+/** A text for records: at most {@link MOST_CHARACTERS} long, on one line, in whole characters. */
+export function fitText(text: string, most = MOST_CHARACTERS): string {
+  if (text.length <= most && PLAIN.test(text)) return text
+  const fit = text.toWellFormed().replace(UNFIT, ' ')
+  if (fit.length <= most) return fit
+  // Not between the halves of one character.
+  const end = /[\ud800-\udbff]/.test(fit[most - 2]!) ? most - 2 : most - 1
+  return `${fit.slice(0, end)}…`
+}
+
+/** The header of an SDK may hold any text of a client: only a small number is recorded. */
+export function retriesOf(header: string | undefined): number | undefined {
+  return header && /^\d{1,3}$/.test(header) ? Number(header) : undefined
+}
+
+/** A client may name a session by a text of its user: 16 hexadecimal digits of its hash. */
+export function sessionHash(session: string | undefined): string | undefined {
+  return session && hash('sha256', session).slice(0, 16)
 }
 
 // Labels of a call in usage and log: what it was for, and for whom. They are the client's own words, and nothing else depends on them.
@@ -225,262 +299,6 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
 }
 
-// The columns of the request log, and how a record becomes a line that crosses to the thread of the log.
-
-type Value = string | number | bigint | boolean | undefined
-
-interface Field {
-  readonly name: string
-  readonly type: 'INTEGER' | 'REAL' | 'TEXT'
-  /** Characters of a text; {@link MAX_TEXT} by default. */
-  readonly most?: number
-  /** For sinks alone: the log does not keep it. */
-  readonly isTold?: true
-  of(record: CallRecord): Value
-}
-
-const MAX_TEXT = 300
-/** Of the columns that few calls have. */
-const MOST_DETAILS = 2000
-
-/** Absent is "not reported", 0 is zero. */
-const quantity = (name: string, member: keyof Usage): Field => ({
-  name,
-  type: member === 'seconds' ? 'REAL' : 'INTEGER',
-  of: ({ usage }) => usage?.[member],
-})
-
-/** In the order of the line. Others are added at the end: gateways of two versions may share a log. */
-export const FIELDS: readonly Field[] = [
-  // Without its prefix, a ULID: rows are in the order of arrival.
-  { name: 'id', type: 'TEXT', of: ({ requestId }) => requestId.slice(4) },
-  { name: 'method', type: 'TEXT', of: ({ method }) => method },
-  { name: 'endpoint', type: 'TEXT', of: ({ path }) => path },
-  { name: 'account', type: 'TEXT', of: ({ account }) => account },
-  { name: 'key', type: 'TEXT', of: ({ key }) => key },
-  { name: 'model', type: 'TEXT', of: ({ model }) => model },
-  { name: 'deployment', type: 'TEXT', of: ({ deployment }) => deployment },
-  { name: 'status', type: 'INTEGER', of: ({ status }) => status },
-  { name: 'code', type: 'TEXT', of: ({ code }) => code },
-  { name: 'limited_by', type: 'TEXT', of: ({ limit }) => limit },
-  { name: 'outcome', type: 'TEXT', of: ({ outcome }) => outcome },
-  { name: 'stream', type: 'INTEGER', of: ({ stream }) => stream },
-  { name: 'ms_admit', type: 'INTEGER', of: ({ admitMs }) => admitMs },
-  { name: 'ms_first', type: 'INTEGER', of: ({ firstMs }) => firstMs },
-  { name: 'ms_total', type: 'INTEGER', of: ({ ms }) => ms },
-  quantity('prompt_tokens', 'promptTokens'),
-  quantity('cached_tokens', 'cachedTokens'),
-  quantity('cache_write_tokens', 'cacheWriteTokens'),
-  quantity('completion_tokens', 'completionTokens'),
-  quantity('reasoning_tokens', 'reasoningTokens'),
-  quantity('images', 'images'),
-  quantity('pages', 'pages'),
-  quantity('seconds', 'seconds'),
-  quantity('characters', 'characters'),
-  {
-    name: 'searches',
-    type: 'INTEGER',
-    of: ({ usage, searches }) =>
-      usage?.searches === undefined ? searches : usage.searches + (searches ?? 0),
-  },
-  quantity('estimated', 'estimated'),
-  // In 10⁻¹² USD.
-  { name: 'cost', type: 'INTEGER', of: ({ bill }) => bill?.cost },
-  {
-    name: 'cost_details',
-    type: 'TEXT',
-    of: ({ bill }) =>
-      bill?.details.map(({ member, amount }) => `${member}=${amount}`).join(',') || undefined,
-  },
-  { name: 'rate_limit', type: 'INTEGER', of: ({ rate }) => rate?.limit },
-  { name: 'rate_left', type: 'INTEGER', of: ({ rate }) => rate?.remaining },
-  { name: 'guard', type: 'TEXT', of: ({ guard }) => guard },
-  { name: 'rules', type: 'TEXT', of: ({ rules }) => rules?.join(',') || undefined },
-  // Clients may send texts of users as a session.
-  {
-    name: 'session',
-    type: 'TEXT',
-    of: ({ session }) => session && hash('sha256', session).slice(0, 16),
-  },
-  { name: 'agent', type: 'TEXT', of: ({ userAgent }) => agentOf(userAgent) },
-  {
-    name: 'attempts',
-    type: 'TEXT',
-    most: MOST_DETAILS,
-    of: ({ attempts }) => attempts && attemptsText(attempts),
-  },
-  { name: 'retry', type: 'INTEGER', of: (record) => retriesOf(record) },
-  { name: 'error', type: 'TEXT', of: ({ error }) => error },
-  { name: 'tag', type: 'TEXT', of: ({ tag }) => tag },
-  { name: 'user', type: 'TEXT', of: ({ user }) => user },
-  { name: 'gateway', type: 'TEXT', of: ({ gateway }) => gateway },
-  { name: 'origin', type: 'TEXT', of: ({ origin = 'api' }) => origin },
-  { name: 'decided', type: 'TEXT', of: ({ decided }) => decided && decidedText(decided) },
-  {
-    name: 'trace',
-    type: 'TEXT',
-    of: ({ trace }) =>
-      trace && [trace.parent, trace.span, ...(trace.state ? [trace.state] : [])].join(' '),
-  },
-  { name: 'ms_guard', type: 'INTEGER', of: ({ guardMs }) => guardMs },
-  { name: 'ms_settled', type: 'INTEGER', of: ({ settledMs }) => settledMs },
-  { name: 'limits', type: 'TEXT', of: ({ limits }) => limits },
-  quantity('search_units', 'searchUnits'),
-  {
-    name: 'questions',
-    type: 'TEXT',
-    most: MOST_DETAILS,
-    of: ({ questions }) => questions && questionsText(questions),
-  },
-  {
-    name: 'exchange',
-    type: 'TEXT',
-    isTold: true,
-    most: MOST_DETAILS,
-    of: ({ exchange }) => exchange && exchangeText(exchange),
-  },
-]
-
-/** Those that the log keeps, with their place in a line. */
-export const KEPT = FIELDS.flatMap(({ isTold, ...field }, place) =>
-  isTold ? [] : [{ ...field, place }],
-)
-
-/** A line as the log keeps it. */
-export function keptLine(line: string): string {
-  const texts = line.split('\t')
-  return FIELDS.map(({ isTold }, i) => (isTold ? '' : (texts[i] ?? ''))).join('\t')
-}
-
-/** The row that a record will be. */
-export function rowOf(record: CallRecord): LogRow {
-  const entries = FIELDS.map(({ name, of }) => {
-    const value = of(record)
-    return [name, typeof value === 'boolean' ? Number(value) : (value ?? null)]
-  })
-  return Object.fromEntries(entries) as LogRow
-}
-
-/** The row of a line. */
-export function rowIn(line: string): LogRow {
-  const texts = line.split('\t')
-  const entries = FIELDS.map(({ name, type }, i) => [name, valueOf(type, texts[i] ?? '')])
-  return Object.fromEntries(entries) as LogRow
-}
-
-function valueOf(type: Field['type'], text: string): LogRow[string] {
-  if (text === '') return null
-  return type === 'TEXT' ? text : type === 'REAL' ? Number(text) : BigInt(text)
-}
-
-function decidedText(decided: readonly DecidedRule[]): string {
-  const texts = decided.map(
-    ({ mode, side, outcome, rule }) => `${mode} ${side} ${outcome} ${rule.replaceAll(';', '')}`,
-  )
-  return asManyAsFit(texts, MAX_TEXT)
-}
-
-/** Ids of deployments have no blanks. */
-function attemptsText(attempts: readonly Attempt[]): string {
-  const texts = attempts.map(({ deployment, ms, result, status, said }) => {
-    if (status === undefined && said === undefined) return `${deployment} ${ms} ${result}`
-    const words = said?.slice(0, MAX_TEXT).replaceAll(';', ',') ?? ''
-    return `${deployment} ${ms} ${result} ${status ?? ''} ${words}`
-  })
-  return asManyAsFit(texts, MOST_DETAILS)
-}
-
-/** Names and rules have no blanks. */
-function questionsText(questions: readonly Question[]): string {
-  const texts = questions.map(
-    ({ to, name, side = '', from, ms, result, rules }) =>
-      `${to} ${name} ${side} ${from} ${ms} ${result} ${rules.join(',').replaceAll(/[; ]/g, '')}`,
-  )
-  return asManyAsFit(texts, MOST_DETAILS)
-}
-
-/** A part of one would be something else. */
-function asManyAsFit(texts: readonly string[], most: number): string {
-  let all = ''
-  for (const one of texts) {
-    if (all.length + one.length >= most) break
-    all += all === '' ? one : `;${one}`
-  }
-  return all
-}
-
-/** A part of it could not be read. */
-function exchangeText(exchange: Exchange): string | undefined {
-  const text = JSON.stringify(exchange)
-  return text.length <= MOST_DETAILS ? text : undefined
-}
-
-/** The requests to deployments that a field of attempts holds; of a text that was cut, those that are whole. */
-export function readAttempts(text: string): Attempt[] {
-  return text.split(';').flatMap((one) => {
-    const [deployment = '', ms = '', result = '', status = '', ...words] = one.split(' ')
-    if (result === '') return []
-    const said = words.join(' ')
-    return [
-      {
-        deployment,
-        ms: Number(ms),
-        result,
-        ...(status !== '' && { status: Number(status) }),
-        ...(said !== '' && { said }),
-      },
-    ]
-  })
-}
-
-/** The decisions that a field of decisions holds. */
-export function readDecided(text: string): DecidedRule[] {
-  if (text === '') return []
-  return text.split(';').map((one) => {
-    const [mode = '', side = '', outcome = '', ...rule] = one.split(' ')
-    return { mode, side, outcome, rule: rule.join(' ') }
-  })
-}
-
-/** The questions that a field of questions holds; of a text that was cut, those that are whole. */
-export function readQuestions(text: string): Question[] {
-  if (text === '') return []
-  return text.split(';').flatMap((one) => {
-    const [to, name = '', side, from, ms, result = '', rules = ''] = one.split(' ')
-    if (to !== 'guard' && to !== 'search') return []
-    return [
-      {
-        to,
-        name,
-        ...(side && { side: side as Question['side'] & string }),
-        from: Number(from),
-        ms: Number(ms),
-        result,
-        rules: rules === '' ? [] : rules.split(','),
-      },
-    ]
-  })
-}
-
-/** One line without its end: the values, separated by tabs. */
-export function lineOf(record: CallRecord): string {
-  return FIELDS.map(({ of, most }) => textOf(of(record), most)).join('\t')
-}
-
-function textOf(value: Value, most = MAX_TEXT): string {
-  if (value === undefined) return ''
-  if (typeof value === 'boolean') return value ? '1' : '0'
-  if (typeof value !== 'string') return String(value)
-  return value.length <= most && PRINTABLE.test(value) ? value : printable(value, most)
-}
-
-/** Printable ASCII. */
-const PRINTABLE = /^[\x20-\x7e]*$/
-
-function printable(text: string, most: number): string {
-  return text.slice(0, most).replace(/[^\x20-\x7e]/g, '?')
-}
-
 /** Client libraries by the beginning of their user agent. */
 const AGENTS: readonly (readonly [RegExp, string])[] = [
   [/^claude-(cli|code)/i, 'claude-code'],
@@ -498,8 +316,8 @@ const AGENTS: readonly (readonly [RegExp, string])[] = [
   [/^mozilla\//i, 'browser'],
 ]
 
-/** One name of a fixed list. */
-function agentOf(userAgent: string | undefined): string | undefined {
+/** The library of a client by its user agent: one name of a fixed list. */
+export function agentOf(userAgent: string | undefined): string | undefined {
   if (!userAgent) return undefined
   return AGENTS.find(([pattern]) => pattern.test(userAgent))?.[1] ?? 'other'
 }

@@ -1,98 +1,122 @@
-/** Makes the record of a call, for logs and for those who watch it run. */
+/** Makes the record of a call, for logs and for those who watch it run. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
-import type { UsageLine } from '../money/money.ts'
-import { rowOf, type CallRecord, type Exchange } from '../observe/record.ts'
-import type { LogRow } from '../observe/log/query.ts'
 import { limitsInForce } from '../accounts/limits.ts'
+import type { UsageLine } from '../money/money.ts'
+import {
+  agentOf,
+  costDetails,
+  fitText,
+  quantitiesOf,
+  retriesOf,
+  sessionHash,
+  type Attempt,
+  type KnownCall,
+  type Question,
+} from '../observe/record.ts'
 import type { Usage } from '../plugin.ts'
+import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
-import type { Policy } from '../policy/policy.ts'
 
-/** What is known of a call. @param ms since its arrival */
-export function recordOf(call: Call, outcome: Outcome, ms: number): CallRecord {
-  const { incoming, path, startedAt, answer, marks, made } = call
-  const { decision, bill } = answer
-  const { admission, target, request } = made
-  const guards = decision?.summary()
+/** What is known of a call. @param outcome absent while it runs. @param ms since its arrival */
+export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
+  const { incoming, answer, marks, made } = call
+  const { bill, error, status, decision } = answer
+  const { admission, request, target } = made
+  const usage = usageOf(call, 'model')
+  const rate = admission?.entered?.rate
+  const told = call.runtime.sinks && request && admission ? toldOf(call) : undefined
   return {
-    at: startedAt,
-    requestId: call.id,
+    id: call.id,
+    at: new Date(call.startedAt).toISOString(),
     method: incoming.method,
-    origin: admission?.played ? 'play' : 'api',
-    path,
-    status: answer.status,
-    code: answer.error?.code,
-    limit: admission?.limit,
-    outcome,
-    stream: request?.stream,
-    ms,
-    admitMs: marks.admitMs,
-    guardMs: marks.guardMs,
-    firstMs: marks.firstMs,
-    settledMs: marks.settledMs,
-    account: admission?.account.id,
-    key: admission?.key.id,
+    endpoint: call.path,
+    account_id: admission?.account.id,
+    key_id: admission?.key.id,
     model: target?.model.id,
     deployment: answer.deployment,
-    usage: usageOf(call, 'model'),
-    searches: usageOf(call, 'search')?.searches,
-    bill,
-    rate: admission?.entered?.rate,
+    status: outcome === undefined ? status || undefined : status,
+    code: error?.code,
+    limited_by: admission?.limit,
+    outcome,
+    stream: request?.stream,
+    times: {
+      admit_ms: marks.admitMs,
+      guard_ms: marks.guardMs,
+      first_ms: marks.firstMs,
+      settled_ms: marks.settledMs,
+      total_ms: ms,
+    },
+    usage: quantitiesOf(usage, usageOf(call, 'search')?.searches),
+    estimated: usage?.estimated,
+    cost_usd: bill?.text,
+    cost_details: bill && costDetails(bill),
+    rate: rate && { limit: rate.limit, left: rate.remaining },
     limits: admission && limitsInForce(admission.key, admission.account),
-    guard: guards && (isMonitored(guards) ? 'monitored' : guards.outcome),
-    rules: guards?.rules,
+    guard: guardOf(call),
     decided: decision?.decided(),
     ...request?.labels,
     gateway: call.runtime.gatewayId,
-    session: request?.session,
-    userAgent: incoming.header('user-agent'),
+    origin: admission?.played ? 'play' : 'api',
+    session: sessionHash(request?.session),
+    agent: agentOf(incoming.header('user-agent')),
+    attempts: isPlain(answer) ? undefined : answer.attempts.map(attemptOf),
+    questions: answer.questions?.map(questionOf),
+    retry: retriesOf(incoming.header('x-stainless-retry-count')),
+    error: error && fitText(error.message),
     trace: call.trace,
-    attempts: isPlain(answer) ? undefined : answer.attempts,
-    questions: answer.questions,
-    exchange: call.runtime.sinks && exchangeOf(call),
-    retryCount: incoming.header('x-stainless-retry-count'),
-    error: answer.error?.message,
+    ...told,
   }
 }
 
-/** What sinks are told of request and answer. */
-function exchangeOf(call: Call): Exchange | undefined {
-  const { request, admission } = call.made
-  // A route without an endpoint has no stage that reads a request.
-  if (!request || !admission) return undefined
+/** A call that runs: what is known of it so far. */
+export function runningRow(call: Call): KnownCall {
+  return recordOf(call, undefined, call.elapsedMs)
+}
+
+/** What sinks alone are told: parameters of the request, and how the answer ended. */
+function toldOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
+  const answered = call.answer.exchange
   return {
-    policy: call.answer.decision && hashOf(admission.key.policy),
-    request: call.endpoint.exchange?.(request.input),
-    response: call.answer.exchange,
+    request: call.endpoint.exchange?.(call.request.input),
+    response: answered && {
+      id: answered.id === undefined ? undefined : fitText(answered.id),
+      model: answered.model === undefined ? undefined : fitText(answered.model),
+      finish_reasons: answered.finish_reasons.slice(0, MOST_REASONS).map((one) => fitText(one)),
+    },
   }
 }
+
+/** Answers with more choices than these are rare. */
+const MOST_REASONS = 32
 
 /** What one source of the meter has consumed; undefined where it has none. */
 function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
 }
 
-/** Whether rules were violated that are only watched. */
-function isMonitored({
-  mode,
-  rules,
-}: ReturnType<NonNullable<Call['answer']['decision']>['summary']>) {
-  return mode === 'monitor' && rules.length > 0
+function guardOf({ answer: { decision }, runtime, admission }: Call): KnownCall['guard'] {
+  if (!decision) return undefined
+  const { mode, outcome, rules } = decision.summary()
+  const isMonitored = mode === 'monitor' && rules.length > 0
+  return {
+    outcome: isMonitored ? 'monitored' : outcome,
+    rules: rules.map((rule) => fitText(rule)),
+    policy: runtime.sinks && hashOf(admission.key.policy),
+  }
 }
 
 /** Whether the one deployment that was asked has answered. */
 function isPlain({ attempts }: Call['answer']): boolean {
-  return attempts.length === 1 && attempts[0]!.result === 'ok'
+  return attempts.length === 0 || (attempts.length === 1 && attempts[0]!.result === 'ok')
 }
 
-/** A call that runs, as a row of the request log: what is known of it so far. */
-export function runningRow(call: Call): LogRow {
-  return {
-    ...rowOf(recordOf(call, 'completed', call.elapsedMs)),
-    status: call.answer.status || null,
-    outcome: null,
-  }
+function attemptOf({ said, ...attempt }: Attempt) {
+  return { ...attempt, message: said && fitText(said) }
+}
+
+function questionOf({ from, rules, ...question }: Question) {
+  return { ...question, at_ms: from, rules: rules.map((rule) => fitText(rule)) }
 }
 
 // A short name for a policy, for logs and traces.

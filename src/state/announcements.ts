@@ -1,10 +1,10 @@
 /** What gateways of one state tell each other. */
 
 /**
- * `settled`: accounts with new rows; `events`: what happens, while a console watches; `end`: calls to end; `called`: calls that
- * have ended.
+ * `settled`: accounts with new rows; `live`: what happens, while a console watches, and `events` the same of a release before;
+ * `end`: calls to end; `called`: calls that have ended.
  */
-export type Topic = 'settled' | 'events' | 'end' | 'called'
+export type Topic = 'settled' | 'live' | 'events' | 'end' | 'called'
 
 /** Messages of a topic. */
 export interface Heard {

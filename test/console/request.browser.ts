@@ -79,9 +79,9 @@ describe.skipIf(!hasBrowser)('the sheet of a call', () => {
     const id = await called()
     const { data } = (await stage.admin('GET', `/requests/${id}`)).json
     const folder = stage.gateway.gateway.runtime.config.log.path!
-    const days = readdirSync(folder).filter((name) => /^\d{4}-\d\d-\d\d\.db/.test(name))
+    const days = readdirSync(folder).filter((name) => /^\d{4}-\d\d-\d\d$/.test(name))
     expect(days).not.toEqual([])
-    for (const name of days) rmSync(join(folder, name))
+    for (const name of days) rmSync(join(folder, name), { recursive: true })
     const sheet = await sheetOf(id)
     expect(sheet).toContain('The request log has lost this call')
     expect(sheet).toContain(`Row ${data.ledger.seq} of the ledger says the same.`)

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { endedCall, rowsOf } from '../../src/observe/log/view.ts'
+import { endedCall } from '../../src/observe/record.ts'
 import { allHints } from '../../src/testing/hints.ts'
 import { sampleEvent } from '../../src/testing/sink-cases.ts'
 import { readFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ it('docs/api.md has every member of a call that sinks get, and which may be null
   const members = table.rows.flatMap(([names = '', type = '', meaning = '']) =>
     namesIn(names).map((name) => ({ name, isNullable: type.includes('null'), meaning })),
   )
-  const call = endedCall(rowsOf('01M7YDBV4SB8Z25435HDRHDBHN')[0]!)
+  const call = endedCall({ id: 'req_1', at: '', method: 'POST', endpoint: '/v1/chat/completions' })
   expect(members.map(({ name }) => name)).toEqual(Object.keys(call))
   expect(Object.keys(sampleEvent('call.ended').data).toSorted()).toEqual(
     Object.keys(call).toSorted(),
@@ -40,7 +40,7 @@ it('docs/api.md has every member of a call that sinks get, and which may be null
     const { meaning } = members.find(({ name }) => name === part)!
     expect(namesIn(meaning)).toEqual(expect.arrayContaining(Object.keys(call[part])))
   }
-  const source = readFileSync(join(root, 'src/plugin/sink.ts'), 'utf8')
+  const source = readFileSync(join(root, 'src/plugin/ended-call.ts'), 'utf8')
   const type = /interface EndedCall \{(.*?)\n\}/s
     .exec(source)![1]!
     .replaceAll(/\/\*\*.*?\*\//gs, '')

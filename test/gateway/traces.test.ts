@@ -220,7 +220,7 @@ describe('the spans of a call', () => {
     const { headers } = await all.t.chat(said('Hello'))
     const [, ...below] = await all.spansOf(headers['x-request-id'], 3)
     const failed = below.find((span) => span.status?.code === 2)!
-    expect(failed.status!.message).toMatch(/^The model sleeps, key (?!.*sk-live)/)
+    expect(failed.status!.message).toMatch(/^The model sleeps; key (?!.*sk-live)/)
     expect(attributesOf(failed)).toMatchObject({
       'error.type': 'overloaded',
       'gen_ai.provider.name': 'gone',

@@ -1,22 +1,21 @@
 import { describe, expect, it } from 'vitest'
-import { Bill } from '../../src/money/money.ts'
 import { AccessLog } from '../../src/observe/access-log.ts'
-import type { CallRecord } from '../../src/observe/record.ts'
+import { retriesOf, type KnownCall } from '../../src/observe/record.ts'
 
-const record: CallRecord = {
-  at: Date.UTC(2026, 7, 1, 10, 21, 7, 123),
-  requestId: 'req_01J00000000000000000000000',
+const record: KnownCall = {
+  id: 'req_01J00000000000000000000000',
+  at: '2026-08-01T10:21:07.123Z',
   method: 'POST',
-  path: '/v1/chat/completions',
+  endpoint: '/v1/chat/completions',
   status: 200,
   outcome: 'completed',
-  ms: 1234,
-  account: 'acct',
-  key: 'laptop',
+  times: { total_ms: 1234 },
+  account_id: 'acct',
+  key_id: 'laptop',
   model: 'acme/swift',
   deployment: 'mock/swift',
-  usage: { promptTokens: 812, completionTokens: 220 },
-  bill: new Bill(855_000_000n, []),
+  usage: { prompt_tokens: 812, completion_tokens: 220 },
+  cost_usd: '0.000855',
 }
 
 function openLog(format: 'pretty' | 'json') {
@@ -71,7 +70,7 @@ describe('the access log', () => {
 
   it('has ISO times and exact costs in JSON, and leaves out unknown members', () => {
     const { log, writes } = openLog('json')
-    log.add({ ...record, account: undefined, key: undefined })
+    log.add({ ...record, account_id: undefined, key_id: undefined })
     log.flush()
     const line = JSON.parse(writes[0]!)
     expect(line).toMatchObject({ at: '2026-08-01T10:21:07.123Z', cost: '0.000855', ms: 1234 })
@@ -81,7 +80,7 @@ describe('the access log', () => {
   it('shows no text of a client, not even as a retry count', () => {
     for (const format of ['json', 'pretty'] as const) {
       const { log, writes } = openLog(format)
-      log.add({ ...record, retryCount: 'my secret' })
+      log.add({ ...record, retry: retriesOf('my secret') })
       log.flush()
       expect(writes[0]).not.toContain('secret')
     }
@@ -104,10 +103,10 @@ describe('the access log', () => {
       status: 429,
       outcome: 'failed',
       code: 'rate_limited',
-      ms: 2,
-      retryCount: '0',
+      times: { total_ms: 2 },
+      retry: 0,
     })
-    log.add({ ...record, status: 0, outcome: 'cancelled', ms: 61_500, retryCount: '2' })
+    log.add({ ...record, status: 0, outcome: 'cancelled', times: { total_ms: 61_500 }, retry: 2 })
     log.flush()
     const [first, second] = writes[0]!.split('\n') as [string, string]
     expect(first).toContain(' 429 failed ')

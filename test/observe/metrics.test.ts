@@ -2,27 +2,22 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Metrics } from '../../src/observe/metrics.ts'
 import { combineFamilies, familiesText, type Gauge } from '../../src/observe/prometheus.ts'
-import { formatPico, parsePico, type Bill, type Pico } from '../../src/money/money.ts'
-import type { CallRecord } from '../../src/observe/record.ts'
+import { formatPico, parsePico } from '../../src/money/money.ts'
+import type { KnownCall } from '../../src/observe/record.ts'
 
-const chat: CallRecord = {
-  at: 0,
-  requestId: 'req_1',
+const chat: KnownCall = {
+  id: 'req_1',
+  at: '2026-11-23T12:00:00.000Z',
   method: 'POST',
-  path: '/v1/chat/completions',
+  endpoint: '/v1/chat/completions',
   status: 200,
   outcome: 'completed',
-  ms: 1000,
+  times: { total_ms: 1000 },
 }
 
 /** Counts a chat that has ended. */
-function end(metrics: Metrics, call: Partial<CallRecord> = {}, model = 'acme/swift'): void {
+function end(metrics: Metrics, call: Partial<KnownCall> = {}, model = 'acme/swift'): void {
   metrics.requestEnded({ ...chat, ...call }, model)
-}
-
-/** A bill of which the cost alone counts. */
-function billOf(cost: Pico): Bill {
-  return { cost } as Bill
 }
 
 /** The samples of a metrics text: name with labels → value. */
@@ -66,9 +61,9 @@ describe('the registry', () => {
 
   it('adds up tokens over all outcomes of a model', () => {
     const metrics = new Metrics()
-    const usage = { promptTokens: 12, cachedTokens: 4, completionTokens: 3 }
+    const usage = { prompt_tokens: 12, cached_tokens: 4, completion_tokens: 3 }
     end(metrics, { usage })
-    end(metrics, { outcome: 'cancelled', usage: { promptTokens: 5, images: 2 } })
+    end(metrics, { outcome: 'cancelled', usage: { prompt_tokens: 5, images: 2 } })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",model="acme/swift"'
     expect(read.get(`sluicegate_tokens_total{${labels},kind="prompt"}`)).toBe('17')
@@ -80,7 +75,7 @@ describe('the registry', () => {
 
   it('counts durations in cumulative buckets', () => {
     const metrics = new Metrics()
-    for (const ms of [50, 70, 4_000_000]) end(metrics, { ms })
+    for (const ms of [50, 70, 4_000_000]) end(metrics, { times: { total_ms: ms } })
     const read = samples(metrics.text())
     const labels = 'endpoint="/v1/chat/completions",outcome="completed"'
     const bucket = (le: string) =>
@@ -154,7 +149,7 @@ describe('the registry', () => {
     fc.assert(
       fc.property(fc.array(fc.bigInt({ min: 0n, max: 10n ** 17n }), { minLength: 1 }), (costs) => {
         const metrics = new Metrics()
-        for (const cost of costs) end(metrics, { bill: billOf(cost) })
+        for (const cost of costs) end(metrics, { cost_usd: formatPico(cost) })
         const sum = samples(metrics.text()).get(
           'sluicegate_cost_usd_total{endpoint="/v1/chat/completions",model="acme/swift"}',
         )!
@@ -171,15 +166,15 @@ describe('the registries of several workers', () => {
     const calls = Array.from({ length: 40 }, (_, i) => ({
       outcome: i % 5 === 0 ? ('failed' as const) : ('completed' as const),
       // Exact in binary, so that the order of adding up does not show.
-      ms: i * 125,
-      bill: billOf(10n ** 17n + BigInt(i)),
-      usage: { promptTokens: i },
+      times: { total_ms: i * 125 },
+      cost_usd: formatPico(10n ** 17n + BigInt(i)),
+      usage: { prompt_tokens: i },
     }))
     for (const [i, call] of calls.entries()) {
       for (const metrics of [i % 4 === 0 ? one : other, whole]) {
         end(metrics, call, `m${i % 3}`)
-        metrics.guard.spent('account', call.bill.cost)
-        metrics.settled('charged', call.ms / 1000)
+        metrics.guard.spent('account', parsePico(call.cost_usd))
+        metrics.settled('charged', call.times.total_ms / 1000)
       }
     }
     const gauges = (value: number): Gauge[] =>

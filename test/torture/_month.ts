@@ -3,12 +3,13 @@ import { mkdir } from 'node:fs/promises'
 import { createConsola } from 'consola'
 import type { UserConfig } from '../../src/config/config.ts'
 import { closeState, openState } from '../../src/gateway/open-state.ts'
-import { Bill } from '../../src/money/money.ts'
+import { formatPico, parsePico } from '../../src/money/money.ts'
 import { DayFiles } from '../../src/observe/log/day-files.ts'
-import { lineOf, type CallRecord } from '../../src/observe/record.ts'
+import { lineOf, type KnownCall } from '../../src/observe/record.ts'
 import { CalledTables } from '../../src/observe/usage/called.ts'
 import { openTables } from '../../src/observe/usage/tables.ts'
 import { requestId } from '../../src/state/ids.ts'
+import type { Usage } from '../../src/plugin.ts'
 import type { RowItem } from '../../src/state/ledger/ledger.ts'
 import { loaded } from '../_setup.ts'
 import { accountId, keyId } from './_directory.ts'
@@ -46,11 +47,10 @@ export async function fillMonth(config: LoggedConfig, month: Month): Promise<voi
         const some = Array.from({ length: Math.min(BATCH, ofDay - i) }, (_, j) =>
           callOf(month, number++, day * DAY_MS + Math.floor(((i + j) / ofDay) * end)),
         )
-        const lines = some.map(lineOf).join('\n')
-        files.store(lines)
-        called.add(lines)
+        files.store(some.map(lineOf).join('\n'))
+        called.add(some)
         const { refused } = await state.ledger.import(
-          some.filter(({ limit }) => limit === undefined).map(rowOf),
+          some.filter(({ limited_by }) => limited_by === undefined).map(rowOf),
         )
         if (refused !== undefined) throw new Error(refused)
       }
@@ -62,7 +62,7 @@ export async function fillMonth(config: LoggedConfig, month: Month): Promise<voi
   }
 }
 
-function callOf({ accounts, keysOfEach }: Month, number: number, at: number): CallRecord {
+function callOf({ accounts, keysOfEach }: Month, number: number, at: number): KnownCall {
   // Few accounts make most calls.
   const busy = Math.floor(accounts * (((number * 7919) % 10_007) / 10_007) ** 3)
   const account = accountId(busy)
@@ -71,56 +71,52 @@ function callOf({ accounts, keysOfEach }: Month, number: number, at: number): Ca
   const isBlocked = number % 200 === 2
   const model = `vendor/model-${(busy * 13 + (number % 3)) % 50}`
   return {
-    at,
-    requestId: requestId(at),
+    id: requestId(at),
+    at: new Date(at).toISOString(),
     method: 'POST',
-    path: '/v1/chat/completions',
+    endpoint: '/v1/chat/completions',
     status: isFailed ? 502 : isRefused ? 429 : 200,
     ...(isFailed && { code: 'upstream_error' }),
-    ...(isRefused && { code: 'rate_limited', limit: 'key.rpm' as const }),
+    ...(isRefused && { code: 'rate_limited', limited_by: 'key.rpm' }),
     outcome: isFailed || isRefused ? 'failed' : 'completed',
-    guard: isBlocked ? 'blocked' : 'passed',
-    ...(isBlocked && { rules: ['pii:email'], decided: [BLOCKED] }),
+    guard: isBlocked
+      ? { outcome: 'blocked', rules: ['pii:email'] }
+      : { outcome: 'passed', rules: [] },
+    ...(isBlocked && { decided: [BLOCKED] }),
     stream: number % 2 === 0,
-    ms: 200 + (number % 900),
-    firstMs: 50 + (number % 300),
-    account,
-    key: keyId(account, number % keysOfEach),
+    times: { first_ms: 50 + (number % 300), total_ms: 200 + (number % 900) },
+    account_id: account,
+    key_id: keyId(account, number % keysOfEach),
     model,
     deployment: `east/${model.slice(7)}`,
-    usage: { promptTokens: 100 + (number % 900), completionTokens: number % 400 },
-    bill: new Bill(isFailed || isRefused ? 0n : BigInt(1 + (number % 1000)) * 1_000_000n, []),
-    userAgent: 'OpenAI/JS 5',
+    usage: { prompt_tokens: 100 + (number % 900), completion_tokens: number % 400 },
+    cost_usd: formatPico(isFailed || isRefused ? 0n : BigInt(1 + (number % 1000)) * 1_000_000n),
+    agent: 'openai-node',
   }
 }
 
-function rowOf({
-  at,
-  requestId: request,
-  account,
-  key,
-  model,
-  deployment,
-  outcome,
-  usage,
-  bill,
-  path,
-}: CallRecord): RowItem {
+function rowOf(call: KnownCall): RowItem {
+  const { id, account_id, key_id, model, deployment, outcome, usage, cost_usd, endpoint } = call
+  const at = Date.parse(call.at)
   return {
     kind: 'usage',
-    account: account!,
-    key: key!,
-    request,
-    day: new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+    account: account_id!,
+    key: key_id!,
+    request: id,
+    day: call.at.slice(0, 10).replaceAll('-', ''),
     at,
-    cost: bill!.cost,
+    cost: parsePico(cost_usd!),
     usage: {
       at,
-      endpoint: path,
+      endpoint,
       model: model!,
       deployment: deployment!,
-      outcome,
-      lines: [{ source: 'model', usage: usage! }],
+      outcome: outcome!,
+      lines: [{ source: 'model', usage: usageOf(usage!) }],
     },
   }
+}
+
+function usageOf({ prompt_tokens, completion_tokens }: NonNullable<KnownCall['usage']>): Usage {
+  return { promptTokens: prompt_tokens!, completionTokens: completion_tokens! }
 }

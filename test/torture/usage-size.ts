@@ -5,14 +5,14 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { DayFiles } from '../../src/observe/log/day-files.ts'
-import { lineOf, type CallRecord } from '../../src/observe/record.ts'
+import { callsIn, lineOf, sessionHash, type KnownCall } from '../../src/observe/record.ts'
 import { CalledTables } from '../../src/observe/usage/called.ts'
 import { answerUsage } from '../../src/observe/usage/query.ts'
 import type { UsageQuery } from '../../src/observe/usage/question.ts'
 import { SettledTables } from '../../src/observe/usage/settled.ts'
 import { openTables } from '../../src/observe/usage/tables.ts'
 import type { ReadRow } from '../../src/state/ledger/reader.ts'
-import { Bill } from '../../src/money/money.ts'
+import { formatPico, parsePico } from '../../src/money/money.ts'
 import { requestId } from '../../src/state/ids.ts'
 import { transact } from '../../src/state/sqlite/file.ts'
 import { ownFolder } from './_run.ts'
@@ -51,50 +51,51 @@ function timeOf(work: () => unknown): number {
   return (user + system) / 1000
 }
 
-function recordOf(number: number, at: number): CallRecord {
+function recordOf(number: number, at: number): KnownCall {
   // Few keys make most calls.
   const key = Math.floor(KEYS * (((number * 7919) % 10_007) / 10_007) ** 3)
   const model = (key * 13 + (number % MODELS_OF_KEY)) % MODELS
   const refused = number % 50 === 0
   return {
-    at,
-    requestId: requestId(at),
+    id: requestId(at),
+    at: new Date(at).toISOString(),
     method: 'POST',
-    path: '/v1/chat/completions',
+    endpoint: '/v1/chat/completions',
     status: refused ? 429 : 200,
-    ...(refused && { code: 'rate_limited', limit: 'key.rpm' as const }),
+    ...(refused && { code: 'rate_limited', limited_by: 'key.rpm' }),
     outcome: refused ? 'failed' : 'completed',
     stream: number % 2 === 0,
-    ms: 200 + (number % 900),
-    firstMs: 50 + (number % 300),
-    account: `account_${key % ACCOUNTS}`,
-    key: `key_${key}`,
+    times: { first_ms: 50 + (number % 300), total_ms: 200 + (number % 900) },
+    account_id: `account_${key % ACCOUNTS}`,
+    key_id: `key_${key}`,
     model: `vendor/model-${model}`,
     deployment: `east/model-${model}`,
-    usage: { promptTokens: 100 + (number % 900), completionTokens: number % 400 },
-    bill: new Bill(BigInt(number % 1000) * 1_000_000n, []),
-    session: `session ${number % 5000}`,
-    userAgent: 'OpenAI/JS 5',
+    usage: { prompt_tokens: 100 + (number % 900), completion_tokens: number % 400 },
+    cost_usd: formatPico(BigInt(number % 1000) * 1_000_000n),
+    session: sessionHash(`session ${number % 5000}`),
+    agent: 'openai-node',
   }
 }
 
-function rowOf(record: CallRecord, seq: number, day: string): ReadRow {
-  const { at, requestId, key, model, deployment, outcome, usage, bill, path } = record
+function rowOf(call: KnownCall, seq: number, day: string): ReadRow {
+  const { id, key_id, model, deployment, outcome, usage, cost_usd, endpoint } = call
+  const at = Date.parse(call.at)
+  const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = usage!
   return {
     seq,
     kind: 'usage',
-    request: requestId,
-    key: key!,
+    request: id,
+    key: key_id!,
     day,
     at,
-    cost: bill!.cost,
+    cost: parsePico(cost_usd!),
     usage: {
       at,
-      endpoint: path,
+      endpoint,
       model: model!,
       deployment: deployment!,
-      outcome,
-      lines: [{ source: 'model', usage: usage! }],
+      outcome: outcome!,
+      lines: [{ source: 'model', usage: { promptTokens, completionTokens } }],
     },
   }
 }
@@ -118,12 +119,12 @@ for (let day = today - DAYS + 1; day <= today; day++) {
     )
     const lines = batch.map(lineOf).join('\n')
     timed('log', () => void files.store(lines))
-    timed('called', () => called.add(lines))
-    const charged = batch.filter(({ limit }) => limit === undefined)
+    timed('called', () => called.add(callsIn(lines)))
+    const charged = batch.filter(({ limited_by }) => limited_by === undefined)
     rows += charged.length
     timed('settled', () =>
       transact(tables.db, () => {
-        for (const [account, of] of Map.groupBy(charged, (one) => one.account!)) {
+        for (const [account, of] of Map.groupBy(charged, (one) => one.account_id!)) {
           settled.add(
             account,
             of.map((one, seq) => rowOf(one, seq, name)),
@@ -149,10 +150,10 @@ report('first page of a key with few calls', list({ key: ['key_990'] }), 30)
 report('first page of refused calls', list({}, { status: [[400, 499]] }), 20)
 report('first page of one model', list({ model: ['vendor/model-7'] }), 20)
 report('first page of one session', list({ session: ['0123456789abcdef'] }), 30)
-const some = files.list({ filters: {}, limit: 50 }).rows[20]!.id
+const some = files.list({ filters: {}, limit: 50 }).calls[20]!.id
 report(
   'one request by its id',
-  median(() => files.find(String(some))),
+  median(() => files.find(some.slice(4))),
   5,
 )
 

@@ -2,7 +2,7 @@
 import type { Config } from '../../config/config.ts'
 import { NO_COST, priceUsage, type Bill, type UsageLine } from '../../money/money.ts'
 import { compilePrices, tierOf, type Prices, versionOf } from '../../money/prices.ts'
-import type { CallRecord } from '../../observe/record.ts'
+import { agentOf, costDetails, quantitiesOf, type KnownCall } from '../../observe/record.ts'
 import type { Usage } from '../../plugin.ts'
 import { requestId } from '../../state/ids.ts'
 import type { Outcome, RowItem } from '../../state/ledger/ledger.ts'
@@ -14,7 +14,7 @@ export type Random = () => number
 /** One call: its row in the ledger, and its row in the request log. */
 export interface DemoCall {
   readonly item: RowItem
-  readonly record: CallRecord
+  readonly record: KnownCall
   readonly bill: Bill
 }
 
@@ -107,25 +107,24 @@ function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCa
     bill,
     item,
     record: {
-      at,
-      requestId: request,
+      id: request,
+      at: new Date(at).toISOString(),
       method: 'POST',
-      path,
+      endpoint: path,
       status: fault?.status ?? 200,
       code: fault?.code,
       outcome,
       stream: path === CHAT ? random() < 0.8 : undefined,
-      ms,
-      admitMs: 1,
-      firstMs: path === CHAT ? firstMs : undefined,
-      account: account.id,
-      key: key.id,
+      times: { admit_ms: 1, first_ms: path === CHAT ? firstMs : undefined, total_ms: ms },
+      account_id: account.id,
+      key_id: key.id,
       model,
       deployment,
-      usage: fault ? undefined : usage,
-      bill,
+      usage: quantitiesOf(fault ? undefined : usage, undefined),
+      cost_usd: bill.text,
+      cost_details: costDetails(bill),
       ...(key.policy && decisionOf(key.policy, blocked, random)),
-      userAgent: key.agent,
+      agent: agentOf(key.agent),
       attempts: attempts.length > 1 || fault ? attempts : undefined,
     },
   }
@@ -173,16 +172,18 @@ function decisionOf(
   { deny = [], bannedPatterns = [] }: DemoPolicy,
   blocked: boolean,
   random: Random,
-): Pick<CallRecord, 'guard' | 'rules' | 'decided'> {
+): Pick<KnownCall, 'guard' | 'decided'> {
   const mode = 'block'
   if (!blocked) {
-    return { guard: 'passed', decided: [{ mode, side: 'all', rule: '', outcome: 'passed' }] }
+    const decided = [{ mode, side: 'all', rule: '', outcome: 'passed' }]
+    return { guard: { outcome: 'passed', rules: [] }, decided }
   }
   const rules = [...deny.map((one) => `deny:${one}`), ...bannedPatterns.map(() => 'bannedPatterns')]
   const rule = rules[Math.floor(random() ** 2 * rules.length)]!
   const side = random() < 0.7 ? 'input' : 'output'
   const place = rule === 'bannedPatterns' ? `${rule}[0]` : rule
-  return { guard: 'blocked', rules: [place], decided: [{ mode, side, rule, outcome: 'blocked' }] }
+  const decided = [{ mode, side, rule, outcome: 'blocked' }]
+  return { guard: { outcome: 'blocked', rules: [place] }, decided }
 }
 
 const CHAT = '/v1/chat/completions'

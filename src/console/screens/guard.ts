@@ -1,7 +1,7 @@
 /** Guard: what policies blocked or would have blocked, by key and day, and the decisions themselves. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, usePages, withQuery } from '../api.ts'
-import type { RequestRow } from '../answers.ts'
+import type { ShownCall } from '../answers.ts'
 import { count, duration, shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { Spark } from '../parts/bar.ts'
@@ -68,7 +68,7 @@ const WORDS: Readonly<Record<string, string>> = {
   error: '! could not check',
 }
 
-const COLUMNS: readonly Column<RequestRow>[] = [
+const COLUMNS: readonly Column<ShownCall>[] = [
   { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
   {
     key: 'guard',
@@ -101,7 +101,7 @@ export function Guard() {
   const { query } = place.value
   const paths = useMemo(() => pathsOf(query, Date.now()), [query.toString()])
   const sums = useAnswer<{ data: GuardAnswer }>(paths.sums)
-  const list = usePages<RequestRow>(paths.requests)
+  const list = usePages<ShownCall>(paths.requests)
   const [reviewing, setReviewing] = useState(false)
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
@@ -136,8 +136,8 @@ export function Guard() {
               caption="Decisions of guards, newest first"
               columns=${COLUMNS}
               rows=${list.rows}
-              idOf=${({ id }: RequestRow) => id}
-              hrefOf=${({ id }: RequestRow) => `/console/requests?open=${id}`}
+              idOf=${({ id }: ShownCall) => id}
+              hrefOf=${({ id }: ShownCall) => `/console/requests?open=${id}`}
               loading=${list.loading}
             />`
       }

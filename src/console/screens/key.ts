@@ -1,7 +1,7 @@
 /** One key: what it may do, what it has done, its policy. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
-import type { KeyRow, RequestRow } from '../answers.ts'
+import type { KeyRow, ShownCall } from '../answers.ts'
 import type { UsageAnswer } from '../answers-reports.ts'
 import { duration, exactMoney, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -25,7 +25,7 @@ import { usageTable } from './usage-rows.ts'
 /** The range of the figures of its calls. */
 const DAYS = '-30d'
 
-const LAST_CALLS: readonly Column<RequestRow>[] = [
+const LAST_CALLS: readonly Column<ShownCall>[] = [
   { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
   {
     key: 'status',
@@ -197,11 +197,11 @@ function Calls({
   readonly refused?: boolean
 }) {
   const filter = { key: id, ...(refused && { status: '4xx' }) }
-  const answer = useAnswer<{ data: readonly RequestRow[] }>(
+  const answer = useAnswer<{ data: readonly ShownCall[] }>(
     withQuery('/admin/requests', { ...filter, limit }),
   )
   return html`<${Answered} of=${answer} lines=${limit > 5 ? 10 : 3}>
-    ${({ data }: { data: readonly RequestRow[] }) =>
+    ${({ data }: { data: readonly ShownCall[] }) =>
       data.length === 0
         ? html`<p class="muted">${refused ? 'No call of this key was refused.' : 'This key has made no call yet.'}</p>`
         : html`<div class="stack">
@@ -210,8 +210,8 @@ function Calls({
               caption=${refused ? 'Refused calls' : 'Calls'}
               columns=${LAST_CALLS}
               rows=${data}
-              idOf=${(row: RequestRow) => row.id}
-              hrefOf=${(row: RequestRow) => withQuery('/console/requests', { key: id, open: row.id })}
+              idOf=${(row: ShownCall) => row.id}
+              hrefOf=${(row: ShownCall) => withQuery('/console/requests', { key: id, open: row.id })}
             />
             <p><a href=${withQuery('/console/requests', { ...filter, from: '-30d' })}>All of them</a></p>
           </div>`}

@@ -1,14 +1,14 @@
 /** What became of a call, and ending one that runs: for every screen that lists calls. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import type { RequestRow } from '../answers.ts'
+import type { ShownCall } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { CODES } from '../text.ts'
 
 /** Word, number and colour of what became of a call. */
-export function Status({ row }: { readonly row: RequestRow }) {
+export function Status({ row }: { readonly row: ShownCall }) {
   const { status, code, outcome, running, guard } = row
   if (running) return html`<span class="state">running</span>`
   const word =

@@ -1,6 +1,6 @@
 /** Overview: is the gateway healthy, and what does it cost right now. */
 import { useAnswer } from '../api.ts'
-import type { RequestRow } from '../answers.ts'
+import type { ShownCall } from '../answers.ts'
 import type { Overview as OverviewData, UsageTotals } from '../answers-reports.ts'
 import { useEvents } from '../events.ts'
 import {
@@ -186,7 +186,7 @@ function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | '
 
 function Running({ overview: { running, as_of } }: { readonly overview: OverviewData }) {
   const now = Date.parse(as_of)
-  const seconds = (call: RequestRow) => duration(Math.max(0, now - Date.parse(call.at)))
+  const seconds = (call: ShownCall) => duration(Math.max(0, now - Date.parse(call.at)))
   return html`<${Panel}
     title=${`Running now (${count(running.count)})`}
     more=${running.count > 0 && html`<a href="/console/requests?running=true">all</a>`}

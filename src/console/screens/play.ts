@@ -1,7 +1,7 @@
 /** Playground: a call as one of the keys, with the key's limits, policy and charge. */
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { call, useAnswer, withQuery } from '../api.ts'
-import type { AccountRow, KeyRow, RequestDetails } from '../answers.ts'
+import type { AccountRow, KeyRow, ShownDetails } from '../answers.ts'
 import { exactMoney } from '../format.ts'
 import { html } from '../html.ts'
 import { Money } from '../parts/facts.ts'
@@ -103,7 +103,7 @@ function Afterwards({
   const left = known.get('x-ratelimit-remaining-requests')
   const isStopped = state === 'stopped' && id !== undefined
   // A stopped call has no last event: what it cost is in the log a moment later.
-  const logged = useAnswer<{ data: RequestDetails }>(isStopped ? `/admin/requests/${id}` : null, {
+  const logged = useAnswer<{ data: ShownDetails }>(isStopped ? `/admin/requests/${id}` : null, {
     ...(isStopped && { every: 1000 }),
   }).data?.data
   return html`<ul class="afterwards">

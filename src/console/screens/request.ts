@@ -1,6 +1,6 @@
 /** One call, in a sheet: what it was, where its time went, what it cost and why. */
 import { useAnswer } from '../api.ts'
-import type { RequestDetails } from '../answers.ts'
+import type { ShownDetails } from '../answers.ts'
 import { count, duration, exactMoney, plainDecimal, shortId } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
@@ -23,16 +23,16 @@ export function RequestSheet({
   readonly id: string
   readonly onClose: () => void
 }) {
-  const answer = useAnswer<{ data: RequestDetails }>(`/admin/requests/${encodeURIComponent(id)}`)
+  const answer = useAnswer<{ data: ShownDetails }>(`/admin/requests/${encodeURIComponent(id)}`)
   useKeys({ c: () => void copyText(id) })
   return html`<${Sheet} title=${html`<${Id} id=${id} />`} onClose=${onClose}>
     <${Answered} of=${answer} lines=${12}>
-      ${({ data }: { data: RequestDetails }) => html`<${Details} call=${data} />`}
+      ${({ data }: { data: ShownDetails }) => html`<${Details} call=${data} />`}
     <//>
   <//>`
 }
 
-function Details({ call }: { readonly call: RequestDetails }) {
+function Details({ call }: { readonly call: ShownDetails }) {
   return html`<div class="stack">
     <p class="summary">
       <${Status} row=${call} />${` · ${call.outcome ?? 'running'} · ${call.method} ${call.endpoint}`}
@@ -61,7 +61,7 @@ function Details({ call }: { readonly call: RequestDetails }) {
   </div>`
 }
 
-function factsOf(call: RequestDetails): (readonly [string, Content])[] {
+function factsOf(call: ShownDetails): (readonly [string, Content])[] {
   const { account_id, key_id, key_name, model, rate, guard, limits } = call
   return [
     [
@@ -109,7 +109,7 @@ function factsOf(call: RequestDetails): (readonly [string, Content])[] {
   ].filter(([, value]) => value) as (readonly [string, Content])[]
 }
 
-function tokensOf({ usage, estimated }: RequestDetails): Content {
+function tokensOf({ usage, estimated }: ShownDetails): Content {
   const named = Object.entries(usage).filter(([, value]) => value !== null)
   if (named.length === 0) return null
   const text = named
@@ -119,7 +119,7 @@ function tokensOf({ usage, estimated }: RequestDetails): Content {
 }
 
 /** Lines that sum to the cost, and the ledger's row beside it. */
-function Cost({ call }: { readonly call: RequestDetails }) {
+function Cost({ call }: { readonly call: ShownDetails }) {
   const { cost_usd: cost, cost_details: details, ledger } = call
   if (cost === null) return null
   const agrees = ledger && plainDecimal(ledger.cost_usd) === plainDecimal(cost)
@@ -153,7 +153,7 @@ interface Step {
 const GOOD: ReadonlySet<string> = new Set(['ok', 'passed', 'blocked'])
 
 /** Where the time went, as sentences in order and as bars beside them. */
-function Waterfall({ call }: { readonly call: RequestDetails }) {
+function Waterfall({ call }: { readonly call: ShownDetails }) {
   const { admit_ms: admit, first_ms: first, total_ms: total } = call.times
   if (total === null || total === 0) return null
   const steps: Step[] = []
@@ -213,7 +213,7 @@ function Waterfall({ call }: { readonly call: RequestDetails }) {
   </section>`
 }
 
-function curlOf({ method, endpoint, model, stream }: RequestDetails): string {
+function curlOf({ method, endpoint, model, stream }: ShownDetails): string {
   const body = JSON.stringify({ ...(model && { model }), '…': '…', ...(stream && { stream }) })
   const head = `curl ${method === 'GET' ? '' : `-X ${method} `}${location.origin}${endpoint} \\\n  -H "Authorization: Bearer $API_KEY"`
   return method === 'GET'

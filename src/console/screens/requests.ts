@@ -1,7 +1,7 @@
 /** Requests: why did this call fail, what did it cost, who made it. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
-import type { RequestRow } from '../answers.ts'
+import type { ShownCall } from '../answers.ts'
 import { useEvents } from '../events.ts'
 import { count, duration, MISSING, shortCount, shortId } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -49,7 +49,7 @@ const MOST_WAITING = 1000
 /** At most this often the list is asked for while calls arrive. */
 const LIVE_MS = 1000
 
-const COLUMNS: readonly Column<RequestRow>[] = [
+const COLUMNS: readonly Column<ShownCall>[] = [
   { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
   {
     key: 'status',
@@ -95,7 +95,7 @@ const COLUMNS: readonly Column<RequestRow>[] = [
 export function Requests() {
   const { query } = place.value
   const path = useMemo(() => pathOf(query, Date.now()), [query.toString()])
-  const list = usePages<RequestRow>(path)
+  const list = usePages<ShownCall>(path)
   const open = query.get('open') ?? undefined
   const live = query.get('live') === 'on'
   const { waiting, isLost, show, held } = useLive(
@@ -147,9 +147,9 @@ export function Requests() {
               caption="Calls, newest first"
               columns=${COLUMNS}
               rows=${list.rows}
-              idOf=${(row: RequestRow) => row.id}
-              hrefOf=${(row: RequestRow) => hrefOpening(row.id)}
-              markOf=${(row: RequestRow) => (row.running ? 'running' : undefined)}
+              idOf=${(row: ShownCall) => row.id}
+              hrefOf=${(row: ShownCall) => hrefOpening(row.id)}
+              markOf=${(row: ShownCall) => (row.running ? 'running' : undefined)}
               open=${open}
               loading=${list.loading}
             />
@@ -167,7 +167,7 @@ export function Requests() {
 }
 
 /** The rest of a list, and how far a search came. */
-export function More({ list }: { readonly list: ReturnType<typeof usePages<RequestRow>> }) {
+export function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
   if (list.next === null) return null
   return html`<p class="more">
     ${list.searchedTo ? html`<span class="muted">searched back to <${Time} at=${list.searchedTo} /></span>` : null}
@@ -198,7 +198,7 @@ function Unreadable({ days }: { readonly days: readonly string[] | undefined }) 
 }
 
 /** New calls wait while the pointer or the focus is in the list, older calls were asked for, or a sheet is open. */
-function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
+function useLive(on: boolean, list: Pages<ShownCall>, isOpen: boolean) {
   const [waiting, setWaiting] = useState('')
   const unseen = useRef({ ids: new Set<string>(), isMore: false, timer: 0 })
   const held = useRef({ pointer: false, focus: false })
@@ -225,7 +225,7 @@ function useLive(on: boolean, list: Pages<RequestRow>, isOpen: boolean) {
   const isLost = useEvents(on ? LIVE : null, LIVE_EVENTS, ({ type, data }) => {
     const now = unseen.current
     if (type === 'skipped' || now.ids.size >= MOST_WAITING) now.isMore = true
-    else if (type !== 'again') now.ids.add((data as RequestRow).id)
+    else if (type !== 'again') now.ids.add((data as ShownCall).id)
     // One answer for many events: a busy gateway ends hundreds of calls a second.
     decideLater()
   })
@@ -246,12 +246,12 @@ function csvOf(path: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}format=csv`
 }
 
-function keyOf({ account_id, key_id, key_name }: RequestRow): Content {
+function keyOf({ account_id, key_id, key_name }: ShownCall): Content {
   if (key_id === null) return '–'
   return html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? shortId(key_id, 20)}</bdi>`
 }
 
-function tokensOf({ usage }: RequestRow): string {
+function tokensOf({ usage }: ShownCall): string {
   if (usage.prompt_tokens === null && usage.completion_tokens === null) return '–'
   const { prompt_tokens: prompt, completion_tokens: completion } = usage
   return [prompt, completion]
@@ -260,11 +260,11 @@ function tokensOf({ usage }: RequestRow): string {
     .join('+')
 }
 
-function exactTokens({ usage }: RequestRow): string {
+function exactTokens({ usage }: ShownCall): string {
   return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
 }
 
-function guardOf({ guard }: RequestRow): Content {
+function guardOf({ guard }: ShownCall): Content {
   if (!guard) return '–'
   return html`<span class=${guard.outcome === 'blocked' || guard.outcome === 'error' ? 'warn' : ''}
     >${guard.outcome}</span

@@ -1,7 +1,7 @@
 /** Judges decisions of guards by the contents of their calls. The judgements stay in the page until they are exported. */
 import { useState } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
-import type { RequestContent, RequestRow } from '../answers.ts'
+import type { RequestContent, ShownCall } from '../answers.ts'
 import { count } from '../format.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
@@ -22,7 +22,7 @@ export function Review({
   rows,
   onClose,
 }: {
-  readonly rows: readonly RequestRow[]
+  readonly rows: readonly ShownCall[]
   readonly onClose: () => void
 }) {
   const [at, setAt] = useState(0)

@@ -1,14 +1,12 @@
 /** `GET /v1/key/usage` and `/v1/key/requests`: what the holder of a key has used, and the calls behind it. */
 import { NotFound } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
-import { usdJson } from '../../money/money.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus, requestId } from '../../observe/log/parse.ts'
-import type { LogRow } from '../../observe/log/query.ts'
+import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { HOLDER_GROUPS, readUsageQuery } from '../../observe/usage/parse.ts'
-import { QUANTITIES } from '../../observe/usage/tables.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
-import { timeOf } from '../../state/ids.ts'
 import type { GetRoute } from './route.ts'
 
 const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
@@ -56,7 +54,7 @@ export const keyRequests: GetRoute = {
       limit: readLimit(query.get('limit')),
     })
     return JSON.stringify({
-      data: page.rows.map(rowView),
+      data: page.calls.map(viewOf),
       next: page.next === undefined ? null : requestId(page.next),
       searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
     })
@@ -72,21 +70,21 @@ function notHere(): NotFound {
 }
 
 /** Nothing of vendors, addresses or content. */
-function rowView(row: LogRow): object {
-  const id = String(row.id)
-  const number = (name: string) => (row[name] == null ? null : Number(row[name]))
+function viewOf(call: KnownCall): object {
+  const { id, at, endpoint, model, status, code, outcome, stream, usage, cost_usd, times, tag } =
+    endedCall(call)
   return {
-    id: requestId(id),
-    at: new Date(timeOf(id)).toISOString(),
-    endpoint: row.endpoint,
-    model: row.model,
-    status: number('status'),
-    code: row.code,
-    outcome: row.outcome,
-    stream: number('stream') === 1,
-    usage: Object.fromEntries(QUANTITIES.map((name) => [name, number(name)])),
-    cost_usd: row.cost == null ? null : usdJson(BigInt(row.cost)),
-    times: { first_ms: number('ms_first'), total_ms: number('ms_total') },
-    tag: row.tag ?? null,
+    id,
+    at,
+    endpoint,
+    model,
+    status,
+    code,
+    outcome,
+    stream: stream === true,
+    usage,
+    cost_usd: cost_usd === null ? null : usdJson(parsePico(cost_usd)),
+    times: { first_ms: times.first_ms, total_ms: times.total_ms },
+    tag,
   }
 }

@@ -16,8 +16,8 @@ export interface ContentBounds {
   readonly size: number
 }
 
-/** Of the names of their files. */
-export const SUFFIX = '.content.db'
+/** The names of their files. */
+export const CONTENT_NAMES = { file: 'contents.db', earlier: '.content.db' }
 /** Pause after a fault of the disk. */
 const PAUSE_MS = 30_000
 /** Most contents in memory: the oldest go first. */
@@ -47,9 +47,9 @@ export class ContentFiles {
   readonly #folder: DayFolder | undefined
   readonly #bounds: ContentBounds
   readonly #now: () => number
-  /** The day that is open for writing, or the memory under the name ''. */
-  #open: { readonly day: string; readonly db: DatabaseSync } | undefined
-  /** Days of which contents were removed, but may still have bytes in the file. */
+  /** The file that is open for writing, or the memory under the name ''. */
+  #open: { readonly file: string; readonly db: DatabaseSync } | undefined
+  /** Files of which contents were removed, but which may still have their bytes. */
   readonly #uncleaned = new Set<string>()
   /** Of all files, about. */
   #bytes = 0
@@ -59,7 +59,7 @@ export class ContentFiles {
   /** @param path of the folder; absent for contents in memory. @param now ms since epoch */
   constructor(path: string | undefined, bounds: ContentBounds, now: () => number) {
     this.#path = path
-    this.#folder = path === undefined ? undefined : new DayFolder(path, SUFFIX)
+    this.#folder = path === undefined ? undefined : new DayFolder(path, CONTENT_NAMES)
     this.#bounds = bounds
     this.#now = now
   }
@@ -73,7 +73,7 @@ export class ContentFiles {
       const { account, key, user, endpoint, model, decided, cut } = content
       const [input, output] = [packed(content.input), packed(content.output)]
       if (this.#folder) this.#checkRoom(this.#folder, input.length + output.length)
-      const db = this.#dayFor(day)
+      const db = this.#opened(this.#folder?.make(day) ?? '')
       const values: SQLInputValue[] = [id, account, key, user ?? null, endpoint, model ?? null]
       values.push(JSON.stringify(decided), input, output, Number(cut))
       db.prepare(INSERT).run(...values)
@@ -87,11 +87,13 @@ export class ContentFiles {
   /** Those of a call; undefined where none are kept. @param id of the request */
   find(id: string): CallContent | undefined {
     const day = this.#nameOf(timeOf(bare(id)))
-    if (!this.#days.includes(day)) return undefined
-    return this.#reading(day, (db) => {
-      const row = db.prepare('SELECT * FROM content WHERE id = ?').get(bare(id))
-      return row && contentOf(row)
-    })
+    for (const file of this.#filesOf(day)) {
+      const row = this.#reading(file, (db) =>
+        db.prepare('SELECT * FROM content WHERE id = ?').get(bare(id)),
+      )
+      if (row) return contentOf(row)
+    }
+    return undefined
   }
 
   /** Newest first. */
@@ -99,7 +101,7 @@ export class ContentFiles {
     const found: CallContent[] = []
     const where = key === undefined ? '' : 'AND key = ?'
     const sql = `SELECT * FROM content WHERE id >= ? AND id < ? ${where} ORDER BY id DESC LIMIT ?`
-    for (const day of this.#days) {
+    for (const { day, file } of this.#files) {
       if (found.length >= limit) break
       if (day !== '' && (day > dayOf(to) || day < dayOf(from))) continue
       const bounds: SQLInputValue[] = [
@@ -107,7 +109,7 @@ export class ContentFiles {
         ulidAt(to),
         ...(key === undefined ? [] : [key]),
       ]
-      const rows = this.#reading(day, (db) => db.prepare(sql).all(...bounds, limit - found.length))
+      const rows = this.#reading(file, (db) => db.prepare(sql).all(...bounds, limit - found.length))
       found.push(...rows.map(contentOf))
     }
     return found
@@ -130,14 +132,14 @@ export class ContentFiles {
     if (chosen.length === 0) return 0
     const sql = `DELETE FROM content WHERE ${chosen.map((one) => one.sql).join(' AND ')}`
     let removed = 0
-    for (const day of this.#days) {
-      const db = this.#dayFor(day)
+    for (const { file } of this.#files) {
+      const db = this.#opened(file)
       const { changes } = db.prepare(sql).run(...chosen.map(({ value }) => value))
       removed += Number(changes)
-      if (changes > 0) this.#uncleaned.add(day)
-      if (!this.#uncleaned.has(day)) continue
+      if (changes > 0) this.#uncleaned.add(file)
+      if (!this.#uncleaned.has(file)) continue
       cleanUp(db)
-      this.#uncleaned.delete(day)
+      this.#uncleaned.delete(file)
     }
     return removed
   }
@@ -161,9 +163,14 @@ export class ContentFiles {
     this.#open = undefined
   }
 
-  /** Newest first. */
-  get #days(): readonly string[] {
-    return this.#folder?.days ?? (this.#open ? [''] : [])
+  /** The newest day first. */
+  get #files(): readonly { readonly day: string; readonly file: string }[] {
+    const days = this.#folder?.days ?? ['']
+    return days.flatMap((day) => this.#filesOf(day).map((file) => ({ day, file })))
+  }
+
+  #filesOf(day: string): readonly string[] {
+    return this.#folder?.filesOf(day) ?? (this.#open ? [''] : [])
   }
 
   #nameOf(ms: number): string {
@@ -171,7 +178,7 @@ export class ContentFiles {
   }
 
   #release(day: string): void {
-    if (this.#open?.day === day) this.close()
+    if (this.#folder?.filesOf(day).includes(this.#open?.file ?? '')) this.close()
   }
 
   #pause(fault: string): string {
@@ -180,13 +187,13 @@ export class ContentFiles {
     return (this.#fault = fault)
   }
 
-  /** Opens the database of a day for writing, in the place of the one before. */
-  #dayFor(day: string): DatabaseSync {
-    if (this.#open?.day === day) return this.#open.db
+  /** Opens a database for writing, in the place of the one before. @param file '' for the memory */
+  #opened(file: string): DatabaseSync {
+    if (this.#open?.file === file) return this.#open.db
     this.close()
-    const db = this.#folder ? this.#openFile(this.#folder, day) : new DatabaseSync(':memory:')
+    const db = file === '' ? new DatabaseSync(':memory:') : openFile(file)
     db.exec(SCHEMA)
-    this.#open = { day, db }
+    this.#open = { file, db }
     return db
   }
 
@@ -205,22 +212,22 @@ export class ContentFiles {
     this.#bytes = folder.trim(this.#bounds, this.#now(), (day) => this.#release(day))
   }
 
-  #openFile(folder: DayFolder, day: string): DatabaseSync {
-    createFile(folder.fileOf(day))
-    const db = new DatabaseSync(folder.fileOf(day), { timeout: 2000 })
-    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
-    return db
-  }
-
-  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result {
-    if (this.#open?.day === day) return ask(this.#open.db)
-    const db = new DatabaseSync(this.#folder!.fileOf(day), { readOnly: true, timeout: 2000 })
+  #reading<Result>(file: string, ask: (db: DatabaseSync) => Result): Result {
+    if (this.#open?.file === file) return ask(this.#open.db)
+    const db = new DatabaseSync(file, { readOnly: true, timeout: 2000 })
     try {
       return ask(db)
     } finally {
       db.close()
     }
   }
+}
+
+function openFile(file: string): DatabaseSync {
+  createFile(file)
+  const db = new DatabaseSync(file, { timeout: 2000 })
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+  return db
 }
 
 /** Leaves no byte of what was deleted. @throws where that fails */

@@ -7,7 +7,7 @@ import type { ConsolaInstance } from 'consola'
 import { DayFolder } from '../day-folder.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
-import { ContentFiles, SUFFIX, type ContentBounds } from './content-files.ts'
+import { ContentFiles, CONTENT_NAMES, type ContentBounds } from './content-files.ts'
 import {
   contentWork,
   type ContentInit,
@@ -94,7 +94,9 @@ export class ContentLog {
   /** Without any the thread need not run. */
   get #hasAny(): boolean {
     const { folder } = this.#options
-    return this.#used || (folder !== undefined && new DayFolder(folder, SUFFIX).days.length > 0)
+    return (
+      this.#used || (folder !== undefined && new DayFolder(folder, CONTENT_NAMES).days.length > 0)
+    )
   }
 
   #acknowledged({ fault }: ContentStored): void {

@@ -1,14 +1,23 @@
 /**
  * The files of the request log: one SQLite database per UTC day, because a day is removed by unlinking its files while
- * requests run. Used by the thread of the log; by this thread for a log in memory.
+ * requests run. Calls are stored as they cross, a batch in a row; a narrow row for each says where it is. Used by the thread of
+ * the log; by this thread for a log in memory.
  */
 import { mkdirSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import { createFile, transact } from '../../state/sqlite/file.ts'
 import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
-import { KEPT } from '../record.ts'
-import { conditionsOf, MAKE_INDEXES, type LogPage, type LogQuery, type LogRow } from './query.ts'
+import { callIn, callsIn, keptLine, type KnownCall } from '../record.ts'
+import { callOfRow, type EarlierRow } from './earlier.ts'
+import {
+  COLUMNS,
+  conditionsOf,
+  MAKE_INDEXES,
+  valuesOf,
+  type LogPage,
+  type LogQuery,
+} from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 const HOUR_MS = 3_600_000
@@ -18,26 +27,34 @@ const OPEN_FILES = 2
 const PAUSE_MS = 30_000
 /** Most of a log in memory, which keeps one day. */
 const MEMORY_BYTES = 64 * 1024 * 1024
-/** Rows that one question to a file looks at. */
+/** Calls that one question to a file looks at. */
 const WINDOW = 5000
 /** A page is answered with what was found by then. */
 const MAX_QUERY_MS = 250
-const VERSION = 2
+/** Files of versions 1 and 2 have a row of all members for each call, and are read until they are removed. */
+const VERSION = 3
 
-const NAMES = KEPT.map(({ name }) => name)
-const COLUMNS = KEPT.map(({ name, type }) =>
-  name === 'id' ? 'id TEXT NOT NULL PRIMARY KEY' : `${name} ${type}`,
-)
+/** `calls`: lines of calls, separated by line feeds; `first`, `last`: the lowest and the highest id of them. */
 const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS call (${COLUMNS.join(', ')}) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS batch (
+    seq INTEGER PRIMARY KEY, first TEXT NOT NULL, last TEXT NOT NULL, calls TEXT NOT NULL) STRICT;
+  CREATE TABLE IF NOT EXISTS call (
+    id TEXT NOT NULL PRIMARY KEY, batch INTEGER NOT NULL, ${COLUMNS.join(', ')}) STRICT, WITHOUT ROWID;
   ${MAKE_INDEXES}
   PRAGMA user_version = ${VERSION};`
-const INSERT = `INSERT OR IGNORE INTO call (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`
+const INSERT = `INSERT OR IGNORE INTO call VALUES (?, ?, ${COLUMNS.map(() => '?').join(', ')})`
 
 /** A database that is open for writing. */
 interface OpenDay {
   readonly db: DatabaseSync
+  readonly batch: StatementSync
   readonly insert: StatementSync
+}
+
+/** A call, and the line in which it has crossed. */
+interface CrossedCall {
+  readonly line: string
+  readonly call: KnownCall
 }
 
 /** The request log in one folder, or in memory. */
@@ -56,19 +73,21 @@ export class DayFiles implements LogStore {
   /** @param folder absent for a log in memory. @param now ms since epoch */
   constructor(folder: string | undefined, bounds: LogBounds, now = () => Date.now()) {
     this.#path = folder
-    this.#folder = folder === undefined ? undefined : new DayFolder(folder, '.db')
+    this.#folder =
+      folder === undefined ? undefined : new DayFolder(folder, { file: 'calls.db', earlier: '.db' })
     this.#bounds = bounds
     this.#now = now
   }
 
-  /** Stores rows, in one transaction per day. Never throws. @param lines of `lineOf`, separated by line feeds */
+  /** Stores calls, in one transaction per day. Never throws. @param lines of `lineOf`, separated by line feeds */
   store(lines: string): Stored {
-    const rows = lines.split('\n').map((line) => line.split('\t'))
+    const calls = lines.split('\n').map((line) => ({ line, call: callIn(line) }))
     const dropped: Partial<Record<Dropped, number>> = {}
     const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
     let stored = 0
     if (this.#now() - this.#trimmedAt > HOUR_MS) this.trim()
-    for (const [number, ofDay] of Map.groupBy(rows, ([id]) => Math.floor(timeOf(id!) / DAY_MS))) {
+    const days = Map.groupBy(calls, ({ call }) => Math.floor(timeOf(bare(call)) / DAY_MS))
+    for (const [number, ofDay] of days) {
       const day = this.#nameOf(number * DAY_MS)
       if (this.#isPaused()) {
         drop('disk', ofDay.length)
@@ -92,38 +111,51 @@ export class DayFiles implements LogStore {
   list(query: LogQuery): LogPage {
     const until = performance.now() + MAX_QUERY_MS
     const { from = 0, to, after, limit } = query
-    const rows: LogRow[] = []
-    const unreadable: string[] = []
+    const calls: KnownCall[] = []
+    const unreadable = new Set<string>()
     let before = after ?? ulidAt(to ?? this.#now() + DAY_MS)
     if (to !== undefined && timeOf(before) > to) before = ulidAt(to)
     const lowest = ulidAt(from)
     for (const day of this.#daysBefore(timeOf(before))) {
       const end = day === '' ? 0 : Date.parse(day) + DAY_MS
       if (day !== '' && end <= from) break
-      let found: string | undefined
-      try {
-        found = this.#reading(day, (db) => search(db, query, { before, lowest, rows, until }))
-      } catch {
-        unreadable.push(day)
-      }
-      if (found !== undefined) {
+      for (const file of this.#filesOf(day)) {
+        let found: string | undefined
+        try {
+          found = this.#reading(day, file, (db) =>
+            search(db, query, { before, lowest, calls, until }),
+          )
+        } catch {
+          unreadable.add(day)
+        }
+        if (found === undefined) continue
         // The page is full, or the time is up.
         const searchedTo = timeOf(found)
-        return { rows: rows.slice(0, limit), next: found, searchedTo, unreadable }
+        return {
+          calls: calls.slice(0, limit),
+          next: found,
+          searchedTo,
+          unreadable: [...unreadable],
+        }
       }
     }
-    return { rows, unreadable }
+    return { calls, unreadable: [...unreadable] }
   }
 
-  /** The row of a call; undefined when there is none. */
-  find(id: string): LogRow | undefined {
+  /** A call; undefined when there is none. */
+  find(id: string): KnownCall | undefined {
     const day = this.#nameOf(timeOf(id))
     if (!this.#days().includes(day)) return undefined
-    return this.#reading(day, (db) => {
-      const select = db.prepare('SELECT * FROM call WHERE id = ?')
-      select.setReadBigInts(true)
-      return select.get(id) as LogRow | undefined
-    })
+    for (const file of this.#filesOf(day)) {
+      const found = this.#reading(day, file, (db) => {
+        const select = db.prepare('SELECT * FROM call WHERE id = ?')
+        select.setReadBigInts(true)
+        const row = select.get(id) as EarlierRow | undefined
+        return row && readerOf(db)(row)
+      })
+      if (found) return found
+    }
+    return undefined
   }
 
   /** Removes what is older or larger than the bounds; the current day stays. */
@@ -146,18 +178,29 @@ export class DayFiles implements LogStore {
 
   /** Removes what is older than a day from memory. */
   #forgetDays(): void {
+    const oldest = ulidAt(this.#now() - DAY_MS)
     const db = this.#open.get('')?.db
-    db?.prepare('DELETE FROM call WHERE id < ?').run(ulidAt(this.#now() - DAY_MS))
+    db?.prepare('DELETE FROM call WHERE id < ?').run(oldest)
+    db?.prepare('DELETE FROM batch WHERE last < ?').run(oldest)
   }
 
-  /** Removes the oldest calls from a full memory: twice as many as came, so that no removal takes long. */
+  /** Removes the oldest batches from a full memory: about twice as many calls as came, so that no removal takes long. */
   #forgetCalls(came: number): void {
     const db = this.#open.get('')?.db
     if (!db) return
     this.#bytes = bytesIn(db)
     if (this.#bytes <= Math.min(this.#bounds.size, MEMORY_BYTES)) return
-    const oldest = 'SELECT id FROM call ORDER BY id LIMIT ?'
-    db.prepare(`DELETE FROM call WHERE id IN (${oldest})`).run(2 * came)
+    const oldest = db.prepare('SELECT seq, calls FROM batch ORDER BY seq LIMIT 1')
+    const removeBatch = db.prepare('DELETE FROM batch WHERE seq = ?')
+    const removeCall = db.prepare('DELETE FROM call WHERE id = ?')
+    for (let removed = 0; removed < 2 * came;) {
+      const batch = oldest.get()
+      if (!batch) return
+      const calls = callsIn(String(batch.calls))
+      for (const call of calls) removeCall.run(bare(call))
+      removeBatch.run(batch.seq!)
+      removed += calls.length
+    }
   }
 
   #trimFiles(folder: DayFolder): void {
@@ -192,24 +235,27 @@ export class DayFiles implements LogStore {
   #dayFor(day: string): OpenDay | undefined {
     const known = this.#open.get(day)
     if (known) return known
-    if (this.#folder !== undefined) {
-      const isOld = day < dayOf(this.#now() - DAY_MS)
-      if (isOld && !this.#days().includes(day)) return undefined
-      const file = this.#folder.fileOf(day)
-      createFile(file)
-      const db = new DatabaseSync(file, { timeout: 2000 })
+    if (this.#folder === undefined) return this.#keep(day, new DatabaseSync(':memory:'))
+    const isOld = day < dayOf(this.#now() - DAY_MS)
+    if (isOld && !this.#days().includes(day)) return undefined
+    const file = this.#folder.make(day)
+    createFile(file)
+    const db = new DatabaseSync(file, { timeout: 2000 })
+    try {
       db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
-      addColumns(db)
-      db.exec(SCHEMA)
+      const { user_version: version } = db.prepare('PRAGMA user_version').get()!
+      if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
       return this.#keep(day, db)
+    } catch (error) {
+      db.close()
+      throw error
     }
-    const db = new DatabaseSync(':memory:')
-    db.exec(SCHEMA)
-    return this.#keep(day, db)
   }
 
   #keep(day: string, db: DatabaseSync): OpenDay {
-    const open = { db, insert: db.prepare(INSERT) }
+    db.exec(SCHEMA)
+    const batch = db.prepare('INSERT INTO batch (first, last, calls) VALUES (?, ?, ?)')
+    const open = { db, batch, insert: db.prepare(INSERT) }
     this.#open.set(day, open)
     for (const [oldest, { db: old }] of this.#open) {
       if (this.#open.size <= OPEN_FILES) break
@@ -221,8 +267,7 @@ export class DayFiles implements LogStore {
 
   /** Newest first. */
   #days(): string[] {
-    if (this.#folder === undefined) return [...this.#open.keys()]
-    return this.#folder.days
+    return this.#folder?.days ?? [...this.#open.keys()]
   }
 
   #daysBefore(ms: number): string[] {
@@ -230,11 +275,19 @@ export class DayFiles implements LogStore {
     return this.#days().filter((day) => day <= last)
   }
 
-  /** Runs a question on the database of a day, which is opened for it where it is not open. A file without tables has no calls. */
-  #reading<Result>(day: string, ask: (db: DatabaseSync) => Result): Result | undefined {
+  #filesOf(day: string): string[] {
+    return this.#folder?.filesOf(day) ?? ['']
+  }
+
+  /** Runs a question on a database, which is opened for it where it is not open. A file without tables has no calls. */
+  #reading<Result>(
+    day: string,
+    file: string,
+    ask: (db: DatabaseSync) => Result,
+  ): Result | undefined {
     const open = this.#open.get(day)
-    if (open) return ask(open.db)
-    const db = new DatabaseSync(this.#folder!.fileOf(day), { readOnly: true, timeout: 2000 })
+    if (open && (!this.#folder || file === this.#folder.fileOf(day))) return ask(open.db)
+    const db = new DatabaseSync(file, { readOnly: true, timeout: 2000 })
     try {
       return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() && ask(db)
     } finally {
@@ -243,17 +296,9 @@ export class DayFiles implements LogStore {
   }
 }
 
-/** The file of today may be one of an earlier version, which has fewer columns. */
-function addColumns(db: DatabaseSync): void {
-  const known = columnsIn(db)
-  if (known.size === 0) return
-  for (const { name, type } of KEPT) {
-    if (!known.has(name)) db.exec(`ALTER TABLE call ADD COLUMN ${name} ${type}`)
-  }
-}
-
-function columnsIn(db: DatabaseSync): Set<string> {
-  return namesIn(db, `pragma_table_info('call')`)
+/** The id of a call without its prefix: a ULID, so that calls are in the order of arrival. */
+function bare({ id }: KnownCall): string {
+  return id.slice(4)
 }
 
 function namesIn(db: DatabaseSync, pragma: string): Set<string> {
@@ -268,22 +313,41 @@ function bytesIn(db: DatabaseSync): number {
 }
 
 /** @returns how many of them are new */
-function insertAll({ db, insert }: OpenDay, rows: readonly (readonly string[])[]): number {
+function insertAll({ db, batch, insert }: OpenDay, calls: readonly CrossedCall[]): number {
   return transact(db, () => {
+    const ids = calls.map(({ call }) => bare(call)).toSorted()
+    const lines = calls.map(({ line, call }) => keptLine(line, call)).join('\n')
+    const { lastInsertRowid } = batch.run(ids[0]!, ids.at(-1)!, lines)
     let stored = 0
-    for (const row of rows) {
-      const values = KEPT.map(({ place }) => row[place] || null)
-      stored += Number(insert.run(...values).changes)
+    for (const { call } of calls) {
+      stored += Number(insert.run(bare(call), lastInsertRowid, ...valuesOf(call)).changes)
     }
     return stored
   })
 }
 
-/** The place of a search: ids below `before`, down to `lowest`. Rows are added to `rows`. */
+/** Reads calls of a database by their rows. */
+function readerOf(db: DatabaseSync): (row: EarlierRow) => KnownCall {
+  const batches = new Map<unknown, string>()
+  return (row) => {
+    if (row.batch === undefined) return callOfRow(row)
+    let calls = batches.get(row.batch)
+    if (calls === undefined) {
+      calls = String(db.prepare('SELECT calls FROM batch WHERE seq = ?').get(row.batch)!.calls)
+      batches.set(row.batch, calls)
+    }
+    // No text within a line has such quotes.
+    const start = calls.indexOf(`{"id":"req_${row.id}"`)
+    const end = calls.indexOf('\n', start)
+    return callIn(calls.slice(start, end < 0 ? undefined : end))
+  }
+}
+
+/** The place of a search: ids below `before`, down to `lowest`. Calls are added to `calls`. */
 interface Search {
   readonly before: string
   readonly lowest: string
-  readonly rows: LogRow[]
+  readonly calls: KnownCall[]
   readonly until: number
 }
 
@@ -291,11 +355,11 @@ interface Search {
  * Looks through one database, newest first, a window at a time.
  * @returns the last id that was looked at when the page is full or the time is up; undefined at the end of the database
  */
-function search(db: DatabaseSync, query: LogQuery, { lowest, rows, until, ...at }: Search) {
+function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at }: Search) {
   const known = namesIn(db, `pragma_index_list('call')`)
   const { from, indexed, rest, indexedValues, restValues } = conditionsOf(query, known)
-  // Rows of an earlier version have no value there.
-  const columns = columnsIn(db)
+  // Calls of an earlier version have no value there.
+  const columns = namesIn(db, `pragma_table_info('call')`)
   if (Object.keys(query.filters).some((name) => !columns.has(name))) return undefined
   const inner = `FROM ${from} WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
   const select = db.prepare(
@@ -303,13 +367,14 @@ function search(db: DatabaseSync, query: LogQuery, { lowest, rows, until, ...at 
   )
   select.setReadBigInts(true)
   const last = db.prepare(`SELECT id ${inner} LIMIT 1 OFFSET ${WINDOW - 1}`)
+  const read = readerOf(db)
   let { before } = at
   for (;;) {
-    const wanted = query.limit + 1 - rows.length
-    const found = select.all(before, lowest, ...indexedValues, ...restValues, wanted) as LogRow[]
-    rows.push(...found)
-    // One row more than the page tells that there is another page.
-    if (rows.length > query.limit) return rows[query.limit - 1]!.id as string
+    const wanted = query.limit + 1 - calls.length
+    const found = select.all(before, lowest, ...indexedValues, ...restValues, wanted)
+    calls.push(...(found as EarlierRow[]).map(read))
+    // One call more than the page tells that there is another page.
+    if (calls.length > query.limit) return bare(calls[query.limit - 1]!)
     const end = last.get(before, lowest, ...indexedValues)?.id as string | undefined
     if (end === undefined) return undefined
     before = end

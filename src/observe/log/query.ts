@@ -1,26 +1,32 @@
 /** Questions to the request log, and their answers. */
 
-/** Columns that can be asked for by value. */
-export const FILTERS = [
-  'key',
-  'account',
-  'model',
-  'deployment',
-  'endpoint',
-  'code',
-  'limited_by',
-  'outcome',
-  'guard',
-  'session',
-  'agent',
-  'tag',
-  'user',
-  'gateway',
-  'origin',
-] as const
+import { parsePico } from '../../money/money.ts'
+import type { KnownCall } from '../record.ts'
 
-/** A column that can be asked for by value. */
-export type FilterName = (typeof FILTERS)[number]
+/** What can be asked for by value, and where a call has it. */
+const VALUES = {
+  key: ({ key_id }) => key_id,
+  account: ({ account_id }) => account_id,
+  model: ({ model }) => model,
+  deployment: ({ deployment }) => deployment,
+  endpoint: ({ endpoint }) => endpoint,
+  code: ({ code }) => code,
+  limited_by: ({ limited_by }) => limited_by,
+  outcome: ({ outcome }) => outcome,
+  guard: ({ guard }) => guard?.outcome,
+  session: ({ session }) => session,
+  agent: ({ agent }) => agent,
+  tag: ({ tag }) => tag,
+  user: ({ user }) => user,
+  gateway: ({ gateway }) => gateway,
+  origin: ({ origin }) => origin,
+} as const satisfies Record<string, (call: KnownCall) => string | undefined>
+
+/** Something that can be asked for by value. */
+export type FilterName = keyof typeof VALUES
+
+/** All of them. */
+export const FILTERS = Object.keys(VALUES) as readonly FilterName[]
 
 /** Which calls. Values of one filter are alternatives; all filters have to hold. */
 export interface LogQuery {
@@ -39,12 +45,9 @@ export interface LogQuery {
   readonly limit: number
 }
 
-/** A row of the log by column; null is "not known". */
-export type LogRow = Readonly<Record<string, string | number | bigint | null>>
-
 /** Newest first. */
 export interface LogPage {
-  readonly rows: readonly LogRow[]
+  readonly calls: readonly KnownCall[]
   /** Set while there may be more: the value of `after` for the next page. */
   readonly next?: string
   /** ms since epoch: everything from here on was looked at. */
@@ -53,20 +56,44 @@ export interface LogPage {
   readonly unreadable: readonly string[]
 }
 
-/** Whether a row is one of those that are asked for. */
+/** Whether a call is one of those that are asked for. */
 export function matches(
-  row: LogRow,
+  call: KnownCall,
   { filters, status, stream, minCost, minMs }: LogQuery,
 ): boolean {
-  const isOf = Object.entries(filters).every(([name, values]) => values.includes(String(row[name])))
-  const has = Number(row.status)
+  const isOf = Object.entries(filters).every(([name, values]) =>
+    values.includes(String(VALUES[name as FilterName](call))),
+  )
+  const has = call.status ?? 0
   return (
     isOf &&
     (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
-    (stream === undefined || Number(row.stream) === Number(stream)) &&
-    (minCost === undefined || BigInt(row.cost ?? -1) >= minCost) &&
-    (minMs === undefined || Number(row.ms_total) >= minMs)
+    (stream === undefined || (call.stream ?? false) === stream) &&
+    (minCost === undefined || (costOf(call) ?? -1n) >= minCost) &&
+    (minMs === undefined || (call.times?.total_ms ?? 0) >= minMs)
   )
+}
+
+function costOf({ cost_usd }: KnownCall): bigint | undefined {
+  return cost_usd === undefined ? undefined : parsePico(cost_usd)
+}
+
+/** SQL of the columns that lists look at, beside the id. */
+export const COLUMNS: readonly string[] = [
+  ...FILTERS.map((name) => `${name} TEXT`),
+  ...['status', 'stream', 'cost', 'ms_total'].map((name) => `${name} INTEGER`),
+]
+
+/** The values of a call in the order of {@link COLUMNS}. */
+export function valuesOf(call: KnownCall): (string | number | bigint | null)[] {
+  const { status, stream, times } = call
+  return [
+    ...FILTERS.map((name) => VALUES[name](call) ?? null),
+    status ?? null,
+    stream === undefined ? null : Number(stream),
+    costOf(call) ?? null,
+    times?.total_ms ?? null,
+  ]
 }
 
 /** Calls that did not go well, those that did not come to an end, and those of which guards decided something: few among all. */
@@ -98,7 +125,7 @@ const isBad = (query: LogQuery) =>
   isUnfinished(query) ||
   query.filters.limited_by !== undefined
 
-/** The first one that fits a query finds it fastest. */
+/** The first one that fits a query finds it fastest. One of all calls of an account or a model would cost each call more than the rest. */
 const INDEXES: readonly CallIndex[] = [
   rare('session'),
   { name: 'call_bad_key', column: 'key', where: BAD, fits: isBad },
@@ -111,9 +138,7 @@ const INDEXES: readonly CallIndex[] = [
   { name: 'call_decided', where: DECIDED, fits: isDecided },
   { name: 'call_bad_account', column: 'account', where: BAD, fits: isBad },
   { name: 'call_bad', where: BAD, fits: isBad },
-  { name: 'call_account', column: 'account' },
   rare('tag'),
-  { name: 'call_model', column: 'model' },
 ]
 
 /** SQL that makes the indexes where they are missing. */

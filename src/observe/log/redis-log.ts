@@ -1,6 +1,6 @@
 /**
  * The request log that gateways share in Redis: one sorted set per UTC day, whose members are lines, in the order in which
- * their calls arrived. It is smaller than one on a disk, because it shares the memory of the ledger. Used by the thread of
+ * their calls arrived, because each begins with the id of its call. Those of a release before have another form, and come first. It is smaller than one on a disk, because it shares the memory of the ledger. Used by the thread of
  * the log.
  */
 import type { Cluster, Redis } from 'ioredis'
@@ -9,15 +9,16 @@ import type { Log } from '../../state/ledger/ledger.ts'
 import { connect, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
 import { serversOf } from '../../state/redis/server-checks.ts'
 import { DAY_MS, dayOf } from '../day-folder.ts'
-import { keptLine, rowIn } from '../record.ts'
-import { matches, type LogPage, type LogQuery, type LogRow } from './query.ts'
+import { callIn, keptLine, type KnownCall } from '../record.ts'
+import { callOfLine } from './earlier.ts'
+import { matches, type LogPage, type LogQuery } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 /** At most, whatever the bounds allow: a ledger that needs memory comes first. */
 const MOST_DAYS = 7
 const MOST_BYTES = 256 * 1024 * 1024
 /** What a row takes in Redis, about. */
-const ROW_BYTES = 512
+const ROW_BYTES = 768
 /** Part of the memory that Redis may use, above which nothing is stored. */
 const MOST_USED = 0.8
 /** Between two looks at the bounds and at the memory. */
@@ -28,6 +29,8 @@ const PAUSE_MS = 10_000
 /** Rows that are read at once, and that one page looks at. */
 const PAGE_ROWS = 1000
 const MOST_ROWS = 20_000
+/** What stands before the id in a line of now, and in one of a release before. */
+const STARTS = ['{"id":"req_', ''] as const
 
 /** Settings of a {@link RedisLog}. */
 interface RedisLogOptions {
@@ -64,9 +67,17 @@ export class RedisLog implements LogStore {
     const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
     const first = this.#firstDay()
     let rows = 0
-    for (const [day, some] of Map.groupBy(lines.split('\n'), (line) => dayOf(timeOf(line)))) {
+    for (const [day, some] of Map.groupBy(lines.split('\n'), (line) =>
+      dayOf(timeOf(bare(callIn(line)))),
+    )) {
       if (day < first) drop('late', some.length)
-      else if (await this.#add(day, some.map(keptLine))) rows += some.length
+      else if (
+        await this.#add(
+          day,
+          some.map((line) => keptLine(line)),
+        )
+      )
+        rows += some.length
       else drop('disk', some.length)
     }
     const fault = this.#paused?.fault
@@ -76,38 +87,57 @@ export class RedisLog implements LogStore {
   /** One page of calls. @throws Unavailable while Redis cannot be reached */
   async list(query: LogQuery): Promise<LogPage> {
     const { from = 0, to, after, limit } = query
-    const rows: LogRow[] = []
-    let before = after ?? ulidAt(to ?? this.#now() + DAY_MS)
-    if (to !== undefined && timeOf(before) > to) before = ulidAt(to)
+    const calls: KnownCall[] = []
+    const top = after ?? ulidAt(to ?? this.#now() + DAY_MS)
+    let before = to !== undefined && timeOf(top) > to ? ulidAt(to) : top
     const lowest = ulidAt(from)
     const last = dayOf(Math.max(from, Date.parse(this.#firstDay())))
     let looked = 0
     for (let day = dayOf(timeOf(before)); day >= last; day = dayBefore(day)) {
       for (;;) {
-        const range = [`(${before}`, `[${lowest}`, 'LIMIT', 0, PAGE_ROWS] as const
-        const lines = await this.#ask((client) => client.zrevrangebylex(keyOf(day), ...range))
-        for (const line of lines) {
-          const row = rowIn(line)
-          if (matches(row, query)) rows.push(row)
-          // One row more than the page tells that there is another page.
-          if (rows.length > limit) return pageOf(rows, rows[limit - 1]!.id as string, limit)
+        const found = await this.#newest(day, before, lowest)
+        for (const call of found) {
+          if (matches(call, query)) calls.push(call)
+          // One call more than the page tells that there is another page.
+          if (calls.length > limit) return pageOf(calls, bare(calls[limit - 1]!), limit)
         }
-        looked += lines.length
-        if (lines.length < PAGE_ROWS) break
-        before = idOf(lines.at(-1)!)
-        if (looked >= MOST_ROWS) return pageOf(rows, before, limit)
+        looked += found.length
+        if (found.length < PAGE_ROWS) break
+        before = bare(found.at(-1)!)
+        if (looked >= MOST_ROWS) return pageOf(calls, before, limit)
       }
     }
-    return { rows, unreadable: [] }
+    return { calls, unreadable: [] }
   }
 
-  /** The row of a call. @throws Unavailable while Redis cannot be reached */
-  async find(id: string): Promise<LogRow | undefined> {
+  /** A call. @throws Unavailable while Redis cannot be reached */
+  async find(id: string): Promise<KnownCall | undefined> {
     const key = keyOf(dayOf(timeOf(id)))
-    const [line] = await this.#ask((client) =>
-      client.zrangebylex(key, `[${id}`, `(${id}~`, 'LIMIT', 0, 1),
-    )
-    return line === undefined ? undefined : rowIn(line)
+    for (const start of STARTS) {
+      const [line] = await this.#ask((client) =>
+        client.zrangebylex(key, `[${start}${id}`, `(${start}${id}~`, 'LIMIT', 0, 1),
+      )
+      if (line !== undefined) return callOfLine(line)
+    }
+    return undefined
+  }
+
+  /** The newest calls of a day in both forms, at most {@link PAGE_ROWS}. */
+  async #newest(day: string, before: string, lowest: string): Promise<readonly KnownCall[]> {
+    const read = (start: string) =>
+      this.#ask((client) =>
+        client.zrevrangebylex(
+          keyOf(day),
+          `(${start}${before}`,
+          `[${start}${lowest}`,
+          'LIMIT',
+          0,
+          PAGE_ROWS,
+        ),
+      )
+    const lines = (await Promise.all(STARTS.map(read))).flat()
+    const calls = lines.map(callOfLine).toSorted((a, b) => (a.id < b.id ? 1 : -1))
+    return calls.slice(0, PAGE_ROWS)
   }
 
   async close(): Promise<void> {
@@ -196,12 +226,12 @@ export class RedisLog implements LogStore {
   }
 }
 
-function pageOf(rows: readonly LogRow[], next: string, limit: number): LogPage {
-  return { rows: rows.slice(0, limit), next, searchedTo: timeOf(next), unreadable: [] }
+function pageOf(calls: readonly KnownCall[], next: string, limit: number): LogPage {
+  return { calls: calls.slice(0, limit), next, searchedTo: timeOf(next), unreadable: [] }
 }
 
-function idOf(line: string): string {
-  return line.slice(0, line.indexOf('\t'))
+function bare({ id }: KnownCall): string {
+  return id.slice(4)
 }
 
 function dayBefore(day: string): string {

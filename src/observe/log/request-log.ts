@@ -4,7 +4,7 @@
  */
 import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
-import { type CallRecord, lineOf } from '../record.ts'
+import { lineOf, type KnownCall } from '../record.ts'
 import {
   LocalThread,
   startWorker,
@@ -13,7 +13,7 @@ import {
   type ThreadWork,
 } from '../thread-client.ts'
 import { DayFiles } from './day-files.ts'
-import type { LogPage, LogQuery, LogRow } from './query.ts'
+import type { LogPage, LogQuery } from './query.ts'
 import type { Dropped, LogBounds, Stored, LogStore } from './store.ts'
 
 // What crosses between the request log and its thread.
@@ -70,7 +70,7 @@ interface RequestLogOptions extends LogBounds {
 type DropReason = Dropped | 'queue' | 'flood'
 
 const BATCH_CHARACTERS = 65_536
-/** Characters that the thread has not acknowledged: about 20,000 calls. */
+/** Characters that the thread has not acknowledged: about 7,000 calls. */
 const MAX_QUEUED = 4 * 1024 * 1024
 /** Rows a minute of calls without a known key: a scanner cannot fill the disk. */
 const UNKNOWN_PER_MINUTE = 100
@@ -116,10 +116,10 @@ export class RequestLog {
   }
 
   /** Logs a call that has ended. */
-  add(record: CallRecord): void {
+  add(call: KnownCall): void {
     if (this.#closed) return
-    if (record.key === undefined && !this.#admitsUnknown()) return this.#drop('flood', 1)
-    const line = lineOf(record)
+    if (call.key_id === undefined && !this.#admitsUnknown()) return this.#drop('flood', 1)
+    const line = lineOf(call)
     this.#lines.push(line)
     this.#length += line.length
     if (this.#length >= BATCH_CHARACTERS) this.flush()
@@ -147,8 +147,8 @@ export class RequestLog {
     return this.#ask({ list: query })
   }
 
-  /** The row of a call. @param id of the request. @throws Unavailable when the log cannot be read */
-  find(id: string): Promise<LogRow | undefined> {
+  /** A call. @param id of the request. @throws Unavailable when the log cannot be read */
+  find(id: string): Promise<KnownCall | undefined> {
     this.flush()
     return this.#ask({ find: id.replace(/^req_/, '') })
   }

@@ -1,5 +1,6 @@
-/** Where the request log keeps its rows: files of days, or Redis. */
-import type { LogPage, LogQuery, LogRow } from './query.ts'
+/** Where the request log keeps calls: files of days, or Redis. */
+import type { KnownCall } from '../record.ts'
+import type { LogPage, LogQuery } from './query.ts'
 
 /** What a log keeps. */
 export interface LogBounds {
@@ -22,13 +23,13 @@ export interface Stored {
   readonly fault?: string
 }
 
-/** Rows of calls that have ended. */
+/** Calls that have ended. */
 export interface LogStore {
-  /** Stores rows. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
+  /** Stores calls. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
   store(lines: string): Stored | Promise<Stored>
   /** One page of calls, newest first. */
   list(query: LogQuery): LogPage | Promise<LogPage>
-  /** The row of a call, by its id without prefix; undefined when there is none. */
-  find(id: string): LogRow | undefined | Promise<LogRow | undefined>
+  /** A call by its id without prefix; undefined when there is none. */
+  find(id: string): KnownCall | undefined | Promise<KnownCall | undefined>
   close(): void | Promise<void>
 }

@@ -2,7 +2,7 @@
 import type { CallText, EndedCall, GatewayEvent, Sink } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import type { CallContent } from '../content/content.ts'
-import { endedCall, rowsOf } from '../log/view.ts'
+import { callsIn, endedCall } from '../record.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import { SinkRunner } from './runner.ts'
@@ -114,8 +114,8 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
 
   #eventsOf(lines: string): GatewayEvent[] {
     const { gateway } = this.#options
-    return rowsOf(lines).flatMap((row): GatewayEvent[] => {
-      const data = this.#withContent(endedCall(row))
+    return callsIn(lines).flatMap((call): GatewayEvent[] => {
+      const data = this.#withContent(endedCall(call))
       const at = new Date(Date.parse(data.at) + (data.times.total_ms ?? 0)).toISOString()
       const common = { at, gateway, data }
       const ended = { id: randomId('evt_'), event: 'call.ended' as const, ...common }

@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { transact } from '../../state/sqlite/file.ts'
 import { timeOf } from '../../state/ids.ts'
-import { FIELDS, readAttempts, readDecided } from '../record.ts'
+import type { KnownCall } from '../record.ts'
 import { Rollups } from './rollups.ts'
 import {
   BOUNDS,
@@ -14,8 +14,15 @@ import {
   unitOf,
 } from './tables.ts'
 
-/** Where a field is in a line of the request log. */
-const PLACES = new Map(FIELDS.map(({ name }, i) => [name, i]))
+/** What the tables are grouped by, of a call. */
+const GROUPS: Readonly<Record<string, (call: KnownCall) => string | undefined>> = {
+  account: ({ account_id }) => account_id,
+  key: ({ key_id }) => key_id,
+  model: ({ model }) => model,
+  endpoint: ({ endpoint }) => endpoint,
+  code: ({ code }) => code,
+  limited_by: ({ limited_by }) => limited_by,
+}
 
 /** Writes the tables of circumstances. */
 export class CalledTables {
@@ -43,12 +50,11 @@ export class CalledTables {
   }
 
   /**
-   * @param lines of the request log, separated by line feeds; those without a known key are left out
+   * @param calls those without a known key are left out
    * @param mark a write that is stored together with them
    */
-  add(lines: string, mark?: () => void): void {
-    const calls = lines.split('\n').map((line) => line.split('\t'))
-    const known = calls.filter((call) => fieldOf(call, 'key') !== '')
+  add(calls: readonly KnownCall[], mark?: () => void): void {
+    const known = calls.filter(({ key_id }) => key_id !== undefined)
     if (known.length === 0 && !mark) return
     transact(this.#db, () => {
       this.#addSums(known)
@@ -64,10 +70,10 @@ export class CalledTables {
     return unit === null ? undefined : Number(unit) * 3_600_000
   }
 
-  #addSums(calls: readonly (readonly string[])[]): void {
+  #addSums(calls: readonly KnownCall[]): void {
     for (const { groups, to } of this.#rollups) {
-      const groupOf = (call: readonly string[]) => groups.map((name) => fieldOf(call, name))
-      const nameOf = (call: readonly string[]) =>
+      const groupOf = (call: KnownCall) => groups.map((name) => GROUPS[name]!(call) ?? '')
+      const nameOf = (call: KnownCall) =>
         [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
       for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
         const [first] = ofGroup
@@ -76,50 +82,45 @@ export class CalledTables {
     }
   }
 
-  #addDecided(calls: readonly (readonly string[])[]): void {
+  #addDecided(calls: readonly KnownCall[]): void {
     for (const call of calls) {
-      for (const { rule, mode, side, outcome } of readDecided(fieldOf(call, 'decided'))) {
-        const [account, key] = [fieldOf(call, 'account'), fieldOf(call, 'key')]
+      const { account_id: account = '', key_id: key = '', decided = [] } = call
+      for (const { rule, mode, side, outcome } of decided) {
         const day = unitOf('day', momentOf(call))
         this.#decide.run(day, account, key, rule, mode, side, outcome)
       }
     }
   }
 
-  #addFailed(calls: readonly (readonly string[])[]): void {
+  #addFailed(calls: readonly KnownCall[]): void {
     for (const call of calls) {
-      for (const { deployment, result } of readAttempts(fieldOf(call, 'attempts'))) {
+      for (const { deployment, result } of call.attempts ?? []) {
         if (result === 'ok') continue
         const hour = unitOf('hour', momentOf(call))
-        this.#fail.run(hour, fieldOf(call, 'model'), deployment, result)
+        this.#fail.run(hour, call.model ?? '', deployment, result)
       }
     }
   }
 }
 
-function fieldOf(call: readonly string[], name: string): string {
-  return call[PLACES.get(name)!] ?? ''
-}
-
 /** When a call came, ms since epoch. */
-function momentOf(call: readonly string[]): number {
-  return timeOf(fieldOf(call, 'id'))
+function momentOf({ id }: KnownCall): number {
+  return timeOf(id.slice(4))
 }
 
 /** In the order of {@link CALLED_SUMS}. */
-function sumsOf(calls: readonly (readonly string[])[]): number[] {
+function sumsOf(calls: readonly KnownCall[]): number[] {
   const sums = new Map(CALLED_SUMS.map((name) => [name, 0]))
   const count = (name: string) => sums.set(name, sums.get(name)! + 1)
-  for (const call of calls) {
+  for (const { limited_by, outcome, guard, status, times } of calls) {
     count('calls')
-    if (fieldOf(call, 'limited_by') !== '') count('refused')
-    else if (fieldOf(call, 'outcome') === 'failed') count('errors')
-    if (fieldOf(call, 'guard') === 'blocked') count('blocked')
+    if (limited_by !== undefined) count('refused')
+    else if (outcome === 'failed') count('errors')
+    if (guard?.outcome === 'blocked') count('blocked')
     // Times of calls that were refused at once would hide those of the others.
-    if (fieldOf(call, 'status') !== '200') continue
-    count(TOTAL_BUCKETS[bucketOf(Number(fieldOf(call, 'ms_total')))]!)
-    const first = fieldOf(call, 'ms_first')
-    if (first !== '') count(FIRST_BUCKETS[bucketOf(Number(first))]!)
+    if (status !== 200 || !times) continue
+    count(TOTAL_BUCKETS[bucketOf(times.total_ms)]!)
+    if (times.first_ms !== undefined) count(FIRST_BUCKETS[bucketOf(times.first_ms)]!)
   }
   return [...sums.values()]
 }

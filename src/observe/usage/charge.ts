@@ -1,11 +1,10 @@
 /** What the ledger has booked for one call. */
 import type { DatabaseSync } from 'node:sqlite'
-import { Bill } from '../../money/money.ts'
+import { formatPico } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
 import type { RequestId } from '../../state/ledger/ledger.ts'
 import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
-import { rowOf } from '../record.ts'
-import type { LogRow } from '../log/query.ts'
+import { quantitiesOf, type KnownCall } from '../record.ts'
 import { unitOf } from './tables.ts'
 
 /** A row of the ledger, and whose it is. */
@@ -44,31 +43,29 @@ function chargedAt(db: DatabaseSync, request: RequestId): string[] {
   return charged.all(unit - HOURS, unit + HOURS).map((row) => String(row.account))
 }
 
-/** What the request log would have of a charged call, as far as the ledger knows it. */
-export function rowOfCharge({
+/** What the ledger knows of a charged call that the request log does not have. */
+export function callOfCharge({
   account,
   row: { request, at, key, cost, usage },
-}: ChargeOfCall): LogRow {
+}: ChargeOfCall): KnownCall {
   const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
-  const row = rowOf({
-    at,
-    requestId: request,
+  const model = lineOf('model')
+  return {
+    id: request,
+    at: new Date(at).toISOString(),
     // Every call that is charged is one.
     method: 'POST',
-    path: usage?.endpoint ?? '',
-    status: 0,
-    outcome: usage?.outcome ?? 'completed',
-    ms: 0,
-    account,
-    key,
+    endpoint: usage?.endpoint ?? '',
+    account_id: account,
+    key_id: key,
     model: usage?.model,
     deployment: usage?.deployment,
-    usage: lineOf('model'),
-    searches: lineOf('search')?.searches,
-    bill: new Bill(cost, []),
+    outcome: usage?.outcome ?? 'completed',
+    usage: quantitiesOf(model, lineOf('search')?.searches),
+    estimated: model?.estimated,
+    cost_usd: formatPico(cost),
     tag: usage?.tag,
     user: usage?.user,
     gateway: usage?.gateway,
-  })
-  return { ...row, status: null, ms_total: null }
+  }
 }

@@ -22,7 +22,8 @@ import {
   type UsageCell,
   type UsageSums,
 } from './sums.ts'
-import { COUNTS, QUANTITIES, startOf } from './tables.ts'
+import { COUNTS, startOf } from './tables.ts'
+import { QUANTITIES } from '../record.ts'
 
 /** The answer from the tables. */
 export interface UsageAnswer extends RankedCells {

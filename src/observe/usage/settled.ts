@@ -1,22 +1,20 @@
 /** Adds rows of the ledger to the tables: each row once, in one hour, day and month, and among one tag and one user. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import type { Usage } from '../../plugin.ts'
 import type { UsageRow } from '../../state/ledger/ledger.ts'
 import type { FoldedTotal, ReadRow } from '../../state/ledger/reader.ts'
 import { transact } from '../../state/sqlite/file.ts'
+import { QUANTITIES, QUANTITY_MEMBERS, type Quantity } from '../record.ts'
 import { Rollups } from './rollups.ts'
 import {
   addUp,
   OF_THE_LEDGER,
-  QUANTITIES,
   ROLLUPS,
   SETTLED,
   SETTLED_GROUPS,
   SETTLED_OVERALL,
   SETTLED_SUMS,
   unitOf,
-  type Quantity,
 } from './tables.ts'
 
 /** The model, tag and user of calls whose rows were folded before they were read. */
@@ -248,29 +246,13 @@ function startOfDay(day: string): number {
   return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6)))
 }
 
-const COLUMNS: ReadonlyMap<string, Quantity> = new Map<keyof Usage, Quantity>([
-  ['promptTokens', 'prompt_tokens'],
-  ['cachedTokens', 'cached_tokens'],
-  ['cacheWriteTokens', 'cache_write_tokens'],
-  ['completionTokens', 'completion_tokens'],
-  ['reasoningTokens', 'reasoning_tokens'],
-  ['images', 'images'],
-  ['pages', 'pages'],
-  ['seconds', 'seconds'],
-  ['characters', 'characters'],
-  ['searches', 'searches'],
-  ['searchUnits', 'search_units'],
-])
-
 /** Adds what the model consumed, and all searches. */
 function addQuantities(quantities: Sums['quantities'], lines: UsageRow['lines']): void {
   for (const { source, usage } of lines) {
     if (source === 'guard') continue
-    for (const [member, count] of Object.entries(usage)) {
-      const name = COLUMNS.get(member)
-      if (!name || typeof count !== 'number') continue
-      if (source === 'search' && name !== 'searches') continue
-      quantities[name] = (quantities[name] ?? 0) + count
+    for (const name of source === 'search' ? (['searches'] as const) : QUANTITIES) {
+      const count = usage[QUANTITY_MEMBERS[name]]
+      if (count !== undefined) quantities[name] = (quantities[name] ?? 0) + count
     }
   }
 }

@@ -7,7 +7,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { Announcements } from '../../state/announcements.ts'
 import { randomId } from '../../state/ids.ts'
-import { keptLine } from '../record.ts'
+import { callOfLine } from '../log/earlier.ts'
+import { keptLine, type KnownCall } from '../record.ts'
 import type { CalledTables } from './called.ts'
 
 /** One message. */
@@ -15,7 +16,7 @@ interface Told {
   readonly sender: string
   /** Ascending by sender: a message that was sent twice has the same. */
   readonly number: number
-  /** Lines of the request log, compressed. */
+  /** Lines of calls, compressed. Gateways of a release before have another form of them. */
   readonly calls: string
 }
 
@@ -45,7 +46,7 @@ export class SharedCalls {
     this.#tables = tables
   }
 
-  /** Calls of this gateway have ended. @param lines of the request log */
+  /** Calls of this gateway have ended. @param lines of them */
   add(lines: string): void {
     if (this.#waiting + lines.length > MOST_WAITING) return
     this.#waiting += lines.length
@@ -82,8 +83,8 @@ export class SharedCalls {
       const { messages, cursor } = await this.#announcements.hear(TOPIC, this.#cursor)
       if (cursor === this.#cursor) return
       const heard = new Map(this.#heard)
-      const lines = messages.map((message) => freshIn(message, heard)).filter((text) => text !== '')
-      this.#tables.add(lines.join('\n'), () => this.#keep(cursor))
+      const calls = messages.flatMap((message) => freshIn(message, heard))
+      this.#tables.add(calls, () => this.#keep(cursor))
       this.#heard = heard
     }
   }
@@ -98,15 +99,17 @@ export class SharedCalls {
   }
 }
 
-/** The lines of a message, unless they were heard before. @param heard the newest message of each sender, which it is added to */
-function freshIn(message: string, heard: Map<string, number>): string {
+/** The calls of a message, unless they were heard before. @param heard the newest message of each sender, which it is added to */
+function freshIn(message: string, heard: Map<string, number>): KnownCall[] {
   const { sender, number, calls } = JSON.parse(message) as Told
-  if (number <= (heard.get(sender) ?? 0)) return ''
+  if (number <= (heard.get(sender) ?? 0)) return []
   heard.set(sender, number)
-  return inflateRawSync(Buffer.from(calls, 'base64')).toString()
+  const lines = inflateRawSync(Buffer.from(calls, 'base64')).toString()
+  return lines.split('\n').map(callOfLine)
 }
 
 /** Without what only sinks get. */
 function linesOf(batches: readonly string[]): string {
-  return batches.join('\n').split('\n').map(keptLine).join('\n')
+  const lines = batches.join('\n').split('\n')
+  return lines.map((line) => keptLine(line)).join('\n')
 }

@@ -3,24 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createFile, lockFile, transact } from '../../state/sqlite/file.ts'
-
-/** Quantities of calls. NULL is "never reported", 0 is zero. */
-export const QUANTITIES = [
-  'prompt_tokens',
-  'cached_tokens',
-  'cache_write_tokens',
-  'completion_tokens',
-  'reasoning_tokens',
-  'images',
-  'pages',
-  'seconds',
-  'characters',
-  'searches',
-  'search_units',
-] as const
-
-/** A column of quantities. */
-export type Quantity = (typeof QUANTITIES)[number]
+import { QUANTITIES } from '../record.ts'
 
 /** Upper bounds of the histograms of times, ms; a last bucket has the rest. */
 export const BOUNDS = [

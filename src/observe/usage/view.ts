@@ -5,7 +5,8 @@ import type { Proven } from './messages.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
 import { countOf, type UsageCell, type UsageSums } from './sums.ts'
-import { BOUNDS, FIRST_BUCKETS, QUANTITIES, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
+import { QUANTITIES } from '../record.ts'
+import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
 /** The body of an answer. @throws InvalidRequest for a question that reads too much */
 export function usageBody(

@@ -1,6 +1,7 @@
 /** What the thread of usage does: owns the tables, keeps them level with the ledger, and answers questions. */
 import type { OpenAnnouncements } from '../../state/announcements.ts'
 import type { LedgerReader } from '../../state/ledger/reader.ts'
+import { callsIn } from '../record.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
@@ -62,7 +63,8 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
 
   take({ accounts, called }: UsageNotice): void {
     this.#use(({ index, called: tables, shared }) => {
-      if (called !== undefined) (shared ?? tables).add(called)
+      if (called !== undefined && shared) shared.add(called)
+      else if (called !== undefined) tables.add(callsIn(called))
       if (accounts) index.note(accounts)
     })
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Decision } from '../../guard/decision.ts'
-import { type CallRecord, rowOf } from '../../observe/record.ts'
+import type { KnownCall } from '../../observe/record.ts'
 import { recordOf, hashOf } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { parentOf, traceOf } from '../trace-context.ts'
@@ -67,15 +67,15 @@ function record(call: Call): void {
   runtime.access?.add(ended)
   runtime.requests?.add(ended)
   tell(runtime, ended)
-  const { account, key } = ended
+  const { account_id: account, key_id: key } = ended
   if (account === undefined || key === undefined) return
-  runtime.spending.used(account, key, ended.limit === 'balance')
+  runtime.spending.used(account, key, ended.limited_by === 'balance')
   if (bill) runtime.usage?.settled(account)
 }
 
 /** Tells those who watch. */
-function tell({ events }: Call['runtime'], ended: CallRecord): void {
-  const row = () => rowOf(ended)
-  events.emit(ended.limit === undefined ? 'call.ended' : 'call.refused', row)
-  if (ended.guard === 'blocked') events.emit('guard.blocked', row)
+function tell({ events }: Call['runtime'], ended: KnownCall): void {
+  const made = () => ended
+  events.emit(ended.limited_by === undefined ? 'call.ended' : 'call.refused', made)
+  if (ended.guard?.outcome === 'blocked') events.emit('guard.blocked', made)
 }

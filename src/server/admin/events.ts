@@ -5,9 +5,10 @@ import {
   type LiveEventType,
   type Watcher,
 } from '../../observe/live-events.ts'
-import { matches, type LogQuery, type LogRow } from '../../observe/log/query.ts'
+import { matches, type LogQuery } from '../../observe/log/query.ts'
+import type { KnownCall } from '../../observe/record.ts'
 import { wrongQuery } from './bodies.ts'
-import { readQuery, requestView } from './requests.ts'
+import { callView, readQuery } from './requests.ts'
 import type { Asked } from './route.ts'
 
 /** Texts that wait for a slow client. */
@@ -82,7 +83,7 @@ function readTypes(query: URLSearchParams): ReadonlySet<LiveEventType> {
 }
 
 function isWanted(event: LiveEvent, asked: LogQuery, isFiltered: boolean): boolean {
-  return isOfCall(event) ? matches(event.data as LogRow, asked) : !isFiltered
+  return isOfCall(event) ? matches(event.data as KnownCall, asked) : !isFiltered
 }
 
 function isOfCall({ type }: LiveEvent): boolean {
@@ -91,7 +92,7 @@ function isOfCall({ type }: LiveEvent): boolean {
 
 function textOf(event: LiveEvent): string {
   const { id, type, data } = event
-  const shown = isOfCall(event) ? requestView(data as LogRow, type === 'call.started') : data
+  const shown = isOfCall(event) ? callView(data as KnownCall, type === 'call.started') : data
   const line = id === '' ? '' : `id: ${id}\n`
   return `${line}event: ${type}\ndata: ${JSON.stringify(shown)}\n\n`
 }

@@ -1,18 +1,12 @@
-/** The request log in the admin API: questions, and rows as JSON. */
+/** The request log in the admin API: questions, and calls as JSON. */
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
-import {
-  FILTERS,
-  matches,
-  type FilterName,
-  type LogQuery,
-  type LogRow,
-} from '../../observe/log/query.ts'
+import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { callView, limitsView, LOGGED } from '../../observe/log/view.ts'
-import { rowOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
+import { endedCall, QUANTITIES, type KnownCall } from '../../observe/record.ts'
+import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
@@ -20,6 +14,7 @@ import { wantsCsv } from './usage.ts'
 import { contentOf } from './contents.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
 import { withNames } from './names.ts'
+import type { LimitInForce, RequestDetails, RequestView } from './resources/request.ts'
 import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
@@ -44,7 +39,7 @@ const CSV_COLUMNS = [
   'cost_usd',
   'estimated',
   ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
-  ...LOGGED.map((name) => `usage.${name}`),
+  ...QUANTITIES.map((name) => `usage.${name}`),
   'guard.outcome',
   'guard.rules',
   'tag',
@@ -86,10 +81,10 @@ async function* allRows(
 ): AsyncGenerator<object> {
   for (let after = query.after; ;) {
     const paged = { ...query, limit: CSV_PAGE, ...(after !== undefined && { after }) }
-    const { rows, next } = await log.list(paged)
+    const { calls, next } = await log.list(paged)
     yield* await withNames(
       runtime,
-      rows.map((row) => requestView(row, false)),
+      calls.map((call) => callView(call, false)),
     )
     if (next === undefined) return
     after = next
@@ -105,16 +100,16 @@ async function listRequests({
   query,
 }: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {
   const asked = readQuery(query)
-  const running = query.has('after') ? [] : await runningRows(gateway, asked, query)
+  const running = query.has('after') ? [] : await runningCalls(gateway, asked, query)
   if (query.get('running') === 'true') {
-    const views = running.map((row) => requestView(row, true))
+    const views = running.map((call) => callView(call, true))
     return { data: await withNames(gateway.runtime, views), next: null, searched_to: null }
   }
-  const { rows, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
+  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
   return {
     data: await withNames(gateway.runtime, [
-      ...running.map((row) => requestView(row, true)),
-      ...rows.map((row) => requestView(row, false)),
+      ...running.map((call) => callView(call, true)),
+      ...calls.map((call) => callView(call, false)),
     ]),
     next: next === undefined ? null : `req_${next}`,
     searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
@@ -128,43 +123,43 @@ export async function showRequest(asked: Asked): Promise<{ readonly data: object
   return { data: data! }
 }
 
-async function viewOf(asked: Asked): Promise<object> {
+async function viewOf(asked: Asked): Promise<RequestDetails> {
   const { gateway, id } = asked
   const own = [...gateway.running].find((call) => call.id === id)
   const running = own
     ? runningRow(own)
-    : (await gateway.peers.calls()).find((row) => `req_${row.id}` === id)
-  if (running) return { ...requestView(running, true), limits: limitsView(running) }
+    : (await gateway.peers.calls()).find((call) => call.id === id)
+  if (running) return { ...callView(running, true), limits: limitsView(running) }
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
-  const row = await gateway.runtime.requests?.find(id)
-  const charge = await chargeIn(asked, row)
-  const content = async () => ((await contentOf(asked)) ? 'kept' : 'not kept')
-  if (row) {
-    const view = requestView(row, false)
-    const limits = limitsView(row)
+  const call = await gateway.runtime.requests?.find(id)
+  const charge = await chargeIn(asked, call)
+  const content = async () => ((await contentOf(asked)) ? ('kept' as const) : ('not kept' as const))
+  if (call) {
+    const view = callView(call, false)
+    const limits = limitsView(call)
     return { ...view, limits, ledger: ledgerView(charge), content: await content() }
   }
   if (!charge) throw gateway.runtime.requests ? notLogged(id) : noLog()
-  const view = requestView(rowOfCharge(charge), false)
+  const view = callView(callOfCharge(charge), false)
   const ledger = ledgerView(charge)
   return { ...view, limits: null, ledger, content: await content(), log: 'missing' }
 }
 
 /** What the ledger has of a call; undefined where it has nothing, or cannot be asked. */
-async function chargeIn({ runtime, id }: Asked, row: LogRow | undefined) {
+async function chargeIn({ runtime, id }: Asked, call: KnownCall | undefined) {
+  const account = call?.account_id
   // A call without an account was never charged.
-  if (row && row.account === null) return undefined
-  const account = row && String(row.account)
+  if (call && account === undefined) return undefined
   try {
     return await runtime.usage?.ask('charge', { request: id, ...(account && { account }) })
   } catch (error) {
-    if (row && error instanceof Unavailable) return undefined
+    if (call && error instanceof Unavailable) return undefined
     throw error
   }
 }
 
 /** The row of the ledger, which an operator can compare with that of the log. */
-function ledgerView(charge: ChargeOfCall | undefined): object | null {
+function ledgerView(charge: ChargeOfCall | undefined): RequestDetails['ledger'] & (object | null) {
   return charge ? { seq: charge.row.seq, cost_usd: usdJson(charge.row.cost) } : null
 }
 
@@ -182,25 +177,25 @@ function logOf({ runtime }: Gateway): RequestLog {
   throw noLog()
 }
 
-async function runningRows(
+async function runningCalls(
   gateway: Gateway,
   asked: LogQuery,
   query: URLSearchParams,
-): Promise<LogRow[]> {
+): Promise<KnownCall[]> {
   if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
-  const rows = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
-  return newestFirst(rows.filter((row) => matches(row, asked)))
+  const calls = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
+  return newestFirst(calls.filter((call) => matches(call, asked)))
 }
 
 /** Ids are in the order of arrival. */
-function newestFirst(rows: readonly LogRow[]): LogRow[] {
-  return rows.toSorted((a, b) => (String(a.id) < String(b.id) ? 1 : -1))
+function newestFirst(calls: readonly KnownCall[]): KnownCall[] {
+  return calls.toSorted((a, b) => (a.id < b.id ? 1 : -1))
 }
 
 /** Calls under way, the newest first. */
-export function runningViews(gateway: Gateway): readonly object[] {
-  return [...gateway.running].toReversed().map((call) => requestView(runningRow(call), true))
+export function runningViews(gateway: Gateway): readonly RequestView[] {
+  return [...gateway.running].toReversed().map((call) => callView(runningRow(call), true))
 }
 
 /** `POST /admin/requests/:id/end`: ends a running call. @throws NotFound when it does not run */
@@ -274,7 +269,48 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-/** A row as JSON. */
-export function requestView(row: LogRow, running: boolean): object {
-  return { ...callView(row, usdJson), running }
+/** Members that only sinks are told, or that one call alone shows. */
+const HIDDEN: ReadonlySet<string> = new Set([
+  'limits',
+  'decided',
+  'trace',
+  'request',
+  'response',
+  'content',
+])
+
+/** A call as JSON. */
+export function callView(call: KnownCall, running: boolean): RequestView {
+  const { cost_usd, cost_details, guard, ...rest } = endedCall(call)
+  const shown = Object.entries(rest).filter(([name]) => !HIDDEN.has(name))
+  return {
+    ...(Object.fromEntries(shown) as Omit<RequestView, 'cost_usd' | 'cost_details' | 'guard'>),
+    cost_usd: cost_usd === null ? null : amount(cost_usd),
+    cost_details: cost_details && mapped(cost_details, amount),
+    guard: guard && { outcome: guard.outcome, rules: guard.rules },
+    running,
+  }
+}
+
+/** The limits that were in force for a call; null where its rate is not known. */
+export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[] | null {
+  if (!rate) return null
+  const { limit: value, left } = rate
+  return [
+    { limit: 'rpm', value, used: value - left, left },
+    ...Object.entries<number | string>(limits ?? {}).map(([limit, value]) => ({
+      limit,
+      value,
+      used: null,
+      left: null,
+    })),
+  ]
+}
+
+function amount(usd: string): number {
+  return usdJson(parsePico(usd))
+}
+
+function mapped<From, To>(of: Readonly<Record<string, From>>, to: (one: From) => To) {
+  return Object.fromEntries(Object.entries(of).map(([name, one]) => [name, to(one)]))
 }

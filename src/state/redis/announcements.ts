@@ -8,6 +8,7 @@ const DEADLINE_MS = 500
 const PAGE = 500
 const KEPT: Readonly<Record<Topic, number>> = {
   settled: 10_000,
+  live: 5000,
   events: 5000,
   end: 1000,
   // A second of a gateway each.

@@ -3,31 +3,21 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DayFiles } from '../../../src/observe/log/day-files.ts'
-import { lineOf, type CallRecord } from '../../../src/observe/record.ts'
+import { lineOf, type KnownCall } from '../../../src/observe/record.ts'
 import type { LogQuery } from '../../../src/observe/log/query.ts'
+import { callView, limitsView } from '../../../src/server/admin/requests.ts'
 import { requestId } from '../../../src/state/ids.ts'
-import { Bill } from '../../../src/money/money.ts'
+import { formatPico } from '../../../src/money/money.ts'
 import { folder } from '../../_folder.ts'
+import { callAt } from '../_calls.ts'
+import { EARLIER_SQL, EARLIER_VIEW } from './_earlier.ts'
 
 const DAY_MS = 86_400_000
 const NOON = Date.UTC(2026, 10, 23, 12)
 const KEEP_ALL = { keep: 30, size: 2 ** 40 }
 
-function recordAt(at: number, more: Partial<CallRecord> = {}): CallRecord {
-  return {
-    at,
-    requestId: requestId(at),
-    method: 'POST',
-    path: '/v1/chat/completions',
-    status: 200,
-    outcome: 'completed',
-    ms: 12,
-    account: 'acme',
-    key: 'k1',
-    model: 'mock/echo',
-    ...more,
-  }
-}
+const callOf = (at: number, more: Partial<KnownCall> = {}) =>
+  callAt(at, { model: 'mock/echo', ...more })
 
 function open(path: string | undefined, bounds = KEEP_ALL, now = () => NOON): DayFiles {
   const files = new DayFiles(path, bounds, now)
@@ -35,7 +25,7 @@ function open(path: string | undefined, bounds = KEEP_ALL, now = () => NOON): Da
   return files
 }
 
-function store(files: DayFiles, records: readonly CallRecord[]) {
+function store(files: DayFiles, records: readonly KnownCall[]) {
   return files.store(records.map(lineOf).join('\n'))
 }
 
@@ -45,7 +35,7 @@ function all(files: DayFiles, query: Partial<LogQuery> = {}): string[] {
   let after: string | undefined
   do {
     const page = files.list({ filters: {}, limit: 7, ...query, ...(after && { after }) })
-    ids.push(...page.rows.map(({ id }) => String(id)))
+    ids.push(...page.calls.map(({ id }) => id))
     after = page.next
   } while (after)
   return ids
@@ -55,7 +45,7 @@ describe('a request log in memory', () => {
   it('keeps the newest calls, within its bytes', () => {
     const size = 512 * 1024
     const files = open(undefined, { keep: 30, size })
-    const records = Array.from({ length: 6000 }, (_, i) => recordAt(NOON - 6000 + i))
+    const records = Array.from({ length: 6000 }, (_, i) => callOf(NOON - 6000 + i))
     let most = 0
     for (let i = 0; i < records.length; i += 50) {
       const { bytes } = store(files, records.slice(i, i + 50))
@@ -64,10 +54,10 @@ describe('a request log in memory', () => {
     // A batch may come before what is removed for it.
     expect(most).toBeLessThan(1.1 * size)
     expect(most).toBeGreaterThan(size / 2)
-    const { rows } = files.list({ filters: {}, limit: 200 })
+    const { calls } = files.list({ filters: {}, limit: 200 })
     const newest = records.slice(-200).toReversed()
-    expect(rows.map(({ id }) => id)).toEqual(newest.map(({ requestId }) => requestId.slice(4)))
-    expect(files.find(records[0]!.requestId.slice(4))).toBeUndefined()
+    expect(calls.map(({ id }) => id)).toEqual(newest.map(({ id }) => id))
+    expect(files.find(records[0]!.id.slice(4))).toBeUndefined()
   })
 })
 
@@ -77,10 +67,10 @@ describe.each([
 ])('the request log %s', (_, place) => {
   it('gives calls of several days newest first, each once, in pages', async () => {
     const files = open(await place())
-    const records = Array.from({ length: 50 }, (_, i) => recordAt(NOON - i * (DAY_MS / 60)))
+    const records = Array.from({ length: 50 }, (_, i) => callOf(NOON - i * (DAY_MS / 60)))
     expect(store(files, records)).toMatchObject({ rows: 50, dropped: {} })
-    expect(all(files)).toEqual(records.map(({ requestId }) => requestId.slice(4)))
-    expect(files.find(records[30]!.requestId.slice(4))).toMatchObject({ key: 'k1', status: 200n })
+    expect(all(files)).toEqual(records.map(({ id }) => id))
+    expect(files.find(records[30]!.id.slice(4))).toEqual(records[30])
     expect(files.find(requestId(NOON).slice(4))).toBeUndefined()
   })
 
@@ -88,24 +78,27 @@ describe.each([
     const path = await place()
     const files = open(path)
     const records = Array.from({ length: 60 }, (_, i) =>
-      recordAt(NOON - i * 1000, {
-        key: `k${i % 3}`,
+      callOf(NOON - i * 1000, {
+        key_id: `k${i % 3}`,
         model: i % 2 ? 'mock/echo' : 'mock/tools',
         status: i % 5 ? 200 : 404,
         stream: i % 4 === 0,
-        ms: i,
-        bill: new Bill(BigInt(i) * 10n ** 16n, []),
-        guard: i % 7 === 0 ? 'blocked' : i % 11 === 0 ? 'monitored' : 'passed',
-        ...(i % 13 === 0 && { code: 'rate_limited', limit: 'key.rpm', outcome: 'failed' }),
+        times: { total_ms: i },
+        cost_usd: formatPico(BigInt(i) * 10n ** 16n),
+        guard: {
+          outcome: i % 7 === 0 ? 'blocked' : i % 11 === 0 ? 'monitored' : 'passed',
+          rules: [],
+        },
+        ...(i % 13 === 0 && { code: 'rate_limited', limited_by: 'key.rpm', outcome: 'failed' }),
         ...(i % 4 === 0 && { tag: 'team', user: `u${i % 8}` }),
       }),
     )
     store(files, records)
-    const ids = (keep: (record: CallRecord, i: number) => boolean) =>
-      records.filter(keep).map(({ requestId }) => requestId.slice(4))
-    const asked: [Partial<LogQuery>, (record: CallRecord, i: number) => boolean][] = [
-      [{ filters: { key: ['k1'] } }, ({ key }) => key === 'k1'],
-      [{ filters: { key: ['k1', 'k2'] } }, ({ key }) => key !== 'k0'],
+    const ids = (keep: (record: KnownCall, i: number) => boolean) =>
+      records.filter(keep).map(({ id }) => id)
+    const asked: [Partial<LogQuery>, (record: KnownCall, i: number) => boolean][] = [
+      [{ filters: { key: ['k1'] } }, ({ key_id }) => key_id === 'k1'],
+      [{ filters: { key: ['k1', 'k2'] } }, ({ key_id }) => key_id !== 'k0'],
       [{ filters: { account: ['acme'], model: ['mock/tools'] } }, (_, i) => i % 2 === 0],
       [{ filters: {}, status: [[400, 499]] }, (_, i) => i % 5 === 0],
       [{ filters: { key: ['k0'] }, status: [[404, 404]] }, (_, i) => i % 15 === 0],
@@ -115,8 +108,11 @@ describe.each([
       [{ filters: {}, minCost: 59n * 10n ** 16n }, (_, i) => i === 59],
       [{ filters: {}, from: NOON - 30_000, to: NOON - 10_000 }, (_, i) => i > 10 && i <= 30],
       [{ filters: { key: ['none'] } }, () => false],
-      [{ filters: { guard: ['blocked', 'monitored'] } }, ({ guard }) => guard !== 'passed'],
-      [{ filters: { guard: ['passed'] } }, ({ guard }) => guard === 'passed'],
+      [
+        { filters: { guard: ['blocked', 'monitored'] } },
+        ({ guard }) => guard?.outcome !== 'passed',
+      ],
+      [{ filters: { guard: ['passed'] } }, ({ guard }) => guard?.outcome === 'passed'],
       [{ filters: { code: ['rate_limited'] } }, (_, i) => i % 13 === 0],
       [{ filters: { limited_by: ['key.rpm', 'balance'] } }, (_, i) => i % 13 === 0],
       [{ filters: { outcome: ['failed', 'cancelled'], key: ['k1'] } }, (_, i) => i % 39 === 13],
@@ -126,9 +122,9 @@ describe.each([
     ]
     for (const [query, keep] of asked) expect(all(files, query)).toEqual(ids(keep))
     if (path === undefined) return
-    // A day of an earlier version has fewer indexes.
+    // A file may have fewer indexes.
     files.close()
-    const day = new DatabaseSync(join(path, '2026-11-23.db'))
+    const day = new DatabaseSync(join(path, '2026-11-23', 'calls.db'))
     for (const { name } of day.prepare("SELECT name FROM pragma_index_list('call')").all()) {
       if (String(name).startsWith('call_')) day.exec(`DROP INDEX ${String(name)}`)
     }
@@ -136,25 +132,31 @@ describe.each([
     for (const [query, keep] of asked) expect(all(files, query)).toEqual(ids(keep))
   })
 
-  it('keeps the texts of a row apart, whatever is in them', async () => {
+  it('keeps every text of a call as it is, and no call in the place of another', async () => {
     const files = open(await place())
-    const odd = recordAt(NOON, {
-      error: 'a\tb\nc "é" \u0000',
-      session: 'a text\twith a tab',
-      userAgent: 'OpenAI/Python 2.0',
+    const odd = callOf(NOON, {
+      error: 'a\tb\nc "é" \u0000 {"id":"req_01M844DZG00000000000000000"} 参数错误',
       attempts: [
-        { deployment: 'a/b', ms: 3, result: 'rate_limited' },
+        { deployment: 'a/b', ms: 3, result: 'rate_limited', status: 429, message: 'a; b 5 ok;' },
         { deployment: 'c/d', ms: 4, result: 'ok' },
       ],
     })
-    store(files, [odd, recordAt(NOON - 1)])
-    expect(all(files)).toHaveLength(2)
-    const row = files.find(odd.requestId.slice(4))!
-    expect(row.error).toBe('a?b?c "?" ?')
-    expect(row.session).toMatch(/^[0-9a-f]{16}$/)
-    expect(row.agent).toBe('openai-python')
-    expect(row.attempts).toBe('a/b 3 rate_limited;c/d 4 ok')
-    expect(row.prompt_tokens).toBeNull()
+    const other = callOf(NOON - 1, { id: 'req_01M844DZG00000000000000000' })
+    store(files, [odd, other])
+    expect(all(files)).toEqual([odd.id, other.id])
+    expect(files.find(odd.id.slice(4))).toEqual(odd)
+    expect(files.find(other.id.slice(4))).toEqual(other)
+  })
+
+  it('leaves out what sinks alone are told, and stores a call that comes again once', async () => {
+    const files = open(await place())
+    const told = { request: { max_tokens: 5 }, response: { finish_reasons: ['stop'] } }
+    const guard = { outcome: 'passed', rules: [] }
+    const call = callOf(NOON, { ...told, guard: { ...guard, policy: 'abc' } })
+    expect(store(files, [call])).toMatchObject({ rows: 1 })
+    expect(store(files, [call])).toMatchObject({ rows: 0 })
+    expect(files.find(call.id.slice(4))).toEqual(callOf(NOON, { id: call.id, guard }))
+    expect(all(files)).toEqual([call.id])
   })
 })
 
@@ -163,87 +165,127 @@ describe('the files of the request log', () => {
     const path = await folder({})
     let now = NOON
     const files = open(path, KEEP_ALL, () => now)
-    const days = () => readdir(path).then((names) => names.filter((name) => name.endsWith('.db')))
-    for (let day = 0; day < 5; day++, now += DAY_MS) store(files, [recordAt(now)])
+    const days = () => readdir(path)
+    for (let day = 0; day < 5; day++, now += DAY_MS) store(files, [callOf(now)])
     now -= DAY_MS
     expect(await days()).toHaveLength(5)
 
     const young = open(path, { keep: 2, size: 2 ** 40 }, () => now)
     young.trim()
-    expect(await days()).toEqual(['2026-11-25.db', '2026-11-26.db', '2026-11-27.db'])
+    expect(await days()).toEqual(['2026-11-25', '2026-11-26', '2026-11-27'])
     const small = open(path, { keep: 2, size: 1 }, () => now)
-    expect(store(small, [recordAt(now)])).toMatchObject({
+    expect(store(small, [callOf(now)])).toMatchObject({
       rows: 0,
       dropped: { disk: 1 },
       fault: expect.stringContaining('log.size'),
     })
-    expect(await days()).toEqual(['2026-11-27.db'])
-    expect((await readdir(path)).filter((name) => !name.startsWith('2026-11-27'))).toEqual([])
+    expect(await days()).toEqual(['2026-11-27'])
   })
 
   it('take no calls of a day that was removed', async () => {
     const files = open(await folder({}))
-    const old = recordAt(NOON - 3 * DAY_MS)
-    expect(store(files, [old, recordAt(NOON)])).toMatchObject({ rows: 1, dropped: { late: 1 } })
+    const old = callOf(NOON - 3 * DAY_MS)
+    expect(store(files, [old, callOf(NOON)])).toMatchObject({ rows: 1, dropped: { late: 1 } })
   })
 
   it('are of their owner alone', async () => {
     const path = join(await folder({}), 'log')
-    store(open(path), [recordAt(NOON)])
+    store(open(path), [callOf(NOON)])
     const { stat } = await import('node:fs/promises')
     expect((await stat(path)).mode & 0o777).toBe(0o700)
-    expect((await stat(join(path, '2026-11-23.db'))).mode & 0o777).toBe(0o600)
+    expect((await stat(join(path, '2026-11-23'))).mode & 0o777).toBe(0o700)
+    expect((await stat(join(path, '2026-11-23', 'calls.db'))).mode & 0o777).toBe(0o600)
   })
 
   it('that cannot be written are said once it is tried, and tried again later', async () => {
     const path = join(await folder({ file: '' }), 'file')
     let now = NOON
     const files = open(join(path, 'log'), KEEP_ALL, () => now)
-    const failed = store(files, [recordAt(now)])
+    const failed = store(files, [callOf(now)])
     expect(failed).toMatchObject({ rows: 0, dropped: { disk: 1 } })
     expect(failed.fault).toContain('cannot be written')
     await import('node:fs/promises').then(({ rm }) => rm(path))
     await mkdir(path)
-    expect(store(files, [recordAt(now)])).toMatchObject({ dropped: { disk: 1 } })
+    expect(store(files, [callOf(now)])).toMatchObject({ dropped: { disk: 1 } })
     now += 31_000
-    expect(store(files, [recordAt(now)])).toMatchObject({ rows: 1, dropped: {} })
+    expect(store(files, [callOf(now)])).toMatchObject({ rows: 1, dropped: {} })
   })
 
   it('are found again by the next process, and a damaged one hides its own calls alone', async () => {
     const path = await folder({})
-    const before = recordAt(NOON - DAY_MS)
+    const before = callOf(NOON - DAY_MS)
     const first = open(path)
-    store(first, [before, recordAt(NOON)])
+    store(first, [before, callOf(NOON)])
     first.close()
     const second = open(path)
     expect(all(second)).toHaveLength(2)
     second.close()
-    await writeFile(join(path, '2026-11-22.db'), 'not a database at all, but a text'.repeat(200))
+    await writeFile(
+      join(path, '2026-11-22', 'calls.db'),
+      'not a database at all, but a text'.repeat(200),
+    )
     const third = open(path)
-    expect(store(third, [recordAt(NOON + 1)])).toMatchObject({ rows: 1 })
+    expect(store(third, [callOf(NOON + 1)])).toMatchObject({ rows: 1 })
     const page = third.list({ filters: {}, limit: 10 })
-    expect(page).toMatchObject({ rows: [{}, {}], unreadable: ['2026-11-22'] })
-    expect(() => third.find(before.requestId.slice(4))).toThrow()
+    expect(page).toMatchObject({ calls: [{}, {}], unreadable: ['2026-11-22'] })
+    expect(() => third.find(before.id.slice(4))).toThrow()
   })
 
   it('have no calls while they are empty, and are not damaged', async () => {
     const path = await folder({})
     const files = open(path)
-    store(files, [recordAt(NOON)])
+    store(files, [callOf(NOON)])
     await writeFile(join(path, '2026-11-22.db'), '')
     const page = files.list({ filters: {}, limit: 10 })
-    expect(page).toMatchObject({ rows: [{}], unreadable: [] })
-    expect(files.find(recordAt(NOON - DAY_MS).requestId.slice(4))).toBeUndefined()
+    expect(page).toMatchObject({ calls: [{}], unreadable: [] })
+    expect(files.find(callOf(NOON - DAY_MS).id.slice(4))).toBeUndefined()
   })
 
   it('answer a question about many calls a part at a time', async () => {
     const path = await folder({})
     const files = open(path)
-    const many = Array.from({ length: 12_000 }, (_, i) => recordAt(NOON - i))
-    store(files, [...many, recordAt(NOON - 13_000, { userAgent: 'curl/8' })])
+    const many = Array.from({ length: 12_000 }, (_, i) => callOf(NOON - i))
+    store(files, [...many, callOf(NOON - 13_000, { agent: 'curl' })])
     expect(all(files, { filters: { agent: ['curl'] } })).toHaveLength(1)
-    const file = new DatabaseSync(join(path, '2026-11-23.db'), { readOnly: true })
+    const file = new DatabaseSync(join(path, '2026-11-23', 'calls.db'), { readOnly: true })
     expect(file.prepare('SELECT count(*) AS n FROM call').get()).toEqual({ n: 12_001 })
     file.close()
+  })
+
+  it('of the release before are read, filtered and removed like those of now', async () => {
+    const path = await folder({})
+    const earlier = new DatabaseSync(join(path, '2026-11-23.db'))
+    earlier.exec(EARLIER_SQL)
+    earlier.close()
+    let now = NOON + 60_000
+    const files = open(path, { keep: 2, size: 2 ** 40 }, () => now)
+    const [first, second, third] = [1, 2, 3].map((n) => `req_01M844DZG${n}000000000000000${n}`)
+    const call = callOf(NOON + 1000)
+    store(files, [call])
+    expect(all(files)).toEqual([call.id, third, second, first])
+    expect(all(files, { filters: { key: ['k1'] } })).toEqual([call.id, first])
+    expect(all(files, { filters: {}, status: [[400, 499]] })).toEqual([third, second])
+    expect(all(files, { filters: { limited_by: ['key.rpm'] } })).toEqual([second])
+    expect(all(files, { filters: {}, minCost: 10n ** 17n })).toEqual([first])
+    const found = files.find(first!.slice(4))!
+    const { limits, ...view } = EARLIER_VIEW
+    expect(JSON.parse(JSON.stringify(callView(found, false)))).toEqual({ ...view, running: false })
+    expect(limitsView(found)).toEqual(limits)
+    now += 4 * DAY_MS
+    files.trim()
+    expect(await readdir(path)).toEqual([])
+  })
+
+  it('of a newer version are not written', async () => {
+    const path = await folder({})
+    await mkdir(join(path, '2026-11-23'))
+    const newer = new DatabaseSync(join(path, '2026-11-23', 'calls.db'))
+    newer.exec('PRAGMA user_version = 9')
+    newer.close()
+    expect(store(open(path), [callOf(NOON)])).toMatchObject({
+      rows: 0,
+      dropped: { disk: 1 },
+      fault: expect.stringContaining('newer version'),
+    })
   })
 })

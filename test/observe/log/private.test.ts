@@ -75,8 +75,9 @@ it('no content, key, address or credential is in a file of the log', async () =>
   expect(asked.map(({ status }) => status)).toEqual([200, 200, 502, 200, 401, 200, 404])
   await t.close()
 
-  const files = await readdir(join(path, 'log'))
-  expect(files.filter((name) => /^(\d{4}-\d\d-\d\d|usage)\.db$/.test(name))).toHaveLength(2)
+  const names = await readdir(join(path, 'log'), { recursive: true })
+  const files = names.filter((name) => name.includes('.'))
+  expect(files.filter((name) => /^(\d{4}-\d\d-\d\d.calls|usage)\.db$/.test(name))).toHaveLength(2)
   const bytes = Buffer.concat(
     await Promise.all(files.map((name) => readFile(join(path, 'log', name)))),
   )

@@ -1,12 +1,14 @@
 /** The request log that gateways share in Redis. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { lineOf, type CallRecord } from '../../../src/observe/record.ts'
+import { callIn, lineOf, type KnownCall } from '../../../src/observe/record.ts'
 import type { LogQuery } from '../../../src/observe/log/query.ts'
 import { RedisLog } from '../../../src/observe/log/redis-log.ts'
-import { requestId } from '../../../src/state/ids.ts'
+import { requestId, ulidAt } from '../../../src/state/ids.ts'
 import { needRedis, sharedServer } from '../../state/redis/_engine.ts'
 import { SILENT } from '../../state/sqlite/_engine.ts'
+import { callAt } from '../_calls.ts'
 import { DAY_MS } from '../usage/_index.ts'
+import { EARLIER_LINES } from './_earlier.ts'
 
 /** Of today: Redis removes days that have ended by its own clock. */
 const NOON = Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2
@@ -19,10 +21,8 @@ async function open({ bounds = KEEP_ALL, now = () => NOON, url = '', holdsLedger
   return log
 }
 
-function lineAt(at: number, more: Partial<CallRecord> = {}): string {
-  const call = { method: 'POST', path: '/v1/chat/completions', status: 200, outcome: 'completed' }
-  const record = { at, requestId: requestId(at), ...call, ms: 12, account: 'acme', key: 'k1' }
-  return lineOf({ ...record, ...more } as CallRecord)
+function lineAt(at: number, more: Partial<KnownCall> = {}): string {
+  return lineOf(callAt(at, more))
 }
 
 /** Ids of all pages. */
@@ -31,13 +31,14 @@ async function all(log: RedisLog, query: Partial<LogQuery> = {}): Promise<string
   let after: string | undefined
   do {
     const page = await log.list({ filters: {}, limit: 7, ...query, ...(after && { after }) })
-    ids.push(...page.rows.map(({ id }) => String(id)))
+    ids.push(...page.calls.map(({ id }) => id))
     after = page.next
   } while (after)
   return ids
 }
 
-const idOf = (line: string) => line.slice(0, 26)
+const bare = (line: string) => idOf(line).slice(4)
+const idOf = (line: string) => callIn(line).id
 
 describe('a request log in Redis', () => {
   needRedis()
@@ -45,7 +46,7 @@ describe('a request log in Redis', () => {
   it('has the calls of all gateways, newest first, in pages and by filters', async () => {
     const [one, other] = [await open(), await open()]
     const lines = Array.from({ length: 40 }, (_, i) =>
-      lineAt(NOON - i * 4_000_000, { key: `k${i % 4}`, status: i % 5 === 0 ? 429 : 200 }),
+      lineAt(NOON - i * 4_000_000, { key_id: `k${i % 4}`, status: i % 5 === 0 ? 429 : 200 }),
     )
     const [odd, even] = [1, 0].map((rest) => lines.filter((_, i) => i % 2 === rest))
     expect(await one.store(odd!.toReversed().join('\n'))).toMatchObject({ rows: 20, dropped: {} })
@@ -59,30 +60,48 @@ describe('a request log in Redis', () => {
     expect(await all(one, { from, to })).toEqual(ids((i) => i >= 10 && i <= 30))
   })
 
-  it('reads a row as a file does', async () => {
+  it('reads a call as it was, whatever is in it', async () => {
     const log = await open()
-    const line = lineAt(NOON, { usage: { promptTokens: 3, seconds: 1.5 }, stream: true })
-    await log.store(line)
-    expect(await log.find(idOf(line))).toMatchObject({
-      id: idOf(line),
-      status: 200n,
-      stream: 1n,
-      prompt_tokens: 3n,
-      completion_tokens: null,
-      seconds: 1.5,
-      cost: null,
-      account: 'acme',
-      model: null,
+    const call = callAt(NOON, {
+      usage: { prompt_tokens: 3, seconds: 1.5 },
+      stream: true,
+      model: 'acme/modèle-é',
+      error: '参数错误\t"x"\n',
     })
+    await log.store(lineOf(call))
+    expect(await log.find(call.id.slice(4))).toEqual(call)
     expect(await log.find(requestId(NOON).slice(4))).toBeUndefined()
     expect(await log.find(requestId(NOON - 9 * DAY_MS).slice(4))).toBeUndefined()
+  })
+
+  it('has the calls of gateways of the release before among its own', async () => {
+    const log = await open()
+    const server = await sharedServer()
+    const moments = [1, 2, 3].map((n) => ulidAt(NOON + 2000 * n))
+    const ids = moments.map((moment, i) => `${moment}000000000000000${i}`)
+    const lines = EARLIER_LINES.map((line, i) => `${ids[i]}${line.slice(26)}`)
+    const day = new Date(NOON).toISOString().slice(0, 10)
+    await server.ask((client) =>
+      client.zadd(`gw:log:${day}`, ...lines.flatMap((line) => ['0', line])),
+    )
+    const between = lineAt(NOON + 3000)
+    await log.store(between)
+    const [first, second, third] = ids.map((id) => `req_${id}`)
+    expect(await all(log)).toEqual([third, second, idOf(between), first])
+    expect(await all(log, { filters: { key: ['k1'] } })).toEqual([idOf(between), first])
+    expect(await log.find(ids[0]!)).toMatchObject({
+      id: first,
+      attempts: [{ deployment: 'a/b', message: 'Too many, wait' }, { result: 'ok' }],
+      cost_usd: '100000.000855',
+      decided: [{ rule: 'pii:email' }, { side: 'all' }],
+    })
   })
 
   it('keeps the newest rows of the last days', async () => {
     const server = await sharedServer()
     let now = NOON
     const log = await open({
-      bounds: { keep: 3, size: 100 * 512 },
+      bounds: { keep: 3, size: 100 * 768 },
       now: () => now,
       url: server.url,
     })
@@ -129,6 +148,6 @@ describe('a request log in Redis', () => {
     expect(await beside.store(lineAt(NOON))).toMatchObject({ dropped: { disk: 1 } })
     const line = lineAt(NOON)
     expect(await own.store(line)).toMatchObject({ rows: 1, dropped: {} })
-    expect(await own.find(idOf(line))).toMatchObject({ status: 200n })
+    expect(await own.find(bare(line))).toMatchObject({ status: 200 })
   })
 })

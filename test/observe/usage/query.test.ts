@@ -2,15 +2,15 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
-import { lineOf, type CallRecord } from '../../../src/observe/record.ts'
+import { QUANTITIES } from '../../../src/observe/record.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import type { UsageQuery } from '../../../src/observe/usage/question.ts'
 import { SettledTables } from '../../../src/observe/usage/settled.ts'
 import { ranked, type Metric, type UsageCell } from '../../../src/observe/usage/sums.ts'
-import { openTables, QUANTITIES } from '../../../src/observe/usage/tables.ts'
-import { requestId } from '../../../src/state/ids.ts'
+import { openTables } from '../../../src/observe/usage/tables.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
+import { callAt } from '../_calls.ts'
 import { DAY_MS } from './_index.ts'
 
 const KEYS = 60
@@ -24,24 +24,15 @@ function tablesOfMany(path?: string) {
     const key = `key${(i * 7) % KEYS}`
     const model = `vendor/model-${i % 3}`
     const isRefused = i % 11 === 0
-    const call = {
-      method: 'POST',
-      path: '/v1/chat/completions',
-      key,
-      model,
-      account: 'acct',
-      ms: i,
-    }
-    const refusal = isRefused && { status: 429, code: 'rate_limited', limit: 'key.rpm' }
-    const record = {
-      at,
-      requestId: requestId(at),
-      status: 200,
-      outcome: 'completed',
-      ...call,
-      ...refusal,
-    }
-    called.add(lineOf(record as CallRecord))
+    called.add([
+      callAt(at, {
+        key_id: key,
+        model,
+        account_id: 'acct',
+        times: { total_ms: i },
+        ...(isRefused && { status: 429, code: 'rate_limited', limited_by: 'key.rpm' }),
+      }),
+    ])
     if (isRefused) continue
     const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
     const cost = BigInt(i * i) * 1_000_000_007n

@@ -1,31 +1,29 @@
 /** Circumstances of calls at several gateways on one Redis: all see those of all, each call once. */
+import { deflateRawSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
 import { lineOf } from '../../../src/observe/record.ts'
 import { SharedCalls } from '../../../src/observe/usage/shared-calls.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
 import type { Announcements } from '../../../src/state/announcements.ts'
-import { requestId } from '../../../src/state/ids.ts'
 import { openRedisAnnouncements } from '../../../src/state/redis/announcements.ts'
 import { folder } from '../../_folder.ts'
 import { needRedis, sharedServer } from '../../state/redis/_engine.ts'
+import { callAt } from '../_calls.ts'
+import { EARLIER_LINES } from '../log/_earlier.ts'
 import { NOON, SILENT } from '../../state/sqlite/_engine.ts'
 
 /** A call that a limit has refused. */
 function refused(key: string): string {
-  return lineOf({
-    at: NOON,
-    requestId: requestId(NOON),
-    method: 'POST',
-    path: '/v1/chat/completions',
-    status: 429,
-    code: 'rate_limited',
-    limit: 'key.rpm',
-    outcome: 'failed',
-    ms: 1,
-    account: 'acme',
-    key,
-  })
+  return lineOf(
+    callAt(NOON, {
+      status: 429,
+      code: 'rate_limited',
+      limited_by: 'key.rpm',
+      outcome: 'failed',
+      key_id: key,
+    }),
+  )
 }
 
 /** One gateway's part of it. @param through changes how it speaks with the others */
@@ -103,5 +101,17 @@ describe('calls of several gateways', () => {
     await other.exchange()
     expect(other.counts()).toEqual({ after: 1, before: 1, undefined: 1 })
     expect(one.counts()).toEqual(other.counts())
+  })
+
+  it('of a gateway of the release before are heard too', async () => {
+    const { url } = await sharedServer()
+    const own = await open(url)
+    await own.exchange()
+    const { announcements, close } = await openRedisAnnouncements(url, SILENT)
+    onTestFinished(close)
+    const calls = deflateRawSync(EARLIER_LINES.join('\n')).toString('base64')
+    await announcements.tell('called', JSON.stringify({ sender: 'other', number: 1, calls }))
+    await own.exchange()
+    expect(own.counts()).toEqual({ k1: 0, k2: 1 })
   })
 })

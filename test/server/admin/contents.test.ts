@@ -1,6 +1,6 @@
 /** Contents of calls: kept where configuration and key allow it, and nowhere else. */
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -97,6 +97,12 @@ it('bounds what it keeps, and says so', async () => {
   expect(content.output[0].text.length).toBeLessThanOrEqual(262_144)
 })
 
+/** All files in a folder and those in it. */
+function filesIn(path: string): string[] {
+  const names = readdirSync(path, { recursive: true }).map(String)
+  return names.filter((name) => statSync(join(path, name)).isFile())
+}
+
 it('keeps nothing of other keys, and nothing anywhere else', async () => {
   const { secret } = await gateway.newKey()
   expect((await gateway.ask('GET', '/v1/key', { key: secret })).json.data.log_content).toBe(false)
@@ -107,7 +113,7 @@ it('keeps nothing of other keys, and nothing anywhere else', async () => {
     expect.stringContaining('of keys with log_content'),
   ])
   expect((await ask('GET', `/requests/${id}`)).json.data.content).toBe('not kept')
-  const others = readdirSync(logs).filter((name) => !name.includes('.content.db'))
+  const others = filesIn(logs).filter((name) => !name.includes('contents.db'))
   expect(others.length).toBeGreaterThan(0)
   for (const name of others)
     expect(readFileSync(join(logs, name)).includes(MARKER), name).toBe(false)
@@ -176,7 +182,7 @@ it('removes contents for good, by key, by end user and by age', async () => {
   expect((await contentOf(second)).user).toBe('u_2')
   expect((await ask('DELETE', `/requests/content?key=${key}`)).json.data).toEqual({ removed: 1 })
   await contentOf(kept)
-  const files = readdirSync(logs).filter((name) => name.includes('.content.db'))
+  const files = filesIn(logs).filter((name) => name.includes('contents.db'))
   const left = files.map((name) => readFileSync(join(logs, name)).toString('latin1')).join()
   expect(left).toContain(kept.slice(4))
   for (const id of [first, second]) expect(left).not.toContain(id.slice(4))

@@ -214,9 +214,9 @@ describe('the request log of a gateway process', () => {
     first.child.kill('SIGTERM')
     await first.ended
     const log = join(cwd, 'data', 'log')
-    const days = (await readdir(log)).filter((name) => /^\d{4}-\d\d-\d\d\.db/.test(name))
+    const days = (await readdir(log)).filter((name) => /^\d{4}-\d\d-\d\d$/.test(name))
     expect(days.length).toBeGreaterThan(0)
-    for (const name of days) await rm(join(log, name))
+    for (const name of days) await rm(join(log, name), { recursive: true })
     const second = await start(['serve'], { cwd })
     const at = ['--url', await urlOf(second), '--token', TOKEN]
     const shown = await call(['requests', 'show', id, '--json', ...at], { cwd })

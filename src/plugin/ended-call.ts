@@ -1,0 +1,132 @@
+/** The shape of a call. It imports nothing: pages of the console read it too. */
+
+/**
+ * A call that has ended: what sinks are told, logs keep, metrics count and `GET /admin/requests` shows. null is "not known", of a
+ * quantity "not reported".
+ */
+export interface EndedCall {
+  readonly id: string
+  /** When the call arrived, ISO 8601. */
+  readonly at: string
+  readonly method: string
+  /** Path of the endpoint. */
+  readonly endpoint: string
+  readonly account_id: string | null
+  readonly key_id: string | null
+  readonly model: string | null
+  /** The deployment that was asked last: provider, slash, the vendor's name of the model. */
+  readonly deployment: string | null
+  /** 0 if the client left before the status was sent. */
+  readonly status: number
+  readonly code: string | null
+  /** The limit that refused the call. */
+  readonly limited_by: string | null
+  readonly outcome: 'completed' | 'refused' | 'cancelled' | 'failed'
+  readonly stream: boolean | null
+  /** From the arrival until the money was held, guards had agreed to the input, the first part was sent, the charge was booked, and the last byte. */
+  readonly times: {
+    readonly admit_ms: number | null
+    readonly guard_ms: number | null
+    readonly first_ms: number | null
+    readonly settled_ms: number | null
+    readonly total_ms: number
+  }
+  /** By name, such as `prompt_tokens`. */
+  readonly usage: Readonly<Record<string, number | null>>
+  readonly estimated: boolean | null
+  /** USD as exact decimal text. */
+  readonly cost_usd: string | null
+  /** Parts of the cost by name: USD as exact decimal text. */
+  readonly cost_details: Readonly<Record<string, string>> | null
+  readonly rate: { readonly limit: number; readonly left: number } | null
+  /** Other limits of key and account that were in force, by name such as `key.concurrency`; caps are exact decimal text in USD. */
+  readonly limits: Readonly<Record<string, number | string>> | null
+  /** `policy`: a hash, equal for equal policies of keys. */
+  readonly guard: {
+    readonly outcome: string
+    readonly rules: readonly string[]
+    readonly policy: string | null
+  } | null
+  /** What became of the texts of one side that violate a rule. Side `all` and an empty rule: no rule was violated. */
+  readonly decided:
+    | readonly {
+        readonly mode: string
+        readonly side: string
+        readonly rule: string
+        readonly outcome: string
+      }[]
+    | null
+  readonly tag: string | null
+  readonly user: string | null
+  readonly gateway: string | null
+  /** `play`: an operator called as the key. */
+  readonly origin: 'api' | 'play'
+  /** Hash of the session that the client named. */
+  readonly session: string | null
+  /** The client's library. */
+  readonly agent: string | null
+  /** Requests to deployments, if there was more than one or it failed; `result` is `ok` or the class of the failure. */
+  readonly attempts: readonly {
+    readonly deployment: string
+    readonly ms: number
+    readonly result: string
+    /** The HTTP status of the vendor, where a failure had one. */
+    readonly status: number | null
+    /** What the vendor said of the failure, without credentials and long quotations. */
+    readonly message: string | null
+  }[]
+  /** Questions to remote guards and to search engines, the first 32. */
+  readonly questions: readonly {
+    readonly to: 'guard' | 'search'
+    readonly name: string
+    /** What a guard was asked about; null for a search. */
+    readonly side: 'input' | 'output' | null
+    /** From the arrival of the call. */
+    readonly at_ms: number
+    readonly ms: number
+    /** Of a guard `passed` or `blocked`, of a search `ok`; else why there was no answer, or `cancelled`. */
+    readonly result: string
+    /** Rules that the guard found violated. */
+    readonly rules: readonly string[]
+  }[]
+  readonly retry: number | null
+  /** The message of the error that the client got. */
+  readonly error: string | null
+  /** The W3C `traceparent` and `tracestate` that the client sent, and the id of the span that was named to it. */
+  readonly trace: {
+    readonly parent: string
+    readonly span: string
+    readonly state?: string
+  } | null
+  /** Parameters of a chat; null for other calls. */
+  readonly request: {
+    readonly max_tokens?: number
+    readonly temperature?: number
+    readonly top_p?: number
+    readonly seed?: number
+    readonly choices?: number
+    readonly reasoning?: string
+  } | null
+  /** How the answer of a chat ended. */
+  readonly response: {
+    readonly id?: string
+    readonly model?: string
+    readonly finish_reasons: readonly string[]
+  } | null
+  /** What was asked and answered: only with `telemetry.content`, of keys with `log_content`. */
+  readonly content: CallText | null
+}
+
+/** What a call asked and what its client got, without files and credentials. */
+export interface CallText {
+  /** The request in the gateway's own form. */
+  readonly input: unknown
+  /** Texts of the answer; `channel` is `content`, `reasoning`, `tool_call` or another of the contract with guards. */
+  readonly output: readonly {
+    readonly choice: number
+    readonly channel: string
+    readonly text: string
+  }[]
+  /** One of them was longer than 256 KiB. */
+  readonly cut: boolean
+}
