@@ -63,21 +63,46 @@ class Link {
   readonly emit: (part: any) => void
   /** The step needs time for a part. */
   waits = false
+  /** The step, or one behind it, is done or has failed: it takes and gives nothing more. */
+  dead = false
+  /** The step may be `done`. */
+  readonly finishes: boolean
   readonly #chain: LinkOwner
   #queue: any[] = NOTHING
 
   constructor(step: ChainStep, emit: (part: any) => void, chain: LinkOwner) {
     this.step = step
     this.emit = emit
+    this.finishes = 'done' in step
     this.#chain = chain
   }
 
   push(part: any): void {
+    if (this.dead || (this.finishes && this.step.done)) return
     if (!this.waits) {
-      const pending = this.step.push!(part, this.emit)
+      const pending = this.#take(part)
       if (pending) this.#wait(pending)
     } else if (this.#queue === NOTHING) this.#queue = [part]
     else this.#queue.push(part)
+  }
+
+  #take(part: any): void | Promise<void> {
+    try {
+      return this.step.push!(part, this.emit)
+    } catch (error) {
+      this.dead = true
+      throw error
+    }
+  }
+
+  batchEnd(): void {
+    if (this.dead || this.waits) return
+    try {
+      this.step.batchEnd!(this.emit)
+    } catch (error) {
+      this.dead = true
+      throw error
+    }
   }
 
   #wait(pending: Promise<void>): void {
@@ -87,7 +112,7 @@ class Link {
       (error: unknown) => {
         this.waits = false
         this.#queue = NOTHING
-        this.#chain.broken(error)
+        this.#chain.broken(error, this)
       },
     )
   }
@@ -96,16 +121,15 @@ class Link {
     this.waits = false
     const queue = this.#queue
     this.#queue = NOTHING
-    this.#chain.settled(() => {
-      for (const part of queue) this.push(part)
-    })
+    this.#chain.settled(this, queue)
   }
 }
 
 /** What a link tells its chain. */
 interface LinkOwner {
-  settled(goOn: () => void): void
-  broken(error: unknown): void
+  /** @param queue parts that have come meanwhile */
+  settled(link: Link, queue: readonly any[]): void
+  broken(error: unknown, link: Link): void
 }
 
 /** Steps between a producer and a sink. */
@@ -120,7 +144,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #paused = false
   /** The sink has room. */
   #room = true
-  /** The end of a step needs time. */
+  /** Steps are being ended. */
   #ending = false
   /** No part is taken any more. */
   #stopped = false
@@ -132,7 +156,9 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   constructor(steps: readonly ChainStep[], sink: Sink<any>) {
     this.#sink = sink
     const links: Link[] = []
-    let next = (part: any): void => sink.push(part)
+    let next = (part: any): void => {
+      if (!this.#over) sink.push(part)
+    }
     for (let i = steps.length - 1; i >= 0; i--) {
       const link = new Link(steps[i]!, next, this)
       links.unshift(link)
@@ -141,7 +167,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#links = links
     this.#first = next
     this.#batchEnds = links.filter(({ step }) => step.batchEnd)
-    this.#finishers = links.filter(({ step }) => 'done' in step).reverse()
+    this.#finishers = links.filter(({ finishes }) => finishes).reverse()
     sink.onRoom?.(() => this.resume())
     links.forEach((link, index) => link.step.open?.(this.#outletOf(link, index)))
   }
@@ -150,7 +176,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   start(feed: Feed<In>): void {
     const producer = feed.start(this)
     this.#producer = producer
-    if (this.#over || this.#stopped) void closeQuietly(producer)
+    if (this.#over || this.#stopped) closeQuietly(producer, false)
     else if (this.#paused) producer.pause()
   }
 
@@ -190,7 +216,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   /** Ends the parts in place of what gives them, which is closed: what steps have retained still goes out. */
   conclude(): void {
     if (this.#stopped) return
-    this.#release(false)
+    this.#releaseQuietly(false)
     this.end()
   }
 
@@ -198,7 +224,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   abort(error: unknown): void {
     if (this.#over) return
     this.#over = this.#stopped = true
-    this.#release(false)
+    this.#releaseQuietly(false)
     this.#failSteps(error, 0)
   }
 
@@ -214,10 +240,13 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#steer()
   }
 
-  settled(goOn: () => void): void {
+  settled(link: Link, queue: readonly any[]): void {
     if (this.#over) return
     try {
-      goOn()
+      for (const part of queue) {
+        link.push(part)
+        this.#checkDone()
+      }
     } catch (error) {
       return this.broken(error)
     }
@@ -226,18 +255,19 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#runAfterwards()
   }
 
-  /** A step, or what gives the parts, has failed. What came before goes out before the error. */
-  broken(error: unknown): void {
+  /**
+   * A step, or what gives the parts, has failed. What came before goes out before the error.
+   * @param link the step, where it is known
+   */
+  broken(error: unknown, link?: Link): void {
     if (this.#over) return
+    if (link?.dead) return this.#runAfterwards()
+    if (link) link.dead = true
+    this.#bury(this.#links.findLastIndex(({ dead }) => dead))
     this.#stopped = true
-    this.#release(false)
+    this.#releaseQuietly(false)
     this.#afterwards = undefined
-    this.#whenIdle(() => {
-      this.#flushLinks(0)
-      this.#sink.batchEnd()
-      this.#over = true
-      this.#failSteps(error, 0)
-    })
+    this.#whenIdle(() => this.#failAll(error))
   }
 
   #outletOf(link: Link, index: number): Outlet<any> {
@@ -252,7 +282,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
         this.#checkDone()
         this.#flush(index + 1)
       },
-      fail: (error) => this.broken(error),
+      fail: (error) => this.broken(error, link),
       done: () => this.#checkDone(),
     }
   }
@@ -268,12 +298,13 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
 
   #finish(link: Link): void {
     const from = this.#links.indexOf(link) + 1
+    this.#bury(from - 1)
     this.#stopped = this.#ending = true
-    this.#release(true)
+    this.#releaseQuietly(true)
     this.#whenIdle(() => {
       this.#flushLinks(from)
       this.#endFrom(from)
-    }, from)
+    })
   }
 
   /** Tells steps and sink that everything that came together is through. */
@@ -291,23 +322,32 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
 
   #flushLinks(from: number): void {
     for (const link of this.#batchEnds) {
-      if (this.#links.indexOf(link) >= from && !link.waits) link.step.batchEnd!(link.emit)
+      if (from === 0 || this.#links.indexOf(link) >= from) link.batchEnd()
     }
   }
 
   /** Pauses or resumes what gives the parts. */
   #steer(): void {
-    const pauses = !this.#room || this.#links.some(({ waits }) => waits)
+    const pauses = !this.#room || this.#isBusy
     if (pauses === this.#paused) return
     this.#paused = pauses
     if (pauses) this.#producer?.pause()
     else this.#producer?.resume()
   }
 
-  /** @param from the first link that matters */
-  #whenIdle(then: () => void, from = 0): void {
-    if (this.#links.some(({ waits }, index) => waits && index >= from)) {
-      this.#afterwards = () => this.#whenIdle(then, from)
+  /** Nothing more comes of the links up to this one. */
+  #bury(last: number): void {
+    for (let i = 0; i <= last; i++) this.#links[i]!.dead = true
+  }
+
+  /** Whether a step that still matters needs time. */
+  get #isBusy(): boolean {
+    return this.#links.some(({ waits, dead }) => waits && !dead)
+  }
+
+  #whenIdle(then: () => void): void {
+    if (this.#isBusy) {
+      this.#afterwards = () => this.#whenIdle(then)
       return
     }
     try {
@@ -336,7 +376,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #endFrom(index: number): void {
     for (let i = index; i < this.#links.length; i++) {
       const link = this.#links[i]!
-      if (link.waits) return this.#whenIdle(() => this.#endFrom(i), i)
+      if (link.waits) return this.#whenIdle(() => this.#endFrom(i))
       const ending = link.step.end?.(link.emit)
       if (ending) return this.#endAfter(ending, i + 1)
     }
@@ -348,10 +388,19 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #endAfter(ending: Promise<void>, next: number): void {
     ending.then(
       () => {
-        if (!this.#over) this.#whenIdle(() => this.#endFrom(next), next)
+        if (!this.#over) this.#whenIdle(() => this.#endFrom(next))
       },
       (error: unknown) => this.broken(error),
     )
+  }
+
+  #failAll(error: unknown): void {
+    this.#flushLinks(0)
+    // What was flushed may need time.
+    if (this.#isBusy) return this.#whenIdle(() => this.#failAll(error))
+    this.#sink.batchEnd()
+    this.#over = true
+    this.#failSteps(error, 0)
   }
 
   #failSteps(error: unknown, index: number): void {
@@ -378,13 +427,19 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#producer = undefined
     return producer?.close(complete)
   }
+
+  #releaseQuietly(complete: boolean): void {
+    const producer = this.#producer
+    this.#producer = undefined
+    if (producer) closeQuietly(producer, complete)
+  }
 }
 
-/** Closes without waiting. An error is dropped: its chain has already ended. */
-async function closeQuietly(producer: Producer): Promise<void> {
+/** Closes without waiting. An error is dropped: what its producer gave is wanted no more. */
+function closeQuietly(producer: Producer, complete: boolean): void {
   try {
-    await producer.close(false)
+    producer.close(complete)?.catch(() => {})
   } catch {
-    // What it gave is wanted no more.
+    // As above.
   }
 }

@@ -25,7 +25,6 @@ export function feedOf<T>(parts: readonly T[]): Feed<T> {
   return {
     start(sink) {
       for (const part of parts) sink.push(part)
-      sink.batchEnd()
       sink.end()
       return IDLE
     },

@@ -140,7 +140,7 @@ describe('a clock that is set back', () => {
       models: { 'mock/echo': { ...echo, deployments: [{ provider: 'p', model: 'm' }] } },
     })
     const running = t.chat(hello)
-    await eventually(() => expect([...t.gateway.running][0]?.entered).toBeDefined())
+    await eventually(() => expect([...t.gateway.running][0]?.made.admission?.entered).toBeDefined())
     const renew = vi.spyOn(t.gateway.runtime.ledger, 'renew')
     vi.setSystemTime(Date.now() - 3_600_000)
     vi.advanceTimersByTime(25_000)
@@ -191,7 +191,7 @@ describe('a client that leaves a gateway that drains', () => {
     })
     await answer.body!.getReader().read()
     leaving.abort()
-    await expect.poll(() => [...t.gateway.running][0]?.outcome).toBe('cancelled')
+    await expect.poll(() => [...t.gateway.running][0]?.answer.outcome).toBe('cancelled')
     await t.close()
     const { ledger } = await openEmbedded(path, () => Date.now())
     const [row] = await collect(ledger.usage('acme'))

@@ -196,7 +196,7 @@ describe('a request with an absurd token limit', () => {
       },
     })
     const running = t.chat(asked)
-    await expect.poll(() => [...t.gateway.running][0]?.deployment).toBeDefined()
+    await expect.poll(() => [...t.gateway.running][0]?.answer.deployment).toBeDefined()
     const { balance, available } = await t.gateway.runtime.ledger.account('acme')
     // 1,000 tokens out, and and a body of 103 bytes in, which counts twice.
     expect(balance - available).toBe(parsePico('0.002052'))

@@ -1,10 +1,10 @@
 /** Sets up a provider on a real host, calls it as the gateway does, and reads its answer as the client gets it. */
 import { createConsola } from 'consola'
-import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
+import { ChatAnswer } from '../../src/endpoints/chat/answer.ts'
+import type { AnswerChunk } from '../../src/endpoints/chat/billing.ts'
 import { toChunk } from '../../src/endpoints/chat/chunks.ts'
-import { toCompletion } from '../endpoints/chat/_completion.ts'
+import { envelope, normalized, toCompletion } from '../endpoints/chat/_completion.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
-import { toFlow } from '../../src/stream/flow.ts'
 import type {
   ChatInput,
   ChatChunk,
@@ -36,7 +36,7 @@ export interface RequestOptions {
 
 export interface Outcome {
   /** As the client gets them, without the chunk that carries usage. */
-  readonly chunks: ChatChunk[]
+  readonly chunks: AnswerChunk[]
   readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined
   readonly failure: UpstreamFailure | undefined
@@ -86,7 +86,7 @@ export async function setUp(
       return chunks
     },
     async outcome(input, how) {
-      const chunks: ChatChunk[] = []
+      const chunks: AnswerChunk[] = []
       let usage: OpenAIUsage | undefined
       let failure: UpstreamFailure | undefined
       async function* tapped(): AsyncGenerator<ChatChunk> {
@@ -96,8 +96,7 @@ export async function setUp(
         }
       }
       try {
-        const conformed = toFlow(tapped()).through(normalizeChunks(envelope()))
-        for await (const chunk of conformed) chunks.push(chunk)
+        await normalized(tapped(), new ChatAnswer(shared()), (chunk) => chunks.push(chunk))
       } catch (error) {
         if (!UpstreamFailure.is(error)) throw error
         failure = error
@@ -108,18 +107,14 @@ export async function setUp(
   }
 }
 
-function envelope() {
+function shared() {
   let calls = 0
-  return {
+  return envelope({
     id: 'chatcmpl-test',
-    created: 1_790_000_000,
     model: 'vendor/model',
-    usageChunk: false,
     logprobs: true,
-    legacyFunctions: false,
-    reasoning: true,
     newCallId: () => `call_made_${calls++}`,
-  }
+  })
 }
 
 async function valid(schema: ProviderPlugin['options'], value: unknown): Promise<unknown> {

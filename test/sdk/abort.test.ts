@@ -29,7 +29,7 @@ async function expectLeft(charged: bigint): Promise<void> {
   expect(await s.vendor.requests.at(-1)!.aborted).toBe(true)
   await s.quiet()
   expect(before - (await s.t.balance())).toBe(charged)
-  expect(s.calls.at(-1)!.outcome).toBe('cancelled')
+  expect(s.calls.at(-1)!.answer.outcome).toBe('cancelled')
   s.vendor.answer(answered({ content: 'Next.' }))
   const { choices } = await client.chat.completions.create(HELLO)
   expect(choices[0]!.message.content).toBe('Next.')

@@ -82,12 +82,12 @@ describe('what is tried again', () => {
     const { client, waits } = listening({ apiKey: secret })
     await expectFine(client, stream)
     // The minute is almost over.
-    aheadMs = s.calls.at(-1)!.entered.at + 59_200 - realNow()
+    aheadMs = s.calls.at(-1)!.admission.entered!.at + 59_200 - realNow()
     const before = await s.t.balance()
     const count = s.calls.length
     await expectFine(client, stream)
     const calls = since(count)
-    expect(calls.map((call) => [call.status, call.error?.code])).toEqual([
+    expect(calls.map(({ answer }) => [answer.status, answer.error?.code])).toEqual([
       [429, 'rate_limited'],
       [200, undefined],
     ])
@@ -114,7 +114,7 @@ describe('what is tried again', () => {
     })
     const count = s.calls.length
     await expectFine(client, false)
-    expect(since(count).map((call) => [call.status, call.error?.code])).toEqual([
+    expect(since(count).map(({ answer }) => [answer.status, answer.error?.code])).toEqual([
       [429, 'too_many_concurrent'],
       [200, undefined],
     ])
@@ -152,7 +152,7 @@ describe('what is tried again', () => {
       const { client, waits } = listening()
       const [count, asked] = [s.calls.length, s.vendor.requests.length]
       await expectFine(client, stream)
-      expect(since(count).map((call) => call.status)).toEqual([503, 200])
+      expect(since(count).map(({ answer }) => answer.status)).toEqual([503, 200])
       expect(s.vendor.requests.length - asked).toBe(3)
       expect(waits[0]).toBe('1')
     },
@@ -164,7 +164,7 @@ describe('what is tried again', () => {
     const { client, waits } = listening()
     const [count, asked] = [s.calls.length, s.vendor.requests.length]
     await expectFine(client, false)
-    expect(since(count).map((call) => call.status)).toEqual([502, 200])
+    expect(since(count).map(({ answer }) => answer.status)).toEqual([502, 200])
     expect(s.vendor.requests.length - asked).toBe(3)
     expect(waits).toEqual([null, null])
   })
@@ -174,7 +174,7 @@ describe('what is tried again', () => {
     const { client, waits } = listening()
     const count = s.calls.length
     await expectFine(client, false)
-    expect(since(count).map((call) => call.status)).toEqual([500, 200])
+    expect(since(count).map(({ answer }) => answer.status)).toEqual([500, 200])
     expect(waits).toEqual([null, null])
   })
 })

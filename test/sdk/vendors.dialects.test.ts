@@ -114,7 +114,7 @@ describe.each(LIBRARIES.map((library, index) => ({ ...library, index })))(
           const library = libraries.get(verbatim)![index]!
           stage.plays(vendor, { text: JSON.stringify(OBJECT) })
           expect(await library.parse({ model: `vendor/${vendor.name}`, stream })).toEqual(OBJECT)
-          expect(last.native).toBe(verbatim)
+          expect(last.target.native).toBe(verbatim)
           expect(stage.upstream.requests.at(-1)!.body.toString()).toContain('degrees')
         },
       )
@@ -204,7 +204,7 @@ describeRecorded(
         for (const { verbatim } of lanesOf(form, named(vendor))) {
           const where = `${name}, verbatim: ${verbatim}`
           const answer = await libraries.get(verbatim)![index]!.ask({ model, stream, tools })
-          expect(last.native).toBe(verbatim)
+          expect(last.target.native).toBe(verbatim)
           expect(answer.text, where).toBe(said.content)
           expect(answer.calls, where).toEqual(
             said.calls.map((call) => ({ name: call.name, input: JSON.parse(call.arguments) })),

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
+import type { ResultFilter, Target } from '../../src/pipeline/pipeline.ts'
 import { eventsOf } from '../_setup.ts'
 import { answered, streamed, user } from '../sdk/_setup.ts'
 import { json } from '../upstream.ts'
@@ -415,10 +416,15 @@ describe('a guard', () => {
   it('can remove results for the model and the answer', async () => {
     const { track } = g.t.gateway
     g.t.gateway.track = (call) => {
-      call.resultFilter = {
+      const resultFilter: ResultFilter = {
         filterResults: async (results) =>
           results.filter(({ content }) => !content.includes('1932')),
       }
+      let target: Target | undefined
+      Object.defineProperty(call.made, 'target', {
+        get: () => target,
+        set: (made: Target) => (target = Object.assign(made, { resultFilter })),
+      })
       track(call)
     }
     try {

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { flowFrom, flowOf, toFlow } from '../../src/stream/flow.ts'
-import type { Batch, Flow, Source, Step } from '../../src/plugin.ts'
+import type { Feed } from '../../src/stream/chain.ts'
+import type { Flow, Step } from '../../src/plugin.ts'
+import { BatchFeed } from './_feed.ts'
 
 const unhandled: unknown[] = []
 const listen = (reason: unknown) => void unhandled.push(reason)
@@ -21,13 +23,17 @@ const refuses: Step<number, number> = {
 }
 
 describe('a flow whose source cannot be closed', () => {
-  const source = (close: () => Promise<void>) => ({
-    next: async () => ({ parts: [1, 2], last: false }),
-    close,
-  })
+  const stuck = () =>
+    new BatchFeed(
+      [
+        [1, 2],
+        [1, 2],
+      ],
+      { onClose: () => Promise.reject(new Error('stuck')) },
+    )
 
   it('rejects with what a step threw, after the parts before it', async () => {
-    const flow = flowFrom<number>(source(() => Promise.reject(new Error('stuck')))).through(refuses)
+    const flow = flowFrom(stuck()).through(refuses)
     expect(await flow.next()).toEqual({ parts: [1], last: false })
     await expect(flow.next()).rejects.toThrow('refused')
     expect(await flow.next()).toEqual({ parts: [], last: true })
@@ -43,7 +49,7 @@ describe('a flow whose source cannot be closed', () => {
         one.done = true
       },
     }
-    const flow = flowFrom<number>(source(() => Promise.reject(new Error('stuck')))).through(one)
+    const flow = flowFrom(stuck()).through(one)
     expect(await flow.next()).toEqual({ parts: [1], last: true })
     await settled()
     expect(unhandled).toEqual([])
@@ -77,20 +83,6 @@ it('a sequence whose return() throws can be closed', async () => {
 })
 
 describe('a flow of several steps', () => {
-  /** Gives batches, and then an error or the end. */
-  function batched(batches: readonly (readonly number[])[], failure?: Error): Source<number> {
-    const left = [...batches]
-    return {
-      async next() {
-        const parts = left.shift()
-        if (parts) return { parts, last: false }
-        if (failure) throw failure
-        return { parts: [], last: true }
-      },
-      close() {},
-    }
-  }
-
   async function read(flow: Flow<number>): Promise<{ parts: number[]; error?: string }> {
     const parts: number[] = []
     try {
@@ -137,14 +129,14 @@ describe('a flow of several steps', () => {
         fc.boolean(),
         async (batches, steps, fails) => {
           const failure = fails ? new Error('broken') : undefined
-          const through = (source: Source<number>) => {
-            let flow: Flow<number> = flowFrom(source)
+          const through = (feed: Feed<number>) => {
+            let flow: Flow<number> = flowFrom(feed)
             for (const kind of steps) flow = flow.through(new Odd(kind))
             return read(flow)
           }
           const single = batches.flat().map((part) => [part])
-          expect(await through(batched(batches, failure))).toEqual(
-            await through(batched(single, failure)),
+          expect(await through(new BatchFeed(batches, { failure }))).toEqual(
+            await through(new BatchFeed(single, { failure })),
           )
         },
       ),
@@ -154,22 +146,34 @@ describe('a flow of several steps', () => {
     expect(unhandled).toEqual([])
   })
 
-  it('asks its source for nothing after it was closed', async () => {
-    const { promise, resolve } = Promise.withResolvers<Batch<number>>()
-    let asked = 0
-    const flow = flowFrom<number>({
-      next() {
-        asked++
-        return promise
-      },
-      close() {},
-    })
-    const pulled = flow.next()
+  it('gives nothing after it was closed, and closes what gives its parts once', async () => {
+    const feed = new BatchFeed([[1], [2], [3]])
+    const flow = flowFrom(feed)
+    const read = flow.next()
     await flow.close()
-    resolve({ parts: [1], last: false })
-    expect(await pulled).toEqual({ parts: [], last: true })
+    expect(await read).toEqual({ parts: [], last: true })
     expect(await flow.next()).toEqual({ parts: [], last: true })
-    expect(asked).toBe(1)
+    await settled()
+    expect([feed.given, feed.closes]).toEqual([0, [false]])
+  })
+
+  it('is not read ahead of its reader', async () => {
+    const feed = new BatchFeed([[1], [2], [3]])
+    const flow = flowFrom(feed)
+    await settled()
+    expect(feed.given).toBe(0)
+    expect(await flow.next()).toEqual({ parts: [1], last: false })
+    await settled()
+    expect(feed.given).toBe(1)
+    expect(await flow.next()).toEqual({ parts: [2], last: false })
+    expect(await flow.next()).toEqual({ parts: [3], last: false })
+    expect(await flow.next()).toEqual({ parts: [], last: true })
+  })
+
+  it('takes no more steps once it is read', async () => {
+    const flow = flowOf(1)
+    await flow.next()
+    expect(() => flow.through({})).toThrow('once it is read')
   })
 })
 
@@ -192,10 +196,7 @@ describe('a step with batchEnd', () => {
       if (this.#together.length > 0) emit(this.#together.splice(0).join('+'))
     }
   }
-  const batches = (...parts: number[][]): Flow<number> => {
-    const left = parts.map((some, i) => ({ parts: some, last: i === parts.length - 1 }))
-    return flowFrom({ next: async () => left.shift()!, close() {} })
-  }
+  const batches = (...parts: number[][]): Flow<number> => flowFrom(new BatchFeed(parts))
 
   it('is called after each batch, before the flow ends', async () => {
     const flow = batches([1, 2, 3], [], [4], [5, 6]).through(new Joins())
@@ -224,12 +225,8 @@ describe('a step with batchEnd', () => {
       flush(emit)
       fed.done = true
     }
-    let closed = false
-    const source: Source<number> = {
-      next: async () => ({ parts: [1, 2], last: false }),
-      close: () => void (closed = true),
-    }
-    expect(await allOf(flowFrom(source).through(fed))).toEqual(['1+2'])
-    expect(closed).toBe(true)
+    const feed = new BatchFeed([[1, 2], [3]])
+    expect(await allOf(flowFrom(feed).through(fed))).toEqual(['1+2'])
+    expect(feed.closes).toEqual([true])
   })
 })

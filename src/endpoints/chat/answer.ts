@@ -235,11 +235,13 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
 
   /** Counts what a choice says, and brings it into normal form. */
   #read(
-    { index: given, delta, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
+    { index: given, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
     i: number,
   ) {
     const index = given ?? i
     const usage = this.#usage
+    // Checked before it is counted: what is malformed has no characters.
+    const delta = !said || this.#envelope.native || isText(said) ? said : wellFormed(said)
     if (finish_reason) this.#finished.add(index)
     if (delta) {
       const characters = charactersIn(delta)
@@ -402,15 +404,15 @@ class ChoiceState {
     this.#emit = emit
   }
 
-  push(given: ChatDelta, logprobs: any): void {
+  /** @param delta well-formed */
+  push(delta: ChatDelta, logprobs: any): void {
     const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
-    if (isText(given) && !tokens) {
-      if (given.content) this.#leaveReasoning()
-      const text = this.#content.take(given.content)
+    if (isText(delta) && !tokens) {
+      if (delta.content) this.#leaveReasoning()
+      const text = this.#content.take(delta.content)
       if (text) this.#emit({ content: text }, null)
       return
     }
-    const delta = wellFormed(given)
     const reasoning = delta.reasoning || delta.reasoning_content
     if (this.#envelope.reasoning && (reasoning || delta.reasoning_details?.length)) {
       this.#reason(reasoning as string | undefined, delta.reasoning_details ?? [])

@@ -35,11 +35,14 @@ const choices = fc
     fc.constantFrom(null, null, null, 'stop'),
   )
   .map(([index, delta, logprobs, finish_reason]) => ({ index, delta, logprobs, finish_reason }))
-const envelopes = fc.tuple(
-  fc.constantFrom('1', '2', '"content":""'),
-  fc.constantFrom<object[]>({}, { system_fingerprint: 'fp "1"' }, { service_tier: 'default' }),
-  fc.constantFrom<object[]>({}, { usage: null }),
-)
+/** What all chunks of an answer share: one object for all of them. */
+const heads = fc
+  .tuple(
+    fc.constantFrom('1', '2', '"content":""'),
+    fc.constantFrom<object>({}, { system_fingerprint: 'fp "1"' }, { service_tier: 'default' }),
+  )
+  .map(([id, extras]) => ({ id, created: 1, model: 'm', ...extras }))
+const answers = fc.array(fc.tuple(heads, fc.array(choices, { maxLength: 4 })))
 
 function jsonOf({
   id,
@@ -54,13 +57,14 @@ function jsonOf({
 describe('events of a chat', () => {
   it('are the bytes of JSON.stringify, whatever came before', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(envelopes, fc.array(choices, { maxLength: 4 }))), (answers) => {
-        const events = new ChatEvents(false, () => ({}))
-        for (const [[id, extras, usage], parts] of answers) {
+      fc.property(fc.boolean(), answers, (usageChunk, given) => {
+        const events = new ChatEvents(usageChunk, () => ({}))
+        const usage = usageChunk && { usage: null }
+        for (const [head, parts] of given) {
           for (const choice of parts) {
             const list: ChatChunkChoice[] = [choice]
-            const chunk = { id, created: 1, model: 'm', ...extras, choices: list, ...usage }
-            expect(events.encode(chunk)).toBe(jsonOf(chunk))
+            const event = events.encode({ head, choices: list })
+            expect(event).toBe(jsonOf({ ...head, choices: list, ...usage }))
           }
         }
       }),
@@ -68,25 +72,23 @@ describe('events of a chat', () => {
     )
   })
 
-  const end = {
-    id: '1',
-    created: 1,
-    model: 'm',
-    choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }],
-  }
+  const head = { id: '1', created: 1, model: 'm' }
+  const finished = [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }]
   const receipt = { bill: NO_COST, meter: [] }
   const usageJson = () => ({ prompt_tokens: 1 })
 
   it('have the usage on the last chunk', () => {
     const events = new ChatEvents(false, usageJson)
-    expect(events.encode({ ...end, receipt })).toBe(jsonOf({ ...end, usage: usageJson() }))
+    expect(events.encode({ head, choices: finished, receipt })).toBe(
+      jsonOf({ ...head, choices: finished, usage: usageJson() }),
+    )
   })
 
   it('have the usage in a chunk of its own where the client wants one', () => {
     const events = new ChatEvents(true, usageJson)
-    const last = { ...end, usage: null }
-    expect(events.encode({ ...last, receipt })).toBe(
-      jsonOf(last) + jsonOf({ ...last, choices: [], usage: usageJson() }),
+    expect(events.encode({ head, choices: finished, receipt })).toBe(
+      jsonOf({ ...head, choices: finished, usage: null }) +
+        jsonOf({ ...head, choices: [], usage: usageJson() }),
     )
   })
 })

@@ -3,9 +3,10 @@ import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { toChunk } from '../../../src/endpoints/chat/chunks.ts'
-import { toCompletion } from './_completion.ts'
-import { toFlow } from '../../../src/stream/flow.ts'
-import { normalizeChunks, type Envelope } from '../../../src/endpoints/chat/normalize.ts'
+import { envelope, normalized, toCompletion } from './_completion.ts'
+import { ChatAnswer, type Envelope } from '../../../src/endpoints/chat/answer.ts'
+import type { AnswerChunk, AnswerHead } from '../../../src/endpoints/chat/billing.ts'
+import { ChatEvents } from '../../../src/endpoints/chat/dialects/chat/write.ts'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta } from '../../../src/plugin.ts'
 import { runs } from '../../_runs.ts'
@@ -15,21 +16,6 @@ const schema = (name: string) =>
 const ajv = new Ajv2020({ strict: false })
 const isChunk = ajv.compile(schema('chat-completion-chunk'))
 
-function envelope(overrides: Partial<Envelope> = {}): Envelope {
-  let calls = 0
-  return {
-    id: 'chatcmpl-1',
-    created: 1_790_000_000,
-    model: 'acme/swift-1',
-    usageChunk: false,
-    logprobs: false,
-    legacyFunctions: false,
-    reasoning: true,
-    newCallId: () => `call_${++calls}`,
-    ...overrides,
-  }
-}
-
 async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
   yield* items
 }
@@ -37,14 +23,22 @@ async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
 async function run(
   chunks: readonly ChatChunk[],
   overrides?: Partial<Envelope>,
-): Promise<ChatChunk[]> {
-  const out: ChatChunk[] = []
-  for await (const chunk of toFlow(each(chunks)).through(normalizeChunks(envelope(overrides)))) {
-    const event = { object: 'chat.completion.chunk', ...chunk }
-    expect(isChunk(event), ajv.errorsText(isChunk.errors)).toBe(true)
+): Promise<AnswerChunk[]> {
+  const out: AnswerChunk[] = []
+  await normalized(each(chunks), new ChatAnswer(envelope(overrides)), (chunk) => {
+    for (const usageChunk of [false, true]) {
+      const event = eventOf(chunk, usageChunk)
+      expect(isChunk(event), ajv.errorsText(isChunk.errors)).toBe(true)
+    }
     out.push(chunk)
-  }
+  })
   return out
+}
+
+/** What the client gets of a chunk. @param usageChunk whether usage comes in a chunk of its own */
+function eventOf(chunk: AnswerChunk, usageChunk = false): ChatChunk {
+  const events = new ChatEvents(usageChunk, () => ({}))
+  return JSON.parse(events.encode(chunk).slice('data: '.length))
 }
 
 /** A chunk as vendors send it, saying one thing about choice 0. */
@@ -77,12 +71,15 @@ describe('conform', () => {
       { id: 'a', created: 1, model: 'x', ...says({ content: 'a' }) },
       { id: 'b', created: 2, model: 'y', ...says({ content: 'b' }, 'stop') },
     ])
-    for (const { id, created, model, object } of out) {
+    for (const chunk of out) {
+      const { id, created, model, object } = eventOf(chunk)
       expect({ id, created, model, object }).toEqual({
         id: 'chatcmpl-1',
         created: 1_790_000_000,
         model: 'acme/swift-1',
+        object: 'chat.completion.chunk',
       })
+      expect(chunk.head).toBe(out[0]!.head)
     }
   })
 
@@ -93,10 +90,9 @@ describe('conform', () => {
   })
 
   it('says usage: null on every chunk when a usage chunk will follow', async () => {
-    const out = await run([says({ content: 'a' }, 'stop')], { usageChunk: true })
-    expect(out.every((chunk) => chunk.usage === null)).toBe(true)
-    const without = await run([says({ content: 'a' }, 'stop')])
-    expect(without.some((chunk) => 'usage' in chunk)).toBe(false)
+    const out = await run([says({ content: 'a' }, 'stop')])
+    expect(out.every((chunk) => eventOf(chunk, true).usage === null)).toBe(true)
+    expect(out.some((chunk) => 'usage' in eventOf(chunk))).toBe(false)
   })
 
   it('opens choices in ascending order and finishes each', async () => {
@@ -561,11 +557,12 @@ describe('fold and unfold', () => {
     await fc.assert(
       fc.asyncProperty(completion, async (whole) => {
         const before = JSON.stringify(whole)
-        expect(toCompletion([toChunk(whole)])).toEqual({ ...whole, usage: undefined })
-        expect(toCompletion(await run([toChunk(whole)], { logprobs: true }))).toEqual({
-          ...whole,
-          usage: undefined,
-        })
+        const { choices: _, ...rest } = whole
+        const head = rest as unknown as AnswerHead
+        expect(toCompletion([{ choices: toChunk(whole).choices, head }])).toEqual(whole)
+        expect(toCompletion(await run([toChunk(whole)], { logprobs: true }))).toEqual(whole)
+        const answer = new ChatAnswer(envelope({ logprobs: true }))
+        expect(toCompletion(answer.whole(whole))).toEqual(whole)
         expect(JSON.stringify(whole)).toBe(before)
       }),
       { numRuns: runs(100) },
@@ -616,7 +613,6 @@ describe('fold and unfold', () => {
           if (whole.system_fingerprint) pieces[0]!.system_fingerprint = whole.system_fingerprint
           const quiet = {
             ...whole,
-            usage: undefined,
             choices: whole.choices.map((c) => ({ ...c, logprobs: null })),
           }
           expect(toCompletion(await run(pieces))).toEqual(quiet)
@@ -673,14 +669,14 @@ describe('fold and unfold', () => {
     )
     const chunk = fc.record(
       {
-        id: fc.constant('chatcmpl-1'),
+        head: fc.constant({ id: 'chatcmpl-1', created: 1, model: 'a/b' }),
         choices: fc.array(choice, { maxLength: 3 }),
         usage: fc.constantFrom(null, undefined, usage.usage),
         guard: fc.constant({ a: 1 }),
         endOfStream: fc.constant(true),
       },
       { requiredKeys: ['choices'] },
-    ) as fc.Arbitrary<ChatChunk>
+    ) as fc.Arbitrary<AnswerChunk>
     fc.assert(
       fc.property(chunk, (said) => {
         const before = JSON.stringify(said)

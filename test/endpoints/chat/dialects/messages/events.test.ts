@@ -2,9 +2,11 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MessageEvents } from '../../../../../src/endpoints/chat/dialects/messages/events.ts'
 import { MessageBuilder } from '../../../../../src/endpoints/chat/dialects/messages/whole.ts'
-import { normalizeChunks } from '../../../../../src/endpoints/chat/normalize.ts'
+import { ChatAnswer } from '../../../../../src/endpoints/chat/answer.ts'
+import type { AnswerChunk } from '../../../../../src/endpoints/chat/billing.ts'
 import { NO_COST } from '../../../../../src/money/money.ts'
-import type { ChatChunk, ChatDelta, ReasoningDetail } from '../../../../../src/plugin.ts'
+import type { ChatDelta, ReasoningDetail } from '../../../../../src/plugin.ts'
+import { envelope } from '../../_completion.ts'
 import { checked } from './_events.ts'
 
 const OWN = 'anthropic-claude-v1'
@@ -33,21 +35,12 @@ function written(
   deltas: readonly ChatDelta[],
   { finish = 'stop', hidesThinking = false }: Wanted = {},
 ) {
-  const chunks: ChatChunk[] = []
-  const step = normalizeChunks({
-    id: 'c',
-    created: 1,
-    model: 'a/b',
-    usageChunk: false,
-    logprobs: false,
-    legacyFunctions: false,
-    reasoning: true,
-    newCallId: () => 'call_new',
-  })
-  const take = (chunk: ChatChunk) => void chunks.push(chunk)
-  for (const delta of deltas) step.push!({ choices: [{ index: 0, delta }] }, take)
-  step.push!({ choices: [{ index: 0, delta: {}, finish_reason: finish }] }, take)
-  void step.end!(take)
+  const chunks: AnswerChunk[] = []
+  const answer = new ChatAnswer(envelope())
+  const take = (chunk: AnswerChunk) => void chunks.push(chunk)
+  for (const delta of deltas) answer.push({ choices: [{ index: 0, delta }] }, take)
+  answer.push({ choices: [{ index: 0, delta: {}, finish_reason: finish }] }, take)
+  answer.end(take)
   const events: any[] = [start, { type: 'ping' }]
   const writer = new MessageEvents(
     { hidesThinking },

@@ -4,10 +4,12 @@ import { ResponseEvents } from '../../../../../src/endpoints/chat/dialects/respo
 import { readResponsesRequest } from '../../../../../src/endpoints/chat/dialects/responses/read.ts'
 import { resourceOf } from '../../../../../src/endpoints/chat/dialects/responses/resource.ts'
 import { fromCarrier } from '../../../../../src/endpoints/chat/dialects/shared/reasoning.ts'
-import { normalizeChunks } from '../../../../../src/endpoints/chat/normalize.ts'
+import { ChatAnswer } from '../../../../../src/endpoints/chat/answer.ts'
+import type { AnswerChunk } from '../../../../../src/endpoints/chat/billing.ts'
 import { NO_COST } from '../../../../../src/money/money.ts'
-import type { ChatChunk, ChatDelta, ReasoningDetail } from '../../../../../src/plugin.ts'
+import type { ChatDelta, ReasoningDetail } from '../../../../../src/plugin.ts'
 import { RawJson } from '../../../../../src/stream/raw-json.ts'
+import { envelope } from '../../_completion.ts'
 import { checked } from './_events.ts'
 
 const OWN = 'openai-responses-v1'
@@ -24,21 +26,12 @@ interface Wanted {
 /** The answer of the last event, after all events were checked. */
 function written(deltas: readonly ChatDelta[], wanted: Wanted = {}): any {
   const { finish = 'stop', refused = false, logprobs = null, body } = wanted
-  const chunks: ChatChunk[] = []
-  const step = normalizeChunks({
-    id: 'c',
-    created: 1,
-    model: 'a/b',
-    usageChunk: false,
-    logprobs: true,
-    legacyFunctions: false,
-    reasoning: true,
-    newCallId: () => 'call_new',
-  })
-  const take = (chunk: ChatChunk) => void chunks.push(chunk)
-  for (const delta of deltas) step.push!({ choices: [{ index: 0, delta, logprobs }] }, take)
-  step.push!({ choices: [{ index: 0, delta: {}, finish_reason: finish }] }, take)
-  void step.end!(take)
+  const chunks: AnswerChunk[] = []
+  const answer = new ChatAnswer(envelope({ logprobs: true }))
+  const take = (chunk: AnswerChunk) => void chunks.push(chunk)
+  for (const delta of deltas) answer.push({ choices: [{ index: 0, delta, logprobs }] }, take)
+  answer.push({ choices: [{ index: 0, delta: {}, finish_reason: finish }] }, take)
+  answer.end(take)
   const text = JSON.stringify({
     model: 'a/b',
     input: 'x',
