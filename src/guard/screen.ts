@@ -183,6 +183,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#act(emit, () => {
       this.#sample = part
       this.#init.codec.split(part, this.#take, this.#removed)
+      if (this.#isRemote && !this.#hasRoom) this.#tell()
     })
     return this.#pauses() ? this.#wait() : undefined
   }
@@ -285,7 +286,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   /** Whether later parts, or the end, have to wait. */
   #pauses(): boolean {
     if (this.#closed || !this.#init.enforce) return false
-    return this.#ended || this.#busy || (this.#isRemote && !this.#wantsMore)
+    return this.#ended || this.#busy || (this.#isRemote && !this.#hasRoom && this.#pending)
   }
 
   #wait(): Promise<void> {
@@ -305,9 +306,9 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   }
 
   /** Whether more of the answer may come before guards have answered. */
-  get #wantsMore(): boolean {
+  get #hasRoom(): boolean {
     const { maxBuffer, maxHeld } = this.#init.limits
-    return this.#retained < (this.#buffering ? maxBuffer : maxHeld) || !this.#pending
+    return this.#retained < (this.#buffering ? maxBuffer : maxHeld)
   }
 
   get #retained(): number {
@@ -441,6 +442,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
       choice.texts.set(channel, text)
     }
     text.retain(piece)
+    choice.retained += piece.text.length
     this.#untold = text
     if (text.untold.length >= MAX_TOGETHER) this.#tell()
   }
@@ -518,7 +520,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#told = text
     const { stream } = text
     const choice = this.#choices[stream.choice]!
-    choice.retained += text.tell()
+    text.tell()
     if (!text.busy) this.#lookAt(choice, text)
     if (choice.over || text.busy) return
     if (choice.texts.has(stream.channel)) this.#release(choice, text)

@@ -196,15 +196,14 @@ export class ScreenedText<Part> {
     this.#retained.push({ piece, start, end: this.length })
   }
 
-  /** Tells guards what came since they were told last. @returns its length */
-  tell(): number {
+  /** Tells guards what came since they were told last. */
+  tell(): void {
     const text = this.untold
     this.untold = ''
     // Guards that check at the end may stop any of the text.
     if (!this.#atOnce) this.#clearUpTo = this.#text.length
     if (this.#keeps && this.length <= MAX_KEPT) this.#text += text
     for (const reading of this.readings) reading.push(text)
-    return text.length
   }
 
   /** Nothing follows. */

@@ -2,14 +2,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guardAdapter } from '../../src/endpoints/chat/guard.ts'
-import { toCompletion } from '../endpoints/chat/_completion.ts'
-import { normalizeChunks } from '../../src/endpoints/chat/normalize.ts'
-import { patternScanner } from '../../src/guard/scan-session.ts'
+import { ChatAnswer } from '../../src/endpoints/chat/answer.ts'
+import { collect } from '../../src/endpoints/chat/chunks.ts'
+import { patternScanner } from '../../src/guard/text-check.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
-import { ScreenedStream } from '../../src/guard/output-screen.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
-import { flowFrom } from '../../src/stream/flow.ts'
-import { screenOf, type Settings } from './_screen.ts'
+import { screenOf, through, type Settings } from './_screen.ts'
 import { runs } from '../_runs.ts'
 
 const said = (delta: ChatDelta, index = 0, finish_reason: string | null = null): ChatChunk => ({
@@ -33,17 +31,11 @@ function heronScreen(
 }
 
 /** What is left of an answer, and what was left out of it. */
-function screened(chunks: readonly ChatChunk[], buffer = false) {
-  const out: ChatChunk[] = []
+async function screened(chunks: readonly ChatChunk[], buffer = false) {
   const removed: string[] = []
   const screen = heronScreen({ buffer }, (field) => void removed.push(field))
-  screen.emit = (chunk) => void out.push(chunk)
-  for (const chunk of [...chunks, said({}, 0, 'stop')]) {
-    if (screen.done) break
-    screen.push(chunk)
-    screen.batchEnd()
-  }
-  if (!screen.done) screen.end()
+  const { out, over } = through(screen, [...chunks, said({}, 0, 'stop')])
+  await over
   const deltas = out.map(({ choices: [choice] }) => choice!.delta!)
   return { deltas, removed, details: deltas.flatMap((one) => one.reasoning_details ?? []) as any[] }
 }
@@ -67,42 +59,43 @@ describe('an entry of reasoning', () => {
     ['a text that is a list', { type: 'reasoning.text', text: ['A heron.'], index: 0 }],
     ['a type of its own', { ...text('Fine.'), type: 'A heron.' }],
     ['a handle that is none', { ...text('Fine.'), id: { heron: 'A heron.' } }],
-  ])('tells nothing that is banned: %s', (_, detail) => {
+  ])('tells nothing that is banned: %s', async (_, detail) => {
     for (const buffer of [false, true]) {
-      const { deltas } = screened([thought(detail), said({ content: 'Done.' })], buffer)
+      const { deltas } = await screened([thought(detail), said({ content: 'Done.' })], buffer)
       expect(JSON.stringify(deltas)).not.toContain('heron')
       expect(deltas.map(({ content }) => content ?? '').join('')).toBe('Done.')
     }
   })
 
-  it('is what it was where nothing is banned, with both of its texts', () => {
+  it('is what it was where nothing is banned, with both of its texts', async () => {
     const whole = { ...text('One.'), signature: 's', id: 'r', format: 'f' }
     const both = { ...text('Two. ', 1), summary: 'Three.' }
     const chunks = [thought(whole), thought(both), thought(opaque(2)), said({ content: 'Done.' })]
-    const { details, deltas, removed } = screened(chunks)
+    const { details, deltas, removed } = await screened(chunks)
     expect(details.filter(({ index }) => index !== 1)).toEqual([whole, opaque(2)])
     expect(deltas.map(({ reasoning }) => reasoning ?? '').join('')).toBe('One.Two. Three.')
     expect(removed).toEqual([])
   })
 
-  it('stays behind those before it, and stays where those are left out', () => {
+  it('stays behind those before it, and stays where those are left out', async () => {
     const chunks = [thought(text('her')), thought(opaque(1)), said({ content: 'Done.' })]
     for (const buffer of [false, true]) {
-      const kept = screened(chunks, buffer).details.map(({ index }) => index)
+      const { details } = await screened(chunks, buffer)
+      const kept = details.map(({ index }) => index)
       expect(kept).toEqual([0, 1])
       const banned = [...chunks.slice(0, 2), thought(text('on', 2)), thought(opaque(3))]
       const plain = [thought(text('her')), thought(text('on', 1)), thought(opaque(2))]
-      expect(screened(plain, buffer).details).toEqual([opaque(2)])
-      expect(screened(banned, buffer).details).toEqual([opaque(1), opaque(3)])
+      expect((await screened(plain, buffer)).details).toEqual([opaque(2)])
+      expect((await screened(banned, buffer)).details).toEqual([opaque(1), opaque(3)])
     }
   })
 })
 
 describe('a vendor that answers more often than it was asked to', () => {
-  it('gets nothing past the guards when one of its answers is refused', () => {
+  it('gets nothing past the guards when one of its answers is refused', async () => {
     const chunks = [said({ content: 'A hero' }), said({ content: 'A heron.' }, 1)]
     for (const buffer of [false, true]) {
-      const { deltas } = screened([...chunks, said({ content: 'n.' })], buffer)
+      const { deltas } = await screened([...chunks, said({ content: 'n.' })], buffer)
       expect(JSON.stringify(deltas)).not.toContain('hero')
     }
   })
@@ -123,7 +116,7 @@ describe('an answer of several choices, in any order', () => {
         const chunks = conformed(sayings)
         const given = folded(chunks)
         for (const buffer of [false, true]) {
-          const out = await through(chunks, buffer, size)
+          const out = await shown(chunks, buffer, size)
           expect(breachesIn(out)).toEqual([])
           const got = folded(out)
           expect(got).toHaveLength(given.length)
@@ -189,11 +182,11 @@ function conformed(sayings: readonly Saying[]): ChatChunk[] {
   }
   const chunks: ChatChunk[] = []
   const emit = (chunk: ChatChunk) => void chunks.push(chunk)
-  const step = normalizeChunks({
+  const step = new ChatAnswer({
     id: 'chatcmpl-1',
     created: 1,
     model: 'm',
-    usageChunk: false,
+    native: false,
     logprobs: false,
     legacyFunctions: false,
     reasoning: true,
@@ -202,20 +195,19 @@ function conformed(sayings: readonly Saying[]): ChatChunk[] {
   for (const one of sayings) {
     // What a vendor thinks after a thought that it hides is another thought.
     if (one.kind === 'text' && blocks[one.index]! > 0) blocks[one.index]!++
-    step.push!(said(deltaOf(one), one.index), emit)
+    step.push(said(deltaOf(one), one.index), emit)
   }
-  step.push!({ choices: [], endOfStream: true }, emit)
-  step.end!(emit)
+  step.push({ choices: [], endOfStream: true }, emit)
+  step.end(emit)
   return chunks
 }
 
-/** @param size how many chunks come together */
-async function through(
+/** What a client gets. @param size how many chunks come together */
+async function shown(
   chunks: readonly ChatChunk[],
   buffer: boolean,
   size: number,
-): Promise<ChatChunk[]> {
-  const out: ChatChunk[] = []
+): Promise<readonly ChatChunk[]> {
   const choices = Math.max(...chunks.map(({ choices: [one] }) => one!.index!)) + 1
   const input = { model: 'm', messages: [], stream: true }
   const screen = heronScreen({
@@ -223,21 +215,14 @@ async function through(
     choices,
     refuse: (denial) => guardAdapter.refusalParts!({ text: 'NO', ...denial }, input, 'm'),
   })
-  const given = structuredClone([...chunks])
-  const parts = flowFrom<ChatChunk>({
-    next: async () => {
-      const batch = given.splice(0, size)
-      return { parts: batch, last: batch.length < size }
-    },
-    close() {},
-  })
-  const stream = new ScreenedStream({ parts, screen, enforce: true, idleMs: 1000, stallMs: 60_000 })
-  for await (const chunk of flowFrom(stream)) out.push(chunk)
+  const apart = Array.from({ length: size }, (_, i) => i === size - 1)
+  const { out, over } = through(screen, structuredClone([...chunks]), { apart })
+  await over
   return out
 }
 
 function folded(chunks: readonly ChatChunk[]): any[] {
-  return toCompletion(structuredClone(chunks)).choices
+  return collect(structuredClone([...chunks])).choices
 }
 
 /** Violations of the order of a stream: choices open in ascending order, and nothing follows a finish. */

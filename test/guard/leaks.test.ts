@@ -18,7 +18,7 @@ const input = { model: 'm', messages: [], stream: true } as never
  * What a client gets of a text that comes in these pieces.
  * @param apart which of the parts come apart from those after them; what comes together is looked at together
  */
-function screened(
+async function screened(
   patterns: readonly string[],
   pieces: readonly string[],
   buffer = false,
@@ -48,7 +48,9 @@ function screened(
     ...pieces.filter(Boolean).map((content) => chunk({ content })),
     chunk({}, 'stop'),
   ]
-  const choices = through(screen, chunks, { apart }).out.map((one) => one.choices[0]!)
+  const { out, over } = through(screen, chunks, { apart })
+  await over
+  const choices = out.map((one) => one.choices[0]!)
   const said = choices.map(({ delta }) => delta?.content ?? '').join('')
   const blocked = rules.length > 0
   const sent = blocked ? said.replace(/(?:\n\n)?\[no\]$/, '') : said
@@ -87,22 +89,22 @@ const BITS = [
 ] // prettier-ignore
 
 describe('a screen with patterns', () => {
-  it(`leaks nothing, loses nothing, and decides by the text alone (seed ${SEED})`, () => {
+  it(`leaks nothing, loses nothing, and decides by the text alone (seed ${SEED})`, async () => {
     const text = fc.array(fc.constantFrom(...BITS), { minLength: 1, maxLength: 16 })
     const cuts = fc.array(fc.nat(60), { maxLength: 14 })
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.constantFrom(...SETS),
         text,
         cuts,
         fc.boolean(),
         fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
-        (patterns, bits, at, buffer, apart) => {
+        async (patterns, bits, at, buffer, apart) => {
           const given = bits.join('')
-          const whole = screened(patterns, [given])
+          const whole = await screened(patterns, [given])
           const match = compilePatterns(patterns).find(given)
           const inside = at.filter((place) => place < given.length)
-          const pieces = screened(patterns, joinHalves(cutAt(given, inside)), buffer, apart)
+          const pieces = await screened(patterns, joinHalves(cutAt(given, inside)), buffer, apart)
           expect(pieces.rules).toEqual(whole.rules)
           expect(pieces.finish).toBe(match ? 'content_filter' : 'stop')
           expect(pieces.sent).toBe(match && buffer ? '' : whole.sent)
@@ -115,7 +117,7 @@ describe('a screen with patterns', () => {
     )
   })
 
-  it('keeps to what was written down for each text', (context) => {
+  it('keeps to what was written down for each text', async (context) => {
     const cases = recordedCases('guard/patterns.jsonl')
     if (!cases) {
       process.stderr.write('SKIPPED patterns through the screen: no fixtures; set FIXTURES_DIR\n')
@@ -125,7 +127,7 @@ describe('a screen with patterns', () => {
       for (const chunking of chunkings) {
         const every = { whole: [], each: Array.from(text as string, (_, i) => i) }
         const cuts = every[chunking as 'whole' | 'each'] ?? chunking
-        const { sent, rules } = screened(patterns, joinHalves(cutAt(text, cuts)))
+        const { sent, rules } = await screened(patterns, joinHalves(cutAt(text, cuts)))
         expect([id, rules.length > 0 ? 'block' : 'pass']).toEqual([id, expected.verdict])
         if (expected.verdict === 'pass') expect(sent).toBe(text)
         else expect([id, sent.length <= expected.max_emit]).toEqual([id, true])

@@ -8,22 +8,23 @@ import type {
   TextPiece,
   AtomicPiece,
 } from '../../guard/adapter.ts'
-import type { ChatChunk, ChatChunkChoice, ChatDelta, ReasoningDetail } from '../../plugin.ts'
-import { wantsUsageChunk, type ChatRequest } from './request.ts'
+import type { ChatChunkChoice, ChatDelta, ReasoningDetail } from '../../plugin.ts'
+import type { AnswerChunk, AnswerHead } from './billing.ts'
+import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
 
 /** The guard adapter of chat. */
-export const guardAdapter: GuardAdapter<ChatRequest, ChatChunk> = {
+export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   inputTexts: chatTexts,
   withhold,
   choices: (input) => input.n ?? 1,
   outputCodec: () => new ChatCodec(),
 
   refusalParts({ text, choice, sample: like, opened, hasText: said }, input, model) {
-    const base = like ?? envelope(input, model)
+    const head = like ? like.head && withoutNotes(like.head) : newHead(model)
     const part = (delta: ChatDelta, finish: string | null = null) =>
-      only(base, choice, delta, finish)
+      only(head, choice, delta, finish)
     const parts = opened ? [] : [part({ role: 'assistant', content: '', refusal: null })]
     if (wantsJson(input)) parts.push(part({ refusal: text }))
     else if (input.stream) parts.push(part({ content: said ? `\n\n${text}` : text }))
@@ -50,33 +51,48 @@ type Removed = (field: string) => void
 /** What vendors make ids and names of formats of. Anything else may be text, which no guard reads there. */
 const HANDLE = /^[\w.:=+/-]{1,256}$/
 
-/** Without what a vendor says of itself in each chunk: words that no guard reads. */
-function withoutNotes(chunk: ChatChunk, removed: Removed): ChatChunk {
-  // Left out, not deleted: V8 copies an object with deleted members slowly, 23 % of a guarded event.
-  const { system_fingerprint: fingerprint, service_tier: tier, ...kept } = chunk
-  if (typeof fingerprint === 'string') removed('system_fingerprint')
-  if (typeof tier === 'string') removed('service_tier')
-  return kept
+/** What a vendor says of itself in the head of an answer: words that no guard reads. */
+const NOTES = ['system_fingerprint', 'service_tier'] as const
+
+function withoutNotes(head: AnswerHead): AnswerHead {
+  const { system_fingerprint: _fingerprint, service_tier: _tier, ...shown } = head
+  return shown
 }
 
-class ChatCodec implements OutputCodec<ChatChunk> {
+class ChatCodec implements OutputCodec<AnswerChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
+  /** The head of the chunk before, and what is left of it. */
+  #head: AnswerHead | undefined
+  #shownHead: AnswerHead | undefined
 
-  split(chunk: ChatChunk, take: (piece: OutputPiece<ChatChunk>) => void, removed: Removed): void {
-    const read = withoutNotes(chunk, removed)
-    for (const choice of read.choices) {
-      for (const piece of this.#piecesOf(read, choice, removed)) take(piece)
+  split(
+    chunk: AnswerChunk,
+    take: (piece: OutputPiece<AnswerChunk>) => void,
+    removed: Removed,
+  ): void {
+    const head = chunk.head && this.#shown(chunk.head, removed)
+    for (const choice of chunk.choices) {
+      for (const piece of this.#piecesOf(head, choice, removed)) take(piece)
     }
   }
 
+  #shown(head: AnswerHead, removed: Removed): AnswerHead {
+    for (const name of NOTES) if (typeof head[name] === 'string') removed(name)
+    if (head !== this.#head) {
+      this.#head = head
+      this.#shownHead = withoutNotes(head)
+    }
+    return this.#shownHead!
+  }
+
   cut(
-    { part, channel, text, choice }: TextPiece<ChatChunk>,
+    { part, channel, text, choice }: TextPiece<AnswerChunk>,
     start: number,
     end: number,
-  ): ChatChunk {
+  ): AnswerChunk {
     const stretch = text.slice(start, end)
-    if (channel !== 'reasoning') return only(part, choice, { [channel]: stretch })
+    if (channel !== 'reasoning') return only(part.head, choice, { [channel]: stretch })
     const [detail] = part.choices[0]!.delta!.reasoning_details!
     const { id, format, signature, ...rest } = detail!
     const entry = {
@@ -87,10 +103,10 @@ class ChatCodec implements OutputCodec<ChatChunk> {
       ...(start === 0 && format !== undefined ? { format } : {}),
       ...(end === text.length && signature !== undefined ? { signature } : {}),
     }
-    return only(part, choice, { content: '', reasoning: stretch, reasoning_details: [entry] })
+    return only(part.head, choice, { content: '', reasoning: stretch, reasoning_details: [entry] })
   }
 
-  assemble(fragments: readonly FragmentPiece<ChatChunk>[]): AtomicPiece<ChatChunk> {
+  assemble(fragments: readonly FragmentPiece<AnswerChunk>[]): AtomicPiece<AnswerChunk> {
     const { part, choice, channel, index } = fragments[0]!
     const deltas = fragments.map((fragment) => fragment.part.choices[0]!.delta!)
     const { delta, name, text, id } = deltas[0]!.function_call
@@ -101,18 +117,18 @@ class ChatCodec implements OutputCodec<ChatChunk> {
       choice,
       channel,
       index,
-      part: only(part, choice, delta),
+      part: only(part.head, choice, delta),
       texts: [{ text: name }, { text }, { text: id, duplicate: true }, ...stringsInJson(text)],
     }
   }
 
   #piecesOf(
-    chunk: ChatChunk,
+    head: AnswerHead | undefined,
     { index: choice = 0, delta, logprobs, finish_reason }: ChatChunkChoice,
     removed: Removed,
-  ): OutputPiece<ChatChunk>[] {
-    const pieces: OutputPiece<ChatChunk>[] = []
-    const part = (said: ChatDelta) => only(chunk, choice, said)
+  ): OutputPiece<AnswerChunk>[] {
+    const pieces: OutputPiece<AnswerChunk>[] = []
+    const part = (said: ChatDelta) => only(head, choice, said)
     if (logprobs) removed('logprobs')
     for (const name in delta) if (!KNOWN.has(name) && delta[name] !== undefined) removed(name)
     if (delta?.role) {
@@ -145,7 +161,7 @@ class ChatCodec implements OutputCodec<ChatChunk> {
     }
     if (delta?.annotations) pieces.push(annotationsPiece(choice, delta.annotations, part))
     if (finish_reason) {
-      pieces.push({ kind: 'finish', choice, part: only(chunk, choice, {}, finish_reason) })
+      pieces.push({ kind: 'finish', choice, part: only(head, choice, {}, finish_reason) })
     }
     return pieces
   }
@@ -154,8 +170,8 @@ class ChatCodec implements OutputCodec<ChatChunk> {
   #reasoning(
     choice: number,
     entry: ReasoningDetail,
-    part: (said: ChatDelta) => ChatChunk,
-  ): OutputPiece<ChatChunk> | undefined {
+    part: (said: ChatDelta) => AnswerChunk,
+  ): OutputPiece<AnswerChunk> | undefined {
     const { type, summary, index = 0 } = entry
     const text = entry.text || summary
     const said: ChatDelta = { content: '', reasoning_details: [entry] }
@@ -238,14 +254,15 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
   }
 }
 
-/** A chunk of the same answer with this delta only. */
+/** A chunk of an answer with this delta only. */
 function only(
-  like: ChatChunk,
+  head: AnswerHead | undefined,
   index: number,
   delta: ChatDelta,
   finish: string | null = null,
-): ChatChunk {
-  return { ...like, choices: [{ index, delta, logprobs: null, finish_reason: finish }] }
+): AnswerChunk {
+  const choices = [{ index, delta, logprobs: null, finish_reason: finish }]
+  return head ? { head, choices } : { choices }
 }
 
 function wholeCall(deltas: readonly ChatDelta[]) {
@@ -269,8 +286,8 @@ function wholeFunction(deltas: readonly ChatDelta[]) {
 function annotationsPiece(
   choice: number,
   annotations: readonly any[],
-  part: (said: ChatDelta) => ChatChunk,
-): AtomicPiece<ChatChunk> {
+  part: (said: ChatDelta) => AnswerChunk,
+): AtomicPiece<AnswerChunk> {
   const say = (some: readonly any[]) => part({ content: '', annotations: some })
   return {
     kind: 'whole',
@@ -284,12 +301,9 @@ function annotationsPiece(
   }
 }
 
-/** The envelope of a refusal before the vendor has answered. */
-function envelope(input: ChatRequest, model: string): ChatChunk {
-  const id = randomId('chatcmpl-')
-  const created = Math.floor(Date.now() / 1000)
-  const common = { id, created, model, choices: [] }
-  return wantsUsageChunk(input) ? { ...common, usage: null } : common
+/** The head of a refusal before the vendor has answered. */
+function newHead(model: string): AnswerHead {
+  return { id: randomId('chatcmpl-'), created: Math.floor(Date.now() / 1000), model }
 }
 
 function wantsJson({ response_format }: ChatRequest): boolean {

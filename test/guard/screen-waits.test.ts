@@ -1,19 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
-import { flowFrom } from '../../src/stream/flow.ts'
-import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/scan-session.ts'
+import { Chain } from '../../src/stream/chain.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/text-check.ts'
 import {
   type TextProgress,
   CircuitBreaker,
   GuardRunner,
   VerdictCache,
 } from '../../src/guard/runner.ts'
-import { ScreenedStream } from '../../src/guard/output-screen.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { Guard } from '../../src/plugin.ts'
 import { wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
-import { screenOf } from './_screen.ts'
+import { reading, screenOf } from './_screen.ts'
 
 /** A guard that agrees when it is told to. */
 function slowGuard() {
@@ -26,7 +25,6 @@ function slowGuard() {
     needsFullText: false,
     reads: () => true,
     check: () => ({
-      concurrent: true,
       push(text) {
         length += text.length
         return answer.promise
@@ -42,77 +40,76 @@ function slowGuard() {
   return { scanner, agree }
 }
 
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
 function start(scanner: OutputScanner, stallMs = 60_000) {
   const left = vi.fn()
   const read = { count: 0, closed: false }
-  const parts = flowFrom<Bit>({
-    async next() {
-      read.count++
-      await new Promise((resolve) => setImmediate(resolve))
-      return { parts: [{ text: 'x'.repeat(100) }], last: false }
-    },
-    close() {
+  async function* parts(): AsyncGenerator<Bit> {
+    try {
+      for (;;) {
+        read.count++
+        await turn()
+        yield { text: 'x'.repeat(100) }
+      }
+    } finally {
       read.closed = true
-    },
-  })
+    }
+  }
   const faults: string[] = []
   const screen = screenOf<Bit>(
     {
       codec: bitCodec,
       scanners: [scanner],
+      stallMs,
       refuse: ({ choice }) => [{ choice, refused: 'no' }],
+      closed: ({ stalledMs, complete }) => void left(stalledMs, complete),
     },
     { failed: (_, { kind }) => void faults.push(kind) },
   )
-  const closed = (stalledMs: number) => void left(stalledMs)
-  const stream = new ScreenedStream<Bit>({
-    parts,
-    screen,
-    enforce: true,
-    idleMs: 10_000,
-    stallMs,
-    closed,
-  })
-  return { flow: flowFrom(stream), stream, read, left, faults }
+  const running = reading(screen, parts())
+  const leave = async () => {
+    await running.chain.close()
+    screen.close()
+  }
+  return { ...running, read, left, faults, leave }
 }
 
 describe('an answer that waits for guards', () => {
-  it('is read ahead up to a bound, and not at all before a part is asked for', async () => {
+  it('is read ahead up to a bound', async () => {
     const { scanner, agree } = slowGuard()
-    const { flow, read, stream, left } = start(scanner)
-    expect(read.count).toBe(0)
-    const first = flow.next()
+    const { out, read, leave, left } = start(scanner)
     await expect.poll(() => read.count).toBe(10)
-    for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve))
-    expect(read.count).toBe(10)
+    for (let i = 0; i < 50; i++) await turn()
+    expect([read.count, out]).toEqual([10, []])
     agree()
-    const { parts } = await first
-    expect(parts.map(({ text }) => text!.length)).toEqual(Array.from({ length: 10 }, () => 100))
-    expect(read.count).toBe(10)
-    await stream.close()
-    expect(read.closed).toBe(true)
+    await expect.poll(() => out.length).toBe(10)
+    expect(out.map(({ text }) => text!.length)).toEqual(Array.from({ length: 10 }, () => 100))
+    await expect.poll(() => read.count).toBe(20)
+    await leave()
+    await expect.poll(() => read.closed).toBe(true)
     expect(left).toHaveBeenCalledTimes(1)
   })
 
   it('is refused when they keep it waiting for too long', async () => {
     const { scanner } = slowGuard()
-    const { flow, read, faults, left } = start(scanner, 20)
-    const { parts, last } = await flow.next()
-    expect(parts).toEqual([{ choice: 0, refused: 'no' }])
-    expect(last).toBe(true)
+    const { out, over, read, faults, left } = start(scanner, 20)
+    await over
+    expect(out).toEqual([{ choice: 0, refused: 'no' }])
     expect(faults).toEqual(['timeout'])
-    expect(read.closed).toBe(true)
+    await expect.poll(() => read.closed).toBe(true)
+    expect(left.mock.calls).toEqual([[expect.any(Number), true]])
     expect(left.mock.calls[0]![0]).toBeGreaterThanOrEqual(15)
   })
 
   it('releases everything when its reader leaves', async () => {
     const { scanner } = slowGuard()
-    const { flow, stream, read } = start(scanner)
-    const waiting = flow.next()
+    const { out, read, left, leave } = start(scanner)
     await expect.poll(() => read.count).toBeGreaterThan(2)
-    await stream.close()
-    expect(await waiting).toMatchObject({ parts: [], last: true })
-    expect(read.closed).toBe(true)
+    await leave()
+    expect(out).toEqual([])
+    expect(left.mock.calls).toEqual([[expect.any(Number), false]])
+    await expect.poll(() => read.closed).toBe(true)
   })
 })
 
@@ -158,17 +155,22 @@ describe('an answer in batches of any size', () => {
         failed: (guard, { kind }) => void rules.push(`${guard} ${kind}`),
       },
     )
-    let batch = 0
-    const parts = flowFrom<Bit>({
-      async next() {
-        const some = bits.splice(0, sizes[batch++ % sizes.length])
-        return { parts: some, last: bits.length === 0 }
-      },
-      close() {},
+    const out: Bit[] = []
+    const over = Promise.withResolvers<void>()
+    const chain = new Chain<Bit>([screen], {
+      push: (bit: Bit) => void out.push(bit),
+      batchEnd: () => true,
+      end: over.resolve,
+      fail: (error) => over.reject(error as Error),
     })
-    const init = { parts, screen, enforce: true, idleMs: 60_000, stallMs: 60_000 }
-    let sent = ''
-    for await (const part of flowFrom(new ScreenedStream<Bit>(init))) sent += part.text ?? ''
+    for (let batch = 0; bits.length > 0; batch++) {
+      for (const bit of bits.splice(0, sizes[batch % sizes.length])) chain.push(bit)
+      chain.batchEnd()
+      if (isRemote && batch % 2 === 0) await turn()
+    }
+    chain.end()
+    await over.promise
+    const sent = out.map(({ text = '' }) => text).join('')
     return { sent, rules }
   }
 

@@ -1,20 +1,14 @@
-/** Sessions that read something long give other calls their turn, and say the same as without it. */
+/** Guards that read something long give other calls their turn, and say the same as without it. */
 import { describe, expect, it, vi } from 'vitest'
 import { CircuitBreaker, GuardRunner, VerdictCache } from '../../src/guard/runner.ts'
 import { GuardRegistry } from '../../src/guard/plan.ts'
-import {
-  ScanSession,
-  type OutputScanner,
-  patternScanner,
-  pluginScanner,
-} from '../../src/guard/scan-session.ts'
-import { ScreenedStream } from '../../src/guard/output-screen.ts'
+import { Reading } from '../../src/guard/screened-text.ts'
+import { type OutputScanner, patternScanner, pluginScanner } from '../../src/guard/text-check.ts'
 import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { CheckProgress, Origin } from '../../src/plugin.ts'
 import { tighten } from '../../src/policy/policy.ts'
-import { flowFrom } from '../../src/stream/flow.ts'
 import { bitCodec, type Bit } from './_bits.ts'
-import { screenOf } from './_screen.ts'
+import { screenOf, through } from './_screen.ts'
 import { hostilePatterns, randomNumbers } from './texts.ts'
 
 const stream = { channel: 'content', choice: 0, index: 0 } as const
@@ -76,10 +70,37 @@ function signScanner(sign = '!', told: (text: string) => void = () => {}): Outpu
   return pluginScanner(runner, '')
 }
 
-function open(scanner: OutputScanner, atOnce = false) {
+function open(scanner: OutputScanner) {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const session = new ScanSession(scanner, stream, { atOnce, changed: resolve })
-  return { session, answered: promise }
+  const reading = new Reading(scanner, stream, true, resolve)
+  return { reading, answered: promise }
+}
+
+/** What becomes of a text that comes in these pieces, one after the other, and how many turns others have meanwhile. */
+async function screened(scanners: readonly OutputScanner[], pieces: readonly string[]) {
+  const said: Bit[] = []
+  const found: { guard: string; block: object }[] = []
+  const withheld: number[] = []
+  const screen = screenOf<Bit>(
+    {
+      codec: bitCodec,
+      scanners,
+      refuse: () => [{ refused: 'no' }],
+      limits: { maxHeld: 100_000, maxBuffer: 100_000, maxToolCall: 100 },
+    },
+    {
+      found: ({ guard, block }) => void found.push({ guard, block }),
+      withheld: (count) => void withheld.push(count),
+    },
+  )
+  const bits = [...pieces.map((piece) => ({ text: piece })), { finish: true }]
+  const turns = await turnsWhile(async () => {
+    const { out, over } = through(screen, bits)
+    await over
+    said.push(...out)
+  })
+  const sent = said.map(({ text = '' }) => text).join('')
+  return { turns, sent, isRefused: said.at(-1)!.refused === 'no', found, withheld }
 }
 
 describe('a text that is there whole', () => {
@@ -87,29 +108,29 @@ describe('a text that is there whole', () => {
     ['x'.repeat(50_000), 50_000, undefined],
     [`${'x'.repeat(40_000)}!${'x'.repeat(40_000)}`, undefined, 40_000],
   ])('is read by a plugin in slices', async (text, safeOffset, start) => {
-    const { session, answered } = open(signScanner(), true)
-    session.push(text)
+    const { reading, answered } = open(signScanner())
+    reading.push(text)
     const turns = await turnsWhile(() => {
-      session.end()
-      expect(session.state).toBe('busy')
+      reading.end()
+      expect(reading.state).toBe('busy')
       return answered
     })
     expect(turns).toBeGreaterThan(2)
-    expect(session.state).toBe('ready')
-    expect(session.stop?.block?.spans?.[0]?.start).toBe(start)
-    if (safeOffset !== undefined) expect(session.safeOffset).toBe(safeOffset)
+    expect(reading.state).toBe('ready')
+    expect(reading.stop?.block?.spans?.[0]?.start).toBe(start)
+    if (safeOffset !== undefined) expect(reading.safeOffset).toBe(safeOffset)
   })
 
-  it('is not read on when the session is closed', async () => {
+  it('is not read on when that is not wanted any more', async () => {
     const told = vi.fn()
-    const { session } = open(signScanner('!', told), true)
-    session.push('x'.repeat(100_000))
+    const { reading } = open(signScanner('!', told))
+    reading.push('x'.repeat(100_000))
     await turnsWhile(async () => {
-      session.end()
-      session.close()
+      reading.end()
+      reading.close()
       const { length } = told.mock.calls
       for (let i = 0; i < 20; i++) await turn()
-      expect([told.mock.calls.length, session.state]).toEqual([length, 'ready'])
+      expect([told.mock.calls.length, reading.state]).toEqual([length, 'ready'])
     })
   })
 })
@@ -121,65 +142,26 @@ describe('a piece of a text that grows', () => {
     ['that passes', [long, 'and more'], 20_008, undefined],
     ['that does not', [`${long}!`, 'and more'], 20_000, 20_000],
     ['before one that does not', [long, 'and !'], 20_004, 20_004],
-  ])('is read in slices if it is long: one %s', async (_, pieces, safeOffset, start) => {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const changed = () => void (session.state === 'ready' && resolve())
-    const session = new ScanSession(signScanner(), stream, { atOnce: false, changed })
-    const turns = await turnsWhile(() => {
-      for (const piece of pieces) session.push(piece)
-      expect([session.state, session.safeOffset, session.stop]).toEqual(['busy', 0, undefined])
-      session.end()
-      return promise
-    })
+  ])('is read in slices if it is long: one %s', async (_, pieces, length, start) => {
+    const { turns, sent, found } = await screened([signScanner()], pieces)
     expect(turns).toBeGreaterThan(2)
-    expect(session.stop?.block?.spans?.[0]?.start).toBe(start)
-    expect(session.safeOffset).toBe(safeOffset)
-  })
-
-  it('is read at once if it is short', () => {
-    const { session } = open(signScanner())
-    session.push('xy')
-    expect([session.state, session.safeOffset]).toEqual(['ready', 2])
-    session.push('!')
-    expect(session.stop?.block?.spans).toEqual([{ start: 2, end: 3 }])
+    expect(sent).toBe(pieces.join('').slice(0, length))
+    const spans = start === undefined ? [] : [{ spans: [{ start, end: start + 1 }] }]
+    expect(found.map(({ block }) => block)).toMatchObject(spans)
   })
 })
 
 describe('a text that several guards block', () => {
   const text = `${'x'.repeat(18_000)}?yy!${'z'.repeat(3_000)}`
 
-  async function screened(pieces: readonly string[]) {
-    const said: Bit[] = []
-    const found: string[] = []
-    const screen = screenOf<Bit>(
-      {
-        codec: bitCodec,
-        scanners: [signScanner('!'), signScanner('?')],
-        refuse: () => [{ refused: 'no' }],
-        limits: { maxHeld: 1_000, maxBuffer: 100_000, maxToolCall: 100 },
-      },
-      { found: ({ guard }) => void found.push(guard) },
-    )
-    const given = pieces.map((piece) => ({ text: piece }))
-    const parts = flowFrom<Bit>({
-      next: async () => ({ parts: given.splice(0, 1), last: given.length === 0 }),
-      close() {},
-    })
-    const init = { parts, screen, enforce: true, idleMs: 60_000, stallMs: 60_000 }
-    const turns = await turnsWhile(async () => {
-      for await (const part of flowFrom(new ScreenedStream<Bit>(init))) said.push(part)
-    })
-    const out = said.map((part) => part.text ?? `[${part.refused}]`).join('')
-    return { turns, out, found, retained: screen.retained }
-  }
-
   it('is read again in slices if it is long, and nothing matters but the text', async () => {
-    const whole = await screened([text, 'after it'])
+    const scanners = [signScanner('!'), signScanner('?')]
+    const whole = await screened(scanners, [text, 'after it'])
     expect(whole.turns).toBeGreaterThan(20)
-    const cut = await screened(text.match(/.{1,700}/gs)!)
-    for (const { out, found, retained } of [whole, cut]) {
-      expect(out).toBe(`${'x'.repeat(18_000)}[no]`)
-      expect([found, retained]).toEqual([['?'], 0])
+    const cut = await screened(scanners, text.match(/.{1,700}/gs)!)
+    for (const { sent, isRefused, found } of [whole, cut]) {
+      expect([sent, isRefused]).toEqual(['x'.repeat(18_000), true])
+      expect(found.map(({ guard }) => guard)).toEqual(['?'])
     }
   })
 })
@@ -198,21 +180,12 @@ describe('a match that begins far back in a stream', () => {
     const text = `${letters(1 << 15)}!`
     const pieces = text.match(new RegExp(`.{1,${size}}`, 'gs'))!
     const scanner = patternScanner(matcher, 0, origin)
-    const now = new ScanSession(scanner, stream)
+    const now = new Reading(scanner, stream)
     for (const piece of pieces) now.push(piece)
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const changed = () => void (later.state === 'ready' && resolve())
-    const later = new ScanSession(scanner, stream, { atOnce: false, changed })
-    const turns = await turnsWhile(async () => {
-      for (const piece of pieces) later.push(piece)
-      expect([later.state, later.stop]).toEqual(['busy', undefined])
-      later.push('after it')
-      later.end()
-      await promise
-    })
+    const { turns, sent, found } = await screened([scanner], [...pieces, 'after it'])
     expect(turns).toBeGreaterThan(2)
-    expect([later.safeOffset, later.stop]).toEqual([now.safeOffset, now.stop])
-    expect(now.stop?.block).toMatchObject({ rule: 'bannedPatterns[0]' })
+    expect([sent.length, found[0]!.block]).toEqual([now.safeOffset, now.stop!.block])
+    expect(now.stop!.block).toMatchObject({ rule: 'bannedPatterns[0]' })
   })
 })
 
