@@ -475,6 +475,8 @@ export class Call {
   /** The first reason counts; a later one ends what survived the first. */
   abort(reason: Error): void {
     this.#reason ??= reason
+    // What is aborted may end the call at once: that is no failure.
+    if (reason instanceof ClientDisconnected) this.#note('cancelled')
     this.#abortAll(reason)
   }
 
@@ -555,16 +557,20 @@ export class Call {
    * @param error what ended the call before it had an answer
    */
   end(outcome: Outcome, error?: unknown): void | Promise<void> {
-    const { answer } = this
-    if (answer.outcome === undefined || (answer.outcome === 'refused' && outcome !== 'completed')) {
-      answer.outcome = outcome
-    }
+    this.#note(outcome)
     if (this.#ended) return this.#ending
     this.#ended = true
     const ending = this.#release(error)
     if (!ending) return undefined
     this.#ending = ending.then(() => (this.#ending = undefined))
     return this.#ending
+  }
+
+  /** The first outcome counts, but for a refusal that does not reach the client. */
+  #note(outcome: Outcome): void {
+    const { answer } = this
+    const isLost = answer.outcome === 'refused' && outcome !== 'completed'
+    if (answer.outcome === undefined || isLost) answer.outcome = outcome
   }
 
   #release(error: unknown): void | Promise<void> {
