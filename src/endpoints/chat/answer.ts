@@ -237,11 +237,12 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #read(
     { index: given, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
     i: number,
-  ) {
+  ): void {
     const index = given ?? i
     const usage = this.#usage
     // Checked before it is counted: what is malformed has no characters.
-    const delta = !said || this.#envelope.native || isText(said) ? said : wellFormed(said)
+    const delta: ChatDelta | null | undefined =
+      !said || this.#envelope.native || isText(said) ? said : wellFormed(said)
     if (finish_reason) this.#finished.add(index)
     if (delta) {
       const characters = charactersIn(delta)
