@@ -167,7 +167,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#links = links
     this.#first = next
     this.#batchEnds = links.filter(({ step }) => step.batchEnd)
-    this.#finishers = links.filter(({ finishes }) => finishes).reverse()
+    this.#finishers = links.filter(({ finishes }) => finishes).toReversed()
     sink.onRoom?.(() => this.resume())
     links.forEach((link, index) => link.step.open?.(this.#outletOf(link, index)))
   }
@@ -283,17 +283,17 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
         this.#flush(index + 1)
       },
       fail: (error) => this.broken(error, link),
-      done: () => this.#checkDone(),
+      done: () => void this.#checkDone(),
     }
   }
 
-  /** Ends the parts early once a step wants no more of them. */
-  #checkDone(): void {
+  /** Ends the parts early once a step wants no more of them. @returns whether that is so */
+  #checkDone(): boolean {
     const finishers = this.#finishers
-    if (finishers.length === 0 || this.#ending) return
-    const link = finishers.find(({ step }) => step.done)
-    if (!link || this.#over) return
-    this.#finish(link)
+    if (finishers.length === 0 || this.#ending || this.#over) return false
+    const link = finishers.find(({ step, dead }) => step.done && !dead)
+    if (link) this.#finish(link)
+    return link !== undefined
   }
 
   #finish(link: Link): void {
@@ -396,7 +396,8 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
 
   #failAll(error: unknown): void {
     this.#flushLinks(0)
-    // What was flushed may need time.
+    // What was flushed may be all that a step wants, or may need time.
+    if (this.#checkDone()) return
     if (this.#isBusy) return this.#whenIdle(() => this.#failAll(error))
     this.#sink.batchEnd()
     this.#over = true
