@@ -2,6 +2,7 @@
 import type { Dispatcher } from 'undici'
 import { describe, expect, it } from 'vitest'
 import type { UpstreamResponse } from '../../src/plugin.ts'
+import type { Sink } from '../../src/stream/chain.ts'
 import { HttpExchange } from '../../src/upstream/host.ts'
 
 const KIB_64 = 64 * 1024
@@ -62,20 +63,50 @@ function started(bounds = BOUNDS): Fixture {
   }
 }
 
-/** All that can be pulled, and the message of the error that ended it. */
-async function pulled(exchange: HttpExchange): Promise<{ text: string; error?: string }> {
-  let text = ''
-  try {
-    for (let last = false; !last;) {
-      const batch = await exchange.next()
-      for (const chunk of batch.parts) text += Buffer.from(chunk).toString()
-      last = batch.last
-    }
-    return { text }
-  } catch (error) {
-    return { text, error: (error as Error).message }
+/** What an exchange gives, and how it ends. */
+class Reader implements Sink<Uint8Array> {
+  text = ''
+  /** Text of each batch. */
+  readonly batches: string[] = []
+  /** How often it was told of an end. */
+  ends = 0
+  error: Error | undefined
+  readonly over = Promise.withResolvers<void>()
+  #batch = ''
+
+  push(chunk: Uint8Array): void {
+    this.#batch += Buffer.from(chunk).toString()
+  }
+
+  batchEnd(): boolean {
+    this.batches.push(this.#batch)
+    this.text += this.#batch
+    this.#batch = ''
+    return true
+  }
+
+  end(): void {
+    this.ends++
+    this.over.resolve()
+  }
+
+  fail(error: unknown): void {
+    this.error = error as Error
+    this.end()
   }
 }
+
+/** All that an exchange gives, and the message of the error that ended it. */
+async function read(exchange: HttpExchange): Promise<{ text: string; error?: string }> {
+  const reader = new Reader()
+  exchange.start(reader)
+  await reader.over.promise
+  expect(reader.ends).toBe(1)
+  const { text, error } = reader
+  return error ? { text, error: error.message } : { text }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 const LARGE = 'x'.repeat(KIB_64 + 1)
 
@@ -101,7 +132,7 @@ describe('a body whose rest arrives while it is resumed', () => {
     fixture.controller.onResume = () => deliver(fixture)
     fixture.data(LARGE)
     expect(fixture.controller.paused).toBe(true)
-    expect(await pulled(fixture.exchange)).toEqual(expected)
+    expect(await read(fixture.exchange)).toEqual(expected)
   })
 
   it('is complete for every size of chunks, read slowly', async () => {
@@ -121,7 +152,7 @@ describe('a body whose rest arrives while it is resumed', () => {
       for (let i = left - 1; i >= 0; i--)
         expected += String.fromCharCode(97 + (i % 26)).repeat(kib * 1024)
       deliver()
-      const { text, error } = await pulled(fixture.exchange)
+      const { text, error } = await read(fixture.exchange)
       expect([kib, text === expected, error]).toEqual([kib, true, undefined])
     }
   })
@@ -137,22 +168,101 @@ describe('a body whose rest arrives while it is resumed', () => {
   })
 })
 
-it('chunks of one read of the socket are one batch', async () => {
+it('chunks of one read of the socket are one batch, given after they came', async () => {
   const { exchange, data, end } = started()
-  const first = exchange.next()
+  const reader = new Reader()
+  exchange.start(reader)
   data('a')
   data('b')
+  expect(reader.batches).toEqual([])
+  await turn()
+  expect(reader.batches).toEqual(['ab'])
+  data('c')
   end()
-  expect((await first).parts).toHaveLength(2)
-  expect((await first).last).toBe(true)
+  await reader.over.promise
+  expect(reader.batches).toEqual(['ab', 'c'])
+})
+
+describe('a reader without room', () => {
+  it('gets nothing, pauses the socket at 64 KiB, and gets everything once it has room', async () => {
+    const { exchange, controller, data, end } = started()
+    const reader = new Reader()
+    const producer = exchange.start(reader)
+    data('a')
+    await turn()
+    producer.pause()
+    data('b'.repeat(KIB_64))
+    expect(controller.paused).toBe(false)
+    data('c')
+    expect(controller.paused).toBe(true)
+    controller.onResume = end
+    await turn()
+    expect(reader.text).toBe('a')
+    producer.resume()
+    await reader.over.promise
+    expect(reader.text).toBe(`a${'b'.repeat(KIB_64)}c`)
+    expect([reader.ends, controller.paused]).toEqual([1, false])
+  })
+
+  it('that pauses while it is given something gets the rest, and the end, after it has resumed', async () => {
+    const { exchange, data, end } = started()
+    const reader = new Reader()
+    const producer = exchange.start(reader)
+    const push = reader.push.bind(reader)
+    reader.push = (chunk) => {
+      push(chunk)
+      producer.pause()
+    }
+    data('a')
+    end()
+    await turn()
+    expect([reader.text, reader.ends]).toEqual(['a', 0])
+    producer.resume()
+    await reader.over.promise
+    expect(reader.text).toBe('a')
+  })
+
+  it('learns of an abort once it has room, after what came before', async () => {
+    const { exchange, abort, controller, data } = started()
+    const reader = new Reader()
+    const producer = exchange.start(reader)
+    producer.pause()
+    data('a')
+    abort.abort(new Error('enough'))
+    await turn()
+    expect([controller.aborted, reader.ends]).toEqual([true, 0])
+    producer.resume()
+    await reader.over.promise
+    expect([reader.text, reader.error?.message]).toEqual(['a', 'enough'])
+  })
 })
 
 describe('an exchange that is closed', () => {
-  it('ends the pull that waits', async () => {
-    const { exchange, controller } = started()
-    const waiting = exchange.next()
+  it('gives nothing more, and no end', async () => {
+    const { exchange, controller, data } = started()
+    const reader = new Reader()
+    exchange.start(reader)
+    data('a')
     exchange.close(false)
-    expect(await waiting).toEqual({ parts: [], last: true })
+    data('b')
+    await turn()
+    expect([reader.text, reader.ends]).toEqual(['', 0])
+    expect(controller.aborted).toBe(true)
+  })
+
+  it('may be closed by its reader, between two chunks of a batch', async () => {
+    const { exchange, controller, data } = started()
+    const given: string[] = []
+    const reader = new Reader()
+    reader.push = (chunk) => {
+      given.push(Buffer.from(chunk).toString())
+      exchange.close(false)
+    }
+    exchange.start(reader)
+    data('a')
+    data('b')
+    await turn()
+    expect([given, reader.batches, reader.ends]).toEqual([['a'], [], 0])
     expect(controller.aborted).toBe(true)
   })
 
@@ -166,11 +276,13 @@ describe('an exchange that is closed', () => {
   })
 })
 
-it('an exchange that is aborted rejects the pull that waits, with the reason', async () => {
+it('an exchange that is aborted fails with the reason', async () => {
   const { exchange, abort, controller } = started()
-  const waiting = exchange.next()
+  const reader = new Reader()
+  exchange.start(reader)
   abort.abort(new Error('enough'))
-  await expect(waiting).rejects.toThrow('enough')
+  await reader.over.promise
+  expect([reader.error?.message, reader.ends]).toEqual(['enough', 1])
   expect(controller.aborted).toBe(true)
 })
 
@@ -187,7 +299,7 @@ describe('a vendor that does not keep to the protocol', () => {
     fixture.data('all')
     fixture.end()
     fixture.data('more')
-    expect(await pulled(fixture.exchange)).toEqual({ text: 'all' })
+    expect(await read(fixture.exchange)).toEqual({ text: 'all' })
   })
 
   it('has failed when it sends a second head', async () => {
@@ -195,7 +307,7 @@ describe('a vendor that does not keep to the protocol', () => {
     fixture.data('some')
     response(fixture, 200)
     const error = 'The model provider sent more than one head of its answer.'
-    expect(await pulled(fixture.exchange)).toEqual({ text: 'some', error })
+    expect(await read(fixture.exchange)).toEqual({ text: 'some', error })
     expect(fixture.controller.aborted).toBe(true)
   })
 
@@ -220,7 +332,7 @@ describe('a vendor that does not keep to the protocol', () => {
     const fixture = started({ answer: 10, stream: 100 })
     fixture.data('x'.repeat(60))
     fixture.data('x'.repeat(60))
-    expect(await pulled(fixture.exchange)).toEqual({
+    expect(await read(fixture.exchange)).toEqual({
       text: 'x'.repeat(60),
       error: 'The model provider sent an answer that is too large.',
     })
