@@ -17,6 +17,8 @@ export interface ForkedGateway extends AsyncDisposable {
     readonly cpuMs: number
     readonly longestTurnMs: number
   }>
+  /** Promises that its main thread has made since this was asked last. */
+  promises(): Promise<number>
   /** Bytes that are in use after a collection of garbage. */
   live(): Promise<number>
 }
@@ -40,6 +42,7 @@ export async function forkGateway(config: object): Promise<ForkedGateway> {
   return {
     ...(await message()),
     usage: () => ask('usage'),
+    promises: () => ask('promises'),
     live: () => ask('live'),
     async [Symbol.asyncDispose]() {
       child.disconnect()

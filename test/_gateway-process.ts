@@ -2,6 +2,7 @@
  * A gateway in a process of its own, so that what it takes of memory and processor time can be seen. Started with a
  * configuration as JSON; tells its address and a key, and then what it has used, or what it keeps, whenever it is asked.
  */
+import { createHook } from 'node:async_hooks'
 import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -44,7 +45,21 @@ async function liveBytes(): Promise<number> {
   return heapUsed + external
 }
 
+/** Promises that were made on this thread since they were counted last; counting begins with the first question. */
+let promises = 0
+const counter = createHook({
+  init(_id, type) {
+    if (type === 'PROMISE') promises++
+  },
+})
+
 process.on('message', (asked) => {
+  if (asked === 'promises') {
+    counter.enable()
+    process.send!(promises)
+    promises = 0
+    return
+  }
   if (asked === 'live') {
     void liveBytes().then((bytes) => process.send!(bytes))
     return

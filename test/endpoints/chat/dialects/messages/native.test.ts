@@ -524,6 +524,22 @@ describe('an answer', () => {
     expect(beta.text).toContain('event: new_event\ndata: {"type":"new_event","x":1}\n\n')
   })
 
+  it('has events of new types wherever the vendor sends them, also before its last event', async () => {
+    const event = (x: number) => ({ type: 'new_event', x })
+    const [end, stop] = END
+    const whole = [event(1), START, event(2), ...TEXT, event(3), end, event(4), stop]
+    upstream.answer(eventStream(...whole))
+    const { text } = await post({ stream: true }, { headers: { 'anthropic-beta': 'new-2027' } })
+    const sentOn = text.split('\n\n').filter((one) => one.startsWith('event: new_event\n'))
+    expect(sentOn).toEqual(
+      [1, 2, 3, 4].map((x) => `event: new_event\ndata: ${JSON.stringify(event(x))}`),
+    )
+    // What ends the message is retained until it is charged.
+    expect(text.lastIndexOf('event: new_event')).toBeLessThan(text.indexOf('event: message_stop'))
+    upstream.answer(eventStream(...whole))
+    expect((await post({ stream: true })).text).not.toContain('new_event')
+  })
+
   it('is the same in both lanes, and costs the same', async () => {
     const native = await streamOf({})
     const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
