@@ -219,51 +219,43 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   /** Acts on what has come. */
   #act(emit: (part: Part) => void, act: () => void): void {
     if (this.#closed) return
-    const { enforce } = this.#init
-    if (enforce) this.#out = emit
-    try {
-      act()
-    } catch (error) {
-      this.#close(false)
-      if (enforce) throw error
-    }
-    this.#settleAct()
+    this.#out = this.#init.enforce ? emit : ignore
+    const failure = this.#run(act)
+    if (failure) throw failure.error
   }
 
   /** Acts between two parts. What was released before a failure goes out before it. */
   #between(act: () => void): void {
     if (this.#closed) return
     const parts: Part[] = []
-    if (this.#init.enforce) this.#out = (part) => void parts.push(part)
-    let failure: { readonly error: unknown } | undefined
-    try {
-      act()
-    } catch (error) {
-      failure = { error }
-    }
+    this.#out = this.#init.enforce ? (part) => void parts.push(part) : ignore
+    const failure = this.#run(act)
     if (parts.length > 0) this.#outlet!.emit(parts)
-    if (failure) return this.#break(failure.error)
-    this.#settleAct()
     const gate = this.#gate
-    if (this.#pauses()) return this.#watch()
-    this.#gate = undefined
-    if (gate) gate.resolve()
-    else if (this.done) this.#outlet!.done()
+    if (failure) {
+      if (gate) gate.reject(failure.error)
+      else this.#outlet!.fail(failure.error)
+    } else if (!this.#pauses()) {
+      this.#gate = undefined
+      if (gate) gate.resolve()
+      else if (this.done) this.#outlet!.done()
+    }
     this.#watch()
   }
 
-  #break(error: unknown): void {
-    this.#close(false)
-    if (!this.#init.enforce) return
-    if (this.#gate) this.#gate.reject(error)
-    else this.#outlet!.fail(error)
-  }
-
-  #settleAct(): void {
+  /** @returns what failed, where anything is enforced */
+  #run(act: () => void): { readonly error: unknown } | undefined {
+    try {
+      act()
+    } catch (error) {
+      this.#close(false)
+      return this.#init.enforce ? { error } : undefined
+    }
     if (this.#isComplete) {
       this.done = this.#refused && this.#init.enforce
       this.#close(true)
     } else if (!this.#init.enforce && this.#overflows) this.#close(false)
+    return undefined
   }
 
   /** Nothing is left to look at. */
@@ -343,7 +335,9 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     })
     if (mayIdle && this.#isRemote && !this.#buffering && !this.#ended) limits.push(['idle', idleMs])
     const [first] = limits.sort(([, a], [, b]) => a - b)
-    if (first) this.#timer = setTimeout(() => this.#timeIsUp(first[0]), first[1])
+    if (!first) return
+    const [what, ms] = first
+    this.#timer = setTimeout(() => this.#timeIsUp(what), Math.max(0, ms))
   }
 
   #timeIsUp(what: Origin | 'idle'): void {
@@ -438,27 +432,15 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (choice.dropped.has(channel)) return this.#init.observer.withheld(piece.text.length)
     let text = choice.texts.get(channel)
     if (!text) {
-      text = this.#newText(choice.index, channel, 0, this.#readersOf(channel), { droppable })
+      const stream = { channel, choice: choice.index, index: 0 }
+      const options = { droppable, atOnce: this.#init.atOnce === true }
+      text = new ScreenedText(stream, this.#readersOf(channel), options, this.#changed)
       choice.texts.set(channel, text)
     }
     text.retain(piece)
     choice.retained += piece.text.length
     this.#untold = text
     if (text.untold.length >= MAX_TOGETHER) this.#tell()
-  }
-
-  #newText(
-    choice: number,
-    channel: Channel,
-    index: number,
-    scanners: readonly OutputScanner[],
-    {
-      droppable,
-      atOnce = this.#init.atOnce === true,
-    }: { droppable?: boolean | undefined; atOnce?: boolean },
-  ): ScreenedText<Part> {
-    const stream = { channel, choice, index }
-    return new ScreenedText<Part>({ stream, scanners, droppable, atOnce, changed: this.#changed })
   }
 
   /** The guards that read a channel, local ones first. */
@@ -499,7 +481,8 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     const all = this.#readersOf(channel)
     const texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
       const readers = duplicate ? all.filter(({ local }) => local) : all
-      const text = this.#newText(choice.index, channel, index, readers, { atOnce: true })
+      const stream = { channel, choice: choice.index, index }
+      const text = new ScreenedText<Part>(stream, readers, { atOnce: true }, this.#changed)
       text.retain({ kind: 'text', choice: choice.index, part, channel, text: said })
       text.tell()
       text.end()
@@ -656,10 +639,14 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     for (const { text, reading, size } of backlogsOf([choice])) {
       if (size > maxHeld && this.#excuse(choice, text, reading, tooLarge())) return
     }
-    if (this.#overflows) {
-      for (const one of largestBacklogs(backlogsOf(this.#choices), 4 * maxHeld)) {
-        this.#excuse(one.choice, one.text, one.reading, tooLarge())
-      }
+    // Each origin has a share of its own, so that rules of a request cannot cost the key its guards.
+    for (const origin of this.#overflows ? ORIGINS : []) {
+      const own = backlogsOf(this.#choices).filter(
+        ({ reading }) => reading.scanner.origin === origin,
+      )
+      const [largest] = own.toSorted((a, b) => b.size - a.size)
+      if (own.reduce((sum, { size }) => sum + size, 0) <= 4 * maxHeld) continue
+      this.#excuse(largest!.choice, largest!.text, largest!.reading, tooLarge())
     }
     this.#settle(choice)
   }
@@ -818,21 +805,6 @@ function backlogsOf<Part>(choices: readonly Choice<Part>[]): readonly Backlog<Pa
         .map((reading) => ({ choice, text, reading, size: text.length - reading.safeOffset })),
     ),
   )
-}
-
-/**
- * For each origin whose guards together retain more than `limit` characters, the guard that retains most. Each origin has a
- * share of its own, so that rules of a request cannot cost the key its guards.
- */
-function largestBacklogs<Part>(
-  all: readonly Backlog<Part>[],
-  limit: number,
-): readonly Backlog<Part>[] {
-  return ORIGINS.flatMap((origin) => {
-    const own = all.filter(({ reading }) => reading.scanner.origin === origin)
-    const sum = own.reduce((total, { size }) => total + size, 0)
-    return sum > limit ? own.toSorted((a, b) => b.size - a.size).slice(0, 1) : []
-  })
 }
 
 /** The fault of a guard that retains too much. */

@@ -111,16 +111,11 @@ interface Retained<Part> {
   readonly end: number
 }
 
-interface TextInit {
-  readonly stream: TextStream
-  /** Guards that read it, local ones first. */
-  readonly scanners: readonly OutputScanner[]
+interface TextOptions {
   /** A violation ends this text only. */
   readonly droppable?: boolean | undefined
   /** Nothing goes out before the text is complete. */
   readonly atOnce: boolean
-  /** Called when a guard has answered that was waited for. */
-  readonly changed: () => void
 }
 
 /** Texts are kept for {@link ScreenedText.locate} up to this length; in longer ones it has no say. */
@@ -151,7 +146,16 @@ export class ScreenedText<Part> {
   readonly #atOnce: boolean
   readonly #retained: Retained<Part>[] = []
 
-  constructor({ stream, scanners, droppable = false, atOnce, changed }: TextInit) {
+  /**
+   * @param scanners guards that read it, local ones first
+   * @param changed called when a guard has answered that was waited for
+   */
+  constructor(
+    stream: TextStream,
+    scanners: readonly OutputScanner[],
+    { droppable = false, atOnce }: TextOptions,
+    changed: () => void,
+  ) {
     this.stream = stream
     this.droppable = droppable
     this.#atOnce = atOnce

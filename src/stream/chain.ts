@@ -300,6 +300,8 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     const from = this.#links.indexOf(link) + 1
     this.#bury(from - 1)
     this.#stopped = this.#ending = true
+    // The parts may have ended already, while the step needed time.
+    this.#afterwards = undefined
     this.#releaseQuietly(true)
     this.#whenIdle(() => {
       this.#flushLinks(from)

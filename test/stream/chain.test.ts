@@ -292,6 +292,33 @@ describe('a chain', () => {
     ])
   })
 
+  it('ends the steps behind one that is done once, though the parts had ended while it needed time', async () => {
+    const { promise: decided, resolve: decide } = Promise.withResolvers<void>()
+    const first = {
+      done: false,
+      push: (part: number, emit: (part: number) => void) => {
+        emit(part)
+        return decided.then(() => void (first.done = true))
+      },
+    }
+    let ends = 0
+    const last: ChainStep<number, number> = {
+      async end() {
+        ends++
+        await turn()
+      },
+    }
+    const target = new Target()
+    const chain = new Chain<number>([first, last], target)
+    chain.push(1)
+    chain.batchEnd()
+    chain.end()
+    decide()
+    await target.over.promise
+    expect(target.outcome).toEqual({ parts: [1], error: undefined, ends: 1 })
+    expect(ends).toBe(1)
+  })
+
   it('concludes: what gives the parts is closed, and what steps retain still comes', async () => {
     const feed = new BatchFeed([[1], [2]])
     const target = new Target()

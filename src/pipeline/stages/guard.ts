@@ -425,11 +425,11 @@ class CallGuard implements ResultFilter {
 
   /** @param verdict of guards that still look at the input */
   #awaited(verdict: Promise<Stop>): ChainStep {
-    return new InputVerdictStep({
-      verdict,
-      refusal: (stop) => this.#refusal(stop),
-      violation: () => new PolicyViolation(refusalOf(this.#call.target.policy)),
-    })
+    const refusal = verdict.then((stop) => stop && this.#refusal(stop))
+    return new InputVerdictStep(
+      refusal,
+      () => new PolicyViolation(refusalOf(this.#call.target.policy)),
+    )
   }
 
   /** Refuses the whole call; the model is asked nothing. */
@@ -506,58 +506,48 @@ class CallGuard implements ResultFilter {
   }
 }
 
-interface InputVerdictInit {
-  readonly verdict: Promise<Stop>
-  /** @throws in the error form */
-  readonly refusal: (stop: NonNullable<Stop>) => readonly any[]
-  /** The refusal as an error, where there is no answer that it could take the place of. */
-  readonly violation: () => Error
-}
-
-/** The first part waits for the verdict on the input. A refusal takes the place of the answer. */
+/** The first part waits for the verdict on the input. The parts of a refusal take the place of the answer. */
 class InputVerdictStep implements ChainStep {
   /** The input is refused. */
   done = false
-  readonly #init: InputVerdictInit
-  #isPending = true
-  /** Rejects with a refusal in the error form. */
-  #decided!: Promise<void>
+  readonly #refusal: Promise<readonly any[] | undefined>
+  readonly #violation: () => Error
+  #pending: Promise<void> | undefined
 
-  constructor(init: InputVerdictInit) {
-    this.#init = init
+  /**
+   * @param refusal rejects in the error form
+   * @param violation the refusal as an error, where there is no answer that it could take the place of
+   */
+  constructor(refusal: Promise<readonly any[] | undefined>, violation: () => Error) {
+    this.#refusal = refusal
+    this.#violation = violation
     // It may fail before the answer begins.
-    init.verdict.catch(() => {})
+    refusal.catch(() => {})
   }
 
   open(outlet: Outlet<any>): void {
-    const { verdict, refusal } = this.#init
-    this.#decided = verdict.then((stop) => {
-      this.#isPending = false
-      if (!stop) return
-      const parts = refusal(stop)
+    this.#pending = this.#refusal.then((parts) => {
+      this.#pending = undefined
+      if (!parts) return
       this.done = true
       outlet.emit(parts)
       outlet.done()
     })
-    this.#decided.catch((error: unknown) => outlet.fail(error))
+    this.#pending.catch((error: unknown) => outlet.fail(error))
   }
 
   push(part: any, emit: (part: any) => void): void | Promise<void> {
-    if (this.done) return undefined
-    if (!this.#isPending) return emit(part)
-    return this.#decided.then(() => {
-      if (!this.done) emit(part)
-    })
+    if (this.#pending) return this.#pending.then(() => this.push(part, emit))
+    if (!this.done) emit(part)
   }
 
   end(): void | Promise<void> {
-    return this.#isPending ? this.#decided : undefined
+    return this.#pending
   }
 
   /** The verdict matters more than a failure of the vendor. */
   fail(error: unknown): unknown {
-    if (!this.#isPending) return error
-    return this.#decided.then(() => (this.done ? this.#init.violation() : error))
+    return this.#pending?.then(() => (this.done ? this.#violation() : error)) ?? error
   }
 }
 
