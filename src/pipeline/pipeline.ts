@@ -475,7 +475,6 @@ export class Call {
   /** The first reason counts; a later one ends what survived the first. */
   abort(reason: Error): void {
     this.#reason ??= reason
-    // What is aborted may end the call at once: that is no failure.
     if (reason instanceof ClientDisconnected) this.#note('cancelled')
     this.#abortAll(reason)
   }
@@ -566,7 +565,7 @@ export class Call {
     return this.#ending
   }
 
-  /** The first outcome counts, but for a refusal that does not reach the client. */
+  /** The first outcome counts, but for a refusal that does not reach the client. What a leaving client aborts is no failure. */
   #note(outcome: Outcome): void {
     const { answer } = this
     const isLost = answer.outcome === 'refused' && outcome !== 'completed'
@@ -678,7 +677,7 @@ export interface Receipt {
  * Books the meter in the ledger, once; later calls get the same answer. Never rejects.
  * @param pays whether the client owes it; by default not for a failed call
  */
-export type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
+type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
 
 /** What became of a charge. */
 export interface Charged {
@@ -708,7 +707,7 @@ export interface ErrorResponse {
 // A request as the pipeline takes it: validated, and in the form that a vendor gets.
 
 /** A kind of work; also the name of the provider's method. */
-export type Operation =
+type Operation =
   | 'chat'
   | 'complete'
   | 'countTokens'

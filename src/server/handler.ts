@@ -347,9 +347,13 @@ function serve(
     void call.end('cancelled')
   })
   return new Promise((resolve) => {
+    let isRefused = false
     run(call, route.stages, out, (error) => {
-      if (error === undefined) resolve()
-      else refuseCall(call, request, response, out, error).then(resolve, resolve)
+      if (error !== undefined) {
+        isRefused = true
+        refuseCall(call, request, response, out, error).then(resolve, resolve)
+        // A refused call ends before its response does.
+      } else if (!isRefused) resolve()
     })
   })
 }

@@ -1,7 +1,7 @@
 /** `GET /openapi.json`: the description of the API. `npm run openapi` writes it, by the checks of requests. */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { PublicDocument } from '../shared/document.ts'
+import { PublicDocument } from './document.ts'
 import type { GetRoute } from './route.ts'
 
 /** The description in the package: three folders up in a checkout, four in a build. */

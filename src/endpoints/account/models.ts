@@ -5,7 +5,7 @@ import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
-import { PublicDocument } from '../shared/document.ts'
+import { PublicDocument } from './document.ts'
 import type { GetRoute } from './route.ts'
 
 const PATH = '/v1/models'

@@ -2,7 +2,7 @@
 import { toErrorBody } from '../../errors/errors.ts'
 import type { Call, Stage, WireFormat } from '../../pipeline/pipeline.ts'
 import { feedOf } from '../../stream/flow.ts'
-import { documentBody, PublicDocument } from '../shared/document.ts'
+import { documentBody, PublicDocument } from './document.ts'
 import { WholeWriter, type WholeBody } from '../shared/write.ts'
 
 /** A route that no model works for. */

@@ -37,6 +37,19 @@ interface EndPart extends Billed {
   readonly bytes: number | null
 }
 
+/** What an answer is compared with: figures of its request, whose document need not be there any more. */
+interface AskedDocument {
+  readonly pages?: readonly number[] | undefined
+  /** Size of the document; null if unknown. */
+  readonly bytes: number | null
+}
+
+/** The figures of a request. */
+export function askedOf({ pages, document }: OcrRequest): AskedDocument {
+  const isOwn = document.kind === 'document' && 'file' in document
+  return { pages, bytes: isOwn ? document.file.bytes.length : null }
+}
+
 /** Whether it is the last part. */
 export function isEnd(part: OcrPart): part is EndPart {
   return part.type === 'end'
@@ -49,7 +62,7 @@ export function isEnd(part: OcrPart): part is EndPart {
  */
 export function partsOf(
   answer: OcrResult,
-  { pages: wanted, document }: OcrRequest,
+  { pages: wanted, bytes }: AskedDocument,
 ): readonly OcrPart[] {
   const { pages, document_annotation: annotation } = answer
   if (!Array.isArray(pages) || pages.length === 0) {
@@ -63,11 +76,10 @@ export function partsOf(
     const message = `Invalid 'pages': the document has no page ${beyond}; pages count from 0.`
     throw new InvalidRequest('invalid_value', message, { param: 'pages' })
   }
-  const own = document.kind === 'document' && 'file' in document ? document.file.bytes.length : null
   return [
     ...checked.map((page) => ({ type: 'page', page }) as const),
     ...(typeof annotation === 'string' ? [{ type: 'annotation', text: annotation } as const] : []),
-    { type: 'end', bytes: answer.documentBytes ?? own },
+    { type: 'end', bytes: answer.documentBytes ?? bytes },
   ]
 }
 

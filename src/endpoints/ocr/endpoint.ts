@@ -8,7 +8,7 @@ import type { OcrInput, OcrResult } from '../../plugin.ts'
 import { itemOf, otherItems } from '../shared/guard.ts'
 import { mediaTypeOf } from '../shared/media.ts'
 import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
-import { isEnd, PageCodec, partsOf, type OcrPart } from './answer.ts'
+import { askedOf, isEnd, PageCodec, partsOf, type OcrPart } from './answer.ts'
 import { ocrBody, readOcr, type OcrRequest } from './request.ts'
 
 /** Annotations are answers in the form of a schema, and have a price of their own. */
@@ -90,7 +90,12 @@ export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
   },
 
   usage: (receipt) => ({ ...pagesIn(receipt), ...costJson(receipt.bill) }),
-  answer: ({ input }) => wholeAnswer((result: OcrResult) => partsOf(result, input), usageOf),
+
+  answer({ input }) {
+    const asked = askedOf(input)
+    return wholeAnswer((result: OcrResult) => partsOf(result, asked), usageOf)
+  },
+
   isEnd,
 
   // Guards cannot read the document itself.

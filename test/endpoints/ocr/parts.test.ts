@@ -1,11 +1,9 @@
 import { expect, it } from 'vitest'
 import { partsOf } from '../../../src/endpoints/ocr/answer.ts'
-import type { OcrRequest } from '../../../src/endpoints/ocr/request.ts'
 import type { OcrResult } from '../../../src/plugin.ts'
 
-const REQUEST = { model: 'm', document: { kind: 'image', url: 'https://a/' } } as OcrRequest
 const pagesOf = (...pages: unknown[]) =>
-  [...partsOf({ pages } as OcrResult, REQUEST)].filter(({ type }) => type === 'page')
+  partsOf({ pages } as OcrResult, { bytes: null }).filter(({ type }) => type === 'page')
 
 it.each<[unknown]>([
   [null],

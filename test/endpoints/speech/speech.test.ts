@@ -47,6 +47,7 @@ beforeAll(async () => {
       },
     },
     routing: { cooldown: 0 },
+    server: { headTimeout: 0.25 },
   })
 })
 afterAll(async () => {
@@ -224,6 +225,15 @@ describe('speech as events', () => {
     })
     expect(text.endsWith('\n\n') && !text.includes('[DONE]')).toBe(true)
     expect(vendor.requests.at(-1)!.json).not.toHaveProperty('stream_format')
+  })
+
+  it('tells the cost in the head, however late the first sound is', async () => {
+    const piece = Buffer.alloc(4800)
+    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece, piece], pauseMs: 200 })
+    const asked = { model: 'acme/samples', response_format: 'wav', stream_format: 'sse' }
+    const response = await say(asked)
+    expect(response.headers.get('x-service-cost')).toBe('0.00009')
+    expect(await response.text()).toMatch(/^data: /)
   })
 
   it('says that it broke, and that it was charged', async () => {
