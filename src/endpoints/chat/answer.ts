@@ -40,7 +40,7 @@ import {
   type AskedChat,
 } from './billing.ts'
 import { joined, toChunk } from './chunks.ts'
-import { lastSignature } from './request.ts'
+import { lastSignature } from './conversation.ts'
 
 // What a provider may say in a delta: members of another type would break the libraries of clients.
 

@@ -2,18 +2,12 @@
  * Citations of search results in an answer, as `annotations`. A source is cited by its number, `[2]`, or by its
  * address, alone or in a Markdown link.
  */
-import type {
-  ChatChunk,
-  ChatChunkChoice,
-  SearchResult,
-  Step,
-  ChatInput,
-  ChatMessage,
-} from '../../plugin.ts'
+import type { ChatChunk, ChatChunkChoice, SearchResult, Step, ChatInput } from '../../plugin.ts'
 import { codePointsIn } from '../../errors/checks.ts'
 import { urlKey } from '../../search/results.ts'
 import { randomId } from '../../state/ids.ts'
 import type { Grounding } from '../../search/search.ts'
+import { withMessage } from './conversation.ts'
 import { searchRequest, webPlugin, type ChatRequest } from './request.ts'
 
 /** One citation, in the form of OpenAI's annotations. */
@@ -191,11 +185,11 @@ export const grounding: Grounding<ChatRequest, ChatChunk> = {
 
   addResults(outbound: ChatInput, results, input, at): ChatInput {
     const prompt = webPlugin(input)?.search_prompt ?? defaultPrompt(at)
-    const message: ChatMessage = { role: 'system', content: resultsText(prompt, results) }
+    const message = { role: 'system', content: resultsText(prompt, results) } as const
     const { messages } = outbound
     const others = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
     const place = others < 0 ? messages.length : others
-    return { ...outbound, messages: messages.toSpliced(place, 0, message) }
+    return { ...outbound, messages: withMessage(messages, place, message) }
   },
 
   cite: (results) => new CitationStep(results),

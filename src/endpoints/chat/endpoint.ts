@@ -11,7 +11,6 @@ import type {
   ParsedRequest,
   ProviderAnswer,
   WireFormat,
-  ClientAddress,
 } from '../../pipeline/pipeline.ts'
 import type { ChatInput, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
@@ -26,11 +25,11 @@ import {
 import { grounding } from './citations.ts'
 import { guardAdapter } from './guard.ts'
 import { ChatAnswer, type Envelope } from './answer.ts'
+import { addressesIn, conversationOf, withMessage } from './conversation.ts'
 import {
   CAPABILITIES,
   outboundChat,
   requiredCapabilities,
-  signatureIn,
   usesLegacyFunctions,
   withPolicy,
   type ChatRequest,
@@ -40,26 +39,9 @@ import { toBase64 } from '../shared/media.ts'
 
 // Addresses in messages: of images, and of files.
 
-const isAddress = (text: unknown): text is string =>
-  typeof text === 'string' && /^https?:/i.test(text.slice(0, 6))
-
 /** See {@link Endpoint.addresses}. */
 const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
-  of(outbound): ClientAddress[] {
-    const found: ClientAddress[] = []
-    outbound.messages.forEach(({ content }, at) => {
-      if (!Array.isArray(content)) return
-      content.forEach((part, index) => {
-        const note = (url: unknown, member: string) => {
-          if (!isAddress(url)) return
-          found.push({ url, param: `messages[${at}].content[${index}].${member}` })
-        }
-        note(part.image_url?.url, 'image_url.url')
-        note(part.file?.file_data, 'file.file_data')
-      })
-    })
-    return found
-  },
+  of: ({ messages }) => addressesIn(messages),
 
   replace(outbound, files): ChatInput {
     const dataUrl = (url: unknown) => {
@@ -112,8 +94,8 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
 
   instructions: {
     apply(outbound: ChatInput, { system, maxOutputTokens }) {
-      const messages: readonly ChatMessage[] = system
-        ? [{ role: 'system', content: system }, ...outbound.messages]
+      const messages = system
+        ? withMessage(outbound.messages, 0, { role: 'system', content: system })
         : outbound.messages
       const told = { ...outbound, messages }
       return maxOutputTokens === undefined ? told : limited(told, maxOutputTokens)
@@ -195,7 +177,7 @@ export function chatFormat<Part = AnswerChunk>({
           stream: input.stream === true,
           policy,
           session: sessionOf(incoming, session_id, prompt_cache_key),
-          affinityToken: signatureIn(messages),
+          affinityToken: conversationOf(messages).signature,
           bodyBytes: body.bytes,
           rawJson: body,
         }

@@ -2,9 +2,16 @@
  * The normal form of a chat request: its type, the capabilities and the web search it needs, and its form for providers.
  * Unknown members pass unchanged.
  */
-import type { ChatInput, ChatMessage, Reasoning, ReasoningDetail } from '../../plugin.ts'
+import type { ChatInput, ChatMessage, Reasoning } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { MAX_RESULTS, type SearchRequest } from '../../search/search.ts'
+import {
+  conversationOf,
+  mapped,
+  withoutInnerNulls,
+  withoutNulls,
+  type Typed,
+} from './conversation.ts'
 
 /**
  * A valid request as the client sent it, without top-level members that are null and without empty `tools`, `stop`
@@ -37,11 +44,6 @@ export interface ChatRequest {
   readonly labels?: () => readonly string[]
   readonly policy?: Policy
   readonly [member: string]: unknown
-}
-
-interface Typed {
-  readonly type: string
-  readonly [member: string]: any
 }
 
 /** An entry of `plugins`. Only `web` is honoured; the other members are its options. */
@@ -126,12 +128,6 @@ const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
 
-const NEED_OF_PART = new Map<string, 'VISION' | 'AUDIO_INPUT' | 'FILE_INPUT'>([
-  ['image_url', 'VISION'],
-  ['input_audio', 'AUDIO_INPUT'],
-  ['file', 'FILE_INPUT'],
-])
-
 /**
  * The request for providers, in the newer of two forms. A new object that shares unchanged values with the request.
  */
@@ -141,7 +137,7 @@ export function outboundChat(request: ChatRequest): ChatInput {
   const { seed } = request
   if (typeof seed === 'number' && Math.abs(seed) > MOST_SEED)
     input.seed = Math.sign(seed) * MOST_SEED
-  input.messages = mapped(request.messages, outboundMessage)
+  input.messages = conversationOf(request.messages).messages
   const limit = request.max_completion_tokens ?? request.max_tokens
   if (limit !== undefined) input.max_completion_tokens = limit
   const reasoning = reasoningOf(request)
@@ -176,26 +172,6 @@ export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean 
   return functions !== undefined && tools === undefined
 }
 
-/** The last reasoning signature, or encrypted reasoning, among these. */
-export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {
-  for (let i = details.length - 1; i >= 0; i--) {
-    const signature = details[i]?.signature || details[i]?.data
-    if (signature) return signature
-  }
-  return undefined
-}
-
-/** The signature of the last answer in a conversation that has one: only the vendor that gave it accepts it. */
-export function signatureIn(messages: readonly ChatMessage[]): string | undefined {
-  for (let i = messages.length - 1; i >= 0; i--) {
-    const { role, reasoning_details: details } = messages[i]!
-    if (role !== 'assistant' || !Array.isArray(details)) continue
-    const signature = lastSignature(details)
-    if (signature !== undefined) return signature
-  }
-  return undefined
-}
-
 /** The capabilities that the request needs. */
 export function requiredCapabilities(request: ChatRequest): Needs {
   const { messages, response_format, logprobs, n = 1 } = request
@@ -206,14 +182,7 @@ export function requiredCapabilities(request: ChatRequest): Needs {
   if (toolsOf(request)?.length && toolChoiceOf(request) !== 'none') {
     needs.TOOLS = usesLegacyFunctions(request) ? 'functions' : 'tools'
   }
-  for (let i = 0; i < messages.length; i++) {
-    const parts = messages[i]!.content
-    if (!Array.isArray(parts)) continue
-    for (let j = 0; j < parts.length; j++) {
-      const need = NEED_OF_PART.get(parts[j].type)
-      if (need) needs[need] ??= `messages[${i}].content[${j}]`
-    }
-  }
+  Object.assign(needs, conversationOf(messages).needs)
   return needs
 }
 
@@ -287,52 +256,4 @@ function reasoningOf(request: ChatRequest): Reasoning | undefined {
     ...(include_reasoning === false ? { exclude: true } : {}),
   }
   return Object.keys(normal).length > 0 ? (normal as Reasoning) : undefined
-}
-
-function outboundMessage(message: ChatMessage): ChatMessage {
-  let next = withoutNulls(message, 'content')
-  const { content, tool_calls } = next
-  if (Array.isArray(content)) {
-    const parts = mapped(content, outboundPart)
-    if (parts !== content) next = { ...next, content: parts }
-  }
-  if (tool_calls === undefined) return next
-  if (tool_calls.length === 0) {
-    const { tool_calls: _none, ...others } = next
-    return others as ChatMessage
-  }
-  const calls = mapped(tool_calls as readonly Typed[], typedCall)
-  return calls === tool_calls ? next : { ...next, tool_calls: calls }
-}
-
-function outboundPart(part: Typed): Typed {
-  if (part.type !== 'image_url') return part.type === 'file' ? withoutInnerNulls(part) : part
-  if (typeof part.image_url === 'string') return { ...part, image_url: { url: part.image_url } }
-  return withoutInnerNulls(part)
-}
-
-function typedCall(call: Typed): Typed {
-  return call.type ? call : { ...call, type: 'function' }
-}
-
-/** For objects whose content is in the member that their `type` names. */
-function withoutInnerNulls(item: Typed): Typed {
-  const inner = item[item.type]
-  const given = withoutNulls(inner)
-  return given === inner ? item : { ...item, [item.type]: given }
-}
-
-/** The same object unless a member other than `kept` is null. */
-function withoutNulls<T extends object>(value: T, kept?: string): T {
-  for (const member in value) {
-    if (value[member] !== null || member === kept) continue
-    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
-    return Object.fromEntries(given) as T
-  }
-  return value
-}
-
-/** The same list unless an item changes: then its source text can still be copied. */
-function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
-  return items.every((item) => change(item) === item) ? items : items.map(change)
 }

@@ -1,0 +1,315 @@
+/**
+ * What the messages of a chat say of themselves, found in one walk over them: their form for vendors, their size, the media
+ * in them with the capabilities that those need and their addresses, and the last signature of a vendor. What adds a message
+ * derives the result for the longer list.
+ */
+import type { ClientAddress } from '../../pipeline/pipeline.ts'
+import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
+
+/** A list of messages. */
+export interface Conversation {
+  /** In the form for vendors: the list itself where none of its messages changes. */
+  readonly messages: readonly ChatMessage[]
+  /** Characters of texts, and of calls as JSON. */
+  readonly characters: number
+  /** UTF-8 bytes of the form for vendors, see {@link bytesIn}. */
+  readonly bytes: number
+  readonly media: Media
+  /** For each capability that a part needs, the path of the first such part in the client's own list. */
+  readonly needs: MediaNeeds
+  readonly addresses: readonly MediaAddress[]
+  /** The signature of the last answer that has one: only the vendor that gave it accepts it. */
+  readonly signature: string | undefined
+}
+
+/** Images, files and sounds. */
+interface Media {
+  /** Parts that are not text. */
+  readonly parts: number
+  /** Bytes of the body that their data takes. */
+  readonly inlineBytes: number
+  readonly imageTokens: number
+  readonly soundTokens: number
+  readonly fileTokens: number
+}
+
+type MediaNeeds = Partial<Record<'VISION' | 'AUDIO_INPUT' | 'FILE_INPUT', string>>
+
+/** The address of an image or a file. */
+interface MediaAddress {
+  readonly url: string
+  /** Index of its message. */
+  readonly at: number
+  /** Path below the message. */
+  readonly member: string
+}
+
+/** Something whose content is in the member that its type names. */
+export interface Typed {
+  readonly type: string
+  readonly [member: string]: any
+}
+
+/** Tokens of a picture, and of one that is asked to be looked at coarsely. */
+const IMAGE_TOKENS = 1500
+const COARSE_IMAGE_TOKENS = 100
+/** Bytes of a document for one token of its text, and the tokens of a document of unknown length. */
+const FILE_BYTES_PER_TOKEN = 50
+const FILE_TOKENS = 1500
+const SOUND_BYTES_PER_TOKEN = 500
+
+const walked = new WeakMap<readonly ChatMessage[], Conversation>()
+
+/** What a list of messages says of itself; the same list is walked once. */
+export function conversationOf(messages: readonly ChatMessage[]): Conversation {
+  let conversation = walked.get(messages)
+  if (!conversation) {
+    conversation = walk(messages)
+    walked.set(messages, conversation)
+  }
+  return conversation
+}
+
+/** A copy of the list with one more message of plain text, which is not walked again. */
+export function withMessage(
+  messages: readonly ChatMessage[],
+  place: number,
+  message: ChatMessage & { readonly content: string },
+): readonly ChatMessage[] {
+  const longer = messages.toSpliced(place, 0, message)
+  const { length } = message.content
+  const known = conversationOf(messages)
+  const moved = (address: MediaAddress) =>
+    address.at < place ? address : { ...address, at: address.at + 1 }
+  walked.set(longer, {
+    ...known,
+    messages: longer,
+    characters: known.characters + length,
+    bytes: known.bytes + bytesIn(message),
+    addresses: known.addresses.map(moved),
+  })
+  return longer
+}
+
+/** The addresses in messages, with their places. */
+export function addressesIn(messages: readonly ChatMessage[]): readonly ClientAddress[] {
+  const { addresses } = conversationOf(messages)
+  return addresses.map(({ url, at, member }) => ({ url, param: `messages[${at}].${member}` }))
+}
+
+/** The last reasoning signature, or encrypted reasoning, among these. */
+export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {
+  for (let i = details.length - 1; i >= 0; i--) {
+    const signature = details[i]?.signature || details[i]?.data
+    if (signature) return signature
+  }
+  return undefined
+}
+
+/** UTF-8 bytes of all names and texts of a value, however deep, and eight for anything else. */
+export function bytesIn(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
+  let bytes = 0
+  const left: unknown[] = [value]
+  while (left.length > 0) {
+    const one = left.pop()
+    if (typeof one === 'string') bytes += Buffer.byteLength(one)
+    else if (typeof one !== 'object' || one === null) bytes += 8
+    else if (Array.isArray(one)) for (const item of one) left.push(item)
+    else {
+      for (const name in one) {
+        bytes += name.length
+        left.push((one as Record<string, unknown>)[name])
+      }
+    }
+  }
+  return bytes
+}
+
+/** About the characters of a value's JSON text, however deep it is. */
+export function charactersOf(value: unknown): number {
+  if (value === undefined || value === null) return 0
+  let characters = 0
+  const left: unknown[] = [value]
+  while (left.length > 0) {
+    const one = left.pop()
+    if (one === undefined || one === null) continue
+    if (typeof one === 'string') characters += one.length + 3
+    else if (typeof one !== 'object') characters += 5
+    else if (Array.isArray(one)) {
+      characters += 2
+      for (const item of one) left.push(item)
+    } else {
+      characters += 2
+      for (const name in one) {
+        characters += name.length + 3
+        left.push((one as Record<string, unknown>)[name])
+      }
+    }
+  }
+  return characters
+}
+
+// The walk.
+
+type Writable<T> = { -readonly [Member in keyof T]: T[Member] }
+
+/** A {@link Conversation} while messages are added to it. */
+interface Tally extends Writable<Conversation> {
+  readonly media: Writable<Media>
+  readonly addresses: MediaAddress[]
+}
+
+function walk(messages: readonly ChatMessage[]): Conversation {
+  const media = { parts: 0, inlineBytes: 0, imageTokens: 0, soundTokens: 0, fileTokens: 0 }
+  const tally: Tally = {
+    messages,
+    characters: 0,
+    bytes: 0,
+    media,
+    needs: {},
+    addresses: [],
+    signature: undefined,
+  }
+  let sent: ChatMessage[] | undefined
+  /** Characters that the form for vendors has more, or less if negative. */
+  let added = 0
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at]!
+    const outbound = outboundMessage(message)
+    if (outbound !== message) {
+      sent ??= messages.slice(0, at)
+      if (outbound.tool_calls !== message.tool_calls) {
+        added += charactersOf(outbound.tool_calls) - charactersOf(message.tool_calls)
+      }
+    }
+    sent?.push(outbound)
+    addMessage(tally, outbound, at)
+  }
+  if (!sent) return tally
+  const outbound = { ...tally, messages: sent }
+  walked.set(sent, outbound)
+  return { ...outbound, characters: tally.characters - added }
+}
+
+function addMessage(tally: Tally, message: ChatMessage, at: number): void {
+  const { role, content, reasoning_details: details } = message
+  for (const name in message) {
+    tally.bytes += name.length
+    if (name === 'content' && Array.isArray(content)) addParts(tally, content, at)
+    else tally.bytes += bytesIn(message[name])
+  }
+  if (typeof content === 'string') tally.characters += content.length
+  tally.characters += charactersOf(message.tool_calls) + charactersOf(message.function_call)
+  if (role === 'assistant' && Array.isArray(details)) {
+    tally.signature = lastSignature(details) ?? tally.signature
+  }
+}
+
+function addParts(tally: Tally, parts: readonly Typed[], at: number): void {
+  for (let index = 0; index < parts.length; index++) {
+    const part = parts[index]!
+    tally.bytes += bytesIn(part)
+    if (part.type !== 'text') tally.media.parts++
+    const need = addMedium(tally.media, part)
+    if (need) tally.needs[need] ??= `messages[${at}].content[${index}]`
+    else tally.characters += part.text?.length ?? 0
+    // Vendors may read these members in a part of any type.
+    noteAddress(tally, part.image_url?.url, at, `content[${index}].image_url.url`)
+    noteAddress(tally, part.file?.file_data, at, `content[${index}].file.file_data`)
+  }
+}
+
+function noteAddress({ addresses }: Tally, url: unknown, at: number, member: string): void {
+  if (typeof url === 'string' && isAddress(url)) addresses.push({ url, at, member })
+}
+
+/** Adds an image, a sound or a file. @returns the capability that it needs; undefined for any other part */
+function addMedium(media: Writable<Media>, part: Typed): keyof MediaNeeds | undefined {
+  switch (part.type) {
+    case 'image_url': {
+      const { url, detail } = part.image_url
+      media.imageTokens += detail === 'low' ? COARSE_IMAGE_TOKENS : IMAGE_TOKENS
+      media.inlineBytes += inlineBytes(url)
+      return 'VISION'
+    }
+    case 'input_audio': {
+      const { length } = part.input_audio.data
+      media.soundTokens += Math.ceil(decodedBytes(length) / SOUND_BYTES_PER_TOKEN)
+      media.inlineBytes += length
+      return 'AUDIO_INPUT'
+    }
+    case 'file': {
+      const bytes = inlineBytes(part.file.file_data)
+      const tokens = Math.ceil(decodedBytes(bytes) / FILE_BYTES_PER_TOKEN)
+      media.fileTokens += Math.max(FILE_TOKENS, tokens)
+      media.inlineBytes += bytes
+      return 'FILE_INPUT'
+    }
+    default:
+      return undefined
+  }
+}
+
+function isAddress(text: string): boolean {
+  return /^https?:/i.test(text.slice(0, 6))
+}
+
+/** Of base64 or a data URL; an address has none. */
+function inlineBytes(source: string): number {
+  return isAddress(source) ? 0 : source.length
+}
+
+function decodedBytes(base64Length: number): number {
+  return (base64Length * 3) / 4
+}
+
+// The form for vendors.
+
+function outboundMessage(message: ChatMessage): ChatMessage {
+  let next = withoutNulls(message, 'content')
+  const { content, tool_calls } = next
+  if (Array.isArray(content)) {
+    const parts = mapped(content, outboundPart)
+    if (parts !== content) next = { ...next, content: parts }
+  }
+  if (tool_calls === undefined) return next
+  if (tool_calls.length === 0) {
+    const { tool_calls: _none, ...others } = next
+    return others as ChatMessage
+  }
+  const calls = mapped(tool_calls as readonly Typed[], typedCall)
+  return calls === tool_calls ? next : { ...next, tool_calls: calls }
+}
+
+function outboundPart(part: Typed): Typed {
+  if (part.type !== 'image_url') return part.type === 'file' ? withoutInnerNulls(part) : part
+  if (typeof part.image_url === 'string') return { ...part, image_url: { url: part.image_url } }
+  return withoutInnerNulls(part)
+}
+
+function typedCall(call: Typed): Typed {
+  return call.type ? call : { ...call, type: 'function' }
+}
+
+/** For objects whose content is in the member that their `type` names. */
+export function withoutInnerNulls(item: Typed): Typed {
+  const inner = item[item.type]
+  const given = withoutNulls(inner)
+  return given === inner ? item : { ...item, [item.type]: given }
+}
+
+/** The same object unless a member other than `kept` is null. */
+export function withoutNulls<T extends object>(value: T, kept?: string): T {
+  for (const member in value) {
+    if (value[member] !== null || member === kept) continue
+    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
+    return Object.fromEntries(given) as T
+  }
+  return value
+}
+
+/** The same list unless an item changes: then its source text can still be copied. */
+export function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
+  return items.every((item) => change(item) === item) ? items : items.map(change)
+}
