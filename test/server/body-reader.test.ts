@@ -37,20 +37,21 @@ beforeAll(async () => {
       if (--crowd.missing === 0) crowd.complete.resolve()
       await crowd.complete.promise
     }
-    const outcome: Outcome = await readBody({
+    const reading = {
       request,
       limits,
       limitBytes: limits.chat,
-      undecodable: 'invalid_json',
+      undecodable: 'invalid_json' as const,
       scan: new JsonScan(limits),
       startTimeout: noTimeout,
-      take(piece) {
+      take(piece: Buffer) {
         const until = performance.now() + (crowd ? 2 : 0)
         while (performance.now() < until);
         taken += piece.length
       },
-    }).then(
-      () => ({ status: 200, code: undefined, taken }),
+    }
+    const outcome: Outcome = await readBody(reading, () => taken).then(
+      (all) => ({ status: 200, code: undefined, taken: all }),
       ({ status, code }: InvalidRequest) => ({ status, code, taken }),
     )
     if (!request.readableEnded) await once(request.resume(), 'end')
