@@ -13,7 +13,7 @@ import { InputScreen } from './input-screen.ts'
 import { Screen, type ScreenInit } from './screen.ts'
 import { stopOf } from './screened-text.ts'
 import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
-import { patternScanner, pluginScanner, type OutputScanner } from './text-check.ts'
+import { scannersOf, type OutputScanner } from './text-check.ts'
 
 /** How long a guard may take, in ms. */
 const LIMITS_MS = { input: 10_000, output: 10_000 }
@@ -58,15 +58,6 @@ interface Part {
   readonly refuses?: boolean
 }
 
-/** How an answer is screened. */
-interface Screening {
-  readonly scanners: readonly OutputScanner[]
-  readonly decision: Decision
-  /** See {@link Rehearsal.shown}. */
-  readonly chunk: number | undefined
-  readonly limits: ScreenInit<Part>['limits']
-}
-
 /** One policy with its guards. Made by {@link rehearse}. */
 export class Rehearsal {
   readonly #init: RehearsalInit
@@ -107,7 +98,7 @@ export class Rehearsal {
   ): Promise<Rehearsed> {
     const rules = new Set<string>()
     const failed = new Set<string>()
-    const scanners = this.#init.policy.guard.output ? this.#scanners(userTurn) : []
+    const scanners = this.#scanners(userTurn)
     for (const { channel, text } of texts) {
       for (const scanner of scanners) {
         if (!scanner.reads(channel)) continue
@@ -153,22 +144,13 @@ export class Rehearsal {
       const observer = decision.observer('input', true, 'withheld')
       if (await this.#screenInput(input, observer)) return { text: '', refusal, header: header() }
     }
-    const scanners = policy.guard.output ? this.#scanners(userTurn) : []
+    const scanners = this.#scanners(userTurn)
     if (scanners.length === 0) return { text: answer, header: header() }
-    const step = this.#screen({ scanners, decision, chunk, limits })
-    const { text, isRefused } = await readThrough(step, partsOf(answer, chunk))
-    return { text, ...(isRefused && { refusal }), header: header() }
-  }
-
-  /** The step in the way of an answer in which guards read it. */
-  #screen({ scanners, decision, chunk, limits }: Screening): ChainStep<Part, Part> {
-    const { stream } = this.#init.policy.guard
-    const needsAll = stream === 'buffer' || scanners.some(({ needsFullText }) => needsFullText)
-    return new Screen<Part>({
+    const screen = new Screen<Part>({
       codec: CODEC,
       scanners,
       enforce: true,
-      buffer: chunk === undefined || needsAll,
+      buffer: policy.guard.stream === 'buffer',
       atOnce: chunk === undefined,
       errorForm: false,
       choices: 1,
@@ -181,6 +163,8 @@ export class Rehearsal {
       idleMs: IDLE_MS,
       stallMs: STALL_MS,
     })
+    const { text, isRefused } = await readThrough(screen, partsOf(answer, chunk))
+    return { text, ...(isRefused && { refusal }), header: header() }
   }
 
   /** @returns whether the input is blocked */
@@ -197,14 +181,8 @@ export class Rehearsal {
   }
 
   #scanners(userTurn: string): readonly OutputScanner[] {
-    return [
-      ...this.#set.patterns.map(({ matcher, offset, origin }) =>
-        patternScanner(matcher, offset, origin),
-      ),
-      ...this.#runners()
-        .filter(({ guard }) => guard.checkOutput ?? guard.streamOutput)
-        .map((runner) => pluginScanner(runner, userTurn)),
-    ]
+    const { output } = this.#init.policy.guard
+    return output ? scannersOf(this.#set.patterns, this.#runners(), userTurn) : []
   }
 
   #runners(): readonly GuardRunner[] {

@@ -41,9 +41,9 @@ export interface ScreenInit<Part> {
   readonly scanners: readonly OutputScanner[]
   /** False: parts pass unchanged and findings are recorded. What fails ends the looking and nothing else. */
   readonly enforce: boolean
-  /** Nothing goes out before all of it has passed. */
+  /** Nothing goes out before all of it has passed; also where it comes as a whole, or a guard needs the full text. */
   readonly buffer: boolean
-  /** The answer comes as a whole. Without `buffer`, only where nothing is enforced. */
+  /** The answer comes as a whole. */
   readonly atOnce?: boolean
   /** A block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a status. */
   readonly errorForm: boolean
@@ -62,7 +62,7 @@ export interface ScreenInit<Part> {
   /** ms that the guards of one origin may keep the answer waiting in all. */
   readonly stallMs: number
   readonly observer: ScreenObserver
-  /** The parts of a refusal; none where nothing is enforced. @throws in the error form */
+  /** The parts of a refusal, where anything is enforced. @throws in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
   /** Called once, when guards look at nothing more. */
   readonly closed?: (end: ScreenEnd) => void
@@ -166,10 +166,12 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   readonly #changed = (): void => this.#between(() => this.#update())
 
   constructor(init: ScreenInit<Part>) {
+    const { scanners, enforce, buffer, atOnce } = init
     this.#init = init
-    this.#scanners = init.scanners
-    this.#buffering = init.buffer
-    this.#isRemote = init.scanners.some(({ local }) => !local)
+    this.#scanners = scanners
+    const collects = buffer || atOnce || scanners.some(({ needsFullText }) => needsFullText)
+    this.#buffering = enforce && collects
+    this.#isRemote = scanners.some(({ local }) => !local)
   }
 
   // The way of the parts.
@@ -282,8 +284,8 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   }
 
   #wait(): Promise<void> {
-    this.#watch()
     this.#gate ??= Promise.withResolvers<void>()
+    this.#watch()
     return this.#gate.promise
   }
 
@@ -333,7 +335,9 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     const limits = this.#waitsFor.map((origin): [Origin | 'idle', number] => {
       return [origin, stallMs - this.#stalledMs[origin]]
     })
-    if (mayIdle && this.#isRemote && !this.#buffering && !this.#ended) limits.push(['idle', idleMs])
+    // What has come is complete, or more of it waits.
+    const mayGrow = !this.#ended && !this.#gate
+    if (mayIdle && mayGrow && this.#isRemote && !this.#buffering) limits.push(['idle', idleMs])
     const [first] = limits.sort(([, a], [, b]) => a - b)
     if (!first) return
     const [what, ms] = first
@@ -725,6 +729,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   }
 
   #emitRefusal(choice: Choice<Part>): void {
+    if (!this.#init.enforce) return
     const { index, opened, hasText, denial } = choice
     const sample = this.#sample
     const { fault } = denial!

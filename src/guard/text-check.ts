@@ -112,10 +112,31 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
   }
 }
 
+/** What reads an answer: patterns before plugins, local guards before remote ones. @param userTurn what the user asked */
+export function scannersOf(
+  patterns: readonly BannedPatterns[],
+  runners: readonly GuardRunner[],
+  userTurn: string,
+): readonly OutputScanner[] {
+  return [
+    ...patterns.map(({ matcher, offset, origin }) => patternScanner(matcher, offset, origin)),
+    ...runners
+      .filter(({ guard }) => guard.checkOutput ?? guard.streamOutput)
+      .map((runner) => pluginScanner(runner, userTurn)),
+  ]
+}
+
 /** Characters that a local guard reads between two looks at the clock: a few ms at most with the worst patterns. */
 const SLICE = 128
 
 const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
+
+/** Banned patterns of one origin. `offset` is the position of the first of them in the effective list. */
+interface BannedPatterns {
+  readonly matcher: Matcher
+  readonly offset: number
+  readonly origin: Origin
+}
 
 /** What a check of banned patterns needs of a matcher. */
 interface Matcher extends Pick<PatternMatcher, 'search'> {

@@ -19,7 +19,7 @@ import type { ChainStep, Feed, Outlet } from '../../stream/chain.ts'
 import { feedOf } from '../../stream/flow.ts'
 import type { Call, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
-import { type OutputScanner, patternScanner, pluginScanner } from '../../guard/text-check.ts'
+import { type OutputScanner, scannersOf } from '../../guard/text-check.ts'
 
 // The guards of a policy at work for one call: with which rules, until when, at whose expense.
 
@@ -68,14 +68,9 @@ export class GuardRunners {
     return { patterns, runners, enforced, signal, end }
   }
 
-  /** Scanners of the answer, patterns before plugins. */
+  /** What reads the answer. */
   scanners({ patterns, runners }: RunnerGroup): readonly OutputScanner[] {
-    return [
-      ...patterns.map(({ matcher, offset, origin }) => patternScanner(matcher, offset, origin)),
-      ...runners
-        .filter(({ guard }) => guard.checkOutput !== undefined || guard.streamOutput !== undefined)
-        .map((runner) => pluginScanner(runner, this.#userTurn)),
-    ]
+    return scannersOf(patterns, runners, this.#userTurn)
   }
 
   #runnerOf(assignment: Assignment, signal: AbortSignal, enforced: boolean): GuardRunner {
@@ -393,25 +388,21 @@ class CallGuard implements ResultFilter {
       group.end()
       return []
     }
-    const buffer =
-      !request.stream ||
-      target.policy.guard.stream === 'buffer' ||
-      scanners.some(({ needsFullText }) => needsFullText)
     const { promise, resolve } = Promise.withResolvers<void>()
     if (!enforced) this.#decision.waitFor(promise)
     const screen = new Screen<any>({
       codec: this.#adapter.outputCodec(request.input),
       scanners,
       enforce: enforced,
-      buffer: enforced && buffer,
+      buffer: target.policy.guard.stream === 'buffer',
       atOnce: !request.stream,
-      errorForm: enforced && this.#errorForm,
+      errorForm: this.#errorForm,
       choices: this.#adapter.choices(request.input),
       limits,
       idleMs: IDLE_MS,
       stallMs: deadlines.stall * 1000,
       observer: this.#decision.observer('output', enforced, 'dropped'),
-      refuse: enforced ? (denial) => this.#refusalParts('output', denial) : () => [],
+      refuse: (denial) => this.#refusalParts('output', denial),
       closed: ({ complete, stalledMs, mostRetained }) => {
         if (enforced) runtime.metrics.guard.screened(mostRetained, stalledMs)
         else if (!complete) this.#decision.incomplete = true
