@@ -48,7 +48,7 @@ function headOf(call: Call, at: number) {
 }
 
 function record(call: Call): void {
-  const { runtime, startedAt, decision, bill } = call
+  const { runtime, startedAt, decision } = call
   const { model }: Partial<Call> = call
   const ms = call.elapsedMs
   const ended = recordOf(call, call.outcome ?? 'failed', ms)
@@ -66,7 +66,6 @@ function record(call: Call): void {
   const { account_id: account, key_id: key } = ended
   if (account === undefined || key === undefined) return
   runtime.spending.used(account, key, ended.limited_by === 'balance')
-  if (bill) runtime.usage?.settled(account)
 }
 
 /** Tells those who watch. */
