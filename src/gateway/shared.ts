@@ -159,6 +159,7 @@ export function createShared(
     collect: () => requests.flush(),
     log,
   })
+  ledger.onBooked = (charge) => runtime().usage?.booked(charge)
   const [prices, labels] = [new PriceRecords(records, log), new Labels(records)]
   return { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
 }

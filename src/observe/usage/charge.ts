@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { formatPico } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
-import type { RequestId } from '../../state/ledger/ledger.ts'
+import type { BookedCharge, RequestId } from '../../state/ledger/ledger.ts'
 import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
 import { quantitiesOf, type KnownCall } from '../record.ts'
 import { unitOf } from './tables.ts'
@@ -68,4 +68,26 @@ export function callOfCharge({
     user: usage?.user,
     gateway: usage?.gateway,
   }
+}
+
+/** A row of an account, and the number of the one before it. */
+export interface BookedRow {
+  readonly account: string
+  readonly previous: number
+  readonly row: ReadRow
+}
+
+/** A charge as a line: its row need not be read from the ledger. */
+export function lineOfCharge(charge: BookedCharge): string {
+  const { account, previous, seq, request, key, day, at, cost, body } = charge
+  return `${JSON.stringify([account, previous, seq, request, key, day, at, `${cost}`]).slice(0, -1)},${body}]`
+}
+
+/** The rows of lines. */
+export function rowsIn(lines: string): BookedRow[] {
+  return lines.split('\n').map((line) => {
+    const [account, previous, seq, request, key, day, at, cost, usage] = JSON.parse(line)
+    const row = { kind: 'usage' as const, seq, request, key, day, at, cost: BigInt(cost), usage }
+    return { account, previous, row }
+  })
 }

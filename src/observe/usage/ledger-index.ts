@@ -1,8 +1,9 @@
 /** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import type { LedgerHead, LedgerReader } from '../../state/ledger/reader.ts'
+import type { LedgerHead, LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
 import { transact } from '../../state/sqlite/file.ts'
+import type { BookedRow } from './charge.ts'
 import { SettledTables } from './settled.ts'
 
 /** A sum of the tables that is not that of the ledger. */
@@ -112,6 +113,35 @@ export class LedgerIndex {
     this.#work()
   }
 
+  /** Adds rows that follow those in the tables; an account that lacks others before them is read. */
+  book(booked: readonly BookedRow[]): void {
+    const { db } = this.#options
+    const following = new Map<string, ReadRow[]>()
+    const others = new Set<string>()
+    for (const { account, previous, row } of booked) {
+      const rows = following.get(account) ?? []
+      const last = rows.at(-1)?.seq ?? this.#followedBy(account)
+      if (previous === last) following.set(account, [...rows, row])
+      else others.add(account)
+      this.#changed.add(account)
+    }
+    transact(db, () => {
+      for (const [account, rows] of following) {
+        this.#tables.add(account, rows)
+        this.#remember(account, rows.at(-1)!.seq, rows.at(-1)!.request)
+      }
+    })
+    for (const [account, rows] of following) addTo(this.#stateOf(account), rows)
+    this.note(others)
+  }
+
+  /** The row after which rows of an account can be added as they come; undefined where it has to be read. */
+  #followedBy(account: string): number | undefined {
+    if (this.#closed || this.#busy.has(account)) return undefined
+    const { request, seq, head, differences } = this.#stateOf(account)
+    return request === '' || !head || differences.length > 0 ? undefined : seq
+  }
+
   /** Compares all heads with what was read, and reads what is new in the background. */
   compare(): Promise<void> {
     return (this.#comparing ??= this.#compareAll().finally(() => (this.#comparing = undefined)))
@@ -173,7 +203,9 @@ export class LedgerIndex {
       if (!this.#closed) throw error
     })
     if (!heads) return
-    this.note([...this.#heads].filter(([id, head]) => !this.#isLevel(id, head)).map(([id]) => id))
+    const isLevel = ([id, head]: [string, LedgerHead]) =>
+      this.#isLevel(id, head) && this.#compareWith(id, head)
+    this.note([...this.#heads].filter((one) => !isLevel(one)).map(([id]) => id))
   }
 
   /** Those that may have new rows; of a shared ledger only as many as are read at once. @param accounts absent for all */
@@ -201,9 +233,10 @@ export class LedgerIndex {
     return new Map(known.map((id) => [id, this.#heads.get(id)!]))
   }
 
+  /** Whether all rows up to a head are in the tables, of an account whose rows were read once by this process. */
   #isLevel(account: string, head: LedgerHead): boolean {
     const state = this.#stateOf(account)
-    return state.head?.seq === head.seq && state.differences.length === 0
+    return state.head !== undefined && state.seq === head.seq && state.differences.length === 0
   }
 
   #verdict(heads: ReadonlyMap<string, LedgerHead>): Checked {
@@ -245,7 +278,6 @@ export class LedgerIndex {
         const head = (await reader.heads([account])).get(account)
         if (!head || this.#closed) return
         if (!(await this.#advance(account, state, head.seq))) return
-        state.head = head
         if (this.#compareWith(account, head)) {
           state.repaired = false
           return
@@ -280,12 +312,7 @@ export class LedgerIndex {
         this.#tables.add(account, rows)
         this.#remember(account, newest.seq, newest.request)
       })
-      state.seq = newest.seq
-      state.request = newest.request
-      for (const { kind, key = '', cost } of rows) {
-        if (kind === 'usage') state.costs.set(key, (state.costs.get(key) ?? 0n) + cost)
-        else state.booked -= cost
-      }
+      addTo(state, rows)
       await nextTurn()
     }
     return false
@@ -342,9 +369,11 @@ export class LedgerIndex {
     state.booked = this.#tables.booked(account)
   }
 
-  /** @returns whether nothing differs */
-  #compareWith(account: string, { balance, lifetime }: LedgerHead): boolean {
+  /** @param head up to which all rows are in the tables. @returns whether nothing differs */
+  #compareWith(account: string, head: LedgerHead): boolean {
+    const { balance, lifetime } = head
     const state = this.#stateOf(account)
+    state.head = head
     const differences: UsageDifference[] = []
     let spent = 0n
     for (const key of new Set([...state.costs.keys(), ...lifetime.keys()])) {
@@ -368,6 +397,17 @@ export class LedgerIndex {
       if (this.#busy.get(account) === quiet) this.#busy.delete(account)
     })
     return done
+  }
+}
+
+/** Rows of an account are in the tables now. */
+function addTo(state: AccountState, rows: readonly ReadRow[]): void {
+  const newest = rows.at(-1)!
+  state.seq = newest.seq
+  state.request = newest.request
+  for (const { kind, key = '', cost } of rows) {
+    if (kind === 'usage') state.costs.set(key, (state.costs.get(key) ?? 0n) + cost)
+    else state.booked -= cost
   }
 }
 

@@ -21,9 +21,10 @@ export interface UsageInit {
   readonly source: LedgerSource
 }
 
-/** Accounts that may have new rows, and calls that have ended: lines of the request log. */
+/** Accounts that may have new rows, charges that were booked just now, and calls that have ended, both as lines. */
 export interface UsageNotice {
   readonly accounts?: readonly string[]
+  readonly booked?: string
   readonly called?: string
 }
 

@@ -5,9 +5,11 @@
 import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
 import { formatPico } from '../../money/money.ts'
+import type { BookedCharge } from '../../state/ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
 import { LineLimit } from '../access-log.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
+import { lineOfCharge } from './charge.ts'
 import type { UsageDifference } from './ledger-index.ts'
 import type {
   UsageInit,
@@ -31,21 +33,45 @@ interface UsageOptions {
 
 /** Rows in one turn of the event loop of calls. */
 const LOCAL_PAGE_ROWS = 100
-/** Characters of calls that are handed over at once. */
-const MOST_CALLED = 4 * 1024 * 1024
+/** Characters of lines that are handed over at once; further ones are left out. */
+const MOST_CHARACTERS = 4 * 1024 * 1024
+
+/** Lines that wait to be handed over. */
+class Lines {
+  #lines: string[] = []
+  #length = 0
+
+  /** @returns false where there is no room for them */
+  add(lines: string): boolean {
+    if (this.#length > MOST_CHARACTERS) return false
+    this.#lines.push(lines)
+    this.#length += lines.length
+    return true
+  }
+
+  /** All of them, separated by line feeds; '' where there are none. */
+  take(): string {
+    const lines = this.#lines.join('\n')
+    this.#lines = []
+    this.#length = 0
+    return lines
+  }
+}
 
 /** The index of usage. The owner calls `flush` from time to time, and `close` before it closes the ledger. */
 export class UsageIndex {
   readonly #options: UsageOptions
   readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
-  readonly #accounts = new Set<string>()
-  readonly #elsewhere = new Set<string>()
+  /** Accounts with new rows of this gateway. */
+  readonly #own = new Set<string>()
+  /** Accounts with new rows that have to be read, of any gateway. */
+  readonly #unread = new Set<string>()
   /** Called with accounts that have new rows of any gateway. */
   onNew: (accounts: readonly string[]) => void = () => {}
   /** Called with accounts that have new rows of this gateway. */
   onSettled: (accounts: readonly string[]) => void = () => {}
-  #called: string[] = []
-  #calledLength = 0
+  readonly #booked = new Lines()
+  readonly #called = new Lines()
   readonly #lines = new LineLimit(() => {}, 1)
   /** Rows of the ledger that were not read yet, when that was last told. */
   lag = 0
@@ -63,36 +89,43 @@ export class UsageIndex {
     })
   }
 
-  /** An account has a new row. */
+  /** An account has a new row of this gateway. */
   settled(account: string): void {
-    this.#accounts.add(account)
+    this.#own.add(account)
+    this.#unread.add(account)
+  }
+
+  /** A charge was booked by this gateway: its row need not be read. */
+  booked(charge: BookedCharge): void {
+    this.#own.add(charge.account)
+    if (!this.#booked.add(lineOfCharge(charge))) this.#unread.add(charge.account)
   }
 
   /** Accounts have new rows by other gateways. */
   settledElsewhere(accounts: Iterable<string>): void {
-    for (const account of accounts) this.#elsewhere.add(account)
+    for (const account of accounts) this.#unread.add(account)
   }
 
   /** Calls have ended. @param lines of the request log */
   called(lines: string): void {
-    if (this.#calledLength > MOST_CALLED) return
-    this.#called.push(lines)
-    this.#calledLength += lines.length
+    this.#called.add(lines)
   }
 
   /** Hands over what was noted. */
   flush(): void {
-    const own = [...this.#accounts]
-    const accounts = [...own, ...this.#elsewhere]
-    if (accounts.length === 0 && this.#called.length === 0) return
+    const [own, accounts] = [[...this.#own], [...this.#unread]]
+    const [booked, called] = [this.#booked.take(), this.#called.take()]
+    const all = new Set([...own, ...accounts])
+    if (all.size === 0 && called === '') return
     if (own.length > 0) this.onSettled(own)
-    if (accounts.length > 0) this.onNew(accounts)
-    const called = this.#called.join('\n')
-    this.#thread.post({ accounts, ...(called !== '' && { called }) })
-    this.#accounts.clear()
-    this.#elsewhere.clear()
-    this.#called = []
-    this.#calledLength = 0
+    if (all.size > 0) this.onNew([...all])
+    this.#thread.post({
+      accounts,
+      ...(booked !== '' && { booked }),
+      ...(called !== '' && { called }),
+    })
+    this.#own.clear()
+    this.#unread.clear()
   }
 
   /** @throws Unavailable while the index cannot be read */

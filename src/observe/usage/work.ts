@@ -5,10 +5,10 @@ import { callsIn } from '../record.ts'
 import type { ThreadWork } from '../thread-client.ts'
 import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
-import { chargeOf } from './charge.ts'
+import { chargeOf, rowsIn } from './charge.ts'
 import { decisionsOf, failuresSince, refusalsIn } from './decisions.ts'
 import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
-import type { Proven, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
+import { type Proven, type UsageNotice, type UsageQuestion, type UsageReport } from './messages.ts'
 import { answerUsage } from './query.ts'
 import { SharedCalls } from './shared-calls.ts'
 import { balancesOf, statementOf } from './statement.ts'
@@ -61,10 +61,11 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     this.#options = options
   }
 
-  take({ accounts, called }: UsageNotice): void {
+  take({ accounts, booked, called }: UsageNotice): void {
     this.#use(({ index, called: tables, shared }) => {
       if (called !== undefined && shared) shared.add(called)
       else if (called !== undefined) tables.add(callsIn(called))
+      if (booked !== undefined) index.book(rowsIn(booked))
       if (accounts) index.note(accounts)
     })
   }

@@ -53,7 +53,7 @@ function headOf(call: Call, at: number) {
 
 function record(call: Call): void {
   const { runtime, startedAt, answer, made } = call
-  const { decision, bill } = answer
+  const { decision } = answer
   const ms = call.elapsedMs
   const ended = recordOf(call, answer.outcome ?? 'failed', ms)
   runtime.metrics.requestEnded(ended, made.target?.model.label)
@@ -70,7 +70,6 @@ function record(call: Call): void {
   const { account_id: account, key_id: key } = ended
   if (account === undefined || key === undefined) return
   runtime.spending.used(account, key, ended.limited_by === 'balance')
-  if (bill) runtime.usage?.settled(account)
 }
 
 /** Tells those who watch. */

@@ -209,6 +209,20 @@ export interface Settled {
   readonly balance: Pico
 }
 
+/** A charge that was booked just now, as its row has it. */
+export interface BookedCharge extends Lease {
+  readonly seq: number
+  /** The row of the account before it; 0 where there is none that is not folded. */
+  readonly previous: number
+  /** The UTC day that was charged, `YYYYMMDD`. */
+  readonly day: string
+  /** When the call was admitted, ms since epoch. */
+  readonly at: number
+  readonly cost: Pico
+  /** {@link UsageRow} as JSON. */
+  readonly body: string
+}
+
 /** Input of `topUp`. */
 export interface TopUp {
   readonly account: string
@@ -375,6 +389,8 @@ export interface Ledger {
    * is not within ten seconds. Never rejects.
    */
   settle(settlement: Settlement): Promise<Settled>
+  /** Called once with each charge that this engine has booked, also one that was deferred. */
+  onBooked: (charge: BookedCharge) => void
   /**
    * A deferred settlement whose answer was not sent costs 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
    * or with the receipt. Never rejects.

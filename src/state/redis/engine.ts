@@ -26,6 +26,7 @@ import {
   type Adjustment,
   type Discrepancy,
   type Admission,
+  type BookedCharge,
   type AdmissionRequest,
   type HoldResult,
   type HoldRequest,
@@ -128,6 +129,7 @@ export class RedisLedger implements Ledger {
   readonly #maintenance: Maintenance
   /** Leases that could not be released, with the time of the attempt, steady ms. */
   readonly #unreleased = new Map<Leave, number>()
+  onBooked: (charge: BookedCharge) => void = () => {}
 
   constructor(
     connection: RedisConnection,
@@ -395,9 +397,18 @@ export class RedisLedger implements Ledger {
   async #charge(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { request, account, key, day, cost, usage } = settlement
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `r:${request}`)
-    const args = [key, request, day, `${cost}`, `${usage.at}`, JSON.stringify(usage)]
+    const body = JSON.stringify(usage)
+    const args = [key, request, day, `${cost}`, `${usage.at}`, body]
     const send = () => this.#store.settle(...keys, ...args)
-    return toSettled(await this.#connection.ask(send, deadlineMs))
+    const reply = await this.#connection.ask(send, deadlineMs)
+    const settled = toSettled(reply)
+    if (settled.state === 'charged') {
+      const [, , , seq, charged] = reply
+      const row = { day: charged!, at: usage.at, cost, body, seq: Number(seq) }
+      // Numbers of an account have no gap.
+      this.onBooked({ request, account, key, ...row, previous: row.seq - 1 })
+    }
+    return settled
   }
 
   /** Keeps a lease until Redis is back. Expired ones are dropped here too, because Redis may refuse for hours while connected. */

@@ -196,8 +196,8 @@ end
 day = release(key .. '|' .. request) or day
 call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
 charge(key, day, cost)
-write('usage', request, key, cost, day, at, body)
-return { 'charged', cost, call('HGET', book, 'bal') or '0' }
+local seq = write('usage', request, key, cost, day, at, body)
+return { 'charged', cost, call('HGET', book, 'bal') or '0', seq, day }
 `
 
 const LEAVE = `

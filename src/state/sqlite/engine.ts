@@ -27,6 +27,7 @@ import {
   type AccountTotals,
   type Adjustment,
   type Admission,
+  type BookedCharge,
   type AdmissionRequest,
   type Discrepancy,
   type HoldRequest,
@@ -45,6 +46,7 @@ import {
   type Log,
   type Orphan,
   type Raise,
+  type RequestId,
   type Settled,
   type Settlement,
   type TopUp,
@@ -89,9 +91,17 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   /** One timer for all charges, while there are any. */
   #watcher: NodeJS.Timeout | undefined
 
-  /** @param rescue takes charges once the store never will */
-  constructor(client: WorkerClient, log: Log, rescue?: RescueFile) {
+  readonly #booked: (charge: BookedCharge) => void
+
+  /** @param booked called with what the store has booked. @param rescue takes charges once the store never will */
+  constructor(
+    client: WorkerClient,
+    log: Log,
+    booked: (charge: BookedCharge) => void,
+    rescue?: RescueFile,
+  ) {
     this.#client = client
+    this.#booked = booked
     this.#rescue = rescue
     this.deferred = new DeferredSettlements(log)
   }
@@ -152,11 +162,25 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
       this.deferred.drop(settlement, result.refused)
       return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance })
     }
-    const isFresh = typeof result === 'bigint'
-    const cost = isFresh ? result : result.before
+    const isFresh = !('before' in result)
+    const cost = isFresh ? result[0] : result.before
     const balance = unwritten.moveTo(isFresh ? cost : 0n)
     const state = isFresh ? 'charged' : 'duplicate'
     unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
+    if (!isFresh) return
+    const [request, account, key, day, , at, body] = unwritten.charge
+    const [, seq, previous] = result
+    this.#booked({
+      request: request as RequestId,
+      account,
+      key,
+      day,
+      at,
+      body,
+      cost,
+      seq,
+      previous,
+    })
   }
 
   /** Stores a charge that the store does not take. */
@@ -496,6 +520,7 @@ export class SqliteLedger implements Ledger {
   /** Another thread that has the file open. While it does, closing would leave a write-ahead log. */
   #reading: Promise<void> = Promise.resolve()
   readonly rolledBackRows: number
+  onBooked: (charge: BookedCharge) => void = () => {}
 
   constructor(parts: {
     readonly client: WorkerClient
@@ -521,7 +546,8 @@ export class SqliteLedger implements Ledger {
     this.#exportItems = parts.exportItems
     this.rolledBackRows = parts.rolledBack ?? 0
     this.#rescue = parts.rescue
-    this.#unwritten = new UnwrittenCharges(client, log, parts.rescue)
+    const booked = (charge: BookedCharge) => this.onBooked(charge)
+    this.#unwritten = new UnwrittenCharges(client, log, booked, parts.rescue)
     this.#books = new AccountBooks(clock, (...orphan) => {
       const [account, request, key, at] = orphan
       const written = client.write('orphan', [request, account, key, at], valueOf)

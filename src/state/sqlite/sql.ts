@@ -284,6 +284,7 @@ export function prepare(db: DatabaseSync) {
       `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
     ),
+    newest: db.prepare('SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?'),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
     addBalance: db.prepare(
       `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)

@@ -42,6 +42,9 @@ type Credit = TopUp & { readonly at: number }
 /** An adjustment with its time, ms since epoch. */
 type Correction = Adjustment & { readonly at: number }
 
+/** What was charged, the number of the row, and that of the account's row before it. */
+type Charged = readonly [cost: Pico, seq: number, previous: number]
+
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
 interface Booked {
   readonly fresh: boolean
@@ -135,6 +138,8 @@ export interface WorkerBatchResult {
 
 /** SQLite's primary result codes for illegal values (https://sqlite.org/rescode.html). */
 const ILLEGAL_VALUE: ReadonlySet<number> = new Set([18, 19, 20])
+/** Accounts whose newest row is remembered. */
+const MOST_NEWEST = 10_000
 /** Sorts after every key. */
 const LAST_CHARACTER = '\u{10ffff}'
 
@@ -144,6 +149,8 @@ export class Store {
   readonly #sql: Sql
   readonly #reserve: Pick<Reserve, 'lend'> | undefined
   readonly #costs: Costs
+  /** The newest row of accounts, as far as it was looked for. */
+  readonly #newest = new Map<string, number>()
   /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
   /** Found by the batch that runs. */
@@ -179,20 +186,22 @@ export class Store {
       return transact(this.#db, () => this.#do(batch))
     } catch (error) {
       this.#costs.clear()
+      this.#newest.clear()
       if (!isIllegal(error)) throw error
       // One of them is refused: each is done by itself.
       return transact(this.#db, () => batch.map((one) => this.#attempt(() => this.#do([one])[0])))
     }
   }
 
-  /** @returns the cost, or that of the row of this request that was there before */
+  /** @returns what was charged, or the cost of the row of this request that was there before */
   settle(
     ...[request, account, key, day, cost, at, body]: Charge
-  ): Pico | { readonly before: Pico } {
+  ): Charged | { readonly before: Pico } {
+    const previous = this.#newestOf(account)
     const booked = this.#book('usage', request, account, key, cost, day, at, body)
     if (!booked.fresh) return { before: booked.cost }
     this.#costs.add(account, key, day, cost)
-    return cost
+    return [cost, this.#sql.numbers.last, previous]
   }
 
   /** @throws RangeError for a balance that would pass the bound */
@@ -261,6 +270,7 @@ export class Store {
       if (typeof outcome !== 'boolean') return { added, contradiction: outcome.refused }
       added.push(outcome)
     }
+    this.#newest.clear()
     return { added }
   }
 
@@ -383,13 +393,27 @@ export class Store {
       if (!isIllegal(error)) throw error
       this.#sql.undo.run()
       this.#sql.unmark.run()
+      this.#newest.clear()
       return { refused: (error as Error).message }
     }
   }
 
+  /** The number of an account's newest row; 0 where there is none that is not folded. */
+  #newestOf(account: string): number {
+    const known = this.#newest.get(account)
+    if (known !== undefined) return known
+    if (this.#newest.size >= MOST_NEWEST) this.#newest.clear()
+    const seq = Number(this.#sql.newest.get(account)!.seq)
+    this.#newest.set(account, seq)
+    return seq
+  }
+
   #book(...row: NewRow): Booked {
     const [kind, request, account, , cost] = row
-    if (addRow(this.#sql, ...row)) return { fresh: true, cost }
+    if (addRow(this.#sql, ...row)) {
+      this.#newest.set(account, this.#sql.numbers.last)
+      return { fresh: true, cost }
+    }
     const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico }
     return { fresh: false, cost: stored.cost }
   }

@@ -1,6 +1,11 @@
 /** An index of usage for tests, and calls to settle. */
-import { onTestFinished } from 'vitest'
-import { chargeOf } from '../../../src/observe/usage/charge.ts'
+import { onTestFinished, vi } from 'vitest'
+import {
+  chargeOf,
+  lineOfCharge,
+  rowsIn,
+  type BookedRow,
+} from '../../../src/observe/usage/charge.ts'
 import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
@@ -45,7 +50,9 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
     ) as UsageAnswer
   const charge = (request: string, account: string | undefined) =>
     chargeOf(reader, tables.db, request, account)
-  return { index, told, usage, charge, close, check: () => index.check(undefined, Infinity) }
+  /** How often rows of the ledger were read. */
+  const reads = vi.spyOn(reader, 'rows').mock.calls
+  return { index, told, usage, charge, close, reads, check: () => index.check(undefined, Infinity) }
 }
 export type UsageQuery = Parameters<typeof answerUsage>[1]
 
@@ -59,4 +66,11 @@ export async function settle(
   const day = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
   const usage = { ...USAGE, at, ...(tag !== undefined && { tag }) }
   await ledger.settle({ request: `req_${calls++}`, account, key, day, cost, usage })
+}
+
+/** Charges of a ledger as they cross to the index, from now on; taken with the function. */
+export function bookedBy(ledger: Ledger): () => BookedRow[] {
+  const lines: string[] = []
+  ledger.onBooked = (charge) => void lines.push(lineOfCharge(charge))
+  return () => rowsIn(lines.splice(0).join('\n'))
 }

@@ -7,7 +7,7 @@ import { QUANTITIES } from '../../../src/observe/record.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
 import { folder } from '../../_folder.ts'
 import { LIMITS, NOON, open } from '../../state/sqlite/_engine.ts'
-import { DAY_MS, openIndex, settle, type UsageQuery } from './_index.ts'
+import { bookedBy, DAY_MS, openIndex, settle, type UsageQuery } from './_index.ts'
 
 /** The index of a ledger's folder. */
 function indexOf(ledgerFolder: string, tables: string) {
@@ -73,6 +73,53 @@ describe('the index of usage', () => {
     expect(await second.check()).toMatchObject({ agrees: true })
     expect(second.usage().totals).toMatchObject({ calls: 16, cost: 880n })
     expect(second.told).toEqual([])
+  })
+
+  it('does not read rows that charges bring, and reads those that are missing', async () => {
+    const { path, ledger } = await paid()
+    const taken = bookedBy(ledger)
+    await settle(ledger, 1n)
+    const { index, check, usage, reads, told } = await indexOf(path, await folder({}))
+    expect(await check()).toMatchObject({ agrees: true })
+    taken()
+    reads.length = 0
+    for (let i = 0; i < 3; i++) {
+      await settle(ledger, 10n, { key: `key${i}`, tag: 'batch' })
+      await settle(ledger, 20n)
+      index.book(taken())
+    }
+    expect(usage().totals).toMatchObject({ calls: 7, cost: 91n })
+    expect(usage(['tag']).totals).toMatchObject({ calls: 7, cost: 91n })
+    expect(await check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(reads).toEqual([])
+    // One is lost on its way, and a row that is no charge is between two others.
+    await settle(ledger, 100n)
+    taken()
+    await settle(ledger, 200n)
+    index.book(taken())
+    await settle(ledger, 300n)
+    await ledger.topUp({ account: 'acct', amount: 5n, reference: 'second' })
+    await settle(ledger, 400n)
+    index.book(taken())
+    expect(await check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(usage().totals).toMatchObject({ calls: 11, cost: 1091n })
+    expect(reads.length).toBeGreaterThan(0)
+    expect(told).toEqual([])
+  })
+
+  it('counts a charge once that comes while its account is read', async () => {
+    const { path, ledger } = await paid()
+    const taken = bookedBy(ledger)
+    const { index, check, usage, told } = await indexOf(path, await folder({}))
+    for (let i = 0; i < 40; i++) {
+      await settle(ledger, 7n, { account: `acct${i % 3}` })
+      if (i % 2 === 0) index.note([`acct${i % 3}`])
+      index.book(taken())
+      if (i % 5 === 0) void check()
+    }
+    expect(await check()).toMatchObject({ agrees: true })
+    expect(usage().totals).toMatchObject({ calls: 40, cost: 280n })
+    expect(told).toEqual([])
   })
 
   it('reads an account again whose ledger was put back to an older copy', async () => {

@@ -4,7 +4,7 @@ import { folder } from '../../_folder.ts'
 import { needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
 import { requestId } from '../../../src/state/ids.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
-import { DAY_MS, openIndex, settle } from './_index.ts'
+import { bookedBy, DAY_MS, openIndex, settle } from './_index.ts'
 
 describe('the index of usage in Redis', () => {
   needRedis()
@@ -32,6 +32,28 @@ describe('the index of usage in Redis', () => {
     expect(await later.check()).toMatchObject({ agrees: true })
     expect(later.usage(['model']).totals.cost).toBe(78n * 1_000_003n)
     expect([...first.told, ...second.told, ...later.told]).toEqual([])
+  })
+
+  it('does not read the rows that its own gateway brings, but those of others', async () => {
+    const { url } = await sharedServer()
+    const [{ ledger: one }, { ledger: other }] = [await open(url), await open(url)]
+    await pay(one)
+    const taken = bookedBy(one)
+    const source = { driver: 'redis', url } as const
+    const { index, check, usage, reads, told } = await openIndex(source, await folder({}))
+    expect(await check()).toMatchObject({ agrees: true })
+    reads.length = 0
+    for (let i = 0; i < 5; i++) await settle(one, 10n)
+    index.book(taken())
+    expect(usage().totals).toMatchObject({ calls: 5, cost: 50n })
+    expect(await check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(reads).toEqual([])
+    await settle(other, 100n)
+    await settle(one, 10n)
+    index.book(taken())
+    expect(await check()).toMatchObject({ agrees: true, indexed: 1 })
+    expect(usage().totals).toMatchObject({ calls: 7, cost: 160n })
+    expect(told).toEqual([])
   })
 
   it('finds the row of one call among many, whichever account it is of', async () => {

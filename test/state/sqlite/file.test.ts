@@ -93,7 +93,8 @@ describe('a disk that cannot be written', () => {
     expect(store.rows('acct', Infinity, 1000)).toEqual([])
     expect(store.load(DAY).size).toBe(0)
     db.exec('PRAGMA max_page_count = 10000')
-    expect(store.commit(batch)).toEqual(batch.map(() => 1n))
+    const numbers = [expect.any(Number), expect.any(Number)]
+    expect(store.commit(batch)).toEqual(batch.map(() => [1n, ...numbers]))
     expect(store.rows('acct', Infinity, 1000)).toHaveLength(100)
   })
 })
@@ -200,9 +201,9 @@ it('writes of a batch have the sums of those before them', async () => {
   ]
   expect(store.commit(batch)).toMatchObject([
     { fresh: true },
-    5n,
+    [5n, 2, 1],
     { before: 5n },
-    2n,
+    [2n, 3, 2],
     { fresh: true },
   ])
   expect([...store.load(DAY)]).toMatchObject([['acct', { balance: MAX_AMOUNT }]])
@@ -224,7 +225,16 @@ it('an illegal write is refused, and the rest of its batch is stored', async () 
   ]
   const outcomes = store.commit(batch)
   const refused = { refused: expect.any(String) }
-  expect(outcomes).toEqual([most, most, refused, refused, refused, refused, 7n])
+  const [first, second] = [4, 5]
+  expect(outcomes).toEqual([
+    [most, first, 0],
+    [most, second, first],
+    refused,
+    refused,
+    refused,
+    refused,
+    [7n, expect.any(Number), 0],
+  ])
   expect(store.rows('acct', Infinity, 9).map(({ request }) => request)).toEqual(['req_2', 'req_1'])
   expect([...store.load(DAY)]).toMatchObject([
     ['acct', { balance: -2n * most, paid: false, paidIn: 0n }],
