@@ -49,7 +49,7 @@ interface Prompt {
 }
 
 /** A prompt by estimate. */
-export interface SentPrompt {
+interface SentPrompt {
   /** All of them, at least 1. */
   readonly tokens: number
   readonly imageTokens: number
