@@ -1,5 +1,5 @@
 /**
- * The yardstick, the least a proxy on Node.js can do: node:http in front, undici behind, bytes handed on as they are, with
+ * The least a proxy on Node.js can do: node:http in front, undici behind, bytes handed on as they are, with
  * back-pressure, and the upstream cut off when the client leaves.
  */
 import { createServer, type ServerResponse } from 'node:http'

@@ -1,16 +1,14 @@
 /**
- * The gateway in its default configuration: state in a file (or as `BENCH_STATE` says), access log on, keys with a rate, a
- * concurrency and a spend cap that are kept but never reached.
+ * The gateway in its default configuration: state in a file (or as `BENCH_STATE` says), access log, request log and usage on (or
+ * as `BENCH_REPORTS` says), keys with a rate, a concurrency and a spend cap that are kept but never reached.
  */
 import type { UserConfig } from '../../src/config/config.ts'
 import { LITERALS, PATTERNS } from '../guard/texts.ts'
 
-/** None of them is in what the bench asks and is answered. */
-const EIGHT = { version: 1, bannedPatterns: LITERALS.slice(0, 8) } as const
-/** What keys of the bench forbid, by what the names of steps begin with. */
+/** What the keys with these names forbid. None of it is in what the bench asks and is answered. */
 const policies = {
-  guarded: EIGHT,
-  ruled: { version: 1, bannedPatterns: PATTERNS, guard: { output: false } },
+  literals: { version: 1, bannedPatterns: LITERALS.slice(0, 8) },
+  patterns: { version: 1, bannedPatterns: PATTERNS, guard: { output: false } },
 } as const
 
 const limits = {
@@ -25,8 +23,22 @@ const states = {
   redis: { driver: 'redis', url: '${BENCH_REDIS}', outbox: '${BENCH_FOLDER}' },
 } as const
 
+const events = ['call.ended', 'alert']
+const reports = {
+  usual: {},
+  none: { log: { access: false, requests: false, usage: false } },
+  all: {
+    admin: { token: '${BENCH_KEY}' },
+    sinks: [
+      { use: 'otlp', options: { endpoint: '${BENCH_SINK}' } },
+      { use: 'webhook', options: { url: '${BENCH_SINK}', secret: '${BENCH_KEY}', events } },
+    ],
+  },
+}
+
 export default {
   state: states[(process.env.BENCH_STATE ?? 'file') as keyof typeof states],
+  ...reports[(process.env.BENCH_REPORTS ?? 'usual') as keyof typeof reports],
   providers: {
     upstream: {
       use: 'openai-compatible',

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { Pool, type Dispatcher } from 'undici'
-import type { Checked, Figures } from './judge.ts'
+import type { Figures } from './judge.ts'
 import { textEvents, textOf, TOKEN } from './upstream.ts'
 
 /** Who is measured. */
@@ -18,6 +18,8 @@ export interface Target {
   readonly key: string
   /** Its answers have to state their cost and a request id. */
   readonly gateway: boolean
+  /** Further headers, names and values. */
+  readonly headers?: readonly string[]
 }
 
 /**
@@ -35,12 +37,16 @@ export interface Job {
   readonly warmRequests: number
   readonly ms: number
   readonly everyMs: number
+  /** Streams are left open: the job is the last one of its system. */
+  readonly isLast?: boolean
 }
 
 const PATH = '/v1/chat/completions'
 const TEXT = Buffer.from('"content":"')
 const QUOTE = 0x22
 const WORD_BYTES = TOKEN.trim().length
+/** What the vendor's usage costs at the prices of `gateway.config.ts`, USD. */
+const COST = 0.0045
 const DONE = Buffer.from('data: [DONE]\n\n')
 const ANSWERS = 'json-1k json-4k json-64k sse-fast-50 sse-coalesced-50 sse-paced-5-9'.split(' ')
 /** Streams opened at a time: more would overflow the queue of waiting connections. */
@@ -55,7 +61,6 @@ let pool: Pool
 /** Bytes of a correct completion, by kind, system and key: found by `check`, expected ever after. */
 const lengths = new Map<string, number>()
 const lengthId = (answer: string) => `${answer} ${target.url} ${target.key}`
-let checked: Checked = { answers: 0, events: 0 }
 const wrong = Promise.withResolvers<never>()
 
 /** The first wrong answer makes every figure worthless. Does not throw, because undici would catch it. */
@@ -104,7 +109,6 @@ function reader(
       if (bytes !== whole) refuse(answer, `${bytes} bytes instead of ${whole}`)
       if (target.gateway && end.lastIndexOf('"cost":') < 0) refuse(answer, 'no usage.cost')
       if (events > 0 && !end.subarray(-DONE.length).equals(DONE)) refuse(answer, 'no [DONE]')
-      checked = { answers: checked.answers + 1, events: checked.events + count }
       done()
     },
     onResponseError: (_controller, error) => refuse(answer, error.message),
@@ -136,10 +140,12 @@ async function check(job: Job): Promise<Figures> {
     const text = await response.body.text()
     const payloads = text.startsWith('{') ? [text] : (text.match(/(?<=^data: )\{.*$/gm) ?? [])
     const parts = payloads.map((payload) => JSON.parse(payload))
-    const said = parts.map(({ choices: [one] = [] }) => (one?.message ?? one?.delta)?.content ?? '')
-    const billed = !target.gateway || parts.at(-1)?.usage?.cost > 0
-    const right = said.join('') === textOf(answer) && billed
-    if (!right) throw new Error(`${answer}: wrong text or no cost, status ${response.statusCode}`)
+    const texts = parts.map(
+      ({ choices: [one] = [] }) => (one?.message ?? one?.delta)?.content ?? '',
+    )
+    const billed = !target.gateway || parts.at(-1)?.usage?.cost === COST
+    const right = texts.join('') === textOf(answer) && billed
+    if (!right) throw new Error(`${answer}: wrong text or cost, status ${response.statusCode}`)
     if (textEvents(answer) === 0) lengths.set(lengthId(answer), Buffer.byteLength(text))
   }
   return { idleMb: memoryKb(target.pid) / 1024 }
@@ -240,7 +246,7 @@ async function streams(job: Job): Promise<Figures> {
   const openKb = memoryKb(target.pid)
   const kbPerStream = (openKb - idleKb) / job.lanes
   const perGb = job.lanes + (2 ** 20 - openKb) / kbPerStream
-  await until(() => ended === 0 || ended === job.lanes)
+  await until(() => job.isLast || ended === job.lanes)
   return { cpuMicros: perEvent, gapP99Ms: quantile(gaps, 0.99), kbPerStream, perGb }
 }
 
@@ -253,9 +259,9 @@ function quantile(values: number[], share: number): number {
   return values.sort((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN
 }
 
-/** Resident memory of a process in KB; `VmHWM` is the most it ever was. NaN where there is no /proc. */
-export function memoryKb(pid: number, field: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
-  return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(readProc(pid, 'status'))?.[1] ?? NaN)
+/** Resident memory of a process in KB. NaN where there is no /proc. */
+function memoryKb(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readProc(pid, 'status'))?.[1] ?? NaN)
 }
 
 /** User and system time of a process, all threads, µs. NaN where there is no /proc. */
@@ -290,12 +296,13 @@ if (import.meta.main) {
   process.on('message', async (message: { target: Target; job: Job }) => {
     target = message.target
     headers = ['content-type', 'application/json', 'authorization', `Bearer ${target.key}`]
+    headers.push(...(target.headers ?? []))
     const timeouts = { headersTimeout: PATIENCE_MS, bodyTimeout: PATIENCE_MS }
     pool = new Pool(target.url, { connections: message.job.lanes, ...timeouts })
     try {
       const figures = await Promise.race([JOBS[message.job.kind](message.job), wrong.promise])
       await pool.destroy()
-      process.send!({ figures, checked })
+      process.send!({ figures })
     } catch (error) {
       process.send!({ error: (error as Error).message })
     }

@@ -1,160 +1,176 @@
 /**
- * `npm run bench`: one load, straight to a local upstream, through the bare proxy and through the gateway in its default
- * configuration, in alternating turns and in fresh processes each round. Options: `--rounds <n>` (5), `--quick` (1 short
- * round), `--state memory|redis` (instead of `file`), `--unpinned`, `--all` (every state, pinned and not), `--json` (for
- * machines). `publish.ts` writes what `--json` prints into the documentation.
+ * `npm run bench`: what the built gateway costs in its default configuration, beside the floor (`floor.ts`), a proxy that reads
+ * nothing (`bare.ts`) and, where asked, other systems. All processes stay alive and take bursts of half a second in turn, forth
+ * and back; figures are compared within a turn.
+ *
+ * Options: `--quick` (two minutes), `--all` (all sizes), `--rounds <n>` (turns of a load), `--unpinned`, `--json` (for machines).
+ * Each of these adds systems: `--against <commit>` (`last`: the one that landed last, if there is one), `--state memory|redis`,
+ * `--reports` (with nothing logged, and with everything sent and watched), `--peer portkey`.
  */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, release, tmpdir, totalmem, type } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { hasRedis, NOT_INSTALLED } from '../state/redis/_redis.ts'
-import { judge, STATES, SYSTEMS, type Run, type Setting, type State } from './judge.ts'
-import {
-  addedByGuards,
-  addedToDirect,
-  CHECK,
-  groupsOf,
-  guardGroups,
-  memoryGroups,
-} from './steps.ts'
-import { canPin, kill, measure, said, type Taken } from './systems.ts'
-import { combined, tableOf, titleOf } from './table.ts'
+import { judge, type Figures, type Turn } from './judge.ts'
+import { loadsOf, type Load } from './loads.ts'
+import { LAST, otherCommit, peer, run } from './others.ts'
+import { BARE, builtIn, canPin, FLOOR, ROOT, Systems, type Program } from './systems.ts'
+import { forTerminal, type Panel } from './table.ts'
 
-/** Of a command line. */
-interface Order {
-  readonly settings: readonly Setting[]
-  readonly rounds: number
-  /** Of durations. */
-  readonly scale: number
-  readonly isAll: boolean
-  readonly isJson: boolean
+/** One run, as `--json` prints it. */
+export interface Run {
+  readonly heading: string
+  /** YYYY-MM-DD. */
+  readonly date: string
+  readonly panels: readonly Panel[]
 }
 
-/** @throws Error for what cannot be measured */
-function orderOf(): Order {
+const LEAST_TURNS = 20
+const PRODUCT = 'product'
+
+type Options = ReturnType<typeof optionsOf>
+
+function optionsOf() {
   const boolean = { type: 'boolean', default: false } as const
   const text = { type: 'string' } as const
-  const flags = { quick: boolean, unpinned: boolean, all: boolean, json: boolean }
-  const { values } = parseArgs({ options: { rounds: text, state: text, ...flags } })
-  const { rounds: wanted, state, quick, unpinned, all, json } = values
-  if (all && (state !== undefined || unpinned)) {
-    throw new Error('--all has every state, pinned and not: leave --state and --unpinned out')
-  }
-  if (state !== undefined && !isState(state)) {
-    throw new Error(`--state takes ${STATES.join(', ')}, not ${state}`)
-  }
-  const rounds = Number(wanted ?? (quick ? 1 : 5))
-  if (!Number.isInteger(rounds) || rounds < 1) {
-    throw new Error(`--rounds takes a whole number from 1 up, not ${wanted}`)
-  }
-  const ways = all && canPin ? [true, false] : [canPin && !unpinned]
-  const states = all ? STATES : [state ?? 'file']
-  if (states.includes('redis') && !hasRedis()) throw new Error(NOT_INSTALLED)
-  const settings = ways.flatMap((pinned) => states.map((one) => ({ state: one, pinned })))
-  return { settings, rounds, scale: quick ? 0.4 : 1, isAll: all, isJson: json }
-}
-
-function isState(name: string): name is State {
-  return (STATES as readonly string[]).includes(name)
-}
-
-/** One round of a setting. */
-async function round(
-  setting: Setting,
-  { scale, isFirst, withGuards }: { scale: number; isFirst: boolean; withGuards: boolean },
-): Promise<Taken[]> {
-  const taken: Taken[] = []
-  if (isFirst) {
-    for (const system of ['bare', 'gateway'] as const) {
-      taken.push(await measure(setting, [system], memoryGroups()))
-    }
-  }
-  const { turns, checked } = await measure(setting, SYSTEMS, groupsOf(scale))
-  taken.push({ turns: turns.map(addedToDirect), checked })
-  if (withGuards) {
-    const guarded = await measure(setting, ['gateway'], guardGroups(scale))
-    taken.push({ turns: guarded.turns.map(addedByGuards), checked: guarded.checked })
-  }
-  return taken
-}
-
-/** Goes through all settings in every round, so that what else happens on the machine falls on all of them. */
-async function play({ settings, rounds, scale, isAll }: Order): Promise<Run> {
-  const compiled = mkdtempSync(join(tmpdir(), 'gateway-bench-compiled-'))
-  using _compiled = { [Symbol.dispose]: () => rmSync(compiled, { recursive: true, force: true }) }
-  process.env.NODE_COMPILE_CACHE = compiled
-  const taken = new Map(settings.map((setting) => [setting, [] as Taken[]]))
-  for (const [setting] of taken) {
-    // The first start compiles, as after an installation; those that count find it done.
-    await measure(setting, ['gateway'], [CHECK])
-  }
-  for (let i = 0; i < rounds; i++) {
-    const order = settings.map((_, j) => settings[(i + j) % settings.length]!)
-    for (const setting of order) {
-      const { state, pinned } = setting
-      const where = `${state}, ${pinned ? 'pinned' : 'shared cores'}`
-      process.stderr.write(`\rround ${i + 1}: ${where.padEnd(24)}`)
-      // What guards add does not depend on where state is.
-      const withGuards = !isAll || setting === settings[0]
-      taken.get(setting)!.push(...(await round(setting, { scale, isFirst: i === 0, withGuards })))
-    }
-  }
-  const measured = [...taken].map(([setting, some]) => {
-    const sum = (of: 'answers' | 'events') => some.reduce((all, one) => all + one.checked[of], 0)
-    const checked = { answers: sum('answers'), events: sum('events') }
-    const turns = some.flatMap((one) => one.turns)
-    return judge(setting, turns, checked)
+  const flags = { quick: boolean, all: boolean, unpinned: boolean, json: boolean, reports: boolean }
+  const { values } = parseArgs({
+    options: { ...flags, rounds: text, against: text, state: text, peer: text },
   })
-  return { ...here(), rounds, settings: measured }
+  const turns = Number(values.rounds ?? (values.quick ? LEAST_TURNS : 2 * LEAST_TURNS))
+  if (!Number.isInteger(turns) || turns < 1) {
+    throw new Error(`--rounds takes a whole number from 1 up, not ${values.rounds}`)
+  }
+  return { ...values, turns, isPinned: canPin && !values.unpinned }
 }
 
-/** What is measured, when and where. */
-function here(): Pick<Run, 'version' | 'date' | 'machine' | 'node'> {
+/** The systems that are compared, the gateway last. */
+function programsOf({ against, state, reports, peer: peerName }: Options): Program[] {
+  const programs = [BARE, FLOOR]
+  if (state !== undefined) {
+    if (state !== 'memory' && state !== 'redis') {
+      throw new Error(`--state takes memory, redis, not ${state}`)
+    }
+    if (state === 'redis' && !hasRedis()) throw new Error(NOT_INSTALLED)
+    programs.push(builtIn(ROOT, `state ${state}`, { BENCH_STATE: state }))
+  }
+  if (reports) {
+    programs.push(builtIn(ROOT, 'no reports', { BENCH_REPORTS: 'none' }))
+    programs.push(builtIn(ROOT, 'all reports', { BENCH_REPORTS: 'all' }))
+  }
+  if (peerName !== undefined) programs.push(peer(peerName))
+  try {
+    if (against !== undefined) programs.push(otherCommit(against))
+  } catch (error) {
+    if (against !== LAST) throw error
+    process.stderr.write(`no earlier commit to compare with: ${(error as Error).message}\n`)
+  }
+  return [...programs, builtIn(ROOT, PRODUCT)]
+}
+
+function headingOf({ isPinned, turns }: Options): string {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  const commit = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: ROOT, encoding: 'utf8' })
+  const commit = run('git', ['describe', '--always', '--dirty'])
   const processor = cpus()[0]?.model.replaceAll(/\((?:R|TM)\)/g, '') ?? 'unknown processor'
   const gigabytes = Math.round(totalmem() / 2 ** 30)
-  return {
-    version: commit.status === 0 ? `${version} (${commit.stdout.trim()})` : version,
-    date: new Date().toISOString().slice(0, 10),
-    machine: `${processor}, ${cpus().length} cores, ${gigabytes} GB, ${type()} ${release().split('-')[0]}`,
-    node: process.versions.node,
-  }
+  const machine = `${processor}, ${cpus().length} cores, ${gigabytes} GB, ${type()} ${release().split('-')[0]}`
+  const cores = isPinned ? 'the systems on core 0, all else on core 1' : 'shared cores'
+  return `Sluicegate ${version} (${commit}), Node.js ${process.versions.node}, ${machine}, ${cores}, ${turns} bursts`
 }
 
-const ROOT = join(import.meta.dirname, '../..')
+async function once(
+  systems: Systems,
+  load: Load,
+  names: readonly string[],
+): Promise<Record<string, Figures>> {
+  const turn: Record<string, Figures> = {}
+  for (const name of names) {
+    turn[name] = load.policy
+      ? await systems.take(PRODUCT, load, name === 'policy' ? load.policy : undefined)
+      : await systems.take(name, load)
+  }
+  return turn
+}
 
-function print(run: Run, { isAll, isJson }: Order): void {
-  const { settings } = run
-  process.stderr.write('\n\n')
-  if (isJson) process.stdout.write(`${JSON.stringify(run)}\n`)
-  else process.stdout.write(isAll ? combined(run) : tableOf(settings[0]!))
-  for (const measured of settings) {
-    const { answers, events } = measured.checked
-    const title = titleOf(measured)
-    const counts = `${answers.toLocaleString('en-US')} answers with ${events.toLocaleString('en-US')} events`
-    process.stderr.write(`${title}: ${counts} were read to the end, all whole and right\n`)
-    if (!measured.limited) continue
-    process.stderr.write(
-      `warning: ${title}: direct is not twice as fast as the gateway: only CPU figures count\n`,
+/** Turns of one load, those that count. */
+async function turnsOf(
+  load: Load,
+  names: readonly string[],
+  systems: () => Promise<Systems>,
+): Promise<Turn[]> {
+  const turns: Turn[] = []
+  for (let i = -(load.warm ?? 0); i < load.turns; i++) {
+    process.stderr.write(`\r${load.name}: ${i < 0 ? 'warming up' : i + 1}`.padEnd(40))
+    // Each goes first as often as the last.
+    const turn = await once(await systems(), load, i % 2 === 0 ? names : names.toReversed())
+    if (i >= 0) turns.push(turn)
+  }
+  return turns
+}
+
+async function play(options: Options): Promise<Run> {
+  const programs = programsOf(options)
+  const systemNames = programs.map(({ name }) => name)
+  const panels: Record<'main' | 'policy', Panel & { lines: ReturnType<typeof judge>[] }> = {
+    main: { subject: PRODUCT, systems: ['direct', ...systemNames], lines: [] },
+    policy: { subject: 'policy', systems: ['plain', 'policy'], lines: [] },
+  }
+  const start = () => Systems.start(programs, options.isPinned)
+  const loads = loadsOf({ isQuick: options.quick, isAll: options.all, turns: options.turns })
+  const add = (load: Load, turns: readonly Turn[]) => {
+    const panel = panels[load.policy ? 'policy' : 'main']
+    panel.lines.push(...load.rows.map((row) => judge(row, panel.subject, turns)))
+  }
+  for (const load of loads.filter(({ isFresh }) => isFresh)) {
+    await using stack = new AsyncDisposableStack()
+    let last: Systems | undefined
+    add(
+      load,
+      await turnsOf(load, systemNames, async () => {
+        await last?.[Symbol.asyncDispose]()
+        return (last = stack.use(await start()))
+      }),
     )
   }
+  await using systems = await start()
+  for (const name of ['direct', ...systemNames]) {
+    await systems.take(name, { name: 'check', job: { kind: 'check' }, turns: 1, rows: [] })
+  }
+  for (const load of loads.filter(({ isFresh }) => !isFresh)) {
+    const names = load.withDirect ? ['direct', ...systemNames] : systemNames
+    const chosen = load.policy ? ['plain', 'policy'] : names
+    add(load, await turnsOf(load, chosen, async () => systems))
+  }
+  process.stderr.write('\r'.padEnd(41))
+  const date = new Date().toISOString().slice(0, 10)
+  const some = Object.values(panels).filter(({ lines }) => lines.length > 0)
+  return { heading: headingOf(options), date, panels: some }
 }
 
-process.on('exit', kill)
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
-try {
-  const order = orderOf()
-  const { version, machine, node } = here()
-  const [only] = order.settings
-  const what = order.isAll ? 'all settings' : titleOf(only!)
-  process.stderr.write(
-    `sluicegate ${version}, node ${node}, ${machine}, ${what}, ${order.rounds} rounds\n`,
-  )
-  print(await play(order), order)
-} catch (error) {
-  process.stderr.write(`\nthis run is void: ${(error as Error).message}\n${said()}`)
-  process.exit(1)
+function print({ panels, heading, date }: Run, { json }: Options): void {
+  if (json) process.stdout.write(`${JSON.stringify({ heading, date, panels })}\n`)
+  else process.stdout.write(`\n${panels.map(forTerminal).join('\n')}`)
+  const speed = panels[0]!.lines.find(({ label }) => label.includes('calls a second'))!
+  if (speed.compared.direct!.median > 0.5) {
+    process.stderr.write('warning: the vendor alone is not twice as fast: only CPU figures count\n')
+  }
 }
+
+async function main(): Promise<void> {
+  const compiled = mkdtempSync(join(tmpdir(), 'gateway-bench-compiled-'))
+  process.on('exit', () => rmSync(compiled, { recursive: true, force: true }))
+  process.env.NODE_COMPILE_CACHE = compiled
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+  try {
+    const options = optionsOf()
+    process.stderr.write(`${headingOf(options)}\n`)
+    run('npm', ['run', 'build'])
+    print(await play(options), options)
+  } catch (error) {
+    process.stderr.write(`\nthis run is void: ${(error as Error).message}\n`)
+    process.exit(1)
+  }
+}
+
+if (import.meta.main) await main()

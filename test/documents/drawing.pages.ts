@@ -2,15 +2,12 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, it } from 'vitest'
-import { runOf } from '../bench/_measured.ts'
-import { chartOf } from '../bench/chart.ts'
 import { root } from './_markdown.ts'
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
 const SOURCES = {
   'the drawing': () => readFileSync(join(root, 'docs/explain/architecture.svg'), 'utf8'),
-  'the chart of a benchmark': () => chartOf(runOf({ file: 2.6, redis: 4 })),
 }
 const DRAWINGS = Object.entries(SOURCES).flatMap(([name, source]) =>
   (['light', 'dark'] as const).map((colorScheme) => ({ name, source, colorScheme })),
