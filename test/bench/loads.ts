@@ -2,13 +2,16 @@
 import type { Row } from './judge.ts'
 import type { Job } from './load.ts'
 
+/** A job; what it leaves out is usual. */
+export type GivenJob = Partial<Job> & Pick<Job, 'kind'>
+
 /** One load, taken by each system in turn. */
 export interface Load {
   readonly name: string
-  readonly job: Partial<Job> & Pick<Job, 'kind'>
-  /** Turns that count, and turns before them that do not, in which compilers do their work. */
+  readonly job: GivenJob
   readonly turns: number
-  readonly warm?: number
+  /** Turns before those that count, for compilers, and the calls of each: a short burst, if there are none. */
+  readonly warm?: { readonly turns: number; readonly calls?: number }
   /** In new processes every time: of starts, and of memory, because the free room of a used heap would hide what streams take. */
   readonly isFresh?: boolean
   /** The vendor without anything between takes a turn too. */
@@ -35,7 +38,7 @@ const LATENCY = { kind: 'open', answer: 'json-4k', lanes: 8, everyMs: 5, ms: 600
 export function loadsOf({ isQuick, isAll, turns }: Extent): Load[] {
   const loads = [start(isQuick ? 1 : 3)]
   if (!isQuick) loads.push(memory())
-  loads.push(json(turns), fast(turns), paced(turns, !isQuick))
+  loads.push(json(turns, !isQuick), fast(turns), paced(turns, !isQuick))
   if (isQuick) return loads
   loads.push(coalesced(turns), latency(), lone(), first(), ...policies())
   if (isAll) loads.push(sized(turns, '1k'), sized(turns, '64k'))
@@ -48,7 +51,7 @@ function start(turns: number): Load {
     name: 'start',
     job: { kind: 'check' },
     isFresh: true,
-    warm: 1,
+    warm: { turns: 1 },
     turns,
     rows: [
       {
@@ -75,13 +78,13 @@ function memory(): Load {
   }
 }
 
-function json(turns: number): Load {
+function json(turns: number, withDirect: boolean): Load {
   return {
     name: 'json',
     job: JSON_JOB,
-    warm: 8,
+    warm: { turns: 6, calls: 5000 },
     turns,
-    withDirect: true,
+    withDirect,
     rows: [
       {
         label: 'JSON 2 -> 4 KB, 32 clients: CPU us a call',
@@ -96,14 +99,20 @@ function json(turns: number): Load {
 function sized(turns: number, size: '1k' | '64k'): Load {
   const label = `JSON 2 -> ${size.slice(0, -1)} KB: CPU us a call`
   const job = { ...JSON_JOB, answer: `json-${size}` }
-  return { name: `json-${size}`, job, warm: 2, turns, rows: [{ label, figure: 'cpuMicros' }] }
+  return {
+    name: `json-${size}`,
+    job,
+    warm: { turns: 1, calls: 2000 },
+    turns,
+    rows: [{ label, figure: 'cpuMicros' }],
+  }
 }
 
 function fast(turns: number): Load {
   return {
     name: 'fast',
     job: FAST,
-    warm: 3,
+    warm: { turns: 4, calls: 500 },
     turns,
     rows: [
       {
@@ -119,15 +128,21 @@ function fast(turns: number): Load {
 function coalesced(turns: number): Load {
   const label = 'SSE coalesced, 16 clients: CPU us an event'
   const job = { ...FAST, answer: 'sse-coalesced-200' }
-  return { name: 'coalesced', job, warm: 2, turns, rows: [{ label, figure: 'eventMicros' }] }
+  return {
+    name: 'coalesced',
+    job,
+    warm: { turns: 2, calls: 500 },
+    turns,
+    rows: [{ label, figure: 'eventMicros' }],
+  }
 }
 
 /** The streams last longer than a burst, because a slow machine needs some time until all are open. */
 function paced(turns: number, withDirect: boolean): Load {
   return {
     name: 'paced',
-    job: { kind: 'streams', lanes: 300, answer: 'sse-paced-18-50', ms: BURST_MS },
-    warm: 2,
+    job: { kind: 'streams', lanes: 300, answer: 'sse-paced-16-50', ms: BURST_MS },
+    warm: { turns: 2 },
     turns,
     withDirect,
     rows: [
@@ -195,7 +210,7 @@ function policies(): Load[] {
       name: 'policy json',
       policy,
       job: JSON_JOB,
-      warm: 4,
+      warm: { turns: 4, calls: 2000 },
       turns: 20,
       rows: [{ label: '8 literals: calls a second', figure: 'perSecond' }],
     },
@@ -203,7 +218,7 @@ function policies(): Load[] {
       name: 'policy events',
       policy,
       job: FAST,
-      warm: 2,
+      warm: { turns: 2, calls: 500 },
       turns: 20,
       rows: [
         {
@@ -225,7 +240,7 @@ function policies(): Load[] {
       name: 'policy large',
       policy: 'patterns',
       job: LARGE,
-      warm: 1,
+      warm: { turns: 1, calls: 500 },
       turns: 10,
       rows: [
         {

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisServer } from '../state/redis/_redis.ts'
 import type { Figures } from './judge.ts'
 import type { Target } from './load.ts'
-import type { Load } from './loads.ts'
+import type { GivenJob } from './loads.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 const PATIENCE_MS = 30_000
@@ -157,7 +157,7 @@ export class Systems implements AsyncDisposable {
   }
 
   /** Has one system take a load once. @throws Error for an answer that is wrong */
-  async take(system: string, { name, job }: Load, policy?: string): Promise<Figures> {
+  async take(system: string, name: string, job: GivenJob, policy?: string): Promise<Figures> {
     const { startSeconds, ...target } = this.#targets.get(system)!
     const key = policy ? `${target.key}-${policy}` : target.key
     const usual = {
