@@ -7,12 +7,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
-import {
-  createServer,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type ServerResponse,
-} from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { createParser } from 'eventsource-parser'
@@ -29,11 +24,10 @@ const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'func
 const REASONS = new Set(['length', 'content_filter', 'tool_calls'])
 const EXPOSED =
   'X-Service-Request-Id, X-Service-Cost, X-Service-Guard, X-Service-Guard-Escalate, X-Service-Policy-Ignored, X-Service-Ignored, x-request-id, request-id, openai-processing-ms, Retry-After, retry-after-ms, x-should-retry, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests'
-const EVENT_STREAM = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache, no-transform',
-  'x-accel-buffering': 'no',
-}
+const CORS = ['access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED]
+const NO_CACHE = ['cache-control', 'no-cache, no-transform', 'x-accel-buffering', 'no']
+const EVENT_STREAM = ['content-type', 'text/event-stream; charset=utf-8', ...NO_CACHE]
+const JSON_TYPE = ['content-type', 'application/json', 'cache-control', 'no-store']
 const LOG_COLUMNS =
   'id method endpoint account key model deployment status code limited_by outcome stream ms_admit ms_first ms_total prompt_tokens cached_tokens completion_tokens reasoning_tokens cost cost_details rate_limit rate_left agent attempts gateway origin ms_settled'
 const LEDGER = `
@@ -378,7 +372,7 @@ class Call implements Dispatcher.DispatchHandler {
   readonly #shared: Shared
   readonly #response: ServerResponse
   readonly #at: number
-  readonly #ulid: string
+  readonly #id: string
   readonly #key: Key
   readonly #began = performance.now()
   #model: Model | undefined
@@ -417,12 +411,8 @@ class Call implements Dispatcher.DispatchHandler {
     this.#shared = shared
     this.#response = response
     this.#at = at
-    this.#ulid = ulid(at)
+    this.#id = `req_${ulid(at)}`
     this.#key = key
-  }
-
-  get #id(): string {
-    return `req_${this.#ulid}`
   }
 
   #elapsedMs(): number {
@@ -568,20 +558,16 @@ class Call implements Dispatcher.DispatchHandler {
     return response.write(text)
   }
 
-  #writeHead(more: OutgoingHttpHeaders): void {
+  #writeHead(more: readonly string[]): void {
     const { requestsPerMinute, total } = this.#key
     this.#status = 200
-    const head = {
-      'access-control-allow-origin': '*',
-      'access-control-expose-headers': EXPOSED,
-      'x-service-request-id': this.#id,
-      'x-request-id': this.#id,
-      'openai-processing-ms': this.#elapsedMs(),
-      'x-ratelimit-limit-requests': requestsPerMinute,
-      'x-ratelimit-remaining-requests': requestsPerMinute - total,
-      'x-ratelimit-reset-requests': '1m0s',
-      ...more,
-    }
+    // Names and values in turn, which Node.js takes without a look at each.
+    const head = [...CORS]
+    head.push('x-service-request-id', this.#id, 'x-request-id', this.#id)
+    head.push('openai-processing-ms', String(this.#elapsedMs()))
+    head.push('x-ratelimit-limit-requests', String(requestsPerMinute))
+    head.push('x-ratelimit-remaining-requests', String(requestsPerMinute - total))
+    head.push('x-ratelimit-reset-requests', '1m0s', ...more)
     this.#response.writeHead(200, head)
   }
 
@@ -674,12 +660,8 @@ class Call implements Dispatcher.DispatchHandler {
       const print = fingerprint ? `"system_fingerprint":${JSON.stringify(fingerprint)},` : ''
       const body = `{"id":"${chatId()}","object":"chat.completion","created":${Math.floor(this.#at / 1000)},"model":${JSON.stringify(this.#model!.id)},${print}"choices":${JSON.stringify(choices)},${usage}}`
       const bytes = Buffer.byteLength(body)
-      this.#writeHead({
-        'content-type': 'application/json',
-        'content-length': bytes,
-        'cache-control': 'no-store',
-        'x-service-cost': inUsd(this.#cost),
-      })
+      const cost = ['content-length', String(bytes), 'x-service-cost', inUsd(this.#cost)]
+      this.#writeHead([...JSON_TYPE, ...cost])
       this.#response.end(body, bytes === body.length ? 'latin1' : 'utf8')
     } else {
       const end = `${this.#last}"${this.#finish ?? 'stop'}"}],${usage}}\n\ndata: [DONE]\n\n`
@@ -704,7 +686,7 @@ class Call implements Dispatcher.DispatchHandler {
     metrics.requests++
     metrics.tokens += this.#prompt + this.#completion
     metrics.buckets[Math.min(15, 32 - Math.clz32(ms))]!++
-    const row = `${this.#ulid}\tPOST\t${PATH}\t${account.id}\t${keyId}\t${model?.id ?? ''}\t${model?.deployment ?? ''}\t${this.#status}\t\t\t${this.#outcome}\t${this.#isStream ? 1 : 0}\t${this.#admitMs}\t${this.#firstMs ?? ''}\t${ms}\t${this.#prompt}\t\t${this.#completion}\t\t${this.#cost}\t\t${requestsPerMinute}\t${requestsPerMinute - total}\tother\t${model?.deployment ?? ''} ${ms} ok\tgw_0\tapi\t${this.#settledMs}`
+    const row = `${this.#id}\tPOST\t${PATH}\t${account.id}\t${keyId}\t${model?.id ?? ''}\t${model?.deployment ?? ''}\t${this.#status}\t\t\t${this.#outcome}\t${this.#isStream ? 1 : 0}\t${this.#admitMs}\t${this.#firstMs ?? ''}\t${ms}\t${this.#prompt}\t\t${this.#completion}\t\t${this.#cost}\t\t${requestsPerMinute}\t${requestsPerMinute - total}\tother\t${model?.deployment ?? ''} ${ms} ok\tgw_0\tapi\t${this.#settledMs}`
     const line = `${this.#at} ${this.#status} ${this.#outcome} ${ms} POST ${PATH} ${model?.id} by ${model?.deployment} ${this.#prompt}+${this.#completion} tokens $${this.#cost} ${account.id}/${keyId} ${this.#id}\n`
     this.#shared.log.add(row, line)
   }

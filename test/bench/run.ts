@@ -79,6 +79,13 @@ function headingOf({ isPinned, turns }: Options): string {
   return `Sluicegate ${version} (${commit}), Node.js ${process.versions.node}, ${machine}, ${cores}, ${turns} bursts`
 }
 
+/** Forth, then back, then forth from the next one: each is first, last and twice in a row as often as the others. */
+function inTurn(names: readonly string[], turn: number): string[] {
+  const from = Math.floor(turn / 2) % names.length
+  const forth = [...names.slice(from), ...names.slice(0, from)]
+  return turn % 2 === 0 ? forth : forth.toReversed()
+}
+
 /** Turns of one load, those that count. */
 async function turnsOf(
   load: Load,
@@ -87,17 +94,20 @@ async function turnsOf(
 ): Promise<Turn[]> {
   const { warm, policy, job, turns } = load
   const taken: Turn[] = []
-  for (let i = -(warm?.turns ?? 0); i < turns; i++) {
-    process.stderr.write(`\r${load.name}: ${i < 0 ? 'warming up' : i + 1}`.padEnd(40))
-    const given = i < 0 && warm?.calls ? { ...job, warmRequests: warm.calls, ms: 0 } : job
+  const warmTurns = warm?.turns ?? 0
+  for (let i = 0; i < warmTurns + turns; i++) {
+    const isWarming = i < warmTurns
+    process.stderr.write(
+      `\r${load.name}: ${isWarming ? 'warming up' : i + 1 - warmTurns}`.padEnd(40),
+    )
+    const given = isWarming && warm?.calls ? { ...job, warmRequests: warm.calls, ms: 0 } : job
     const started = await systems()
     const turn: Record<string, Figures> = {}
-    // Each goes first as often as the last.
-    for (const name of i % 2 === 0 ? names : names.toReversed()) {
+    for (const name of inTurn(names, i)) {
       const key = name === 'policy' ? policy : undefined
       turn[name] = await started.take(policy ? PRODUCT : name, load.name, given, key)
     }
-    if (i >= 0) taken.push(turn)
+    if (!isWarming) taken.push(turn)
   }
   return taken
 }
