@@ -53,7 +53,7 @@ it('a figure that could not be measured has no verdict', () => {
 
 it('tables have medians, the ratio with its quartiles, and the gate', () => {
   const lines = [judge(CPU, 'product', turnsOf(2))]
-  const panel = { subject: 'product', systems: ['bare', 'floor', 'product'], lines }
+  const panel = { subject: 'product', lines }
   expect(forTerminal(panel)).toBe(
     'medians        bare  floor  product  to bare  to floor                gate\n' +
       'CPU us a call    48    120      240  5 (5–5)   2 (2–2)  1.7 to floor: over\n',

@@ -12,7 +12,7 @@ import { cpus, release, tmpdir, totalmem, type } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { hasRedis, NOT_INSTALLED } from '../state/redis/_redis.ts'
-import { judge, type Figures, type Turn } from './judge.ts'
+import { judge, type Figures, type Line, type Turn } from './judge.ts'
 import { loadsOf, type Load } from './loads.ts'
 import { LAST, otherCommit, peer, run } from './others.ts'
 import { BARE, builtIn, canPin, FLOOR, ROOT, Systems, type Program } from './systems.ts'
@@ -90,7 +90,7 @@ function inTurn(names: readonly string[], turn: number): string[] {
 async function turnsOf(
   load: Load,
   names: readonly string[],
-  systems: () => Promise<Systems>,
+  open: () => Systems | Promise<Systems>,
 ): Promise<Turn[]> {
   const { warm, policy, job, turns } = load
   const taken: Turn[] = []
@@ -101,11 +101,12 @@ async function turnsOf(
       `\r${load.name}: ${isWarming ? 'warming up' : i + 1 - warmTurns}`.padEnd(40),
     )
     const given = isWarming && warm?.calls ? { ...job, warmRequests: warm.calls, ms: 0 } : job
-    const started = await systems()
+    const systems = await open()
+    await using _own = load.isFresh ? systems : undefined
     const turn: Record<string, Figures> = {}
     for (const name of inTurn(names, i)) {
       const key = name === 'policy' ? policy : undefined
-      turn[name] = await started.take(policy ? PRODUCT : name, load.name, given, key)
+      turn[name] = await systems.take(policy ? PRODUCT : name, load.name, given, key)
     }
     if (!isWarming) taken.push(turn)
   }
@@ -114,49 +115,43 @@ async function turnsOf(
 
 async function play(options: Options): Promise<Run> {
   const programs = programsOf(options)
-  const systemNames = programs.map(({ name }) => name)
-  const panels: Record<'main' | 'policy', Panel & { lines: ReturnType<typeof judge>[] }> = {
-    main: { subject: PRODUCT, systems: ['direct', ...systemNames], lines: [] },
-    policy: { subject: 'policy', systems: ['plain', 'policy'], lines: [] },
-  }
+  const names = programs.map(({ name }) => name)
   const start = () => Systems.start(programs, options.isPinned)
+  const main: Line[] = []
+  const policy: Line[] = []
   const loads = loadsOf({ isQuick: options.quick, isAll: options.all, turns: options.turns })
-  const add = (load: Load, turns: readonly Turn[]) => {
-    const panel = panels[load.policy ? 'policy' : 'main']
-    panel.lines.push(...load.rows.map((row) => judge(row, panel.subject, turns)))
-  }
   for (const load of loads.filter(({ isFresh }) => isFresh)) {
-    await using stack = new AsyncDisposableStack()
-    let last: Systems | undefined
-    add(
-      load,
-      await turnsOf(load, systemNames, async () => {
-        await last?.[Symbol.asyncDispose]()
-        return (last = stack.use(await start()))
-      }),
-    )
+    main.push(...linesOf(load, PRODUCT, await turnsOf(load, names, start)))
   }
   await using systems = await start()
-  for (const name of ['direct', ...systemNames]) {
-    await systems.take(name, 'check', { kind: 'check' })
-  }
+  for (const name of ['direct', ...names]) await systems.take(name, 'check', { kind: 'check' })
   for (const load of loads.filter(({ isFresh }) => !isFresh)) {
-    const names = load.withDirect ? ['direct', ...systemNames] : systemNames
-    const chosen = load.policy ? ['plain', 'policy'] : names
-    add(load, await turnsOf(load, chosen, async () => systems))
+    if (load.policy) {
+      const turns = await turnsOf(load, ['plain', 'policy'], () => systems)
+      policy.push(...linesOf(load, 'policy', turns))
+    } else {
+      const chosen = load.withDirect ? ['direct', ...names] : names
+      main.push(...linesOf(load, PRODUCT, await turnsOf(load, chosen, () => systems)))
+    }
   }
-  process.stderr.write('\r'.padEnd(41))
-  const date = new Date().toISOString().slice(0, 10)
-  const some = Object.values(panels).filter(({ lines }) => lines.length > 0)
-  return { heading: headingOf(options), date, panels: some }
+  const panels = [
+    { subject: PRODUCT, lines: main },
+    { subject: 'policy', lines: policy },
+  ]
+  return { heading: headingOf(options), date: new Date().toISOString().slice(0, 10), panels }
 }
 
-function print({ panels, heading, date }: Run, { json }: Options): void {
-  if (json) process.stdout.write(`${JSON.stringify({ heading, date, panels })}\n`)
-  else process.stdout.write(`\n${panels.map(forTerminal).join('\n')}`)
-  const speed = panels[0]!.lines.find(({ label }) => label.includes('calls a second'))!
-  const { direct } = speed.compared
-  if (direct && direct.median > 0.5) {
+function linesOf({ rows }: Load, subject: string, turns: readonly Turn[]): Line[] {
+  return rows.map((row) => judge(row, subject, turns))
+}
+
+function print(run: Run, { json }: Options): void {
+  process.stderr.write('\r'.padEnd(41))
+  process.stdout.write(
+    json ? `${JSON.stringify(run)}\n` : `\n${run.panels.map(forTerminal).join('')}`,
+  )
+  const speed = run.panels[0]!.lines.find(({ label }) => label.includes('calls a second'))
+  if ((speed?.compared.direct?.median ?? 0) > 0.5) {
     process.stderr.write('warning: the vendor alone is not twice as fast: only CPU figures count\n')
   }
 }

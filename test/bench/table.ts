@@ -5,12 +5,11 @@ import type { Line, Spread } from './judge.ts'
 export interface Panel {
   /** The system that is compared with the others. */
   readonly subject: string
-  readonly systems: readonly string[]
   readonly lines: readonly Line[]
 }
 
 /** A figure with at most three digits that mean something. */
-export function show(value: number | undefined): string {
+function show(value: number | undefined): string {
   if (value === undefined) return ''
   const size = Math.abs(value)
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3
@@ -21,8 +20,9 @@ function withQuartiles(spread: Spread | undefined): string {
   return spread ? `${show(spread.median)} (${show(spread.from)}–${show(spread.to)})` : ''
 }
 
-/** A head, then a row of cells for each line. */
-export function cellsOf({ subject, systems, lines }: Panel): string[][] {
+/** A head, then a row of cells for each line; nothing, if there are no lines. */
+function cellsOf({ subject, lines }: Panel): string[][] {
+  const systems = [...new Set(lines.flatMap(({ medians }) => Object.keys(medians)))]
   const others = systems.filter((system) => system !== subject)
   const head = ['medians', ...systems, ...others.map((other) => `to ${other}`), 'gate']
   const rows = lines.map(({ label, medians, compared, verdict = '' }) => [
@@ -31,23 +31,25 @@ export function cellsOf({ subject, systems, lines }: Panel): string[][] {
     ...others.map((other) => withQuartiles(compared[other])),
     verdict,
   ])
-  return [head, ...rows]
+  return lines.length > 0 ? [head, ...rows] : []
 }
 
 export function forTerminal(panel: Panel): string {
   const cells = cellsOf(panel)
-  const widths = cells[0]!.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)))
-  const lines = cells.map((row) =>
-    row
-      .map((cell, i) => (i === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[i]!)))
-      .join('  '),
-  )
-  return `${lines.map((line) => line.trimEnd()).join('\n')}\n`
+  const widths = cells[0]?.map((_, i) => Math.max(...cells.map((row) => row[i]!.length))) ?? []
+  return cells
+    .map((row) =>
+      row.map((cell, i) => (i > 0 ? cell.padStart(widths[i]!) : cell.padEnd(widths[0]!))),
+    )
+    .map((row) => `${row.join('  ').trimEnd()}\n`)
+    .join('')
 }
 
 export function forPage(panel: Panel): string {
-  const [head, ...rows] = cellsOf(panel)
-  const rule = head!.map((_, i) => (i === 0 ? '---' : '--:'))
+  const rows = cellsOf(panel)
+  const rule = rows.slice(0, 1).map((head) => head.map((_, i) => (i > 0 ? '--:' : '---')))
   // Without blanks, which would count as words of the page.
-  return [head!, rule, ...rows].map((cells) => `|${cells.join('|')}|`).join('\n')
+  return [...rows.slice(0, 1), ...rule, ...rows.slice(1)]
+    .map((row) => `|${row.join('|')}|`)
+    .join('\n')
 }

@@ -3,7 +3,8 @@
  * `node:http` server costs as much as the gateway may, and would be the limit. Any request text says what it wants:
  * `answer=json-4k;` a completion of exactly so many KB, `answer=sse-fast-200;` 200 text events with a send each,
  * `answer=sse-coalesced-200;` the same in one send, `answer=sse-paced-60-50;` 60 events, one every 50 ms for all streams
- * together, `answer=sse-spread-60-1000;` 60 events, one every second, each stream at its own moment.
+ * together, `answer=sse-paced-60-50-300;` the same once 300 streams have begun, `answer=sse-spread-60-1000;` 60 events, one every
+ * second, each stream at its own moment.
  */
 import { createServer, type Socket } from 'node:net'
 
@@ -65,7 +66,7 @@ function whole(body: string): Sender {
 }
 
 function eventStream(answer: string): Sender {
-  const [, pace, , everyMs] = answer.split('-')
+  const [, pace, , everyMs, together = 1] = answer.split('-')
   const count = textEvents(answer)
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked'
   const role = delta({ role: 'assistant', content: '', refusal: null })
@@ -74,14 +75,20 @@ function eventStream(answer: string): Sender {
   const first = Buffer.from(`${head}\r\n\r\n${role}${text}`)
   const last = Buffer.from(`${delta({}, 'stop')}${usage}${event('[DONE]')}0\r\n\r\n`)
   const sends = [first, ...Array<Buffer>(count - 1).fill(Buffer.from(text)), last]
-  if (pace === 'paced') return paced(sends, Number(everyMs), 1)
-  if (pace === 'spread') return paced(sends, Number(everyMs), PHASES)
+  if (pace === 'paced') return paced(sends, Number(everyMs), 1, Number(together))
+  if (pace === 'spread') return paced(sends, Number(everyMs), PHASES, 1)
   const all = pace === 'coalesced' ? [Buffer.concat(sends)] : sends
   return (socket) => all.forEach((bytes) => socket.write(bytes))
 }
 
 /** The first send is made at once. One timer for all streams: a thousand cost no more than their bytes. */
-function paced([first, ...rest]: Buffer[], everyMs: number, phases: number): Sender {
+function paced(
+  [first, ...rest]: Buffer[],
+  everyMs: number,
+  phases: number,
+  together: number,
+): Sender {
+  const waiting: Socket[] = []
   const byPhase = Array.from({ length: phases }, () => new Map<Socket, number>())
   let phase = 0
   setInterval(() => {
@@ -95,8 +102,10 @@ function paced([first, ...rest]: Buffer[], everyMs: number, phases: number): Sen
   }, everyMs / phases)
   return (socket) => {
     socket.write(first!)
-    // Its turn was just now.
-    byPhase[phase]!.set(socket, 0)
+    waiting.push(socket)
+    if (waiting.length < together) return
+    // Their turn was just now.
+    for (const each of waiting.splice(0)) byPhase[phase]!.set(each, 0)
   }
 }
 
