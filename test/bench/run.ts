@@ -103,7 +103,8 @@ async function turnsOf(
     const given = isWarming && warm?.calls ? { ...job, warmRequests: warm.calls, ms: 0 } : job
     const systems = await open()
     await using _own = load.isFresh ? systems : undefined
-    const turn: Record<string, Figures> = {}
+    // With the names in their order, which is that of the columns.
+    const turn: Record<string, Figures> = Object.fromEntries(names.map((name) => [name, {}]))
     for (const name of inTurn(names, i)) {
       const key = name === 'policy' ? policy : undefined
       turn[name] = await systems.take(policy ? PRODUCT : name, load.name, given, key)
