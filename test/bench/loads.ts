@@ -1,5 +1,5 @@
 /** What the systems are asked in the bench, and what is printed of it. */
-import type { Row } from './judge.ts'
+import type { Bound, Row } from './judge.ts'
 import type { Job } from './load.ts'
 
 /** A job; what it leaves out is usual. */
@@ -31,180 +31,135 @@ export interface Extent {
 const BURST_MS = 500
 const JSON_JOB = { kind: 'closed', answer: 'json-4k', lanes: 32, ms: BURST_MS } as const
 const FAST = { kind: 'closed', answer: 'sse-fast-200', lanes: 16, ms: BURST_MS } as const
-const LARGE = { ...JSON_JOB, requestBytes: 102_400 }
-const FIRST = { kind: 'open', answer: 'sse-fast-20', lanes: 4, everyMs: 10, ms: 800 } as const
+const COALESCED = { ...FAST, answer: 'sse-coalesced-200' }
+/** The streams go on when all are open, and last a little longer than a burst. */
+const PACED = { kind: 'streams', lanes: 300, answer: 'sse-paced-12-50-300', ms: BURST_MS } as const
 const LATENCY = { kind: 'open', answer: 'json-4k', lanes: 8, everyMs: 5, ms: 600 } as const
+const LONE = { ...LATENCY, lanes: 1, ms: 2000 }
+const FIRST = { kind: 'open', answer: 'sse-fast-20', lanes: 4, everyMs: 10, ms: 800 } as const
+/** Never fewer streams: what grows once, with the first of them, would count as theirs. */
+const MANY = {
+  kind: 'streams',
+  lanes: 4000,
+  answer: 'sse-paced-1000-500',
+  ms: 1500,
+  isLast: true,
+} as const
 
 export function loadsOf({ isQuick, isAll, turns }: Extent): Load[] {
-  const loads = [start(isQuick ? 1 : 3)]
-  if (!isQuick) loads.push(memory())
-  loads.push(json(turns, !isQuick), fast(turns), paced(turns, !isQuick))
-  if (isQuick) return loads
-  loads.push(coalesced(turns), latency(), lone(), first(), ...policies())
-  if (isAll) loads.push(sized(turns, '1k'), sized(turns, '64k'))
-  return loads
-}
-
-/** The first start compiles, as after an installation; those that count find it done. */
-function start(turns: number): Load {
-  return {
+  const gated = gatedLoads(turns, !isQuick)
+  // The first start compiles, as after an installation; those that count find it done.
+  const start = {
     name: 'start',
     job: { kind: 'check' },
     isFresh: true,
     warm: { turns: 1 },
-    turns,
-    rows: [
-      {
-        label: 'start, compiled before: s to an answer',
-        figure: 'startSeconds',
-        bound: { gate: 0.8, target: 0.6 },
-      },
-      { label: '  idle MB', figure: 'idleMb', bound: { gate: 150, target: 130 } },
-    ],
-  }
+  } as const
+  const startRows = [
+    row('start, compiled before: s to an answer', 'startSeconds', { gate: 0.8, target: 0.6 }),
+    row('  idle MB', 'idleMb', { gate: 150, target: 130 }),
+  ]
+  const loads = [{ ...start, turns: isQuick ? 1 : 3, rows: startRows }, ...gated]
+  if (isQuick) return loads
+  return [...loads, ...furtherLoads(turns), ...(isAll ? sizes(turns) : []), ...policies()]
 }
 
-/** Never fewer streams: what grows once, with the first of them, would count as theirs. */
-function memory(): Load {
-  return {
-    name: 'memory',
-    job: { kind: 'streams', lanes: 4000, answer: 'sse-paced-1000-500', ms: 1500, isLast: true },
-    isFresh: true,
-    turns: 1,
-    rows: [
-      { label: 'memory: KB an open stream', figure: 'kbPerStream' },
-      { label: '  open streams a GB', figure: 'perGb' },
-    ],
-  }
+function row(label: string, figure: string, bound?: Bound, how: '/' | '-' = '/'): Row {
+  return { label, figure, how, ...(bound && { bound }) }
 }
 
-function json(turns: number, withDirect: boolean): Load {
-  return {
-    name: 'json',
-    job: JSON_JOB,
-    warm: { turns: 6, calls: 5000 },
-    turns,
-    withDirect,
-    rows: [
-      {
-        label: 'JSON 2 -> 4 KB, 32 clients: CPU us a call',
-        figure: 'cpuMicros',
-        bound: { against: 'floor', gate: 1.7, target: 1.4 },
-      },
-      { label: '  calls a second', figure: 'perSecond' },
-    ],
-  }
+function toFloor(gate: number, target?: number): Bound {
+  return { against: 'floor', gate, ...(target !== undefined && { target }) }
 }
 
-function sized(turns: number, size: '1k' | '64k'): Load {
-  const label = `JSON 2 -> ${size.slice(0, -1)} KB: CPU us a call`
-  const job = { ...JSON_JOB, answer: `json-${size}` }
-  return {
-    name: `json-${size}`,
-    job,
+function gatedLoads(turns: number, withDirect: boolean): Load[] {
+  const gap = row('  gap p99 ms', 'gapP99Ms', { against: 'direct', gate: 6 }, '-')
+  return [
+    {
+      name: 'json',
+      job: JSON_JOB,
+      warm: { turns: 6, calls: 5000 },
+      turns,
+      withDirect,
+      rows: [
+        row('JSON 2 -> 4 KB, 32 clients: CPU us a call', 'cpuMicros', toFloor(1.7, 1.4)),
+        row('  calls a second', 'perSecond'),
+      ],
+    },
+    {
+      name: 'fast',
+      job: FAST,
+      warm: { turns: 4, calls: 500 },
+      turns,
+      rows: [
+        row('SSE fast, 16 clients: CPU us an event', 'eventMicros', toFloor(1.2, 1)),
+        row('  events a second', 'eventsPerSecond'),
+      ],
+    },
+    {
+      name: 'paced',
+      job: PACED,
+      warm: { turns: 2 },
+      turns,
+      withDirect,
+      rows: [row('SSE paced, 300 streams: CPU us an event', 'cpuMicros', toFloor(1.2, 1.1)), gap],
+    },
+  ]
+}
+
+function furtherLoads(turns: number): Load[] {
+  return [
+    {
+      name: 'memory',
+      job: MANY,
+      isFresh: true,
+      turns: 1,
+      rows: [row('memory: KB an open stream', 'kbPerStream'), row('  open streams a GB', 'perGb')],
+    },
+    {
+      name: 'coalesced',
+      job: COALESCED,
+      warm: { turns: 2, calls: 500 },
+      turns,
+      rows: [row('SSE coalesced, 16 clients: CPU us an event', 'eventMicros')],
+    },
+    {
+      name: 'latency',
+      job: LATENCY,
+      turns: 5,
+      rows: [row('JSON, 8 clients every 5 ms: p50 ms', 'p50Ms'), row('  p99 ms', 'p99Ms')],
+    },
+    {
+      name: 'lone',
+      job: LONE,
+      turns: 5,
+      // The floor waits for the disk too.
+      rows: [row('a lone call: p50 ms', 'p50Ms', toFloor(0.6), '-')],
+    },
+    {
+      name: 'first',
+      job: FIRST,
+      turns: 5,
+      rows: [row('first event: p50 ms', 'firstP50Ms'), row('  p99 ms', 'firstP99Ms')],
+    },
+  ]
+}
+
+function sizes(turns: number): Load[] {
+  return ['1', '64'].map((kilobytes) => ({
+    name: `json ${kilobytes}`,
+    job: { ...JSON_JOB, answer: `json-${kilobytes}k` },
     warm: { turns: 1, calls: 2000 },
     turns,
-    rows: [{ label, figure: 'cpuMicros' }],
-  }
-}
-
-function fast(turns: number): Load {
-  return {
-    name: 'fast',
-    job: FAST,
-    warm: { turns: 4, calls: 500 },
-    turns,
-    rows: [
-      {
-        label: 'SSE fast, 16 clients: CPU us an event',
-        figure: 'eventMicros',
-        bound: { against: 'floor', gate: 1.2, target: 1 },
-      },
-      { label: '  events a second', figure: 'eventsPerSecond' },
-    ],
-  }
-}
-
-function coalesced(turns: number): Load {
-  const label = 'SSE coalesced, 16 clients: CPU us an event'
-  const job = { ...FAST, answer: 'sse-coalesced-200' }
-  return {
-    name: 'coalesced',
-    job,
-    warm: { turns: 2, calls: 500 },
-    turns,
-    rows: [{ label, figure: 'eventMicros' }],
-  }
-}
-
-/** The streams go on when all are open, and last a little longer than a burst. */
-function paced(turns: number, withDirect: boolean): Load {
-  return {
-    name: 'paced',
-    job: { kind: 'streams', lanes: 300, answer: 'sse-paced-12-50-300', ms: BURST_MS },
-    warm: { turns: 2 },
-    turns,
-    withDirect,
-    rows: [
-      {
-        label: 'SSE paced, 300 streams: CPU us an event',
-        figure: 'cpuMicros',
-        bound: { against: 'floor', gate: 1.2, target: 1.1 },
-      },
-      {
-        label: '  gap p99 ms',
-        figure: 'gapP99Ms',
-        how: '-',
-        bound: { against: 'direct', gate: 6 },
-      },
-    ],
-  }
-}
-
-function latency(): Load {
-  return {
-    name: 'latency',
-    job: LATENCY,
-    turns: 5,
-    rows: [
-      { label: 'JSON, 8 clients every 5 ms: p50 ms', figure: 'p50Ms' },
-      { label: '  p99 ms', figure: 'p99Ms' },
-    ],
-  }
-}
-
-/** The floor has its sync of the disk too. */
-function lone(): Load {
-  return {
-    name: 'lone',
-    job: { ...LATENCY, lanes: 1, ms: 2000 },
-    turns: 5,
-    rows: [
-      {
-        label: 'a lone call: p50 ms',
-        figure: 'p50Ms',
-        how: '-',
-        bound: { against: 'floor', gate: 0.6 },
-      },
-    ],
-  }
-}
-
-function first(): Load {
-  return {
-    name: 'first',
-    job: FIRST,
-    turns: 5,
-    rows: [
-      { label: 'first event: p50 ms', figure: 'firstP50Ms' },
-      { label: '  p99 ms', figure: 'firstP99Ms' },
-    ],
-  }
+    rows: [row(`JSON 2 -> ${kilobytes} KB, 32 clients: CPU us a call`, 'cpuMicros')],
+  }))
 }
 
 /** In many turns: what a policy adds is less than a call varies by between turns. */
 function policies(): Load[] {
   const policy = 'literals'
+  const large = { ...JSON_JOB, requestBytes: 102_400 }
+  const plain = (gate: number): Bound => ({ against: 'plain', gate })
   return [
     {
       name: 'policy json',
@@ -212,7 +167,7 @@ function policies(): Load[] {
       job: JSON_JOB,
       warm: { turns: 4, calls: 2000 },
       turns: 20,
-      rows: [{ label: '8 literals: calls a second', figure: 'perSecond' }],
+      rows: [row('8 literals: calls a second', 'perSecond')],
     },
     {
       name: 'policy events',
@@ -220,36 +175,22 @@ function policies(): Load[] {
       job: FAST,
       warm: { turns: 2, calls: 500 },
       turns: 20,
-      rows: [
-        {
-          label: '8 literals, fast: CPU us an event',
-          figure: 'eventMicros',
-          how: '-',
-          bound: { against: 'plain', gate: 2.5 },
-        },
-      ],
+      rows: [row('8 literals, fast: CPU us an event', 'eventMicros', plain(2.5), '-')],
     },
     {
       name: 'policy first',
       policy,
       job: FIRST,
       turns: 4,
-      rows: [{ label: '8 literals, first event: p95 ms', figure: 'firstP95Ms', how: '-' }],
+      rows: [row('8 literals, first event: p95 ms', 'firstP95Ms', undefined, '-')],
     },
     {
       name: 'policy large',
-      policy: 'patterns',
-      job: LARGE,
+      job: large,
       warm: { turns: 1, calls: 500 },
       turns: 10,
-      rows: [
-        {
-          label: '32 patterns, 100 KB: CPU us a call',
-          figure: 'cpuMicros',
-          how: '-',
-          bound: { against: 'plain', gate: 3000 },
-        },
-      ],
+      policy: 'patterns',
+      rows: [row('32 patterns, 100 KB: CPU us a call', 'cpuMicros', plain(3000), '-')],
     },
   ]
 }
