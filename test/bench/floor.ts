@@ -45,9 +45,9 @@ CREATE TABLE usage (
 CREATE INDEX usage_account ON usage (account);
 CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
 CREATE TABLE summed (
-  hour INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, outcome TEXT NOT NULL,
+  hour INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
   calls INTEGER NOT NULL, cost INTEGER NOT NULL, prompt INTEGER NOT NULL, completion INTEGER NOT NULL,
-  PRIMARY KEY (hour, account, key, model, outcome)
+  PRIMARY KEY (hour, account, key, model)
 ) STRICT, WITHOUT ROWID;`
 
 /** What the thread with the databases is sent: settlements, whose number it answers when they are on disk, or rows of the log. */
@@ -102,29 +102,22 @@ function settlement(ledger: DatabaseSync): (lines: readonly string[][]) => numbe
     ON CONFLICT (account, key, window) DO UPDATE SET amount = amount + excluded.amount`,
   )
   const add = ledger.prepare(
-    `INSERT INTO summed VALUES (?1, ?2, ?3, ?4, 'completed', ?5, ?6, ?7, ?8)
+    `INSERT INTO summed VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
     ON CONFLICT DO UPDATE SET calls = calls + ?5, cost = cost + ?6, prompt = prompt + ?7, completion = completion + ?8`,
   )
   return (lines) => {
     const sums = new Map<string, Sum>()
     ledger.exec('BEGIN IMMEDIATE')
     for (const cells of lines) {
-      const [request, account, key, cost, day, at, model, prompt, completion, body] =
-        cells as Settlement
+      const [request, account, key, cost, day, at, model, prompt, completion, body] = cells
       if (insert.run(request, account, key, BigInt(cost), day, Number(at), body).changes === 0)
         continue
       const name = `${account}\t${key}\t${day}\t${model}`
       let sum = sums.get(name)
       if (!sum) {
         const hour = Math.floor(Number(at) / 3_600_000)
-        sum = {
-          names: [account, key, day, model],
-          hour,
-          calls: 0,
-          cost: 0n,
-          prompt: 0,
-          completion: 0,
-        }
+        const names = [account, key, day, model] as const
+        sum = { names, hour, calls: 0, cost: 0n, prompt: 0, completion: 0 }
         sums.set(name, sum)
       }
       sum.calls++
@@ -142,20 +135,6 @@ function settlement(ledger: DatabaseSync): (lines: readonly string[][]) => numbe
     return lines.length
   }
 }
-
-/** Cells of a settlement, all of them text. */
-type Settlement = [
-  request: string,
-  account: string,
-  key: string,
-  cost: string,
-  day: string,
-  at: string,
-  model: string,
-  prompt: string,
-  completion: string,
-  body: string,
-]
 
 interface Account {
   readonly id: string
