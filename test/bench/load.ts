@@ -18,8 +18,6 @@ export interface Target {
   readonly key: string
   /** Its answers have to state their cost and a request id. */
   readonly gateway: boolean
-  /** Further headers, names and values. */
-  readonly headers?: readonly string[]
 }
 
 /**
@@ -296,7 +294,6 @@ if (import.meta.main) {
   process.on('message', async (message: { target: Target; job: Job }) => {
     target = message.target
     headers = ['content-type', 'application/json', 'authorization', `Bearer ${target.key}`]
-    headers.push(...(target.headers ?? []))
     const timeouts = { headersTimeout: PATIENCE_MS, bodyTimeout: PATIENCE_MS }
     pool = new Pool(target.url, { connections: message.job.lanes, ...timeouts })
     try {

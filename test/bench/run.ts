@@ -5,7 +5,7 @@
  *
  * Options: `--quick` (two minutes), `--all` (all sizes), `--rounds <n>` (turns of a load), `--unpinned`, `--json` (for machines).
  * Each of these adds systems: `--against <commit>` (`last`: the one that landed last, if there is one), `--state memory|redis`,
- * `--reports` (with nothing logged, and with everything sent and watched), `--peer portkey`.
+ * `--reports` (with nothing logged, and with everything sent and watched).
  */
 import { readFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, release, tmpdir, totalmem, type } from 'node:os'
@@ -14,7 +14,7 @@ import { parseArgs } from 'node:util'
 import { hasRedis, NOT_INSTALLED } from '../state/redis/_redis.ts'
 import { judge, type Figures, type Line, type Turn } from './judge.ts'
 import { loadsOf, type Load } from './loads.ts'
-import { LAST, otherCommit, peer, run } from './others.ts'
+import { LAST, otherCommit, run } from './commit.ts'
 import { BARE, builtIn, canPin, FLOOR, ROOT, Systems, type Program } from './systems.ts'
 import { forTerminal, type Panel } from './table.ts'
 
@@ -36,7 +36,7 @@ function optionsOf() {
   const text = { type: 'string' } as const
   const flags = { quick: boolean, all: boolean, unpinned: boolean, json: boolean, reports: boolean }
   const { values } = parseArgs({
-    options: { ...flags, rounds: text, against: text, state: text, peer: text },
+    options: { ...flags, rounds: text, against: text, state: text },
   })
   const turns = Number(values.rounds ?? (values.quick ? LEAST_TURNS : 2 * LEAST_TURNS))
   if (!Number.isInteger(turns) || turns < 1) {
@@ -46,7 +46,7 @@ function optionsOf() {
 }
 
 /** The systems that are compared, the gateway last. */
-function programsOf({ against, state, reports, peer: peerName }: Options): Program[] {
+function programsOf({ against, state, reports }: Options): Program[] {
   const programs = [BARE, FLOOR]
   if (state !== undefined) {
     if (state !== 'memory' && state !== 'redis') {
@@ -59,7 +59,6 @@ function programsOf({ against, state, reports, peer: peerName }: Options): Progr
     programs.push(builtIn(ROOT, 'no reports', { BENCH_REPORTS: 'none' }))
     programs.push(builtIn(ROOT, 'all reports', { BENCH_REPORTS: 'all' }))
   }
-  if (peerName !== undefined) programs.push(peer(peerName))
   try {
     if (against !== undefined) programs.push(otherCommit(against))
   } catch (error) {

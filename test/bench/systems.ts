@@ -31,8 +31,6 @@ export interface Program {
   readonly env?: NodeJS.ProcessEnv
   /** It charges: its answers have a cost and a request id. */
   readonly gateway: boolean
-  /** Further headers of its requests, names and values, told where the vendor is. */
-  readonly headers?: (vendor: string) => readonly string[]
 }
 
 export const BARE: Program = { name: 'bare', args: ['test/bench/bare.ts'], gateway: false }
@@ -82,7 +80,7 @@ export class Systems implements AsyncDisposable {
     const vendor = await this.#serve(1, ['test/bench/upstream.ts'])
     // Processor time of the vendor itself is not measured: no process has the number 0.
     this.#targets.set('direct', { ...vendor, pid: 0, key, gateway: false })
-    for (const { name, args, env = {}, gateway, headers } of programs) {
+    for (const { name, args, env = {}, gateway } of programs) {
       const folder = join(this.#folder, name)
       const settings = {
         BENCH_KEY: key,
@@ -93,7 +91,7 @@ export class Systems implements AsyncDisposable {
       }
       const data = args.includes('serve') ? ['--data', folder] : []
       const server = await this.#serve(0, [...args, ...data], { ...settings, ...env })
-      this.#targets.set(name, { ...server, key, gateway, headers: headers?.(vendor.url) ?? [] })
+      this.#targets.set(name, { ...server, key, gateway })
       if (settings.BENCH_SINK) await watch(server.url, key)
     }
     this.#clients = this.#spawn(1, ['test/bench/load.ts'], {}, 'ipc')

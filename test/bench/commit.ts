@@ -1,4 +1,4 @@
-/** Programs that the bench compares with and first has to make: another commit, and another gateway from the registry. */
+/** Another commit, with which the bench compares. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,6 @@ import { builtIn, ROOT, type Program } from './systems.ts'
 
 /** What this word stands for: the commit that landed last. */
 export const LAST = 'last'
-const PEERS = { portkey: '@portkey-ai/gateway@1.15.2' } as const
 
 /** Runs a command to its end. @throws Error with what it wrote, if it fails */
 export function run(command: string, args: readonly string[], cwd = ROOT): string {
@@ -47,22 +46,4 @@ function lastLanded(): string {
   const { status, stdout } = spawnSync('git', ['merge-base', 'origin/main', 'HEAD'], { cwd: ROOT })
   const base = status === 0 ? String(stdout).trim() : head
   return base === head ? run('git', ['rev-parse', '--verify', 'HEAD~1^{commit}']) : base
-}
-
-/** Another gateway, installed in a folder of its own. @throws Error for one that is not known or cannot be installed */
-export function peer(name: string): Program {
-  const spec = PEERS[name as keyof typeof PEERS]
-  if (!spec) throw new Error(`--peer takes ${Object.keys(PEERS).join(', ')}, not ${name}`)
-  const folder = temporaryFolder('gateway-bench-peer-')
-  run('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', spec])
-  return {
-    name,
-    args: [join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js'), '--headless'],
-    gateway: false,
-    headers: (vendor) =>
-      Object.entries({
-        'x-portkey-provider': 'openai',
-        'x-portkey-custom-host': `${vendor}/v1`,
-      }).flat(),
-  }
 }
