@@ -113,7 +113,7 @@ async function turnsOf(
   return taken
 }
 
-async function play(options: Options): Promise<Run> {
+async function play(options: Options): Promise<Run['panels']> {
   const programs = programsOf(options)
   const names = programs.map(({ name }) => name)
   const start = () => Systems.start(programs, options.isPinned)
@@ -134,11 +134,10 @@ async function play(options: Options): Promise<Run> {
       main.push(...linesOf(load, PRODUCT, await turnsOf(load, chosen, () => systems)))
     }
   }
-  const panels = [
+  return [
     { subject: PRODUCT, lines: main },
     { subject: 'policy', lines: policy },
   ]
-  return { heading: headingOf(options), date: new Date().toISOString().slice(0, 10), panels }
 }
 
 function linesOf({ rows }: Load, subject: string, turns: readonly Turn[]): Line[] {
@@ -163,9 +162,11 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
   try {
     const options = optionsOf()
-    process.stderr.write(`${headingOf(options)}\n`)
+    const heading = headingOf(options)
+    process.stderr.write(`${heading}\n`)
     run('npm', ['run', 'build'])
-    print(await play(options), options)
+    const date = new Date().toISOString().slice(0, 10)
+    print({ heading, date, panels: await play(options) }, options)
   } catch (error) {
     process.stderr.write(`\nthis run is void: ${(error as Error).message}\n`)
     process.exit(1)
