@@ -35,8 +35,8 @@ export interface Job {
   readonly warmRequests: number
   readonly ms: number
   readonly everyMs: number
-  /** Streams are left open: the job is the last one of its system. */
-  readonly isLast?: boolean
+  /** Streams that are still open at the end are cut. */
+  readonly isCut?: boolean
 }
 
 const PATH = '/v1/chat/completions'
@@ -59,7 +59,8 @@ let pool: Pool
 /** Bytes of a correct completion, by kind, system and key: found by `check`, expected ever after. */
 const lengths = new Map<string, number>()
 const lengthId = (answer: string) => `${answer} ${target.url} ${target.key}`
-const wrong = Promise.withResolvers<never>()
+/** Of the job under way: streams that the one before left open end in errors. */
+let wrong = Promise.withResolvers<never>()
 
 /** The first wrong answer makes every figure worthless. Does not throw, because undici would catch it. */
 function refuse(answer: string, what: string): void {
@@ -244,7 +245,7 @@ async function streams(job: Job): Promise<Figures> {
   const openKb = memoryKb(target.pid)
   const kbPerStream = (openKb - idleKb) / job.lanes
   const perGb = job.lanes + (2 ** 20 - openKb) / kbPerStream
-  await until(() => job.isLast || ended === job.lanes)
+  await until(() => job.isCut || ended === job.lanes)
   return { cpuMicros: perEvent, gapP99Ms: quantile(gaps, 0.99), kbPerStream, perGb }
 }
 
@@ -293,6 +294,7 @@ if (import.meta.main) {
   process.on('disconnect', () => process.exit())
   process.on('message', async (message: { target: Target; job: Job }) => {
     target = message.target
+    wrong = Promise.withResolvers<never>()
     headers = ['content-type', 'application/json', 'authorization', `Bearer ${target.key}`]
     const timeouts = { headersTimeout: PATIENCE_MS, bodyTimeout: PATIENCE_MS }
     pool = new Pool(target.url, { connections: message.job.lanes, ...timeouts })

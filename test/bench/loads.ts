@@ -43,7 +43,7 @@ const MANY = {
   lanes: 4000,
   answer: 'sse-paced-100-2000',
   ms: 3000,
-  isLast: true,
+  isCut: true,
 } as const
 
 export function loadsOf({ isQuick, isAll, turns }: Extent): Load[] {
