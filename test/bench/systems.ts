@@ -14,7 +14,7 @@ import type { Target } from './load.ts'
 import type { GivenJob } from './loads.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 120_000
 /** Calls before those of a burst, so that connections are open. */
 const RAMP = 100
 const SINK_MS = 2000

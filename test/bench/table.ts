@@ -45,8 +45,11 @@ export function forTerminal(panel: Panel): string {
     .join('')
 }
 
+/** Medians alone; the page has the gates elsewhere. */
 export function forPage(panel: Panel): string {
-  const rows = cellsOf(panel)
+  const rows = cellsOf(panel).map((row) =>
+    row.slice(0, -1).map((cell) => cell.trim().replace(/ \(.*–.*\)$/, '')),
+  )
   const rule = rows.slice(0, 1).map((head) => head.map((_, i) => (i > 0 ? '--:' : '---')))
   // Without blanks, which would count as words of the page.
   return [...rows.slice(0, 1), ...rule, ...rows.slice(1)]
