@@ -7,7 +7,7 @@ import { toFault, type Answer, type Block, type GuardFault, type TextProgress } 
 import type { OutputScanner, TextCheck } from './text-check.ts'
 
 /** Why nothing more of a text may pass: a guard blocked it, or could not look. */
-export type StopReason =
+type StopReason =
   | { readonly block: Block; readonly fault?: undefined }
   | { readonly fault: GuardFault; readonly block?: undefined }
 

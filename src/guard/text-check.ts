@@ -239,7 +239,7 @@ function fullText(ask: (text: string) => Answer): TextCheck {
 }
 
 /** Calls `goOn` with a value: now, or when the promise of the value resolves. */
-export function andThen<In, Out>(
+function andThen<In, Out>(
   value: In | Promise<In>,
   goOn: (value: In) => Out | Promise<Out>,
 ): Out | Promise<Out> {

@@ -274,7 +274,7 @@ export interface Target {
 }
 
 /** What was asked of vendors, what came back, and how the call ended. Filled in place. */
-export interface Answer {
+interface Answer {
   /** Consumed so far: quantities and price tables, no totals. */
   readonly meter: UsageLine[]
   /** Requests to deployments, by `route`. */
@@ -303,7 +303,7 @@ export interface Answer {
 }
 
 /** When the call has come how far, in ms from its arrival. */
-export interface Marks {
+interface Marks {
   /** The money was held. */
   admitMs?: number
   /** Guards had agreed to the input. */

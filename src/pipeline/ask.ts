@@ -1,0 +1,160 @@
+/** How the provider of one deployment is asked: in which form, with which input, and what its errors mean. */
+import type { Deployment } from '../models/catalog.ts'
+import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors/errors.ts'
+import { instructionsOf, NO_POLICY } from '../policy/policy.ts'
+import type { ProviderRequest } from '../plugin.ts'
+import { isPublicUrl } from '../upstream/addresses.ts'
+import { isConfidential, isGuarded, speaksForm } from './native.ts'
+import {
+  ClientDisconnected,
+  type Call,
+  type ClientAddress,
+  type NativeRequest,
+} from './pipeline.ts'
+
+type Method = (request: ProviderRequest<any>) => Promise<unknown>
+
+/**
+ * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs the normal
+ * form, else in that. May throw at once.
+ * @param asking is called when the request goes out
+ */
+export function ask(
+  call: Call,
+  deployment: Deployment,
+  signal: AbortSignal,
+  asking: () => void,
+): Promise<unknown> {
+  const { id, provider: name } = deployment
+  const { runtime, endpoint, format, request, target } = call
+  call.answer.deployment = id
+  const provider = runtime.providers.get(name)!
+  runtime.loop.entered = name
+  const send = (method: Method, input: unknown) => {
+    asking()
+    return method.call(provider, requestOf(call, deployment, signal, input))
+  }
+  const translated = () => {
+    target.native = false
+    if (request.untranslatable) throw request.untranslatable
+    nameIgnored(
+      call,
+      request.ignored?.filter((one) => one !== target.searchedFor),
+    )
+    const method = provider[endpoint.operation] as Method
+    const input = inputFor(call, name, signal)
+    return input instanceof Promise
+      ? input.then((ready) => send(method, ready))
+      : send(method, input)
+  }
+  if (!mayGoAsItIs(call, deployment)) return translated()
+  return prepared(call, deployment).then((native) => {
+    if (!native) return translated()
+    target.native = true
+    nameIgnored(call, native.ignored)
+    return send(provider[format.native!.method] as Method, native.input)
+  })
+}
+
+/** One request to the provider of a deployment. */
+export function requestOf(
+  { id: requestId, runtime: { log } }: Call,
+  { model, options }: Deployment,
+  signal: AbortSignal,
+  input: any,
+): ProviderRequest<any> {
+  return { input, model, options, requestId, signal, log }
+}
+
+/** An error as the client gets it. @param provider the instance that was asked */
+export function failureOf(call: Call, provider: string, error: unknown) {
+  const { aborted, endpoint, runtime } = call
+  if (aborted) return aborted
+  // The attempt was given up: no plugin is at fault.
+  if (error instanceof ClientDisconnected) return error
+  if (UpstreamFailure.is(error)) {
+    const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
+    // A vendor quotes what it was sent.
+    return isConfidential(call) ? failure.withOwnWords() : failure
+  }
+  if (GatewayError.is(error)) return error
+  // Names the plugin whose error was none that it owes.
+  const { use } = runtime.config.providers[provider]!
+  runtime.faults.caught(error, typeof use === 'string' ? use : use.name, provider)
+  const message = 'The model provider failed in an unforeseen way.'
+  return new UpstreamFailure('upstream_error', message, { cause: error })
+}
+
+/** Files take the place of addresses in the normal form only. */
+function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
+  const { provider: name } = deployment
+  if (call.target.requiresNormalForm || !speaksForm(call, deployment)) return false
+  return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
+}
+
+/** Undefined for a request that has to be translated. */
+async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
+  const { format, request, target, admission, runtime } = call
+  const { model, policy } = target
+  const labelOf = await runtime.labels.open()
+  return format.native!.prepare(request, {
+    ...(policy !== NO_POLICY && instructionsOf(policy)),
+    model,
+    upstreamModel: deployment.model,
+    guarded: isGuarded(call),
+    label: (value) => labelOf(admission.account.id, value),
+  })
+}
+
+const MAX_IGNORED = 512
+
+/** Names in a header what the vendor is not told of the request. */
+function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
+  delete headers['x-service-ignored']
+  if (ignored.length === 0) return
+  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
+  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
+}
+
+/**
+ * The input for one provider. A provider inside the operator's network gets files instead of addresses.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+export function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
+  const { runtime, target } = call
+  const found = addressesOf(call, provider)
+  if (found.length === 0 || !runtime.privateProviders.has(provider)) return target.outbound
+  return fetched(call, found, signal)
+}
+
+/**
+ * The addresses that a provider would fetch; none for one that may read any.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+function addressesOf(
+  { endpoint: { addresses }, target, runtime }: Call,
+  provider: string,
+): readonly ClientAddress[] {
+  if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
+  const found = addresses.of(target.outbound)
+  const refused = found.find(({ url }) => !isPublicUrl(url))
+  if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
+  return found
+}
+
+const NOT_PUBLIC =
+  'The address may not be read: expected an https address on the public internet, without user ' +
+  'information and port, or the file itself.'
+
+async function fetched(
+  { endpoint, target, runtime }: Call,
+  found: readonly ClientAddress[],
+  signal: AbortSignal,
+): Promise<unknown> {
+  const files = new Map<string, Awaited<ReturnType<typeof runtime.download>>>()
+  // One after the other: a request may name many.
+  for (const { url, param } of found) {
+    if (!files.has(url)) files.set(url, await runtime.download(url, signal, { param }))
+  }
+  return endpoint.addresses!.replace(target.outbound, files)
+}
