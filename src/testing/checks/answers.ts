@@ -63,7 +63,11 @@ export function checkRules(on: string | null, outcome: Outcome, logprobs: boolea
   const problems = schemaViolations(outcome.raw)
   if (outcome.error === undefined) {
     // The gateway's writer adds `object`; everything else of an event is in the chunk.
-    const payloads = outcome.chunks.map((one) => ({ object: 'chat.completion.chunk', ...one }))
+    const payloads = outcome.chunks.map(({ head, ...one }) => ({
+      object: 'chat.completion.chunk',
+      ...(head as object | undefined),
+      ...one,
+    }))
     problems.push(...streamViolations(payloads, { usage: 'none', logprobs }))
   }
   return toCheck('stream rules', on, problems.slice(0, 5))
