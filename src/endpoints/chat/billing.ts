@@ -101,11 +101,13 @@ export function exchangeRequest(input: ChatRequest): ExchangeRequest {
 }
 
 /** How an answer ended. @param finishes its chunks with a finish reason */
-function exchangeResponse(finishes: readonly ChatChunk[]): ExchangeResponse {
+function exchangeResponse(finishes: readonly AnswerChunk[]): ExchangeResponse {
   const [first] = finishes
+  // In the vendor's own form it is on the chunk.
+  const head = first?.head ?? first
   return {
-    id: nameIn(first?.id),
-    model: nameIn(first?.model),
+    id: nameIn(head?.id),
+    model: nameIn(head?.model),
     finish_reasons: finishes
       .slice(0, MOST_CHOICES)
       .map(({ choices }) => nameIn(choices[0]?.finish_reason) ?? 'other'),
