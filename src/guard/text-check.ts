@@ -264,7 +264,7 @@ interface Question {
  * Asks a plugin about segments of one text. Of a remote guard up to three answers are outstanding at once; it agrees to
  * segments in their order. A local guard answers at once.
  */
-class SegmentCheck {
+class SegmentCheck implements TextCheck {
   readonly #runner: GuardRunner
   readonly #stream: TextStream
   readonly #userTurn: string
@@ -276,8 +276,8 @@ class SegmentCheck {
   readonly #questions: Question[] = []
   #outstanding = 0
   #safeOffset = 0
-  #verdict: Block | undefined
-  #failure: { readonly error: unknown } | undefined
+  /** What a segment was not agreed to for. */
+  #stop: { readonly verdict: Block } | { readonly error: unknown } | undefined
   /** The promise of the next answer. */
   #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
 
@@ -290,12 +290,12 @@ class SegmentCheck {
 
   push(text: string): Answer {
     for (const segment of this.#segmenter.push(text)) this.#add(segment)
-    return this.#answer()
+    return this.#runner.local ? this.#judgeAll() : this.#ask()
   }
 
   end(): Answer {
     this.idle()
-    return this.#answer()
+    return this.push('')
   }
 
   idle(): void {
@@ -306,31 +306,48 @@ class SegmentCheck {
   /** Asks about a text as a whole, in place of `push` and `end`. */
   judge(text: string): Answer {
     this.#add({ start: 0, end: text.length, text })
-    return this.#answer()
+    return this.push('')
   }
 
   #add(segment: Segment): void {
-    this.#questions.push({ segment, item: this.#itemOf(segment), state: 'waiting' })
-  }
-
-  #itemOf({ text }: Segment): TextItem {
     const { channel, choice, index } = this.#stream
-    const before = this.#before
-    this.#before = (before + text).slice(-CONTEXT_CHARACTERS)
-    return Object.freeze({
+    const { text } = segment
+    const context = Object.freeze({ before: this.#before, userTurn: this.#userTurn })
+    this.#before = (this.#before + text).slice(-CONTEXT_CHARACTERS)
+    const item = Object.freeze({
       id: `choices[${choice}].${channel}[${index}]#${this.#count++}`,
       side: 'output',
       channel,
       role: 'assistant',
       current: true,
       text,
-      context: Object.freeze({ before, userTurn: this.#userTurn }),
-    })
+      context,
+    } as const)
+    this.#questions.push({ segment, item, state: 'waiting' })
   }
 
-  #answer(): Answer {
-    this.#ask()
-    if (this.#outstanding === 0 || this.#failure || this.#verdict) return this.#progress()
+  /** Has a local guard judge every segment. */
+  #judgeAll(): TextProgress {
+    for (const question of this.#questions) {
+      const { segment, item } = question
+      const verdict = this.#runner.work((context) =>
+        this.#blockIn(this.#runner.guard.checkOutput!(item, context), segment),
+      )
+      if (verdict) return { safeOffset: this.#safeOffset, verdict }
+      this.#safeOffset = segment.end
+    }
+    this.#questions.length = 0
+    return { safeOffset: this.#safeOffset }
+  }
+
+  #ask(): Answer {
+    for (const question of this.#questions) {
+      if (this.#stop || this.#outstanding === IN_FLIGHT) break
+      if (question.state !== 'waiting') continue
+      if (this.#runner.hasPassed(question.item)) question.state = 'passed'
+      else void this.#judge(question)
+    }
+    if (this.#outstanding === 0 || this.#stop) return this.#progress()
     if (!this.#next) {
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#next = { promise: promise.then(() => this.#progress()), resolve }
@@ -338,70 +355,42 @@ class SegmentCheck {
     return this.#next.promise
   }
 
-  #progress(): TextProgress {
-    if (this.#failure) throw this.#failure.error
-    return this.#verdict
-      ? { safeOffset: this.#safeOffset, verdict: this.#verdict }
-      : { safeOffset: this.#safeOffset }
-  }
-
-  #ask(): void {
-    for (const question of this.#questions) {
-      if (this.#verdict || this.#failure || this.#outstanding === IN_FLIGHT) break
-      if (question.state !== 'waiting') continue
-      if (this.#runner.local) this.#judge(question)
-      else if (this.#runner.hasPassed(question.item)) question.state = 'passed'
-      else this.#judgeLater(question)
+  async #judge(question: Question): Promise<void> {
+    const { guard } = this.#runner
+    const { segment, item } = question
+    question.state = 'asked'
+    this.#outstanding++
+    try {
+      const verdict = await this.#runner.ask(
+        'output',
+        async (context) => this.#blockIn(await guard.checkOutput!(item, context), segment),
+        { blocksIn: (block) => [block] },
+      )
+      if (verdict) this.#stop ??= { verdict }
+      else {
+        question.state = 'passed'
+        this.#runner.passed(item)
+      }
+    } catch (error) {
+      this.#stop ??= { error }
     }
-    this.#agree()
+    this.#outstanding--
+    const next = this.#next
+    this.#next = undefined
+    next?.resolve()
   }
 
   /** Agrees to segments in their order. */
-  #agree(): void {
+  #progress(): TextProgress {
     while (this.#questions[0]?.state === 'passed') {
       this.#safeOffset = this.#questions.shift()!.segment.end
     }
-  }
-
-  #judge(question: Question): void {
-    const { guard } = this.#runner
-    this.#verdict = this.#runner.work((context) =>
-      this.#blockIn(guard.checkOutput!(question.item, context), question),
-    )
-    if (!this.#verdict) question.state = 'passed'
-  }
-
-  #judgeLater(question: Question): void {
-    const { guard } = this.#runner
-    question.state = 'asked'
-    this.#outstanding++
-    void this.#runner
-      .ask(
-        'output',
-        async (context) =>
-          this.#blockIn(await guard.checkOutput!(question.item, context), question),
-        { blocksIn: (block) => [block] },
-      )
-      .then(
-        (block) => {
-          this.#verdict ??= block
-          if (block) return
-          question.state = 'passed'
-          this.#runner.passed(question.item)
-        },
-        (error: unknown) => void (this.#failure ??= { error }),
-      )
-      .then(() => {
-        this.#outstanding--
-        this.#agree()
-        const next = this.#next
-        this.#next = undefined
-        next?.resolve()
-      })
+    if (this.#stop && 'error' in this.#stop) throw this.#stop.error
+    return { safeOffset: this.#safeOffset, ...this.#stop }
   }
 
   /** @returns a block with its spans placed in the whole text */
-  #blockIn(verdict: unknown, { segment: { start, text } }: Question): Block | undefined {
+  #blockIn(verdict: unknown, { start, text }: Segment): Block | undefined {
     const block = this.#runner.blockIn(verdict, text.length)
     if (!block?.spans || start === 0) return block
     const spans = block.spans.map((span) => {
