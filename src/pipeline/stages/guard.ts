@@ -253,22 +253,22 @@ class CallGuard implements ResultFilter {
       const fault = new GuardFault(kind, UNANSWERED)
       if (this.#decision.failed('input', name, fault, enforced)) return this.#refuse(fault)
     }
-    const unreadable = this.#enforcesInput && this.#adapter.unreadable?.(request.input)
+    const enforces = !isEmpty(this.#plan.enforcing)
+    const unreadable = this.#readsInput && enforces && this.#adapter.unreadable?.(request.input)
     if (unreadable) throw unreadable
     const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
     // The answer may take long.
     this.#input = NO_TEXTS
     if (stop) return this.#refuse(stop)
     // The screen works on the normal form.
-    const { patterns, assignments } = this.#plan.enforcing
-    if (this.#readsOutput && patterns.length + assignments.length > 0) {
-      target.requiresNormalForm = true
-    }
+    if (this.#readsOutput && enforces) target.requiresNormalForm = true
     // Search results go in, and come out as citations: either side is reason enough to read them.
     target.resultFilter = this
     if (!this.#readsOutput && !later) return this.#decide()
+    const { enforcing, monitoring } = this.#plan
     this.#call.through(
-      ...(this.#readsOutput ? this.#screenOutput() : []),
+      ...this.#read(monitoring, false),
+      ...this.#read(enforcing, true),
       ...(later ? [this.#awaited(later)] : []),
       this.#final,
     )
@@ -277,12 +277,6 @@ class CallGuard implements ResultFilter {
   /** Guards look at nothing more. */
   close(): void {
     for (const screen of this.#screens) screen.close()
-  }
-
-  /** Rules are enforced on the input. */
-  get #enforcesInput(): boolean {
-    const { patterns, assignments } = this.#plan.enforcing
-    return this.#readsInput && patterns.length + assignments.length > 0
   }
 
   /**
@@ -334,7 +328,7 @@ class CallGuard implements ResultFilter {
 
   /** Records what guards would do about an input. */
   #monitorInput(texts: InputTexts, set: GuardSet): void {
-    if (set.patterns.length + set.assignments.length === 0) return
+    if (isEmpty(set)) return
     const group = this.#runners.start(set, false)
     const screen = this.#inputScreen(texts, group, 'withheld')
     const looking = async () => {
@@ -373,13 +367,9 @@ class CallGuard implements ResultFilter {
     return stop
   }
 
-  #screenOutput(): readonly ChainStep[] {
-    const { enforcing, monitoring } = this.#plan
-    return [...this.#read(monitoring, false), ...this.#read(enforcing, true)]
-  }
-
-  /** Has guards read an answer. @param enforced false: nothing of it changes */
+  /** Has guards read an answer, where the policy wants that. @param enforced false: nothing of it changes */
   #read(set: GuardSet, enforced: boolean): readonly ChainStep[] {
+    if (!this.#readsOutput || isEmpty(set)) return []
     const { target, runtime, request } = this.#call
     const { limits, deadlines } = runtime.config.guards
     const group = this.#runners.start(set, enforced)
@@ -551,6 +541,10 @@ function failedFeed(error: unknown): Feed<unknown> {
     },
     discard() {},
   }
+}
+
+function isEmpty({ patterns, assignments }: GuardSet): boolean {
+  return patterns.length + assignments.length === 0
 }
 
 const NO_TEXTS: InputTexts = { items: [], refusedTurns: [] }
