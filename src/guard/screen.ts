@@ -142,9 +142,10 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   /** Pieces that wait until a guard has read the text before them. */
   readonly #queue: OutputPiece<Part>[] = []
   #queueSize = 0
-  /** The text with characters that guards have not been told of, and the one of which they were told last. */
+  /** The text with characters that guards have not been told of. */
   #untold: ScreenedText<Part> | undefined
-  #told: ScreenedText<Part> | undefined
+  /** Texts that may be busy. */
+  #slow: readonly ScreenedText<Part>[] = []
   #sample: Part | undefined
   #mostRetained = 0
   /** Takes the parts that go out. */
@@ -195,6 +196,9 @@ export class Screen<Part> implements ChainStep<Part, Part> {
       this.#tell()
       const retained = this.#retained
       if (retained > this.#mostRetained) this.#mostRetained = retained
+      // What came at once is in memory anyway.
+      const { enforce, atOnce } = this.#init
+      if (!enforce && !atOnce && this.#overflows) this.#close(false)
     })
     if (this.#isRemote || this.#busy) this.#watch()
   }
@@ -256,7 +260,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (this.#isComplete) {
       this.done = this.#refused && this.#init.enforce
       this.#close(true)
-    } else if (!this.#init.enforce && this.#overflows) this.#close(false)
+    }
     return undefined
   }
 
@@ -291,7 +295,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
 
   /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
   get #busy(): boolean {
-    return this.#told?.busy === true && !this.#refused
+    return this.#slow.length > 0 && !this.#refused && this.#slow.some(({ busy }) => busy)
   }
 
   /** Some guard may still answer. */
@@ -377,15 +381,12 @@ export class Screen<Part> implements ChainStep<Part, Part> {
 
   /** Guards have answered. */
   #update(): void {
-    for (const choice of this.#choices) {
-      this.#look(choice)
-      this.#settle(choice)
-      if (!choice.over) this.#bound(choice)
-    }
-    while (this.#queue.length > 0 && this.#process(this.#queue[0]!)) {
-      this.#queueSize -= sizeOf(this.#queue.shift()!)
-    }
+    this.#slow = this.#slow.filter(({ busy }) => busy)
+    for (const choice of this.#choices) this.#goOn(choice)
+    this.#queueSize = 0
+    for (const piece of this.#queue.splice(0)) this.#takePiece(piece)
     if (this.#queue.length === 0) this.#tell()
+    for (const choice of this.#choices) if (!choice.over) this.#bound(choice)
     this.#finish()
   }
 
@@ -504,18 +505,26 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     const text = this.#untold
     if (!text) return
     this.#untold = undefined
-    this.#told = text
     const { stream } = text
     const choice = this.#choices[stream.choice]!
     text.tell()
-    if (!text.busy) this.#lookAt(choice, text)
-    if (choice.over || text.busy) return
+    if (!this.#isSlow(text)) this.#lookAt(choice, text)
+    if (choice.over || this.#isSlow(text)) return
     if (choice.texts.has(stream.channel)) this.#release(choice, text)
     this.#bound(choice)
   }
 
+  /** Whether later text has to wait for what guards make of this one. */
+  #isSlow(text: ScreenedText<Part>): boolean {
+    if (!text.busy) return false
+    if (!this.#slow.includes(text)) this.#slow = [...this.#slow, text]
+    return true
+  }
+
   #finish(): void {
-    if (this.#ended && !this.#busy) for (const choice of this.#choices) this.#finishChoice(choice)
+    for (const choice of this.#ended ? this.#choices : []) {
+      if (!this.#busy) this.#finishChoice(choice)
+    }
     this.#replay()
   }
 
@@ -524,24 +533,26 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (choice.over || choice.finished) return
     choice.finished = true
     for (const text of choice.texts.values()) text.end()
-    this.#look(choice)
-    for (const { pieces, size, loose } of choice.fragments.values()) {
+    this.#goOn(choice)
+  }
+
+  /** Acts on what guards have said, of one text after the other. Items follow the texts. */
+  #goOn(choice: Choice<Part>): void {
+    if (choice.over) return
+    for (const text of choice.texts.values()) {
+      if (!this.#isSlow(text)) this.#lookAt(choice, text)
+      if (choice.over || this.#isSlow(text)) return
+    }
+    this.#lookAtItems(choice)
+    for (const { pieces, size, loose } of choice.finished ? choice.fragments.values() : []) {
       if (choice.over) return
-      if (pieces.length > 0 && !loose) {
-        this.#takeItem(choice, this.#init.codec.assemble!(pieces), size)
-      }
+      if (pieces.length === 0 || loose) continue
+      this.#takeItem(choice, this.#init.codec.assemble!(pieces.splice(0)), size)
     }
     this.#settle(choice)
   }
 
   // What guards say of it.
-
-  #look(choice: Choice<Part>): void {
-    for (const text of choice.texts.values()) {
-      if (!choice.over && !text.busy) this.#lookAt(choice, text)
-    }
-    if (!choice.over) this.#lookAtItems(choice)
-  }
 
   #lookAt(choice: Choice<Part>, text: ScreenedText<Part>): void {
     const stopped = this.#blockOf(choice, text)
@@ -561,6 +572,8 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   #lookAtItems(choice: Choice<Part>): void {
     for (const { piece, texts, dropped } of choice.items) {
       for (const { text, index } of texts) {
+        // The first one that violates a rule counts, however long another one takes.
+        if (text.busy) return
         const stopped = this.#blockOf(choice, text)
         if (choice.over) return
         if (!stopped) continue

@@ -178,6 +178,28 @@ describe('a screen', () => {
     expect(blocked.rules).toHaveLength(1)
   })
 
+  it('acts on what violates first, also where it takes time to find the place', async () => {
+    const both = [patterns('banned'), patterns('other')]
+    for (const cuts of [[], [11]]) {
+      const found: string[] = []
+      const bits: Bit[] = [...cut('this is banned', cuts).slice(0, -1)]
+      bits.push({ channel: 'tool_call', text: 'other' }, { finish: true })
+      const screen = bitScreen(both, {}, { found: ({ channel }) => void found.push(channel) })
+      await through(screen, bits, { apart: [false] }).over
+      expect(found).toEqual(['content'])
+    }
+  })
+
+  it('reads an answer that comes as a whole to its end where nothing is enforced, however long it is', async () => {
+    const text = `${'x'.repeat(5 * LIMITS.maxHeld)} banned`
+    const { rules, out } = await run(cut(text), [patterns('banned')], {
+      enforce: false,
+      atOnce: true,
+    })
+    expect(rules).toEqual(['bannedPatterns[0]'])
+    expect(out).toEqual(cut(text))
+  })
+
   it('puts nothing out before the end when it buffers, and then the original cuts', async () => {
     const bits = cut('one two three', [4, 8])
     const scanner = patterns('banned')
