@@ -182,7 +182,7 @@ describe('a screen', () => {
     const both = [patterns('banned'), patterns('other')]
     for (const cuts of [[], [11]]) {
       const found: string[] = []
-      const bits: Bit[] = [...cut('this is banned', cuts).slice(0, -1)]
+      const bits = cut('this is banned', cuts).slice(0, -1)
       bits.push({ channel: 'tool_call', text: 'other' }, { finish: true })
       const screen = bitScreen(both, {}, { found: ({ channel }) => void found.push(channel) })
       await through(screen, bits, { apart: [false] }).over
