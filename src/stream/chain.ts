@@ -47,6 +47,15 @@ export interface Outlet<Out> {
   done(): void
 }
 
+/** What a step of the gateway may return from `fail`: these parts end the answer, in place of the error. */
+export class Instead {
+  readonly parts: readonly unknown[]
+
+  constructor(parts: readonly unknown[]) {
+    this.parts = parts
+  }
+}
+
 /** A step of the gateway itself. It has more means than those of plugins. */
 export interface ChainStep<In = any, Out = any> extends Omit<Step<In, Out>, 'push'> {
   /** Called before the first part. */
@@ -150,6 +159,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #stopped = false
   /** The sink was told of the end. */
   #over = false
+  #closed = false
   /** Runs when no step needs time any more. */
   #afterwards: (() => void) | undefined
 
@@ -230,7 +240,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
 
   /** Ends the chain without a word to its sink. A promise only while the producer needs time. */
   close(complete = false): void | Promise<void> {
-    this.#over = this.#stopped = true
+    this.#closed = this.#over = this.#stopped = true
     return this.#release(complete)
   }
 
@@ -409,6 +419,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #failSteps(error: unknown, index: number): void {
     let thrown = error
     for (let i = index; i < this.#links.length; i++) {
+      if (thrown instanceof Instead) return this.#endInstead(thrown, i)
       const { step } = this.#links[i]!
       if (!step.fail) continue
       try {
@@ -422,7 +433,22 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
         return
       }
     }
-    this.#sink.fail(thrown)
+    if (thrown instanceof Instead) this.#endInstead(thrown, this.#links.length)
+    else this.#sink.fail(thrown)
+  }
+
+  /** @param from the step behind the one that gives the parts */
+  #endInstead({ parts }: Instead, from: number): void {
+    if (this.#closed) return
+    this.#over = false
+    this.#ending = true
+    try {
+      for (const part of parts) this.#links[from - 1]!.emit(part)
+      this.#flushLinks(from)
+      this.#endFrom(from)
+    } catch (error) {
+      this.broken(error)
+    }
   }
 
   #release(complete: boolean): void | Promise<void> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
-import { Chain, type ChainStep, type Outlet, type Sink } from '../../src/stream/chain.ts'
+import { Chain, Instead, type ChainStep, type Outlet, type Sink } from '../../src/stream/chain.ts'
 import { runs } from '../_runs.ts'
 import { BatchFeed } from './_feed.ts'
 
@@ -342,6 +342,23 @@ describe('a chain', () => {
     ).start(new BatchFeed([[1]], { failure: new Error('broken') }))
     await target.over.promise
     expect(target.outcome).toEqual({ parts: [1], error: 'broken, first, second', ends: 1 })
+  })
+
+  it('ends with the parts that a step gives in place of an error, unless it was closed meanwhile', async () => {
+    for (const isClosed of [false, true]) {
+      const { promise, resolve } = Promise.withResolvers<Instead>()
+      const first: ChainStep<number, number> = { fail: () => promise }
+      const last: ChainStep<number, number> = { end: (emit) => emit(9) }
+      const target = new Target()
+      const chain = new Chain<number>([first, last], target)
+      chain.push(1)
+      chain.fail(new Error('no'))
+      if (isClosed) void chain.close()
+      resolve(new Instead([7, 8]))
+      await turn()
+      const parts = isClosed ? [1] : [1, 7, 8, 9]
+      expect(target.outcome).toEqual({ parts, error: undefined, ends: isClosed ? 0 : 1 })
+    }
   })
 
   it('is not disturbed where what gives the parts cannot be closed', async () => {
