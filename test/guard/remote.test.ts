@@ -174,6 +174,32 @@ describe('a remote guard', () => {
     expect(readStream(blocked).guard.side).toBe('input')
     expect(server.requests.length).toBeGreaterThan(0)
   })
+
+  it('tells its verdict on the input also where the vendor has failed before', async () => {
+    const slow: Guard = {
+      enforces: ['deny:code'],
+      execution: 'remote',
+      async checkInput(items) {
+        await expect.poll(() => g.t.gateway.runtime.metrics.text()).toContain('"bad_request"')
+        return items.map(({ text }) =>
+          text.includes('forbidden') ? { action: 'block', rule: 'deny:code' } : { action: 'pass' },
+        )
+      },
+    }
+    const g = await start([guardPlugin('slow', slow)], { overlapInput: true })
+    g.vendor.answer(json({ error: { message: 'no' } }, 400))
+    const messages = [{ role: 'user', content: 'forbidden' }]
+    const blocked = await g.ask(DENY, { messages })
+    expect(blocked.json.choices[0]).toMatchObject({
+      message: { content: NO },
+      finish_reason: 'content_filter',
+    })
+    const streamed = readStream(await g.ask(DENY, { messages, stream: true }))
+    expect(streamed).toMatchObject({ content: NO, finish: 'content_filter' })
+    const errors = { ...DENY, guard: { onBlock: 'error' as const } }
+    expect((await g.ask(errors, { messages })).json.error.code).toBe('policy_violation')
+    expect((await g.ask(DENY)).json.error.code).toBe('upstream_rejected')
+  })
 })
 
 describe('a guard whose answer does not matter any more', () => {

@@ -15,7 +15,7 @@ import {
 import { GuardFault, GuardRunner } from '../../guard/runner.ts'
 import type { SearchResult, Side, TextItem, GuardContext, Origin } from '../../plugin.ts'
 import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
-import type { ChainStep, Feed, Outlet } from '../../stream/chain.ts'
+import { Instead, type ChainStep, type Feed, type Outlet } from '../../stream/chain.ts'
 import { feedOf } from '../../stream/flow.ts'
 import type { Call, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
@@ -406,11 +406,7 @@ class CallGuard implements ResultFilter {
 
   /** @param verdict of guards that still look at the input */
   #awaited(verdict: Promise<Stop>): ChainStep {
-    const refusal = verdict.then((stop) => stop && this.#refusal(stop))
-    return new InputVerdictStep(
-      refusal,
-      () => new PolicyViolation(refusalOf(this.#call.target.policy)),
-    )
+    return new InputVerdictStep(verdict.then((stop) => stop && this.#refusal(stop)))
   }
 
   /** Refuses the whole call; the model is asked nothing. */
@@ -492,16 +488,11 @@ class InputVerdictStep implements ChainStep {
   /** The input is refused. */
   done = false
   readonly #refusal: Promise<readonly any[] | undefined>
-  readonly #violation: () => Error
   #pending: Promise<void> | undefined
 
-  /**
-   * @param refusal rejects in the error form
-   * @param violation the refusal as an error, where there is no answer that it could take the place of
-   */
-  constructor(refusal: Promise<readonly any[] | undefined>, violation: () => Error) {
+  /** @param refusal its parts, if the input is refused; rejects in the error form */
+  constructor(refusal: Promise<readonly any[] | undefined>) {
     this.#refusal = refusal
-    this.#violation = violation
     // It may fail before the answer begins.
     refusal.catch(() => {})
   }
@@ -528,7 +519,8 @@ class InputVerdictStep implements ChainStep {
 
   /** The verdict matters more than a failure of the vendor. */
   fail(error: unknown): unknown {
-    return this.#pending?.then(() => (this.done ? this.#violation() : error)) ?? error
+    if (!this.#pending) return error
+    return this.#refusal.then((parts) => (parts ? new Instead(parts) : error))
   }
 }
 
