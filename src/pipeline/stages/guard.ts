@@ -177,18 +177,17 @@ export const guard: Stage = {
     const { runtime, endpoint, target } = call
     const { policy } = target
     for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
-    if (!endpoint.guard || (policy === NO_POLICY && !runtime.guards.hasAlways)) return undefined
-    return guarded(call, endpoint.guard)
+    const adapter = endpoint.guard
+    if (!adapter || (policy === NO_POLICY && !runtime.guards.hasAlways)) return undefined
+    const plan = runtime.guards.planFor(policy, () => call.throwIfAborted())
+    const begin = (made: GuardPlan | undefined) =>
+      made && new CallGuard(call, adapter, made).begin()
+    return plan instanceof Promise ? plan.then(begin) : begin(plan)
   },
   end({ made }) {
     const guards = made.target?.resultFilter
     if (guards instanceof CallGuard) guards.close()
   },
-}
-
-async function guarded(call: Call, adapter: GuardAdapter): Promise<void> {
-  const plan = await call.runtime.guards.planFor(call.target.policy, () => call.throwIfAborted())
-  if (plan) await new CallGuard(call, adapter, plan).begin()
 }
 
 /** Why a call goes no further, if it does not. */
