@@ -66,6 +66,7 @@ const ORDER: readonly string[] = [
   'money',
   'patterns',
   'errors',
+  'threads',
   'models',
   'import',
   'policy',

@@ -5,7 +5,7 @@
 import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
 import { DayFolder } from '../day-folder.ts'
-import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
+import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../../threads/client.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
 import { ContentFiles, CONTENT_NAMES, type ContentBounds } from './content-files.ts'
 import {

@@ -1,5 +1,5 @@
 /** What crosses between the log of contents and its thread. */
-import type { ThreadWork } from '../thread-client.ts'
+import type { ThreadWork } from '../../threads/client.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
 import type { ContentBounds, ContentFiles } from './content-files.ts'
 

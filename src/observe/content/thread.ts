@@ -1,6 +1,6 @@
 /** The work on contents in another thread: it owns their files. */
 import type { MessagePort } from 'node:worker_threads'
-import { serveClient } from '../thread-client.ts'
+import { serveClient } from '../../threads/client.ts'
 import { ContentFiles } from './content-files.ts'
 import { contentWork, type ContentInit } from './messages.ts'
 

@@ -11,7 +11,7 @@ import {
   ThreadClient,
   type WorkThread,
   type ThreadWork,
-} from '../thread-client.ts'
+} from '../../threads/client.ts'
 import { DayFiles } from './day-files.ts'
 import type { LogPage, LogQuery } from './query.ts'
 import type { Dropped, LogBounds, Stored, LogStore } from './store.ts'
