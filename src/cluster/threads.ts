@@ -7,20 +7,11 @@ import type { ConsolaInstance } from 'consola'
 import { Channel, failureOf, type Message } from '../threads/channel.ts'
 import { startShared, type StartThread, type WorkThread } from '../threads/client.ts'
 
-/** How a thread reports. */
-interface Reports {
-  /** Which worker hears a report: the one whose notice it is about, or any one. */
-  readonly to: 'sender' | 'any'
-  /** A notice that is not reported about; every other one is, once and in order. */
-  readonly silent?: unknown
-}
+/** Which worker hears a report: the one whose notice it is about, where each is reported about once and in order, or any one. */
+type Hears = 'sender' | 'any'
 
 /** The threads that are shared, by name. */
-const SHARED: Readonly<Record<string, Reports>> = {
-  log: { to: 'sender' },
-  content: { to: 'sender', silent: 'trim' },
-  usage: { to: 'any' },
-}
+const SHARED: Readonly<Record<string, Hears>> = { log: 'sender', usage: 'any' }
 /** How long a thread has to do what it was sent. */
 const CLOSE_MS = 2000
 
@@ -111,7 +102,7 @@ export class SharedThreads {
 
 /** One thread, and whom its reports are for. */
 class SharedThread {
-  readonly #reports: Reports
+  readonly #hears: Hears
   readonly #thread: WorkThread
   readonly #channel: Channel
   readonly #users = new Set<Channel>()
@@ -123,12 +114,12 @@ class SharedThread {
     { script, workerData }: Pick<ToShared, 'script' | 'workerData'>,
     onEnd: (error?: Error) => void,
   ) {
-    this.#reports = SHARED[name]!
+    this.#hears = SHARED[name]!
     this.#thread = startShared(new URL(script), workerData)
     this.#channel = new Channel(this.#thread)
     this.#channel.on('report', (report: unknown) => {
       const [any] = this.#users
-      const to = this.#reports.to === 'sender' ? this.#noticed.shift() : any
+      const to = this.#hears === 'sender' ? this.#noticed.shift() : any
       to?.tell('report', { name, report })
     })
     this.#thread.on('error', onEnd)
@@ -143,8 +134,7 @@ class SharedThread {
   receive(from: Channel, { name, body, n }: ToShared['message']): unknown {
     this.#users.add(from)
     if (n !== undefined) return this.#channel.ask(name, body)
-    const { to, silent } = this.#reports
-    if (to === 'sender' && body !== silent) this.#noticed.push(from)
+    if (this.#hears === 'sender') this.#noticed.push(from)
     return this.#channel.tell(name, body)
   }
 

@@ -11,7 +11,7 @@ const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 
 /** Serves one request log. */
 export async function serve(port: MessagePort, init: ThreadInit): Promise<void> {
-  serveClient(port, logWork(await storeOf(init)))
+  serveClient(port, logWork(await storeOf(init), init.contents))
 }
 
 async function storeOf({ place, bounds }: ThreadInit): Promise<LogStore> {
