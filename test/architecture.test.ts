@@ -66,6 +66,7 @@ const ORDER: readonly string[] = [
   'money',
   'patterns',
   'errors',
+  'threads',
   'models',
   'import',
   'policy',
@@ -94,7 +95,6 @@ const ORDER: readonly string[] = [
 /** Files whose exports are for packages, or for the thread that loads them by their address. */
 const ENTRIES: ReadonlySet<string> = new Set([
   'src/index.ts',
-  'src/observe/content/thread.ts',
   'src/observe/log/thread.ts',
   'src/observe/usage/thread.ts',
 ])

@@ -1,5 +1,5 @@
 /** The error that ends a gateway, as its last line: for a person, or as JSON among lines of JSON. */
-import { RemoteError } from '../cluster/channel.ts'
+import { RemoteError } from '../threads/channel.ts'
 import { ConfigError, LostState, type ConfigIssue } from '../errors/errors.ts'
 import { CommandError } from './command.ts'
 

@@ -1,7 +1,7 @@
 /** `serve` with several workers: this process starts them, and they serve. */
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { RemoteError } from '../cluster/channel.ts'
+import { RemoteError } from '../threads/channel.ts'
 import { Workers } from '../cluster/workers.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { createLog } from '../gateway/log.ts'

@@ -1,5 +1,5 @@
 /** The script of a worker process. */
-import { Channel } from '../cluster/channel.ts'
+import { Channel } from '../threads/channel.ts'
 import type { WorkerOrder } from './worker.ts'
 
 // Terminals and supervisors signal every process of a gateway; a worker does what the one that has started it says.

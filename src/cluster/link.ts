@@ -1,7 +1,7 @@
 /** A worker's side of the channel: what it asks the other workers for, and what it is told. */
 import type { MetricFamily } from '../observe/prometheus.ts'
 import type { Reason, Siblings } from '../server/siblings.ts'
-import type { Channel } from './channel.ts'
+import type { Channel } from '../threads/channel.ts'
 
 /** What a worker is asked for. */
 interface Duties {

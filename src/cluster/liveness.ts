@@ -1,5 +1,5 @@
 /** Whether the event loop of a worker still turns. */
-import type { Channel } from './channel.ts'
+import type { Channel } from '../threads/channel.ts'
 
 const ASK_MS = 5000
 /** So many questions in a row without an answer, and the worker does not come back. */

@@ -5,7 +5,7 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import type { Reason } from '../server/siblings.ts'
-import { Channel } from './channel.ts'
+import { Channel } from '../threads/channel.ts'
 
 /** Bytes of one line that are kept together. */
 const MOST_OF_LINE = 1024 * 1024

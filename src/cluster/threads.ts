@@ -4,61 +4,35 @@
  */
 import { EventEmitter, once } from 'node:events'
 import type { ConsolaInstance } from 'consola'
-import {
-  type FromThread,
-  type StartThread,
-  type ToThread,
-  type WorkThread,
-  startShared,
-} from '../observe/thread-client.ts'
-import type { Channel } from './channel.ts'
+import { Channel, failureOf, type Message } from '../threads/channel.ts'
+import { startShared, type StartThread, type WorkThread } from '../threads/client.ts'
 
-/** How a thread reports. */
-interface Reports {
-  /** Which worker hears a report: the one whose notice it is about, or any one. */
-  readonly to: 'sender' | 'any'
-  /** A notice that is not reported about; every other one is, once and in order. */
-  readonly silent?: unknown
-}
+/** Which worker hears a report: the one whose notice it is about, where each is reported about once and in order, or any one. */
+type Hears = 'sender' | 'any'
 
 /** The threads that are shared, by name. */
-const SHARED: Readonly<Record<string, Reports>> = {
-  log: { to: 'sender' },
-  content: { to: 'sender', silent: 'trim' },
-  usage: { to: 'any' },
-}
+const SHARED: Readonly<Record<string, Hears>> = { log: 'sender', usage: 'any' }
 /** How long a thread has to do what it was sent. */
 const CLOSE_MS = 2000
 
-/** What a thread is started with. */
-interface Init {
-  readonly script: string
-  readonly workerData: unknown
-}
-
-/** What crosses about a thread: to it a message, from it a message or its end. */
+/** What a worker sends for a thread. */
 interface ToShared {
   readonly name: string
-  readonly init: Init
-  readonly message: ToThread<unknown, unknown>
+  readonly script: string
+  readonly workerData: unknown
+  readonly message: Exclude<Message, { readonly answered: number }>
 }
-type FromShared =
-  | { readonly name: string; readonly message: FromThread<unknown> }
-  | { readonly name: string; readonly ended: true }
 
 /** In a worker: starts threads, those that are shared in the other process. @returns a starter of threads */
 export function sharedStarter(channel: Channel): StartThread {
   const started = new Map<string, RemoteThread>()
-  channel.on('thread', (from: FromShared) => {
-    const thread = started.get(from.name)
-    if ('message' in from) thread?.emit('message', from.message)
-    else thread?.emit('exit')
-  })
+  channel.on('report', ({ name, report }: { readonly name: string; readonly report: unknown }) =>
+    started.get(name)?.emit('message', { name: 'report', body: report } satisfies Message),
+  )
+  channel.on('ended', (name: string) => started.get(name)?.emit('exit'))
   return (name, script, workerData) => {
     if (!Object.hasOwn(SHARED, name)) return startShared(script, workerData)
-    const init = { script: script.href, workerData }
-    const send = (message: ToShared['message']) => channel.tell('thread', { name, init, message })
-    const thread = new RemoteThread(send)
+    const thread = new RemoteThread(channel, { name, script: script.href, workerData })
     started.set(name, thread)
     return thread
   }
@@ -66,11 +40,24 @@ export function sharedStarter(channel: Channel): StartThread {
 
 /** A thread of the other process. */
 class RemoteThread extends EventEmitter implements WorkThread {
-  readonly postMessage: (message: any) => void
+  readonly #channel: Channel
+  readonly #of: Omit<ToShared, 'message'>
 
-  constructor(send: (message: ToShared['message']) => void) {
+  constructor(channel: Channel, of: Omit<ToShared, 'message'>) {
     super()
-    this.postMessage = send
+    this.#channel = channel
+    this.#of = of
+  }
+
+  send(message: object): void {
+    const { n } = message as ToShared['message']
+    const sent = { ...this.#of, message }
+    if (n === undefined) return this.#channel.tell('thread', sent)
+    this.#channel.ask('thread', sent).then(
+      (body) => this.emit('message', { answered: n, body } satisfies Message),
+      (error: unknown) =>
+        this.emit('message', { answered: n, failure: failureOf(error) } satisfies Message),
+    )
   }
 
   ref(): void {}
@@ -87,19 +74,19 @@ export class SharedThreads {
     this.#log = log
   }
 
-  /** A worker sends a message to a thread, which is started if it does not run. */
-  receive(from: Channel, { name, init, message }: ToShared): void {
+  /** A worker sends a message to a thread, which is started if it does not run. @returns the answer to a question */
+  receive(from: Channel, { name, message, ...of }: ToShared): unknown {
     // What was sent before is done by then or by the end of the thread, which is no sooner than that of the workers.
-    if (message === 'close') return from.tell('thread', { name, ended: true })
+    if (message.name === 'close') return from.tell('ended', name)
     let thread = this.#running.get(name)
     if (!thread) {
-      thread = new SharedThread(name, init, (error) => {
+      thread = new SharedThread(name, of, (error) => {
         if (error) this.#log.error(`the thread ${name} of all workers has failed`, error)
         this.#running.delete(name)
       })
       this.#running.set(name, thread)
     }
-    thread.receive(from, message)
+    return thread.receive(from, message)
   }
 
   /** A worker has ended: it is sent nothing any more. */
@@ -113,41 +100,42 @@ export class SharedThreads {
   }
 }
 
-/** One thread, and whom its messages are for. */
+/** One thread, and whom its reports are for. */
 class SharedThread {
-  readonly #name: string
-  readonly #reports: Reports
+  readonly #hears: Hears
   readonly #thread: WorkThread
+  readonly #channel: Channel
   readonly #users = new Set<Channel>()
   /** Whose notices have not been reported about, in their order. */
   readonly #noticed: Channel[] = []
-  /** Questions by the number that the thread knows: numbers of workers are alike. */
-  readonly #asked = new Map<number, { readonly of: Channel; readonly number: number }>()
-  #number = 0
 
-  constructor(name: string, { script, workerData }: Init, onEnd: (error?: Error) => void) {
-    this.#name = name
-    this.#reports = SHARED[name]!
+  constructor(
+    name: string,
+    { script, workerData }: Pick<ToShared, 'script' | 'workerData'>,
+    onEnd: (error?: Error) => void,
+  ) {
+    this.#hears = SHARED[name]!
     this.#thread = startShared(new URL(script), workerData)
-    this.#thread.on('message', (message: FromThread<unknown>) => this.#heard(message))
+    this.#channel = new Channel(this.#thread)
+    this.#channel.on('report', (report: unknown) => {
+      const [any] = this.#users
+      const to = this.#hears === 'sender' ? this.#noticed.shift() : any
+      to?.tell('report', { name, report })
+    })
     this.#thread.on('error', onEnd)
     this.#thread.on('exit', () => {
       onEnd()
-      for (const user of this.#users) user.tell('thread', { name, ended: true })
+      this.#channel.close()
+      for (const user of this.#users) user.tell('ended', name)
     })
     this.#thread.unref()
   }
 
-  receive(from: Channel, message: Exclude<ToShared['message'], 'close'>): void {
+  receive(from: Channel, { name, body, n }: ToShared['message']): unknown {
     this.#users.add(from)
-    if ('notice' in message) {
-      const { to, silent } = this.#reports
-      if (to === 'sender' && message.notice !== silent) this.#noticed.push(from)
-      return this.#thread.postMessage(message)
-    }
-    const number = this.#number++
-    this.#asked.set(number, { of: from, number: message.number })
-    this.#thread.postMessage({ ask: message.ask, number })
+    if (n !== undefined) return this.#channel.ask(name, body)
+    if (this.#hears === 'sender') this.#noticed.push(from)
+    return this.#channel.tell(name, body)
   }
 
   left(channel: Channel): void {
@@ -157,19 +145,7 @@ class SharedThread {
   async close(): Promise<void> {
     this.#thread.ref()
     const ended = once(this.#thread, 'exit', { signal: AbortSignal.timeout(CLOSE_MS) })
-    this.#thread.postMessage('close')
+    this.#channel.tell('close')
     await ended.catch(() => undefined)
-  }
-
-  #heard(message: FromThread<unknown>): void {
-    const name = this.#name
-    if ('report' in message) {
-      const [any] = this.#users
-      const to = this.#reports.to === 'sender' ? this.#noticed.shift() : any
-      return to?.tell('thread', { name, message })
-    }
-    const asked = this.#asked.get(message.number)
-    this.#asked.delete(message.number)
-    asked?.of.tell('thread', { name, message: { ...message, number: asked.number } })
   }
 }

@@ -5,7 +5,7 @@ import {
   type Gauge,
   type MetricFamily,
 } from '../observe/prometheus.ts'
-import type { Channel } from './channel.ts'
+import type { Channel } from '../threads/channel.ts'
 
 type Families = readonly MetricFamily[]
 

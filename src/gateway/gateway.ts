@@ -176,7 +176,7 @@ interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> 
 }
 
 async function closeParts({ generations, shared, state, ...parts }: Closable): Promise<void> {
-  const { requests, contents, access, loop, usage, spending, accounts } = shared
+  const { requests, access, loop, usage, spending, accounts } = shared
   // Sinks still get the last calls.
   requests.flush()
   await generations.close()
@@ -184,7 +184,7 @@ async function closeParts({ generations, shared, state, ...parts }: Closable): P
   await parts.peers.close()
   loop.close()
   await parts.instances.leave()
-  await Promise.all([requests.close(), contents.close()])
+  await requests.close()
   // They read the ledger, which could not be closed tidily meanwhile.
   const readers = [usage, spending, accounts.directory, parts.listedMoney]
   await Promise.all(readers.map((one) => one.close()))

@@ -9,7 +9,7 @@ import { HoldEstimator } from '../money/holds.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Alerts } from '../observe/alerts.ts'
 import { AuthFailures } from '../observe/auth-failures.ts'
-import { ContentLog } from '../observe/content/content-log.ts'
+import type { ContentLog } from '../observe/content/content-log.ts'
 import { Faults } from '../observe/faults.ts'
 import { LiveEvents } from '../observe/live-events.ts'
 import { type LogPlace, RequestLog } from '../observe/log/request-log.ts'
@@ -94,6 +94,14 @@ export function createCommon(
   const log = mask.over(options.log ?? createLog(loaded))
   const metrics = new Metrics()
   const events = new LiveEvents()
+  const requests = new RequestLog({
+    place: placeOfLog(loaded),
+    contents: { folder, keep: content.keep, size },
+    keep,
+    size,
+    log,
+    queried: (seconds) => metrics.logQueried(seconds),
+  })
   return {
     mask,
     log,
@@ -101,14 +109,8 @@ export function createCommon(
     events,
     freezesAll,
     access: new AccessLog({ format }),
-    requests: new RequestLog({
-      place: placeOfLog(loaded),
-      keep,
-      size,
-      log,
-      queried: (seconds) => metrics.logQueried(seconds),
-    }),
-    contents: new ContentLog({ folder, keep: content.keep, size, log }),
+    requests,
+    contents: requests.contents,
     loop: new LoopWatch(TICK_MS, (message) => log.warn(message)),
     faults: new Faults({ log, metrics, clean: (text) => mask.clean(text) }),
     authFailures: new AuthFailures(metrics, log),

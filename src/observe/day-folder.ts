@@ -9,6 +9,8 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { createFile } from '../state/sqlite/file.ts'
 
 /** ms of a day. */
 export const DAY_MS = 86_400_000
@@ -124,4 +126,138 @@ function namesIn(folder: string): string[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
+}
+
+/** A database that is open for writing. */
+export interface OpenDay {
+  readonly db: DatabaseSync
+}
+
+/** Settings of {@link DayDatabases}. */
+interface DayOptions<Open extends OpenDay> extends DayNames {
+  /** Absent for one database in memory, whose day and file are ''. */
+  readonly folder: string | undefined
+  /** Makes tables and statements. @throws for a database that cannot be continued */
+  readonly prepare: (db: DatabaseSync) => Open
+  /** Those that stay open for writing. */
+  readonly most: number
+  /** ms since epoch */
+  readonly now: () => number
+}
+
+/** Pause after a fault of the disk. */
+const PAUSE_MS = 30_000
+
+/** The databases of one kind by day, in a folder or in memory: opened when they are needed, and not used while the disk is at fault. */
+export class DayDatabases<Open extends OpenDay> {
+  readonly folder: DayFolder | undefined
+  readonly #options: DayOptions<Open>
+  /** By file, in the order in which they were opened. */
+  readonly #open = new Map<string, Open>()
+  #paused: { readonly until: number; readonly fault: string } | undefined
+
+  constructor(options: DayOptions<Open>) {
+    this.#options = options
+    const { folder } = options
+    this.folder = folder === undefined ? undefined : new DayFolder(folder, options)
+  }
+
+  /** The day of a moment, ms since epoch. */
+  dayOf(ms: number): string {
+    return this.folder ? dayOf(ms) : ''
+  }
+
+  /** Days, newest first. */
+  get days(): readonly string[] {
+    return this.folder?.days ?? (this.#open.size > 0 ? [''] : [])
+  }
+
+  /** The databases of a day that there are. */
+  filesOf(day: string): readonly string[] {
+    return this.folder?.filesOf(day) ?? (this.#open.size > 0 ? [''] : [])
+  }
+
+  /** The database in memory, once it was opened. */
+  get memory(): DatabaseSync | undefined {
+    return this.folder ? undefined : this.#open.get('')?.db
+  }
+
+  /** Opens the database of a day for writing. @throws where it cannot be written, or is of a newer version */
+  ofDay(day: string): Open {
+    return this.opened(this.folder?.make(day) ?? '')
+  }
+
+  /** Opens a database for writing. */
+  opened(file: string): Open {
+    const known = this.#open.get(file)
+    if (known) return known
+    const db = this.folder ? openFile(file) : new DatabaseSync(':memory:')
+    try {
+      const open = this.#options.prepare(db)
+      this.#open.set(file, open)
+      for (const [oldest] of this.#open)
+        if (this.#open.size > this.#options.most) this.#release(oldest)
+      return open
+    } catch (error) {
+      db.close()
+      throw error
+    }
+  }
+
+  /** Runs a question on a database, which is opened for it where it is not open. A file without tables has no answer. */
+  reading<Result>(file: string, ask: (db: DatabaseSync) => Result): Result | undefined {
+    const open = this.#open.get(file)
+    if (open) return ask(open.db)
+    const db = new DatabaseSync(file, { readOnly: true, timeout: 2000 })
+    try {
+      return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() && ask(db)
+    } finally {
+      db.close()
+    }
+  }
+
+  /** See {@link DayFolder.trim}. @returns bytes of all files */
+  trim(folder: DayFolder, bounds: Parameters<DayFolder['trim']>[0]): number {
+    return folder.trim(bounds, this.#options.now(), (day) => {
+      for (const file of folder.filesOf(day)) this.#release(file)
+    })
+  }
+
+  /** Nothing is written for a while. @param fault why */
+  pause(fault: string): string {
+    this.#paused = { until: this.#options.now() + PAUSE_MS, fault }
+    this.close()
+    return fault
+  }
+
+  /** Why nothing is written. */
+  get fault(): string | undefined {
+    return this.#paused?.fault
+  }
+
+  /** Whether nothing is to be written now. @param retry called when the pause is over */
+  isPaused(retry: () => void = () => {}): boolean {
+    if (!this.#paused) return false
+    if (this.#options.now() < this.#paused.until) return true
+    this.#paused = undefined
+    retry()
+    return this.#paused !== undefined
+  }
+
+  /** Closes all. */
+  close(): void {
+    for (const file of this.#open.keys()) this.#release(file)
+  }
+
+  #release(file: string): void {
+    this.#open.get(file)?.db.close()
+    this.#open.delete(file)
+  }
+}
+
+function openFile(file: string): DatabaseSync {
+  createFile(file)
+  const db = new DatabaseSync(file, { timeout: 2000 })
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+  return db
 }

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it, vi } from 'vitest'
-import { Channel, Disconnected, RemoteError } from '../../src/cluster/channel.ts'
+import { Channel, Disconnected, RemoteError } from '../../src/threads/channel.ts'
 import { Link } from '../../src/cluster/link.ts'
 import { SILENT_SECONDS, watchLiveness } from '../../src/cluster/liveness.ts'
 import { Restarts } from '../../src/cluster/restarts.ts'

@@ -5,7 +5,7 @@ import type { LoadedConfig } from '../../config/config.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
 import { Sinks } from '../../observe/sinks/sinks.ts'
 import type { SinkMetrics } from '../../observe/sinks/metrics.ts'
-import { startAlone } from '../../observe/thread-client.ts'
+import { startAlone } from '../../threads/client.ts'
 import type { Telemetry } from '../../plugin.ts'
 import type { SinksInit } from './thread.ts'
 

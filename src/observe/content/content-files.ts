@@ -3,11 +3,10 @@
  * Used by the thread of contents; by this thread where the log is in memory.
  */
 import { mkdirSync } from 'node:fs'
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { timeOf, ulidAt } from '../../state/ids.ts'
-import { createFile } from '../../state/sqlite/file.ts'
-import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
+import { DAY_MS, DayDatabases, dayOf, type DayFolder, type OpenDay } from '../day-folder.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
 
 /** What is kept, in days and in bytes of all files; the oldest days go first. */
@@ -18,8 +17,6 @@ export interface ContentBounds {
 
 /** The names of their files. */
 export const CONTENT_NAMES = { file: 'contents.db', earlier: '.content.db' }
-/** Pause after a fault of the disk. */
-const PAUSE_MS = 30_000
 /** Most contents in memory: the oldest go first. */
 const MEMORY_ROWS = 1000
 const SCHEMA = `
@@ -44,51 +41,50 @@ const INSERT = `INSERT OR IGNORE INTO content
 /** Contents in one folder, or in memory. */
 export class ContentFiles {
   readonly #path: string | undefined
-  readonly #folder: DayFolder | undefined
   readonly #bounds: ContentBounds
   readonly #now: () => number
-  /** The file that is open for writing, or the memory under the name ''. */
-  #open: { readonly file: string; readonly db: DatabaseSync } | undefined
+  readonly #days: DayDatabases<OpenDay>
   /** Files of which contents were removed, but which may still have their bytes. */
   readonly #uncleaned = new Set<string>()
   /** Of all files, about. */
   #bytes = 0
-  #pausedUntil = -Infinity
-  #fault: string | undefined
 
   /** @param path of the folder; absent for contents in memory. @param now ms since epoch */
   constructor(path: string | undefined, bounds: ContentBounds, now: () => number) {
     this.#path = path
-    this.#folder = path === undefined ? undefined : new DayFolder(path, CONTENT_NAMES)
     this.#bounds = bounds
     this.#now = now
+    const prepare = (db: DatabaseSync) => {
+      db.exec(SCHEMA)
+      return { db }
+    }
+    this.#days = new DayDatabases({ ...CONTENT_NAMES, folder: path, prepare, most: 1, now })
   }
 
   /** Stores contents. Never throws. @returns why they could not be stored */
   store(content: CallContent): string | undefined {
-    if (this.#now() < this.#pausedUntil) return this.#fault
+    const { folder } = this.#days
+    if (this.#days.isPaused()) return this.#days.fault
     try {
       const id = bare(content.id)
-      const day = this.#nameOf(timeOf(id))
       const { account, key, user, endpoint, model, decided, cut } = content
       const [input, output] = [packed(content.input), packed(content.output)]
-      if (this.#folder) this.#checkRoom(this.#folder, input.length + output.length)
-      const db = this.#opened(this.#folder?.make(day) ?? '')
+      if (folder) this.#checkRoom(folder, input.length + output.length)
+      const { db } = this.#days.ofDay(this.#days.dayOf(timeOf(id)))
       const values: SQLInputValue[] = [id, account, key, user ?? null, endpoint, model ?? null]
       values.push(JSON.stringify(decided), input, output, Number(cut))
       db.prepare(INSERT).run(...values)
-      if (this.#folder === undefined) forgetOldest(db)
-      return (this.#fault = undefined)
+      if (!folder) forgetOldest(db)
+      return undefined
     } catch (error) {
-      return this.#pause(`contents cannot be written: ${(error as Error).message}`)
+      return this.#days.pause(`contents cannot be written: ${(error as Error).message}`)
     }
   }
 
   /** Those of a call; undefined where none are kept. @param id of the request */
   find(id: string): CallContent | undefined {
-    const day = this.#nameOf(timeOf(bare(id)))
-    for (const file of this.#filesOf(day)) {
-      const row = this.#reading(file, (db) =>
+    for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(bare(id))))) {
+      const row = this.#days.reading(file, (db) =>
         db.prepare('SELECT * FROM content WHERE id = ?').get(bare(id)),
       )
       if (row) return contentOf(row)
@@ -109,8 +105,10 @@ export class ContentFiles {
         ulidAt(to),
         ...(key === undefined ? [] : [key]),
       ]
-      const rows = this.#reading(file, (db) => db.prepare(sql).all(...bounds, limit - found.length))
-      found.push(...rows.map(contentOf))
+      const rows = this.#days.reading(file, (db) =>
+        db.prepare(sql).all(...bounds, limit - found.length),
+      )
+      found.push(...(rows ?? []).map(contentOf))
     }
     return found
   }
@@ -133,7 +131,7 @@ export class ContentFiles {
     const sql = `DELETE FROM content WHERE ${chosen.map((one) => one.sql).join(' AND ')}`
     let removed = 0
     for (const { file } of this.#files) {
-      const db = this.#opened(file)
+      const { db } = this.#days.opened(file)
       const { changes } = db.prepare(sql).run(...chosen.map(({ value }) => value))
       removed += Number(changes)
       if (changes > 0) this.#uncleaned.add(file)
@@ -147,54 +145,26 @@ export class ContentFiles {
   /** Removes what is older or larger than the bounds. */
   trim(): void {
     try {
-      if (this.#folder) this.#trimFiles(this.#folder)
+      const { folder, memory } = this.#days
+      if (folder) this.#trimFiles(folder)
       else {
         const oldest = ulidAt(this.#now() - this.#bounds.keep * DAY_MS)
-        this.#open?.db.prepare('DELETE FROM content WHERE id < ?').run(oldest)
+        memory?.prepare('DELETE FROM content WHERE id < ?').run(oldest)
       }
     } catch (error) {
-      this.#pause(`contents cannot be removed: ${(error as Error).message}`)
+      this.#days.pause(`contents cannot be removed: ${(error as Error).message}`)
     }
   }
 
   /** Closes all files. */
   close(): void {
-    this.#open?.db.close()
-    this.#open = undefined
+    this.#days.close()
   }
 
   /** The newest day first. */
   get #files(): readonly { readonly day: string; readonly file: string }[] {
-    const days = this.#folder?.days ?? ['']
-    return days.flatMap((day) => this.#filesOf(day).map((file) => ({ day, file })))
-  }
-
-  #filesOf(day: string): readonly string[] {
-    return this.#folder?.filesOf(day) ?? (this.#open ? [''] : [])
-  }
-
-  #nameOf(ms: number): string {
-    return this.#folder ? dayOf(ms) : ''
-  }
-
-  #release(day: string): void {
-    if (this.#folder?.filesOf(day).includes(this.#open?.file ?? '')) this.close()
-  }
-
-  #pause(fault: string): string {
-    this.#pausedUntil = this.#now() + PAUSE_MS
-    this.close()
-    return (this.#fault = fault)
-  }
-
-  /** Opens a database for writing, in the place of the one before. @param file '' for the memory */
-  #opened(file: string): DatabaseSync {
-    if (this.#open?.file === file) return this.#open.db
-    this.close()
-    const db = file === '' ? new DatabaseSync(':memory:') : openFile(file)
-    db.exec(SCHEMA)
-    this.#open = { file, db }
-    return db
+    const { days } = this.#days
+    return days.flatMap((day) => this.#days.filesOf(day).map((file) => ({ day, file })))
   }
 
   /** @param more bytes that are to be stored. @throws where the disk is full, or contents are as large as they may be */
@@ -209,25 +179,8 @@ export class ContentFiles {
   }
 
   #trimFiles(folder: DayFolder): void {
-    this.#bytes = folder.trim(this.#bounds, this.#now(), (day) => this.#release(day))
+    this.#bytes = this.#days.trim(folder, this.#bounds)
   }
-
-  #reading<Result>(file: string, ask: (db: DatabaseSync) => Result): Result {
-    if (this.#open?.file === file) return ask(this.#open.db)
-    const db = new DatabaseSync(file, { readOnly: true, timeout: 2000 })
-    try {
-      return ask(db)
-    } finally {
-      db.close()
-    }
-  }
-}
-
-function openFile(file: string): DatabaseSync {
-  createFile(file)
-  const db = new DatabaseSync(file, { timeout: 2000 })
-  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
-  return db
 }
 
 /** Leaves no byte of what was deleted. @throws where that fails */

@@ -4,10 +4,10 @@
  * the log; by this thread for a log in memory.
  */
 import { mkdirSync } from 'node:fs'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { timeOf, ulidAt } from '../../state/ids.ts'
-import { createFile, transact } from '../../state/sqlite/file.ts'
-import { DAY_MS, dayOf, DayFolder } from '../day-folder.ts'
+import { transact } from '../../state/sqlite/file.ts'
+import { DAY_MS, DayDatabases, dayOf, type DayFolder, type OpenDay } from '../day-folder.ts'
 import { callIn, callsIn, keptLine, type KnownCall } from '../record.ts'
 import { callOfRow, type EarlierRow } from './earlier.ts'
 import {
@@ -23,8 +23,6 @@ import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 const HOUR_MS = 3_600_000
 /** Files of days before that stay open for calls that end after midnight. */
 const OPEN_FILES = 2
-/** Pause after a fault of the disk. */
-const PAUSE_MS = 30_000
 /** Most of a log in memory, which keeps one day. */
 const MEMORY_BYTES = 64 * 1024 * 1024
 /** Calls that one question to a file looks at. */
@@ -45,10 +43,17 @@ const SCHEMA = `
 const INSERT = `INSERT OR IGNORE INTO call VALUES (?, ?, ${COLUMNS.map(() => '?').join(', ')})`
 
 /** A database that is open for writing. */
-interface OpenDay {
-  readonly db: DatabaseSync
+interface OpenCalls extends OpenDay {
   readonly batch: StatementSync
   readonly insert: StatementSync
+}
+
+function prepare(db: DatabaseSync): OpenCalls {
+  const { user_version: version } = db.prepare('PRAGMA user_version').get()!
+  if (Number(version) > VERSION) throw new Error('it was written by a newer version')
+  db.exec(SCHEMA)
+  const batch = db.prepare('INSERT INTO batch (first, last, calls) VALUES (?, ?, ?)')
+  return { db, batch, insert: db.prepare(INSERT) }
 }
 
 /** A call, and the line in which it has crossed. */
@@ -59,24 +64,20 @@ interface CrossedCall {
 
 /** The request log in one folder, or in memory. */
 export class DayFiles implements LogStore {
-  readonly #folder: DayFolder | undefined
   readonly #path: string | undefined
   readonly #bounds: LogBounds
   readonly #now: () => number
-  /** By day, in the order in which they were opened; a log in memory has one, under the name ''. */
-  readonly #open = new Map<string, OpenDay>()
+  readonly #days: DayDatabases<OpenCalls>
   #trimmedAt = -Infinity
   #bytes = 0
-  /** Nothing is stored until this moment, for this reason. */
-  #paused: { readonly until: number; readonly fault: string } | undefined
 
   /** @param folder absent for a log in memory. @param now ms since epoch */
   constructor(folder: string | undefined, bounds: LogBounds, now = () => Date.now()) {
     this.#path = folder
-    this.#folder =
-      folder === undefined ? undefined : new DayFolder(folder, { file: 'calls.db', earlier: '.db' })
     this.#bounds = bounds
     this.#now = now
+    const names = { file: 'calls.db', earlier: '.db' }
+    this.#days = new DayDatabases({ ...names, folder, prepare, most: OPEN_FILES, now })
   }
 
   /** Stores calls, in one transaction per day. Never throws. @param lines of `lineOf`, separated by line feeds */
@@ -88,22 +89,21 @@ export class DayFiles implements LogStore {
     if (this.#now() - this.#trimmedAt > HOUR_MS) this.trim()
     const days = Map.groupBy(calls, ({ call }) => Math.floor(timeOf(bare(call)) / DAY_MS))
     for (const [number, ofDay] of days) {
-      const day = this.#nameOf(number * DAY_MS)
-      if (this.#isPaused()) {
+      const day = this.#days.dayOf(number * DAY_MS)
+      if (this.#days.isPaused(() => this.trim())) {
         drop('disk', ofDay.length)
         continue
       }
       try {
-        const open = this.#dayFor(day)
-        if (open) stored += insertAll(open, ofDay)
-        else drop('late', ofDay.length)
+        if (this.#isGone(day)) drop('late', ofDay.length)
+        else stored += insertAll(this.#days.ofDay(day), ofDay)
       } catch (error) {
-        this.#pause(`the request log cannot be written: ${(error as Error).message}`)
+        this.#failed(error)
         drop('disk', ofDay.length)
       }
     }
-    if (this.#folder === undefined) this.#forgetCalls(stored)
-    const fault = this.#paused?.fault
+    this.#forgetCalls(stored)
+    const { fault } = this.#days
     return { rows: stored, dropped, bytes: this.#bytes, ...(fault !== undefined && { fault }) }
   }
 
@@ -116,13 +116,15 @@ export class DayFiles implements LogStore {
     let before = after ?? ulidAt(to ?? this.#now() + DAY_MS)
     if (to !== undefined && timeOf(before) > to) before = ulidAt(to)
     const lowest = ulidAt(from)
-    for (const day of this.#daysBefore(timeOf(before))) {
+    const newest = this.#days.dayOf(timeOf(before))
+    for (const day of this.#days.days) {
+      if (day > newest) continue
       const end = day === '' ? 0 : Date.parse(day) + DAY_MS
       if (day !== '' && end <= from) break
-      for (const file of this.#filesOf(day)) {
+      for (const file of this.#days.filesOf(day)) {
         let found: string | undefined
         try {
-          found = this.#reading(day, file, (db) =>
+          found = this.#days.reading(file, (db) =>
             search(db, query, { before, lowest, calls, until }),
           )
         } catch {
@@ -144,10 +146,8 @@ export class DayFiles implements LogStore {
 
   /** A call; undefined when there is none. */
   find(id: string): KnownCall | undefined {
-    const day = this.#nameOf(timeOf(id))
-    if (!this.#days().includes(day)) return undefined
-    for (const file of this.#filesOf(day)) {
-      const found = this.#reading(day, file, (db) => {
+    for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(id)))) {
+      const found = this.#days.reading(file, (db) => {
         const select = db.prepare('SELECT * FROM call WHERE id = ?')
         select.setReadBigInts(true)
         const row = select.get(id) as EarlierRow | undefined
@@ -162,31 +162,30 @@ export class DayFiles implements LogStore {
   trim(): void {
     this.#trimmedAt = this.#now()
     try {
-      if (this.#folder === undefined) return this.#forgetDays()
+      if (!this.#days.folder) return this.#forgetDays()
       mkdirSync(this.#path!, { recursive: true, mode: 0o700 })
-      this.#trimFiles(this.#folder)
+      this.#trimFiles(this.#days.folder)
     } catch (error) {
-      this.#pause(`the request log cannot be written: ${(error as Error).message}`)
+      this.#failed(error)
     }
   }
 
   /** Closes all files. */
   close(): void {
-    for (const { db } of this.#open.values()) db.close()
-    this.#open.clear()
+    this.#days.close()
   }
 
   /** Removes what is older than a day from memory. */
   #forgetDays(): void {
     const oldest = ulidAt(this.#now() - DAY_MS)
-    const db = this.#open.get('')?.db
+    const db = this.#days.memory
     db?.prepare('DELETE FROM call WHERE id < ?').run(oldest)
     db?.prepare('DELETE FROM batch WHERE last < ?').run(oldest)
   }
 
   /** Removes the oldest batches from a full memory: about twice as many calls as came, so that no removal takes long. */
   #forgetCalls(came: number): void {
-    const db = this.#open.get('')?.db
+    const db = this.#days.memory
     if (!db) return
     this.#bytes = bytesIn(db)
     if (this.#bytes <= Math.min(this.#bounds.size, MEMORY_BYTES)) return
@@ -204,95 +203,21 @@ export class DayFiles implements LogStore {
   }
 
   #trimFiles(folder: DayFolder): void {
-    this.#bytes = folder.trim(this.#bounds, this.#now(), (day) => {
-      this.#open.get(day)?.db.close()
-      this.#open.delete(day)
-    })
-    if (!folder.hasRoom) this.#pause('the request log pauses: its disk is full')
+    this.#bytes = this.#days.trim(folder, this.#bounds)
+    if (!folder.hasRoom) this.#days.pause('the request log pauses: its disk is full')
     if (this.#bytes > this.#bounds.size) {
-      this.#pause('the request log pauses: the calls of today have reached log.size')
+      this.#days.pause('the request log pauses: the calls of today have reached log.size')
     }
   }
 
-  #pause(fault: string): void {
-    this.#paused = { until: this.#now() + PAUSE_MS, fault }
-    this.close()
+  #failed(error: unknown): void {
+    this.#days.pause(`the request log cannot be written: ${(error as Error).message}`)
   }
 
-  #isPaused(): boolean {
-    if (!this.#paused) return false
-    if (this.#now() < this.#paused.until) return true
-    this.#paused = undefined
-    this.trim()
-    return this.#paused !== undefined
-  }
-
-  #nameOf(ms: number): string {
-    return this.#folder === undefined ? '' : dayOf(ms)
-  }
-
-  /** Opens the database of a day; undefined for a day whose calls are not kept any more. */
-  #dayFor(day: string): OpenDay | undefined {
-    const known = this.#open.get(day)
-    if (known) return known
-    if (this.#folder === undefined) return this.#keep(day, new DatabaseSync(':memory:'))
-    const isOld = day < dayOf(this.#now() - DAY_MS)
-    if (isOld && !this.#days().includes(day)) return undefined
-    const file = this.#folder.make(day)
-    createFile(file)
-    const db = new DatabaseSync(file, { timeout: 2000 })
-    try {
-      db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
-      const { user_version: version } = db.prepare('PRAGMA user_version').get()!
-      if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
-      return this.#keep(day, db)
-    } catch (error) {
-      db.close()
-      throw error
-    }
-  }
-
-  #keep(day: string, db: DatabaseSync): OpenDay {
-    db.exec(SCHEMA)
-    const batch = db.prepare('INSERT INTO batch (first, last, calls) VALUES (?, ?, ?)')
-    const open = { db, batch, insert: db.prepare(INSERT) }
-    this.#open.set(day, open)
-    for (const [oldest, { db: old }] of this.#open) {
-      if (this.#open.size <= OPEN_FILES) break
-      old.close()
-      this.#open.delete(oldest)
-    }
-    return open
-  }
-
-  /** Newest first. */
-  #days(): string[] {
-    return this.#folder?.days ?? [...this.#open.keys()]
-  }
-
-  #daysBefore(ms: number): string[] {
-    const last = this.#nameOf(ms)
-    return this.#days().filter((day) => day <= last)
-  }
-
-  #filesOf(day: string): string[] {
-    return this.#folder?.filesOf(day) ?? ['']
-  }
-
-  /** Runs a question on a database, which is opened for it where it is not open. A file without tables has no calls. */
-  #reading<Result>(
-    day: string,
-    file: string,
-    ask: (db: DatabaseSync) => Result,
-  ): Result | undefined {
-    const open = this.#open.get(day)
-    if (open && (!this.#folder || file === this.#folder.fileOf(day))) return ask(open.db)
-    const db = new DatabaseSync(file, { readOnly: true, timeout: 2000 })
-    try {
-      return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() && ask(db)
-    } finally {
-      db.close()
-    }
+  /** Whether the calls of a day are not kept any more. */
+  #isGone(day: string): boolean {
+    const isOld = day !== '' && day < dayOf(this.#now() - DAY_MS)
+    return isOld && !this.#days.days.includes(day)
   }
 }
 
@@ -313,7 +238,7 @@ function bytesIn(db: DatabaseSync): number {
 }
 
 /** @returns how many of them are new */
-function insertAll({ db, batch, insert }: OpenDay, calls: readonly CrossedCall[]): number {
+function insertAll({ db, batch, insert }: OpenCalls, calls: readonly CrossedCall[]): number {
   return transact(db, () => {
     const ids = calls.map(({ call }) => bare(call)).toSorted()
     const lines = calls.map(({ line, call }) => keptLine(line, call)).join('\n')

@@ -11,7 +11,10 @@ import {
   ThreadClient,
   type WorkThread,
   type ThreadWork,
-} from '../thread-client.ts'
+} from '../../threads/client.ts'
+import type { CallContent } from '../content/content.ts'
+import { ContentFiles, type ContentBounds } from '../content/content-files.ts'
+import { ContentLog, type ContentQuestion, type ContentStored } from '../content/content-log.ts'
 import { DayFiles } from './day-files.ts'
 import type { LogPage, LogQuery } from './query.ts'
 import type { Dropped, LogBounds, Stored, LogStore } from './store.ts'
@@ -32,24 +35,49 @@ interface SharedPlace {
 export interface ThreadInit {
   readonly place: LogPlace
   readonly bounds: LogBounds
+  readonly contents: ContentPlace
 }
 
-/** A page of calls, or one call by its id. */
-type LogQuestion = { readonly list: LogQuery } | { readonly find: string }
+/** Where contents are kept, and how many. */
+interface ContentPlace extends ContentBounds {
+  /** Absent for contents in memory. */
+  readonly folder: string | undefined
+}
+
+/** Lines of calls that have ended, or the contents of one. Each is reported about once, in order. */
+type LogNotice = { readonly calls: string } | { readonly content: CallContent }
+
+/** A page of calls, one call by its id, or a question about contents. */
+type LogQuestion = { readonly list: LogQuery } | { readonly find: string } | ContentQuestion
+
+/** What became of a notice. */
+type LogReport = { readonly calls: Stored } | { readonly content: ContentStored }
+
+const HOUR_MS = 3_600_000
 
 /** Stores batches one after the other, and reports what became of each. A question is answered after the batches before it. */
-export function logWork(store: LogStore) {
-  return (report: (stored: Stored) => void): ThreadWork<string, LogQuestion> => {
+export function logWork(store: LogStore, { folder, keep, size }: ContentPlace) {
+  const contents = new ContentFiles(folder, { keep, size }, () => Date.now())
+  return (report: (report: LogReport) => void): ThreadWork<LogNotice, LogQuestion> => {
     let last = Promise.resolve()
+    contents.trim()
+    const trimming = setInterval(() => contents.trim(), HOUR_MS).unref()
     return {
-      take(lines) {
-        last = last.then(() => store.store(lines)).then(report)
+      take(notice) {
+        if ('content' in notice)
+          return report({ content: { fault: contents.store(notice.content) } })
+        last = last.then(async () => report({ calls: await store.store(notice.calls) }))
       },
       async answer(question) {
+        if ('content' in question) return contents.find(question.content)
+        if ('contents' in question) return contents.list(question.contents)
+        if ('remove' in question) return contents.remove(question.remove)
         await last
         return 'list' in question ? store.list(question.list) : store.find(question.find)
       },
       async close() {
+        clearInterval(trimming)
+        contents.close()
         await last
         await store.close()
       },
@@ -61,6 +89,7 @@ export function logWork(store: LogStore) {
 interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
   readonly place: LogPlace | undefined
+  readonly contents: ContentPlace
   /** Called with the seconds that each question took. */
   readonly queried?: (seconds: number) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
@@ -81,7 +110,9 @@ export class RequestLog {
   readonly #options: RequestLogOptions
   #lines: string[] = []
   #length = 0
-  readonly #thread: ThreadClient<string, LogQuestion, Stored>
+  readonly #thread: ThreadClient<LogNotice, LogQuestion, LogReport>
+  /** What calls have asked, and what their clients got; kept by the same thread. */
+  readonly contents: ContentLog
   /** Called with every batch that is handed over. */
   onBatch: (lines: string) => void = () => {}
   /** Batches that were not acknowledged. */
@@ -100,10 +131,20 @@ export class RequestLog {
     this.#thread = new ThreadClient({
       name: 'the request log',
       start: () => startThread(options),
-      heard: (stored) => this.#acknowledged(stored),
-      ended: () => this.#lose(),
+      heard: (report) => {
+        if ('calls' in report) this.#acknowledged(report.calls)
+        else this.contents.acknowledged(report.content)
+      },
+      ended: () => {
+        this.#lose()
+        this.contents.lost()
+      },
       log: options.log,
     })
+    const { folder } = options.contents
+    this.contents = new ContentLog({ thread: this.#thread, folder, log: options.log })
+    // What was kept is removed in time also where nothing more is kept: the thread looks for it when it starts.
+    if (this.contents.hasAny) void this.#thread.ready
   }
 
   /** Rows stored, bytes of the files, and rows dropped by reason. */
@@ -138,7 +179,7 @@ export class RequestLog {
     }
     this.#queued += store.length
     this.#sent.push({ characters: store.length, rows })
-    this.#thread.post(store)
+    this.#thread.post({ calls: store })
   }
 
   /** A page of calls, with those that have just ended. @throws Unavailable when the log cannot be read */
@@ -196,10 +237,11 @@ export class RequestLog {
   }
 }
 
-function startThread({ place, keep, size }: RequestLogOptions): WorkThread {
+function startThread({ place, keep, size, contents }: RequestLogOptions): WorkThread {
   const bounds = { keep, size }
-  if (place === undefined) return new LocalThread(logWork(new DayFiles(undefined, bounds)))
+  if (place === undefined)
+    return new LocalThread(logWork(new DayFiles(undefined, bounds), contents))
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const workerData: ThreadInit = { place, bounds }
+  const workerData: ThreadInit = { place, bounds, contents }
   return startWorker('log', script, workerData)
 }

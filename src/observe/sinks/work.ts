@@ -3,7 +3,7 @@ import type { CallText, EndedCall, GatewayEvent, Sink } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import type { CallContent } from '../content/content.ts'
 import { callsIn, endedCall } from '../record.ts'
-import type { ThreadWork } from '../thread-client.ts'
+import type { ThreadWork } from '../../threads/client.ts'
 import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import { SinkRunner } from './runner.ts'
 

@@ -8,7 +8,7 @@ import { formatPico } from '../../money/money.ts'
 import type { BookedCharge } from '../../state/ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
 import { LineLimit } from '../access-log.ts'
-import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../thread-client.ts'
+import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../../threads/client.ts'
 import { lineOfCharge } from './charge.ts'
 import type { UsageDifference } from './ledger-index.ts'
 import type {

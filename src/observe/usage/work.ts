@@ -2,7 +2,7 @@
 import type { OpenAnnouncements } from '../../state/announcements.ts'
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import { callsIn } from '../record.ts'
-import type { ThreadWork } from '../thread-client.ts'
+import type { ThreadWork } from '../../threads/client.ts'
 import { lastUses } from './last-used.ts'
 import { CalledTables } from './called.ts'
 import { chargeOf, rowsIn } from './charge.ts'

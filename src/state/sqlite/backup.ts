@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { Worker } from 'node:worker_threads'
+import { startAlone } from '../../threads/client.ts'
 import type { BackupJob } from './backup-worker.ts'
 import { COPIES, LEDGER_FILE } from './folder.ts'
 
@@ -51,10 +51,10 @@ export async function checkPages(file: string, signal: AbortSignal): Promise<str
 async function run(script: string, workerData: unknown, signal: AbortSignal): Promise<unknown> {
   signal.throwIfAborted()
   const url = new URL(`${script}${extname(import.meta.url)}`, import.meta.url)
-  const worker = new Worker(url, { name: script, workerData, execArgv: [] })
+  const worker = startAlone(script, url, workerData)
   // A process that stops does not wait for it.
   worker.unref()
-  const end = () => void worker.terminate()
+  const end = () => void worker.terminate?.()
   signal.addEventListener('abort', end)
   let answer: unknown
   worker.on('message', (message) => (answer = message))

@@ -5,6 +5,7 @@ import { Clock } from '../ledger/book.ts'
 import type { LedgerItem, Log } from '../ledger/ledger.ts'
 import type { LedgerReader } from '../ledger/reader.ts'
 import type { Audit } from '../audit.ts'
+import type { WorkThread } from '../../threads/client.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { SqliteAudit } from './audit-log.ts'
 import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
@@ -12,8 +13,8 @@ import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
 import { sqliteDriver } from './records.ts'
 import { SqliteReader } from './reader.ts'
-import { Store, type WorkerBatch } from './store.ts'
-import { type StoreWorker, WorkerClient } from './worker-client.ts'
+import { Store, type ToStore, type WorkerBatch } from './store.ts'
+import { WorkerClient } from './worker-client.ts'
 
 /** Options of {@link openMemory}. */
 interface MemoryOptions {
@@ -66,7 +67,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
 }
 
 /** Runs batches in this thread, each in a turn of the event loop of its own. */
-class LocalWorker extends EventEmitter implements StoreWorker {
+class LocalWorker extends EventEmitter implements WorkThread {
   readonly #store: Store
   readonly #closeDatabase: () => void
   readonly #maxRows: number
@@ -80,9 +81,9 @@ class LocalWorker extends EventEmitter implements StoreWorker {
     this.#maxRows = maxRows
   }
 
-  postMessage(message: WorkerBatch | 'close'): void {
+  send(message: ToStore): void {
     setImmediate(() => {
-      if (message !== 'close') return this.#run(message)
+      if (!('close' in message)) return this.#run(message)
       this.#closeDatabase()
       this.emit('exit')
     })

@@ -127,6 +127,9 @@ export interface WorkerBatch {
   readonly reads: readonly StoreCommand<ReadName>[]
 }
 
+/** What the thread of a store is sent. */
+export type ToStore = WorkerBatch | { readonly close: true }
+
 /** The results of a batch, in its order. */
 export interface WorkerBatchResult {
   /** One result per write, or why none of them was written. */

@@ -1,7 +1,6 @@
 /** The main thread's side of the store: collects writes and reads, and hands them over in batches. */
 import { once } from 'node:events'
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import { cannotBook } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
 import type {
@@ -9,28 +8,21 @@ import type {
   ReadName,
   Store,
   StoreCommand,
+  ToStore,
   WorkerBatchResult,
   WriteName,
-  WorkerBatch,
 } from './store.ts'
 import type { Snapshot } from './snapshot.ts'
 import { type Loss, RESERVE_USED } from './folder.ts'
 import type { WorkerMessage, Opened, WorkerInit } from './worker.ts'
-import { threadOptions } from '../../lifetime/thread-options.ts'
+import { startAlone, type WorkThread } from '../../threads/client.ts'
 import { CannotOpen } from './file.ts'
 
 // Starts the thread that owns the file of a ledger.
 
-/** Runs the batches: a worker thread, or an object in this thread that sends the same events `message`, `error` and `exit`. */
-export interface StoreWorker extends NodeJS.EventEmitter {
-  postMessage(message: WorkerBatch | 'close'): void
-  ref(): void
-  unref(): void
-}
-
-/** A thread, with what it has read from the file. */
+/** A thread, with what it has read from the file. It takes {@link ToStore}, one at a time. */
 interface StartedThread {
-  readonly worker: StoreWorker
+  readonly worker: WorkThread
   readonly snapshot: Snapshot
   /** Of the ledger. */
   readonly identity: string
@@ -41,13 +33,13 @@ interface StartedThread {
 /** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before it has an answer */
 export async function startThread(init: WorkerInit, log: Log): Promise<StartedThread> {
   const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
-  const worker = new Worker(script, { name: 'ledger', workerData: init, ...threadOptions() })
+  const worker = startAlone('ledger', script, init)
   // Its client listens for the reason of its end; until there is one, the first message does.
   worker.on('error', () => {})
   const opened = await firstMessage(worker)
   if ('refused' in opened) {
     // Only the end of the thread closes everything it has opened.
-    await worker.terminate()
+    await worker.terminate?.()
     throw new CannotOpen(opened.refused)
   }
   const { warnings, ...found } = opened
@@ -117,7 +109,7 @@ function passed(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-async function firstMessage(worker: Worker): Promise<Opened> {
+async function firstMessage(worker: WorkThread): Promise<Opened> {
   const decided = new AbortController()
   const ended = once(worker, 'exit', decided).then(() => {
     throw new Error('the thread has ended while it opened the file')
@@ -164,7 +156,7 @@ interface ClientOptions {
  * makes larger batches, and no settlement waits for a batch to fill.
  */
 export class WorkerClient {
-  #worker: StoreWorker
+  #worker: WorkThread
   readonly #log: Log
   readonly #maxWrites: number
   readonly #restarts: Restarts<NewThread> | undefined
@@ -192,7 +184,7 @@ export class WorkerClient {
   /** The copy of a ledger whose file was moved. */
   #rescued: string | undefined
 
-  constructor(worker: StoreWorker, log: Log, options: ClientOptions = {}) {
+  constructor(worker: WorkThread, log: Log, options: ClientOptions = {}) {
     this.#log = log
     this.#maxWrites = options.maxWrites ?? Infinity
     this.#restarts = options.restart && new Restarts(options.restart, log)
@@ -360,7 +352,8 @@ export class WorkerClient {
     this.#batch = { writes, reads }
     if (!this.#closing) this.#worker.ref()
     const commandOf = <Command>({ command }: { readonly command: Command }) => command
-    this.#worker.postMessage({ writes: writes.map(commandOf), reads: reads.map(commandOf) })
+    const batch: ToStore = { writes: writes.map(commandOf), reads: reads.map(commandOf) }
+    this.#worker.send(batch)
   }
 
   #hear(message: WorkerMessage): void {
@@ -413,7 +406,7 @@ export class WorkerClient {
   }
 
   #finish(): void {
-    if (this.#closing && !this.#batch) this.#worker.postMessage('close')
+    if (this.#closing && !this.#batch) this.#worker.send({ close: true } satisfies ToStore)
   }
 
   #fail(writes: readonly PendingWrite[], reason: string): void {
@@ -438,7 +431,7 @@ export class WorkerClient {
     }, RETRY_MS)
   }
 
-  #use(worker: StoreWorker): StoreWorker {
+  #use(worker: WorkThread): WorkThread {
     let reason = new Error('its thread has ended')
     worker.on('message', (message: WorkerMessage) => this.#hear(message))
     worker.on('error', (error: Error) => (reason = error))

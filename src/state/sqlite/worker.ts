@@ -4,7 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
 import type { Snapshot } from './snapshot.ts'
-import { Store, type WorkerBatch, type WorkerBatchResult } from './store.ts'
+import { Store, type ToStore, type WorkerBatchResult } from './store.ts'
 
 /** What the thread is started with. */
 export interface WorkerInit {
@@ -54,9 +54,9 @@ function open(): void {
     const { identity, rolledBack, warnings } = folder
     const opened: Opened = { snapshot: store.load(from), identity, rolledBack, warnings }
     const watch = new Watch(folder, reserve)
-    port.on('message', (batch: WorkerBatch | 'close') => {
-      if (batch !== 'close') {
-        const result = store.run(batch)
+    port.on('message', (message: ToStore) => {
+      if (!('close' in message)) {
+        const result = store.run(message)
         watch.report()
         return send(result)
       }

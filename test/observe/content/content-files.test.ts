@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, it, vi } from 'vitest'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { CallContent } from '../../../src/observe/content/content.ts'
@@ -104,6 +104,25 @@ it('removes contents from a full disk, and what an attempt before could not fini
   expect(files.store(contentAt(NOON + 1))).toBe('contents cannot be written: the disk is full')
   vi.restoreAllMocks()
   files.close()
+})
+
+it('reads and removes contents of the release before, which are beside the folders of days', async () => {
+  const path = await folder({})
+  let now = NOON
+  const files = new ContentFiles(path, { keep: 2, size: 1e9 }, () => now)
+  const [first, second] = [contentAt(NOON), contentAt(NOON + 1, 'key_2')]
+  for (const one of [first, second]) files.store(one)
+  files.close()
+  renameSync(join(path, '2026-11-23', 'contents.db'), join(path, '2026-11-23.content.db'))
+  const third = contentAt(NOON + 2)
+  expect(files.store(third)).toBeUndefined()
+  expect(files.list({ limit: 9 })).toEqual([third, second, first])
+  expect(files.find(first.id)).toEqual(first)
+  expect(files.remove({ key: 'key_1' })).toBe(2)
+  expect(files.list({ limit: 9 })).toEqual([second])
+  now += 4 * DAY_MS
+  files.trim()
+  expect(readdirSync(path)).toEqual([])
 })
 
 it('keeps texts that only begin like an address of a file', () => {

@@ -7,7 +7,7 @@ import type { ConfigIssue } from '../../../src/errors/errors.ts'
 import type { SinksInit } from '../../../src/gateway/sinks/thread.ts'
 import { SinkMetrics } from '../../../src/observe/sinks/metrics.ts'
 import { Sinks } from '../../../src/observe/sinks/sinks.ts'
-import { startAlone } from '../../../src/observe/thread-client.ts'
+import { startAlone } from '../../../src/threads/client.ts'
 import { folder } from '../../_folder.ts'
 import { eventually } from '../../_wait.ts'
 

@@ -3,11 +3,11 @@ import { EventEmitter } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { onTestFinished, vi } from 'vitest'
 import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
-import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
-import type { StoreWorker } from '../../../src/state/sqlite/worker-client.ts'
+import { Store, type ToStore, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
+import type { WorkThread } from '../../../src/threads/client.ts'
 
 /** Runs batches at once, or fails them. */
-export class FaultyWorker extends EventEmitter implements StoreWorker {
+export class FaultyWorker extends EventEmitter implements WorkThread {
   readonly store: Store
   fault: 'none' | 'fails' | 'hangs' = 'none'
   #hanging: WorkerBatch | undefined
@@ -17,10 +17,12 @@ export class FaultyWorker extends EventEmitter implements StoreWorker {
     this.store = store
   }
 
-  postMessage(message: WorkerBatch | 'close'): void {
-    if (message === 'close' && this.#hanging && this.#hanging.writes.length > 0) return
-    if (message === 'close') this.emit('exit')
-    else if (this.fault === 'fails') this.#fail(message)
+  send(message: ToStore): void {
+    if ('close' in message) {
+      if (!this.#hanging || this.#hanging.writes.length === 0) this.emit('exit')
+      return
+    }
+    if (this.fault === 'fails') this.#fail(message)
     else if (this.fault === 'hangs') this.#hanging = structuredClone(message)
     else this.emit('message', this.store.run(message))
   }

@@ -8,8 +8,9 @@ import { Unavailable } from '../../../src/errors/errors.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import type { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { openMemoryDatabase } from '../../../src/state/sqlite/file.ts'
-import { Store, type WorkerBatch } from '../../../src/state/sqlite/store.ts'
-import { type StoreWorker, WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
+import { Store, type ToStore } from '../../../src/state/sqlite/store.ts'
+import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
+import type { WorkThread } from '../../../src/threads/client.ts'
 import { watchThreads } from './_workers.ts'
 import { admit, collect, integrityOf, LIMITS, open, openPaid, settlement } from './_engine.ts'
 
@@ -123,11 +124,11 @@ describe('a ledger whose thread ends', () => {
 })
 
 /** A thread that is told to end. */
-class EndingWorker extends EventEmitter implements StoreWorker {
+class EndingWorker extends EventEmitter implements WorkThread {
   readonly store = new Store(openMemoryDatabase())
 
-  postMessage(message: WorkerBatch | 'close'): void {
-    if (message === 'close') this.emit('exit')
+  send(message: ToStore): void {
+    if ('close' in message) this.emit('exit')
     else this.emit('message', this.store.run(message))
   }
 

@@ -1,15 +1,15 @@
-/** Questions, answers and notices between two processes, over the channel that Node.js opens between them. */
+/** Questions, answers and notices between two processes or threads, over the channel that Node.js opens between them. */
 
 import { ConfigError, LostState, type ConfigIssue } from '../errors/errors.ts'
 
-/** One end of the channel: a child process, or this process for its parent. */
-interface Port {
-  send(message: object, onError: (error: Error | null) => void): void
+/** One end of the channel: a child process, this process for its parent, a thread, or this thread for its owner. */
+export interface Port {
+  send(message: object, onError?: (error: Error | null) => void): void
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
 /** What crosses. `n` numbers a question. */
-type Message =
+export type Message =
   | { readonly name: string; readonly body: unknown; readonly n?: number }
   | { readonly answered: number; readonly body: unknown }
   | { readonly answered: number; readonly failure: Failure }
@@ -23,7 +23,7 @@ interface Failure {
   readonly issues?: readonly ConfigIssue[] | undefined
 }
 
-/** The error of the other process. */
+/** The error of the other side. */
 export class RemoteError extends Error {
   readonly failure: Failure
 
@@ -34,17 +34,17 @@ export class RemoteError extends Error {
   }
 }
 
-/** The other process has ended. */
+/** The other side has ended. */
 export class Disconnected extends Error {
   constructor() {
-    super('the process has ended')
+    super('it has ended')
     this.name = 'Disconnected'
   }
 }
 
 type Handler = (body: any) => unknown
 
-/** Asks and tells the process at the other end, and answers it. */
+/** Asks and tells what is at the other end, and answers it. */
 export class Channel {
   readonly #port: Port
   readonly #handlers = new Map<string, Handler>()
@@ -57,18 +57,18 @@ export class Channel {
     port.on('message', (message) => void this.#heard(message as Message))
   }
 
-  /** What is done when the other process asks or tells this; what it returns is the answer. */
+  /** What is done when the other side asks or tells this; what it returns is the answer. */
   on(name: string, handler: Handler): void {
     this.#handlers.set(name, handler)
   }
 
-  /** Sends a notice. It is lost where the other process has ended. */
+  /** Sends a notice. It is lost where the other side has ended. */
   tell(name: string, body?: unknown): void {
     this.#send({ name, body })
   }
 
   /**
-   * @param withinMs for the answer; without it, as long as the other process lives
+   * @param withinMs for the answer; without it, as long as the other side lives
    * @throws RemoteError, Disconnected; Error after the time
    */
   async ask<Answer>(name: string, body?: unknown, withinMs?: number): Promise<Answer> {
@@ -87,7 +87,7 @@ export class Channel {
     }
   }
 
-  /** The other process has ended: questions get no answer any more. */
+  /** The other side has ended: questions get no answer any more. */
   close(): void {
     this.#closed = true
     for (const { reject } of this.#asked.values()) reject(new Disconnected())
@@ -111,12 +111,14 @@ export class Channel {
   }
 
   #send(message: Message): void {
-    // The end of a process is told by its exit.
+    // The end of the other side is told by its exit.
     if (!this.#closed) this.#port.send(message, () => {})
   }
 }
 
-function failureOf(error: unknown): Failure {
+/** What crosses of an error. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof RemoteError) return error.failure
   if (!(error instanceof Error)) return { message: String(error), exitCode: 1 }
   const { message } = error
   const { exitCode = error instanceof LostState ? 74 : 1 } = error as { readonly exitCode?: number }

@@ -1,6 +1,6 @@
 /** The thread of all work that is the gateway's own: begins what it is told to. */
 import { parentPort } from 'node:worker_threads'
-import type { ToHost, WorkScript } from './thread-client.ts'
+import type { ToHost, WorkScript } from './client.ts'
 
 const owner = parentPort!
 owner.on('message', async (message: ToHost) => {
