@@ -97,41 +97,62 @@ export interface Stage {
 export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
   // A call whose client has left ends without a word of its writer.
   call.scope.defer(done)
-  let list = stages
-  let at = 0
-  const goOn = (): void => {
-    try {
-      for (;;) {
-        call.throwIfAborted()
-        if (call.source) return answer(call, call.source, out, done)
-        if (call.rest) {
-          list = call.rest
-          call.rest = undefined
-          at = 0
-        }
-        const stage = list[at++]
-        if (!stage) throw new Error('the last stage of a route has to answer')
-        const pending = call.enter(stage)
-        if (pending) return void pending.then(entered, refused)
-      }
-    } catch (error) {
-      done(error)
-    }
-  }
-  const entered = (): void => {
-    call.entered()
-    goOn()
-  }
-  const refused = (error: unknown): void => {
-    call.entered()
-    done(error)
-  }
-  goOn()
+  new Run(call, stages, out, done).goOn()
 }
 
-/** Sends an answer through the steps of the stages to the writer. */
-function answer(call: Call, source: Feed<unknown>, out: Outgoing, done: Done): void {
-  call.chainTo(call.format.write(call, out, done)).start(source)
+/** The way in of one call. Its methods are bound, not closures: see `lifetime/README.md`. */
+class Run {
+  readonly #call: Call
+  readonly #out: Outgoing
+  readonly #done: Done
+  #stages: readonly Stage[]
+  #at = 0
+
+  constructor(call: Call, stages: readonly Stage[], out: Outgoing, done: Done) {
+    this.#call = call
+    this.#stages = stages
+    this.#out = out
+    this.#done = done
+  }
+
+  goOn(): void {
+    try {
+      const call = this.#call
+      for (;;) {
+        call.throwIfAborted()
+        if (call.source) return this.#answer(call.source)
+        if (call.rest) {
+          this.#stages = call.rest
+          call.rest = undefined
+          this.#at = 0
+        }
+        const stage = this.#stages[this.#at++]
+        if (!stage) throw new Error('the last stage of a route has to answer')
+        const pending = call.enter(stage)
+        if (pending) {
+          return void pending.then(this.#entered.bind(this), this.#refused.bind(this))
+        }
+      }
+    } catch (error) {
+      this.#done(error)
+    }
+  }
+
+  #entered(): void {
+    this.#call.entered()
+    this.goOn()
+  }
+
+  #refused(error: unknown): void {
+    this.#call.entered()
+    this.#done(error)
+  }
+
+  /** Sends an answer through the steps of the stages to the writer. */
+  #answer(source: Feed<unknown>): void {
+    const call = this.#call
+    call.chainTo(call.format.write(call, this.#out, this.#done)).start(source)
+  }
 }
 
 /** One kind of work in its one normal form. Stages know nothing else of it, and never ask which endpoint they serve. */

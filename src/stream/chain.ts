@@ -178,7 +178,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#first = next
     this.#batchEnds = links.filter(({ step }) => step.batchEnd)
     this.#finishers = links.filter(({ finishes }) => finishes).toReversed()
-    sink.onRoom?.(() => this.resume())
+    sink.onRoom?.(this.resume.bind(this))
     links.forEach((link, index) => link.step.open?.(this.#outletOf(link, index)))
   }
 

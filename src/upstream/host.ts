@@ -374,6 +374,7 @@ export class HttpExchange
 
   close(complete: boolean): void {
     this.#closed = true
+    this.#sink = undefined
     this.#queue = NOTHING
     if (this.#ended || this.#lingering) return
     if (complete) this.#linger()
@@ -384,12 +385,7 @@ export class HttpExchange
   text(limit = this.#bounds.answer): Promise<string> {
     const most = Math.min(limit, FILES * this.#bounds.answer)
     return new Promise((resolve, reject) => {
-      const isJson = this.headers['content-type']?.includes('json') || undefined
-      const take = (text: string) => {
-        if (this.status >= FIRST_ERROR) this.errorBody = text.slice(0, ERROR_CHARACTERS)
-        resolve(text)
-      }
-      this.start(new TextSink(most, isJson, take, reject, () => this.close(false)))
+      this.start(new TextSink(this, most, resolve, reject))
     })
   }
 
@@ -474,6 +470,8 @@ export class HttpExchange
     if (this.#closed || this.#held || !this.#ended) return
     if (this.#queue.length > 0) return this.#schedule()
     this.#closed = true
+    // What reads the body holds all of it, and the connection holds the exchange until the next request.
+    this.#sink = undefined
     if (this.#error === undefined) sink.end()
     else sink.fail(this.#error)
   }
@@ -512,28 +510,27 @@ export class HttpExchange
 
 /** Takes a whole body as a text. */
 class TextSink implements Sink<Uint8Array> {
+  readonly fail: (error: unknown) => void
+  readonly #exchange: HttpExchange
   readonly #most: number
   readonly #take: (text: string) => void
-  readonly fail: (error: unknown) => void
-  readonly #close: () => void
   readonly #scan = new JsonScan(JSON_LIMITS)
   readonly #chunks: Uint8Array[] = []
+  /** Undefined where the first byte has to tell. */
   #isJson: boolean | undefined
   #bytes = 0
 
-  /** @param isJson undefined where the first byte has to tell */
   constructor(
+    exchange: HttpExchange,
     most: number,
-    isJson: boolean | undefined,
     take: (text: string) => void,
     fail: (error: unknown) => void,
-    close: () => void,
   ) {
+    this.#exchange = exchange
     this.#most = most
-    this.#isJson = isJson
     this.#take = take
     this.fail = fail
-    this.#close = close
+    this.#isJson = exchange.headers['content-type']?.includes('json') || undefined
   }
 
   push(chunk: Uint8Array): void {
@@ -552,11 +549,14 @@ class TextSink implements Sink<Uint8Array> {
 
   end(): void {
     const chunks = this.#chunks
-    this.#take(utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#bytes)))
+    const exchange = this.#exchange
+    const text = utf8ToText(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#bytes))
+    if (exchange.status >= FIRST_ERROR) exchange.errorBody = text.slice(0, ERROR_CHARACTERS)
+    this.#take(text)
   }
 
   #refuse(error: unknown): void {
-    this.#close()
+    this.#exchange.close(false)
     this.fail(error)
   }
 }

@@ -58,15 +58,18 @@ const FILE_BYTES_PER_TOKEN = 50
 const FILE_TOKENS = 1500
 const SOUND_BYTES_PER_TOKEN = 500
 
-const walked = new WeakMap<readonly ChatMessage[], Conversation>()
+/** Where a list has what is known of it. */
+const WALKED = Symbol('conversation')
+
+type Walked = readonly ChatMessage[] & { [WALKED]?: Conversation }
 
 /** What a list of messages says of itself; the same list is walked once. */
 export function conversationOf(messages: readonly ChatMessage[]): Conversation {
-  let conversation = walked.get(messages)
-  if (!conversation) {
-    conversation = walk(messages)
-    walked.set(messages, conversation)
-  }
+  const list: Walked = messages
+  if (list[WALKED]) return list[WALKED]
+  const conversation = walk(messages)
+  // Lists of plugins may be frozen.
+  if (Object.isExtensible(list)) list[WALKED] = conversation
   return conversation
 }
 
@@ -76,18 +79,18 @@ export function withMessage(
   place: number,
   message: ChatMessage & { readonly content: string },
 ): readonly ChatMessage[] {
-  const longer = messages.toSpliced(place, 0, message)
+  const longer: Walked = messages.toSpliced(place, 0, message)
   const { length } = message.content
   const known = conversationOf(messages)
   const moved = (address: MediaAddress) =>
     address.at < place ? address : { ...address, at: address.at + 1 }
-  walked.set(longer, {
+  longer[WALKED] = {
     ...known,
     messages: longer,
     characters: known.characters + length,
     bytes: known.bytes + bytesIn(message),
     addresses: known.addresses.map(moved),
-  })
+  }
   return longer
 }
 
@@ -188,7 +191,8 @@ function walk(messages: readonly ChatMessage[]): Conversation {
   }
   if (!sent) return tally
   const outbound = { ...tally, messages: sent }
-  walked.set(sent, outbound)
+  const list: Walked = sent
+  list[WALKED] = outbound
   return { ...outbound, characters: tally.characters - added }
 }
 

@@ -238,7 +238,8 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#done = done
     this.#format = format
     if (!format.headWaits) {
-      this.#timer = call.timeout(headTimeout * 1000, () => this.#open())
+      // Bound, not closures: see `lifetime/README.md`.
+    this.#timer = call.timeout(headTimeout * 1000, this.#open.bind(this))
     }
   }
 
@@ -318,7 +319,7 @@ export class EventWriter<Part> implements Writer<Part> {
     const { keepAlive } = this.#call.runtime.config.server
     this.#call.answer.status = 200
     this.#out.head(200, EVENT_HEADERS)
-    this.#timer = this.#call.timeout(keepAlive * 1000, () => this.#sayAlive(keepAlive * 1000))
+    this.#timer = this.#call.timeout(keepAlive * 1000, this.#sayAlive.bind(this, keepAlive * 1000))
   }
 
   #sayAlive(intervalMs: number): void {

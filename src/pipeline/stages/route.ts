@@ -251,6 +251,8 @@ interface OneAttempt {
   readonly timeout: Timeout | undefined
   /** Another deployment may still be asked. */
   isOpen: boolean
+  /** What the provider was asked for. */
+  asked?: Promise<unknown>
   /** What gives the parts of its answer. */
   chain?: Chain
 }
@@ -494,22 +496,26 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     }
     this.#startedAt = attempt.startedAt
     const { signal } = scope
-    const fail = (error: unknown) => this.#failAttempt(attempt, error)
-    let asked: Promise<unknown>
+    const fail = this.#failAttempt.bind(this, attempt)
     try {
-      asked = ask(this.#call, deployment, signal, () => (this.#asked = true))
+      attempt.asked = ask(this.#call, deployment, signal, () => (this.#asked = true))
     } catch (error) {
       return fail(error)
     }
-    const aborted = () => {
-      if (attempt.chain) return attempt.chain.abort(signal.reason)
-      // A plugin may ignore its signal, and is not waited for.
-      dropLate(asked, signal)
-      fail(signal.reason)
-    }
+    const aborted = this.#abortAttempt.bind(this, attempt)
     onAbort(signal, aborted)
-    Promise.resolve(asked).then((given) => this.#answered(attempt, given), fail)
+    Promise.resolve(attempt.asked).then(this.#answered.bind(this, attempt), fail)
     if (signal.aborted) aborted()
+  }
+
+  /** The signal of an attempt was aborted. */
+  #abortAttempt(attempt: OneAttempt): void {
+    const { chain, scope, asked } = attempt
+    const { signal } = scope
+    if (chain) return chain.abort(signal.reason)
+    // A plugin may ignore its signal, and is not waited for.
+    dropLate(asked!, signal)
+    this.#failAttempt(attempt, signal.reason)
   }
 
   /** Takes what a provider has answered. */

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import type { Timeout } from '../../lifetime/scope.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
@@ -36,14 +37,15 @@ function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charge
       const sum = billed ? priceUsage(answer.meter) : NO_COST
       const bill = boundedOf(call, sum)
       const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
-      book(call, settlementOf(call, outcome, bill, charged), (state) => {
+      const take = (state: Settled['state']) => {
         runtime.metrics.settled(state, (performance.now() - started) / 1000)
         if (state !== 'deferred') {
           answer.bill = bill
           call.marks.settledMs = call.elapsedMs
         }
-        resolve({ bill, state, waive: () => waive(call) })
-      })
+        resolve({ bill, state, waive: waive.bind(undefined, call) })
+      }
+      new Booking(call, settlementOf(call, outcome, bill, charged), take).begin()
     } catch (error) {
       resolve(unsettled(call, error))
     }
@@ -102,35 +104,56 @@ function settlementOf(
   }
 }
 
-/**
- * Has the ledger book a charge. A fault of the ledger ends with this call.
- * @param take gets the answer of the ledger, once; `deferred` when there is none in time
- */
-function book(call: Call, settlement: Settlement, take: (state: Settled['state']) => void): void {
-  const { ledger, log, prices } = call.runtime
-  let isAnswered = false
-  const answered = (state: Settled['state']) => {
-    if (isAnswered) return
-    isAnswered = true
-    timeout.clear()
-    take(state)
+/** Has the ledger book a charge. A fault of the ledger ends with this call. */
+class Booking {
+  readonly #call: Call
+  readonly #settlement: Settlement
+  readonly #take: (state: Settled['state']) => void
+  readonly #timeout: Timeout
+  #isAnswered = false
+
+  /** @param take gets the answer of the ledger, once; `deferred` when there is none in time */
+  constructor(call: Call, settlement: Settlement, take: (state: Settled['state']) => void) {
+    this.#call = call
+    this.#settlement = settlement
+    this.#take = take
+    // Bound, as the other methods: see `lifetime/README.md`.
+    this.#timeout = call.timeout(SETTLE_MS, this.#late.bind(this))
   }
-  const failed = (error: unknown) => {
-    if (!isAnswered) log.error(unbookedLine(settlement, 'the ledger has failed'), error)
-    answered('deferred')
-  }
-  const timeout = call.timeout(SETTLE_MS, () => {
-    if (!isAnswered) {
-      log.error(`${call.id}: the ledger has not answered a charge in time; it may still be booked`)
+
+  begin(): void {
+    const { ledger, prices } = this.#call.runtime
+    const failed = this.#failed.bind(this)
+    // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
+    void prices.keep(this.#call.answer.meter)
+    try {
+      ledger.settle(this.#settlement).then(this.#booked.bind(this), failed)
+    } catch (error) {
+      failed(error)
     }
-    answered('deferred')
-  })
-  // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
-  void prices.keep(call.answer.meter)
-  try {
-    ledger.settle(settlement).then(({ state }) => answered(state), failed)
-  } catch (error) {
-    failed(error)
+  }
+
+  #booked({ state }: Settled): void {
+    this.#answered(state)
+  }
+
+  #failed(error: unknown): void {
+    if (this.#isAnswered) return
+    this.#call.runtime.log.error(unbookedLine(this.#settlement, 'the ledger has failed'), error)
+    this.#answered('deferred')
+  }
+
+  #late(): void {
+    const { id, runtime } = this.#call
+    runtime.log.error(`${id}: the ledger has not answered a charge in time; it may still be booked`)
+    this.#answered('deferred')
+  }
+
+  #answered(state: Settled['state']): void {
+    if (this.#isAnswered) return
+    this.#isAnswered = true
+    this.#timeout.clear()
+    this.#take(state)
   }
 }
 
