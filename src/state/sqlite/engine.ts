@@ -232,10 +232,9 @@ class UnwrittenCharge {
   readonly charge: Charge
   /** That is charged. */
   readonly day: string
-  /** Answers the caller; only the first answer counts. */
-  readonly answer: (settled: Settled) => void
   settlement: Settlement
   readonly #book: AccountBook
+  #answer: ((settled: Settled) => void) | undefined
   #moved: Pico = 0n
 
   /** @param day that is charged */
@@ -248,8 +247,18 @@ class UnwrittenCharge {
     this.charge = chargeOf(settlement, day)
     this.settlement = settlement
     this.day = day
-    this.answer = answer
+    this.#answer = answer
     this.#book = book
+  }
+
+  /**
+   * Answers the caller; only the first answer counts. The caller is forgotten then: tables of a Set keep what was in them, and
+   * with it a whole call, until a full collection.
+   */
+  answer(settled: Settled): void {
+    const answer = this.#answer
+    this.#answer = undefined
+    answer?.(settled)
   }
 
   /** What the book has of this charge. */
