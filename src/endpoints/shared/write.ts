@@ -9,11 +9,11 @@ import {
   ClientDisconnected,
   type Call,
   type Done,
-  type Outgoing,
   type Receipt,
   type WireFormat,
   type Writer,
 } from '../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../pipeline/http.ts'
 
 const EVENT_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
