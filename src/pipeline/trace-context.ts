@@ -1,6 +1,6 @@
 /** The trace of a client: https://www.w3.org/TR/trace-context/ */
 import type { TraceLink } from '../observe/record.ts'
-import type { Incoming } from './pipeline.ts'
+import type { Incoming } from './http.ts'
 
 /** Version 00; neither id may be all zero. */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/

@@ -12,7 +12,7 @@ import { GatewayError, InvalidRequest, toErrorBody, Unavailable } from '../error
 import { requestId } from '../state/ids.ts'
 import { commonHeaders } from './node-http.ts'
 import { errorWriterOf } from '../gateway/routes.ts'
-import type { ErrorResponse } from '../pipeline/pipeline.ts'
+import type { ErrorResponse } from '../pipeline/http.ts'
 
 /** Most fields in a head. Node bounds the bytes of it: 16 KiB. */
 const MAX_FIELDS = 100

@@ -4,12 +4,8 @@ import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Timeout } from '../lifetime/scope.ts'
 import type { BodyShare } from '../gateway/body-budget.ts'
-import {
-  type Incoming,
-  type Outgoing,
-  ClientDisconnected,
-  type Call,
-} from '../pipeline/pipeline.ts'
+import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
+import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { JsonScan } from '../stream/json-scan.ts'
 import { readBody, type BodyReading } from './body-reader.ts'
 

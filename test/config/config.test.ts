@@ -843,9 +843,9 @@ describe('the configurations of the package', () => {
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8787 })
     expect(Object.keys(config.providers)).toEqual(['mock', 'tesseract'])
     const catalog = buildCatalog(config.models)
-    expect(catalog.get('mock/echo')!.prices).toEqual({
-      prompt: 10n ** 11n,
-      completion: 4n * 10n ** 11n,
+    expect(catalog.get('mock/echo')!.pricing).toEqual({
+      prompt: '0.0000001',
+      completion: '0.0000004',
     })
     expect(catalog.freeTier().map(({ id }) => id)).toEqual(['local/ocr', 'mock/free'])
     expect(config.admin.token).toBeUndefined()

@@ -423,7 +423,9 @@ describe('a guard', () => {
       let target: Target | undefined
       Object.defineProperty(call.made, 'target', {
         get: () => target,
-        set: (made: Target) => (target = Object.assign(made, { resultFilter })),
+        set: (made: Target) => {
+          target = Object.assign(made, { resultFilter })
+        },
       })
       track(call)
     }

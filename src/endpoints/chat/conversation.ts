@@ -61,15 +61,20 @@ const SOUND_BYTES_PER_TOKEN = 500
 /** Where a list has what is known of it. */
 const WALKED = Symbol('conversation')
 
-type Walked = readonly ChatMessage[] & { [WALKED]?: Conversation }
+type Walked = readonly ChatMessage[] & { readonly [WALKED]?: Conversation }
 
 /** What a list of messages says of itself; the same list is walked once. */
 export function conversationOf(messages: readonly ChatMessage[]): Conversation {
   const list: Walked = messages
-  if (list[WALKED]) return list[WALKED]
-  const conversation = walk(messages)
+  return list[WALKED] ?? remember(messages, walk(messages))
+}
+
+/** Keeps what is known of a list on it, where plugins do not see it. */
+function remember(messages: readonly ChatMessage[], conversation: Conversation): Conversation {
   // Lists of plugins may be frozen.
-  if (Object.isExtensible(list)) list[WALKED] = conversation
+  if (Object.isExtensible(messages)) {
+    Object.defineProperty(messages, WALKED, { value: conversation })
+  }
   return conversation
 }
 
@@ -79,18 +84,18 @@ export function withMessage(
   place: number,
   message: ChatMessage & { readonly content: string },
 ): readonly ChatMessage[] {
-  const longer: Walked = messages.toSpliced(place, 0, message)
+  const longer = messages.toSpliced(place, 0, message)
   const { length } = message.content
   const known = conversationOf(messages)
   const moved = (address: MediaAddress) =>
     address.at < place ? address : { ...address, at: address.at + 1 }
-  longer[WALKED] = {
+  remember(longer, {
     ...known,
     messages: longer,
     characters: known.characters + length,
     bytes: known.bytes + bytesIn(message),
     addresses: known.addresses.map(moved),
-  }
+  })
   return longer
 }
 
@@ -191,8 +196,7 @@ function walk(messages: readonly ChatMessage[]): Conversation {
   }
   if (!sent) return tally
   const outbound = { ...tally, messages: sent }
-  const list: Walked = sent
-  list[WALKED] = outbound
+  remember(sent, outbound)
   return { ...outbound, characters: tally.characters - added }
 }
 

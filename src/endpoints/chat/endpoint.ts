@@ -5,13 +5,13 @@ import type { Model } from '../../models/catalog.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
 import type {
-  Incoming,
   Call,
   Endpoint,
   ParsedRequest,
   ProviderAnswer,
   WireFormat,
 } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { ChatInput, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
 import {

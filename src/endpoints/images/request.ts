@@ -27,7 +27,7 @@ import {
   mediaTypeOf,
   parseDataUrl,
 } from '../shared/media.ts'
-import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { ImageInput, MediaFile } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { givenMembers, readAnyPolicy, readJson } from '../shared/body.ts'

@@ -13,7 +13,7 @@ import {
   type Check,
 } from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
-import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { ModerationInput, ModerationPart, ModerationResult } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Billed } from '../shared/billing.ts'

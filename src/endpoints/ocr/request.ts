@@ -23,7 +23,7 @@ import {
 } from '../../errors/checks.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import {
   extensionOf,
   fileTooLarge,

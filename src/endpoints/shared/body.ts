@@ -1,7 +1,8 @@
 /** Request bodies: media type, size, JSON, and members that all endpoints have. */
 import { toInvalidRequest, type Check } from '../../errors/checks.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import type { Incoming, ParsedRequest } from '../../pipeline/pipeline.ts'
+import type { ParsedRequest } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import { preparePolicy, readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { utf8ToText } from '../../upstream/host.ts'

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { ReceivedFile, firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
-import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
 import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/json-scan.ts'
 import { prepared } from './body.ts'

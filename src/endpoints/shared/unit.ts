@@ -8,11 +8,11 @@ import type {
   Billing,
   Call,
   Endpoint,
-  Incoming,
   ProviderAnswer,
   Receipt,
   WireFormat,
 } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { TextItem } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { ReceiptAtEnd, type Billed } from './billing.ts'

@@ -9,11 +9,11 @@ import {
   ClientDisconnected,
   type Call,
   type Done,
-  type Outgoing,
   type Receipt,
   type WireFormat,
   type Writer,
 } from '../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../pipeline/http.ts'
 
 const EVENT_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -239,7 +239,7 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#format = format
     if (!format.headWaits) {
       // Bound, not closures: see `lifetime/README.md`.
-    this.#timer = call.timeout(headTimeout * 1000, this.#open.bind(this))
+      this.#timer = call.timeout(headTimeout * 1000, this.#open.bind(this))
     }
   }
 

@@ -28,7 +28,7 @@ import {
   parseBase64,
   parseDataUrl,
 } from '../shared/media.ts'
-import type { Incoming } from '../../pipeline/pipeline.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile, TranscriptionInput } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { givenMembers, readAnyPolicy, readJson } from '../shared/body.ts'

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readMultipart, toJsonTypes, type Form } from '../../../src/endpoints/shared/multipart.ts'
-import type { Incoming } from '../../../src/pipeline/pipeline.ts'
+import type { Incoming } from '../../../src/pipeline/http.ts'
 import { runs } from '../../_runs.ts'
 
 const BOUNDARY = 'XbOuNdArY'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { sessionOf } from '../../../src/endpoints/shared/body.ts'
-import type { Incoming } from '../../../src/pipeline/pipeline.ts'
+import type { Incoming } from '../../../src/pipeline/http.ts'
 
 /** A request with these headers. */
 const withHeaders = (headers: Record<string, string>) =>

@@ -1,5 +1,6 @@
 import { costJson } from '../../../../money/money.ts'
-import type { Call, Done, Outgoing, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../../../pipeline/http.ts'
 import {
   billedJson,
   errorWriter,

@@ -1,5 +1,6 @@
 /** OpenAI's Completions API: answers are texts. */
-import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
 import {
   billedJson,

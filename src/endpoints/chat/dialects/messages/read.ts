@@ -1,7 +1,7 @@
 /** Reads a body of Anthropic's Messages API. */
 import { isObject, toInvalidRequest } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
-import type { Incoming } from '../../../../pipeline/pipeline.ts'
+import type { Incoming } from '../../../../pipeline/http.ts'
 import type { RawJson } from '../../../../stream/raw-json.ts'
 import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'

@@ -1,6 +1,6 @@
 /** What only a vendor with this API understands: tools that it defines, headers. */
 import { InvalidRequest } from '../../../../errors/errors.ts'
-import type { Incoming } from '../../../../pipeline/pipeline.ts'
+import type { Incoming } from '../../../../pipeline/http.ts'
 
 /** Searches of the web that the vendor runs. */
 export const WEB_SEARCH = /^web_search_/

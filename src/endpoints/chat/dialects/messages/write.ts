@@ -1,5 +1,6 @@
 /** Anthropic's Messages API. */
-import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../../../pipeline/http.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
 import { randomId } from '../../../../state/ids.ts'
 import { EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'

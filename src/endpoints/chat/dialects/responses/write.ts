@@ -1,6 +1,7 @@
 /** OpenAI's Responses API, without a store. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
-import type { Call, Done, Outgoing, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { ChatInput } from '../../../../plugin.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
 import { randomId } from '../../../../state/ids.ts'
