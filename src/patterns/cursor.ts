@@ -8,15 +8,12 @@ import {
   AS_IS,
   BLANK,
   LETTER,
-  type Component,
-  type MatchEnd,
-  BEGINS,
-  EMPTY,
-  MOVED,
-  UNKNOWN,
   UNSEEN_CLASS,
+  type BackwardState,
+  type ForwardState,
+  type MatchEnd,
   type ProductDfa,
-  type TransitionTable,
+  type Step,
 } from './product-dfa.ts'
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
@@ -24,27 +21,23 @@ import type { CodePointSink } from './views/decode.ts'
 /** The state of a {@link ProductDfa} at one place of a text. It does not remember where matches began. */
 export class DfaCursor {
   readonly dfa: ProductDfa
-  /** The present table, and the state in it. */
-  table: TransitionTable
-  state: number
+  state: ForwardState
   /** Steps that had to be built. */
   built = 0
 
   constructor(dfa: ProductDfa) {
     this.dfa = dfa
-    this.table = dfa.forward.table
-    this.state = dfa.begin()
+    this.state = dfa.beginning
   }
 
   /** Begins again, as before any text. */
   restart(): void {
-    this.table = this.dfa.forward.table
-    this.state = this.dfa.begin()
+    this.state = this.dfa.beginning
   }
 
   /** No match is under way. */
   get idle(): boolean {
-    return this.isIdle(this.state)
+    return this.state.isIdle
   }
 
   /**
@@ -52,38 +45,26 @@ export class DfaCursor {
    * @returns whether a match may end with it; then nothing may follow
    */
   step(codeClass: number): boolean {
-    const next = this.next(codeClass)
-    if (next < 0) return true
-    this.state = next
+    const next = this.state.next(codeClass)
+    if (next === undefined) {
+      const { state, ends } = this.stepTo(codeClass)
+      if (ends.length > 0) return true
+      this.state = state
+    } else this.state = next
     return false
   }
 
   /** Whether a match ends where the text ends. */
   endsInMatch(): boolean {
-    return this.dfa.endsAtTextEnd(this.table.setOf(this.state)).length > 0
+    return this.dfa.endsAtTextEnd(this.state).length > 0
   }
 
-  protected isIdle(state: number): boolean {
-    return (this.table.marks[state >> this.table.shift]! & EMPTY) !== 0
-  }
-
-  /** What is in the cell of the present state and a class. */
-  protected next(codeClass: number): number {
-    const { table } = this
-    const next = codeClass < table.stride ? table.cells[this.state + codeClass]! : UNKNOWN
-    return next === UNKNOWN ? this.#build(codeClass) : next
-  }
-
-  #build(codeClass: number): number {
+  /** A step that is built now, or with which a match ends. */
+  protected stepTo(codeClass: number): Step {
+    const known = this.state.endings?.get(codeClass)
+    if (known !== undefined) return known
     this.built++
-    let next = this.table.fill(this.state, codeClass)
-    while (next === MOVED) {
-      const set = this.table.setOf(this.state)
-      this.table = this.dfa.forward.table
-      this.state = this.table.enter(set)
-      next = this.table.fill(this.state, codeClass)
-    }
-    return next
+    return this.dfa.build(this.state, codeClass)
   }
 }
 
@@ -98,9 +79,8 @@ interface Ending {
 
 /** A walk back over the past that may be interrupted. */
 interface WalkBack {
-  table: TransitionTable
   /** What is alive behind the symbol at `at`. */
-  state: number
+  state: BackwardState
   at: number
   /** The oldest place so far where a match may begin, or -1. */
   oldest: number
@@ -162,13 +142,13 @@ export class MatchCursor extends DfaCursor {
    * @returns whether a match ends with it or before it; {@link locate} tells where
    */
   advance(codeClass: number, start: number, end: number): boolean {
-    let next = this.next(codeClass)
-    if (next < 0) {
-      const ends = this.dfa.endsAfter(this.table.setOf(this.state), codeClass)
-      if (this.#choose(ends, this.#symbolOf(codeClass), start, end)) return true
-      next = Math.abs(next)
+    let next = this.state.next(codeClass)
+    if (next === undefined) {
+      const { state, ends } = this.stepTo(codeClass)
+      if (ends.length > 0 && this.#choose(ends, this.#symbolOf(codeClass), start, end)) return true
+      next = state
     }
-    if (this.isIdle(next)) this.#dropPast()
+    if (next.isIdle) this.#dropPast()
     else this.#remember(this.#symbolOf(codeClass), start, end)
     this.state = next
     return false
@@ -176,8 +156,7 @@ export class MatchCursor extends DfaCursor {
 
   /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
   finish(): boolean {
-    const ends = this.dfa.endsAtTextEnd(this.table.setOf(this.state))
-    return this.#choose(ends, NO_SYMBOL, 0, 0)
+    return this.#choose(this.dfa.endsAtTextEnd(this.state), NO_SYMBOL, 0, 0)
   }
 
   /**
@@ -233,13 +212,11 @@ export class MatchCursor extends DfaCursor {
 
   *#locate({ match, symbol, start, end }: Ending): Task<PatternMatch | undefined> {
     const state = this.dfa.undo(match, symbol)
-    const { table } = this.dfa.backward
-    const begins = (table.marks[state >> table.shift]! & BEGINS) !== 0
-    const walk = { table, state, at: this.#count - 1, oldest: -1 }
+    const walk = { state, at: this.#count - 1, oldest: -1 }
     while (!this.#walkBack(walk, PIECE)) yield
     const { oldest } = walk
     const isBefore = oldest >= 0
-    if (!isBefore && !begins) return undefined
+    if (!isBefore && !state.begins) return undefined
     const { pattern, view, plain } = match.target
     const includesSymbol = match.symbols > 0
     const from = isBefore ? oldest : this.#count
@@ -256,8 +233,7 @@ export class MatchCursor extends DfaCursor {
   #beginWalk(): WalkBack {
     this.#walked = this.#count
     this.#walk = undefined
-    const state = this.dfa.alive(this.state, this.table)
-    return { table: this.dfa.backward.table, state, at: this.#count - 1, oldest: -1 }
+    return { state: this.dfa.alive(this.state), at: this.#count - 1, oldest: -1 }
   }
 
   /** Drops the past before the oldest place where a match may begin. */
@@ -272,35 +248,12 @@ export class MatchCursor extends DfaCursor {
 
   /** Walks back over at most so many symbols. @returns whether the walk is complete */
   #walkBack(walk: WalkBack, most: number): boolean {
-    const { backward } = this.dfa
-    let { table, state, at, oldest } = walk
-    if (table !== backward.table) {
-      // Columns of an older table may have another meaning by now.
-      const set = table.setOf(state)
-      ;({ table } = backward)
-      state = table.enter(set)
+    const last = Math.max(this.#first, walk.at - most + 1)
+    for (; walk.at >= last && !walk.state.isEmpty; walk.at--) {
+      walk.state = this.dfa.stepBack(walk.state, this.#past[walk.at * WIDTH]!)
+      if (walk.state.begins) walk.oldest = walk.at
     }
-    const last = Math.max(this.#first, at - most + 1)
-    let isOver = false
-    for (; at >= last; at--) {
-      if ((table.marks[state >> table.shift]! & EMPTY) !== 0) {
-        isOver = true
-        break
-      }
-      const column = this.dfa.columnOf(this.#past[at * WIDTH]!)
-      let next = column < table.stride ? table.cells[state + column]! : UNKNOWN
-      if (next === UNKNOWN) next = table.fill(state, column)
-      while (next === MOVED) {
-        const set = table.setOf(state)
-        ;({ table } = backward)
-        state = table.enter(set)
-        next = table.fill(state, column)
-      }
-      state = next
-      if ((table.marks[state >> table.shift]! & BEGINS) !== 0) oldest = at
-    }
-    Object.assign(walk, { table, state, at, oldest })
-    return isOver || at < this.#first
+    return walk.state.isEmpty || walk.at < this.#first
   }
 
   #isMostlyLetters(from: number, last: number): boolean {
@@ -326,7 +279,7 @@ export class MatchCursor extends DfaCursor {
   }
 
   /** The last symbol of the past that a component saw; there is one, since it has a match that ends behind it. */
-  #lastSeenBy(component: Component): number {
+  #lastSeenBy(component: MatchEnd['component']): number {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
       const symbol = this.#past[at * WIDTH]!
@@ -337,7 +290,7 @@ export class MatchCursor extends DfaCursor {
 
   /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
-    return this.dfa.symbolOf(this.table.setOf(this.state), codeClass)
+    return this.dfa.symbolOf(this.state, codeClass)
   }
 
   #startAt(at: number): number {

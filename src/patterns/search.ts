@@ -95,21 +95,21 @@ class Pass {
     const units = this.#units
     const { cursor } = this
     const { ascii } = cursor.dfa
-    const { cells } = cursor.table
     const table = this.encoded ? CANDIDATES : NO_CANDIDATES
-    let { state } = cursor
+    const { cells, states, shift } = cursor.state.table
+    let { row } = cursor.state
     let candidates = this.#candidates
     let at = from
     for (; at < to; at++) {
       const code = units[at]!
       if (code >= 128) break
-      const next = cells[state + ascii[code]!]!
+      const next = cells[row + ascii[code]!]!
       const after = table[candidates + code]!
-      if (next <= 0 || after > STATE) break
-      state = next
+      if (next === 0 || after > STATE) break
+      row = next
       candidates = after
     }
-    cursor.state = state
+    cursor.state = states[row >> shift]!
     this.#candidates = candidates
     return at
   }
