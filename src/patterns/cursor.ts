@@ -93,8 +93,8 @@ const PACE = 16
 /** Symbols between two pauses of a walk; a symbol takes 2 µs with large sets of states, and 10 when they are new. */
 const PIECE = 64
 
-/** Numbers for each symbol of the past: the symbol, where it begins and where it ends in the text. */
-const WIDTH = 3
+/** Numbers for each symbol of the past: the symbol, where it begins and where it ends in the text, and the code point. */
+const WIDTH = 4
 const NO_SYMBOL = -1
 const NO_PAST = new Int32Array(0)
 
@@ -137,11 +137,13 @@ export class MatchCursor extends DfaCursor {
   }
 
   /**
-   * Reads a code point of a class that is not `UNSEEN_CLASS`.
+   * Reads a code point.
    * @param start its offsets in the text
    * @returns whether a match ends with it or before it; {@link locate} tells where
    */
-  advance(codeClass: number, start: number, end: number): boolean {
+  read(codePoint: number, start: number, end: number): boolean {
+    const codeClass = this.dfa.classOf(codePoint)
+    if (codeClass === UNSEEN_CLASS) return false
     let next = this.state.next(codeClass)
     if (next === undefined) {
       const { state, ends } = this.stepTo(codeClass)
@@ -149,7 +151,7 @@ export class MatchCursor extends DfaCursor {
       next = state
     }
     if (next.isIdle) this.#dropPast()
-    else this.#remember(this.#symbolOf(codeClass), start, end)
+    else this.#remember(this.#symbolOf(codeClass), start, end, codePoint)
     this.state = next
     return false
   }
@@ -157,6 +159,14 @@ export class MatchCursor extends DfaCursor {
   /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
   finish(): boolean {
     return this.#choose(this.dfa.endsAtTextEnd(this.state), NO_SYMBOL, 0, 0)
+  }
+
+  /** Hands on what is kept of the text from an offset on. */
+  retell(from: number, to: (codePoint: number, start: number, end: number) => void): void {
+    for (let at = this.#first; at < this.#count; at++) {
+      const [, start, end, codePoint] = this.#past.subarray(at * WIDTH, (at + 1) * WIDTH)
+      if (start! >= from) to(codePoint!, start!, end!)
+    }
   }
 
   /**
@@ -297,13 +307,14 @@ export class MatchCursor extends DfaCursor {
     return this.#past[at * WIDTH + 1]!
   }
 
-  #remember(symbol: number, start: number, end: number): void {
+  #remember(symbol: number, start: number, end: number, codePoint: number): void {
     if ((this.#count + 1) * WIDTH > this.#past.length) this.#makeSpace()
     const past = this.#past
     const place = this.#count++ * WIDTH
     past[place] = symbol
     past[place + 1] = start
     past[place + 2] = end
+    past[place + 3] = codePoint
   }
 
   #makeSpace(): void {
@@ -347,9 +358,7 @@ export class DecodedText implements CodePointSink {
 
   read(symbol: number, start: number, end: number): void {
     const cursor = this.#cursor
-    if (cursor.isOver) return
-    const codeClass = cursor.dfa.classOf(symbol)
-    if (codeClass === UNSEEN_CLASS || !cursor.advance(codeClass, start, end)) return
+    if (cursor.isOver || !cursor.read(symbol, start, end)) return
     // Only literals are looked for here, so the match began a few symbols ago.
     this.#note(runSync(cursor.locate()))
   }

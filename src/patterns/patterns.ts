@@ -14,7 +14,7 @@ import { mayContainMatch, mayMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { MatchCursor } from './cursor.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
-import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { mayEscape } from './views/escapes.ts'
 
 // One scan of a text for patterns: in pieces as they come, or as a whole.
 
@@ -37,16 +37,14 @@ interface SlicedScan extends TextScan {
 
 /** Reads the text itself with one cursor, and what is encoded in it beside. */
 export class PatternScan implements SlicedScan {
-  readonly #dfa: ProductDfa
   readonly #cursor: MatchCursor
   readonly #encoded: EncodedScanner | undefined
   #position = 0
-  /** The first half of a surrogate pair that waits for the second, or 0. */
-  #high = 0
+  /** The first half of a surrogate pair that waits for the second, or nothing. */
+  #half = ''
   #progress: ScanProgress = { safeOffset: 0 }
 
   constructor({ text, decoded }: CompiledPatterns) {
-    this.#dfa = text
     this.#cursor = new MatchCursor(text)
     this.#encoded = decoded && new EncodedScanner(decoded)
   }
@@ -106,46 +104,35 @@ export class PatternScan implements SlicedScan {
     return this.#cursor.isOver || this.#encoded?.found !== undefined
   }
 
-  /** Reads up to a match, or all of it. */
-  #read(text: string): void {
-    for (let at = 0; at < text.length && !this.#isOver; at++) this.#readUnit(text.charCodeAt(at))
-  }
-
-  #readUnit(unit: number): void {
-    if (this.#high > 0) {
-      if ((unit & 0xfc00) === 0xdc00) {
-        const codePoint = 0x10000 + ((this.#high & 0x3ff) << 10) + (unit & 0x3ff)
-        this.#high = 0
-        return this.#readCodePoint(codePoint, 2)
+  /** Reads up to a match, or all but the first half of a surrogate pair at the end. */
+  #read(text: string, isWhole = false): void {
+    const all = this.#half + text
+    this.#half = ''
+    for (let at = 0; at < all.length && !this.#isOver;) {
+      const codePoint = all.codePointAt(at)!
+      const units = codePoint > 0xffff ? 2 : 1
+      if ((codePoint & 0xfffffc00) === 0xd800 && at + 1 === all.length && !isWhole) {
+        this.#half = all.slice(at)
+        return
       }
-      this.#readHigh()
-      if (this.#isOver) return
+      this.#readCodePoint(codePoint, units)
+      at += units
     }
-    if ((unit & 0xfc00) === 0xd800) this.#high = unit
-    else this.#readCodePoint(unit, 1)
-  }
-
-  #readHigh(): void {
-    const unit = this.#high
-    this.#high = 0
-    this.#readCodePoint(unit, 1)
   }
 
   #readCodePoint(codePoint: number, units: number): void {
+    const [cursor, encoded] = [this.#cursor, this.#encoded]
     const start = this.#position
     const end = start + units
-    const codeClass = this.#dfa.classOf(codePoint)
-    const { since } = this.#cursor
-    const isMatch =
-      (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end)) ||
-      (this.#encoded !== undefined && this.#encoded.read(codePoint, since))
+    if (encoded !== undefined && mayEscape(codePoint)) encoded.beginEscape(cursor)
     // The character that completes a match is not released.
-    if (!isMatch) this.#position = end
+    if (cursor.read(codePoint, start, end) || encoded?.read(codePoint, start, end)) return
+    this.#position = end
   }
 
   /** The text is over. @returns whether there is a match */
   #finish(): boolean {
-    if (this.#high > 0) this.#readHigh()
+    this.#read('', true)
     return this.#isOver || this.#cursor.finish() || this.#encoded?.finish() === true
   }
 

@@ -3,30 +3,30 @@
  * all views but `decoded` and finds what that view may have to decode. Only what may match is read again, with positions.
  */
 import { endianness } from 'node:os'
-import { Base64, MIN_BASE64, SEXTETS, Utf8Decoder, type Decoder, Hex } from './views/decode.ts'
+import {
+  Base64,
+  Hex,
+  isHexSign,
+  isLineBreak,
+  isSeparator,
+  isWhite,
+  MAX_SEPARATORS,
+  MIN_BASE64,
+  MIN_PAIRS,
+  SEXTETS,
+  Utf8Decoder,
+  type Decoder,
+} from './views/decode.ts'
 import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import type { CompiledPatterns } from './build.ts'
 import { DecodedText, DfaCursor, firstBytesOf } from './cursor.ts'
-import {
-  BASE64,
-  BASE64_RUN,
-  CANDIDATES,
-  CHAR_CLASS,
-  codePointAt,
-  ESCAPE_START,
-  HEX_DIGIT,
-  HEX_ROW,
-  HEX_SEPARATOR,
-  LINE_BREAK,
-  separatorsAfter,
-  INVISIBLE,
-  MIN_DIGITS,
-  STATE,
-  type Utf16,
-} from './encoded-scanner.ts'
+import { BASE64, ESCAPE, HEX_DIGIT, INVISIBLE, KINDS } from './encoded-scanner.ts'
 import { memoryBudget } from './memory-budget.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
+
+/** UTF-16 code units of a text: reading from an array is faster than from a string. */
+type Utf16 = Uint16Array
 
 /** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13
@@ -34,8 +34,6 @@ const PIECE = 1 << 13
 const DECODED_PIECE = 1 << 10
 /** Longer runs are decoded as a whole. */
 const SHORT_RUN = 64
-/** In place of a character class: everything is decoded. */
-const ANYTHING = 0
 
 /** Whether a text may match, if that takes a single step to tell; true where it takes more. */
 export function mayMatch(compiled: CompiledPatterns, text: string): boolean {
@@ -169,27 +167,24 @@ class EncodedSearch {
     const end = this.#endOfShortRun(start, at)
     if (end > 0) return this.#isInShortRun(start, end)
     const decoder = new Base64(Array.from({ length: 4 }, () => this.#sink()))
-    return this.#decode(start, BASE64 | LINE_BREAK, [decoder])
+    return this.#decode(start, [decoder], (state) => base64RunIn(state) > 0)
   }
 
   /** The same for a row of hexadecimal digits. */
   *isInRow(at: number): Task<boolean> {
     const decoders = [new Hex(this.#sink(), 0), new Hex(this.#sink(), 1)]
     const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
-    return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders)
+    return yield* this.#decode(start, decoders, (state) => hexRowIn(state) > 0)
   }
 
   /** Whether there is a match in the text with its escapes decoded. */
   *isInEscapes(): Task<boolean> {
-    return yield* this.#decode(0, ANYTHING, [new Escapes(this.#sink())])
+    return yield* this.#decode(0, [new Escapes(this.#sink())], () => true)
   }
 
-  /** Goes back over so many characters of a class, of which the last is at this place. @returns where the first is */
-  #startOf(at: number, charClass: number, count: number): number {
-    for (let left = count - 1; left > 0;) {
-      const code = this.#units[--at]!
-      if (isOf(charClass, code)) left--
-    }
+  /** Goes back over so many characters of a kind, of which the last is at this place. @returns where the first is */
+  #startOf(at: number, kind: number, count: number): number {
+    for (let left = count - 1; left > 0;) if (isOf(kind, this.#units[--at]!)) left--
     return at
   }
 
@@ -200,7 +195,9 @@ class EncodedSearch {
     let end = at + 1
     while (end < last && isOf(BASE64, units[end]!)) end++
     const isShort = at - start < MIN_BASE64 && (end < last || last === units.length)
-    return isShort && !isOf(LINE_BREAK, units[end] ?? 0) && !mayBeInvisible(units[end]) ? end : 0
+    const next = units[end] ?? 0x20
+    const isOver = next < 128 && KINDS[next] !== INVISIBLE && !isLineBreak(next)
+    return isShort && isOver ? end : 0
   }
 
   /**
@@ -257,11 +254,15 @@ class EncodedSearch {
     return this.#found
   }
 
-  /** Decodes from a place on while characters are of a class. @returns whether there is a match */
-  *#decode(from: number, charClass: number, decoders: readonly Decoder[]): Task<boolean> {
+  /** Decodes from a place on. @param goesOn whether a state of {@link CANDIDATES} is still that of a run or row */
+  *#decode(
+    from: number,
+    decoders: readonly Decoder[],
+    goesOn: (state: number) => boolean,
+  ): Task<boolean> {
     const units = this.#units
-    let separators = 0
-    for (let at = from, pause = from + DECODED_PIECE; at < units.length;) {
+    let state = 0
+    for (let at = from, pause = from + DECODED_PIECE; at < units.length && !this.#found;) {
       if (at >= pause) {
         pause = at + DECODED_PIECE
         yield
@@ -270,15 +271,9 @@ class EncodedSearch {
       const start = at
       at += codePoint > 0xffff ? 2 : 1
       if (!this.isVisible(codePoint)) continue
-      if (charClass !== ANYTHING) {
-        const of = codePoint < 128 ? CHAR_CLASS[codePoint]! & charClass : 0
-        if (of === 0) break
-        const separates = (of & HEX_SEPARATOR) !== 0
-        separators = separates ? separatorsAfter(separators, CHAR_CLASS[codePoint]!) : 0
-        if (separators < 0) break
-      }
+      state = codePoint < 128 ? CANDIDATES[state + codePoint]! & STATE : 0
+      if (!goesOn(state)) break
       for (const decoder of decoders) decoder.read(codePoint, start, at)
-      if (this.#found) return true
     }
     for (const decoder of decoders) decoder.end()
     return this.#found
@@ -301,10 +296,92 @@ function beginningsOf(dfa: ProductDfa): Uint8Array {
   return known
 }
 
-function isOf(charClass: number, code: number): boolean {
-  return code < 128 && (CHAR_CLASS[code]! & charClass) !== 0
+function isOf(kind: number, code: number): boolean {
+  return code < 128 && (KINDS[code]! & kind) !== 0
 }
 
-function mayBeInvisible(code: number | undefined): boolean {
-  return code !== undefined && (code >= 128 || CHAR_CLASS[code] === INVISIBLE)
+/** The code point that begins at an index; half of a surrogate pair where the other half is missing. */
+function codePointAt(units: Utf16, at: number): number {
+  const unit = units[at]!
+  const next = (unit & 0xfc00) === 0xd800 && at + 1 < units.length ? units[at + 1]! : 0
+  return (next & 0xfc00) === 0xdc00 ? 0x10000 + ((unit & 0x3ff) << 10) + (next & 0x3ff) : unit
+}
+
+// The table of characters that tells where a text may hold something encoded.
+
+/** Fewer digits are not decoded. */
+const MIN_DIGITS = MIN_PAIRS * 2
+
+/** Characters that count towards a run and a row, up to the length from which they are decoded. */
+interface EncodedCandidate {
+  /** Base64 characters in a row. */
+  readonly base64Run: number
+  /** Hexadecimal digits with separators between them. */
+  readonly hexRow: number
+  /** Separators that count since the last digit. */
+  readonly separators: number
+}
+
+/** The counters after a character that is not invisible. */
+function countIn(
+  { base64Run, hexRow, separators }: EncodedCandidate,
+  code: number,
+): EncodedCandidate {
+  const staysInRun = base64Run === MIN_BASE64 && isLineBreak(code)
+  const run = isOf(BASE64, code) ? Math.min(base64Run + 1, MIN_BASE64) : staysInRun ? base64Run : 0
+  if (isOf(HEX_DIGIT, code)) {
+    return { base64Run: run, hexRow: Math.min(hexRow + 1, MIN_DIGITS), separators: 0 }
+  }
+  // White space and the sign of `0x` do not count.
+  const isCounted = isSeparator(code) && !isWhite(code)
+  const count = separators + (isCounted ? 1 : 0)
+  const staysInRow = (isSeparator(code) || isHexSign(code)) && count <= MAX_SEPARATORS
+  return staysInRow && hexRow > 0
+    ? { base64Run: run, hexRow, separators: count }
+    : { base64Run: run, hexRow: 0, separators: 0 }
+}
+
+// A state holds the counters in bits of their own, and adding an ASCII code to it gives an index into the table.
+const RUN_SHIFT = 13
+const ROW_SHIFT = 9
+const SEPARATORS_SHIFT = 7
+
+// What a step of the table may report beside the next state.
+const REPORT = 1 << 17
+/** A run or a row has become long enough; reported once for each. */
+const BASE64_RUN = REPORT
+const HEX_ROW = REPORT << 1
+/** An escape may begin here. */
+const ESCAPE_START = REPORT << 2
+const STATE = REPORT - 1
+
+/** By state plus ASCII code: the next state and what is reported. State 0 stands before any text. */
+const CANDIDATES = new Int32Array((MIN_BASE64 + 1) << RUN_SHIFT)
+
+for (let base64Run = 0; base64Run <= MIN_BASE64; base64Run++) {
+  for (let hexRow = 0; hexRow <= MIN_DIGITS; hexRow++) {
+    for (let separators = 0; separators <= MAX_SEPARATORS; separators++) {
+      const before = { base64Run, hexRow, separators }
+      for (const [code, kind] of KINDS.entries()) {
+        const after = kind === INVISIBLE ? before : countIn(before, code)
+        CANDIDATES[stateOf(before) + code] =
+          stateOf(after) |
+          (base64Run < after.base64Run && after.base64Run === MIN_BASE64 ? BASE64_RUN : 0) |
+          (hexRow < after.hexRow && after.hexRow === MIN_DIGITS ? HEX_ROW : 0) |
+          ((kind & ESCAPE) !== 0 ? ESCAPE_START : 0)
+      }
+    }
+  }
+}
+
+function stateOf({ base64Run, hexRow, separators }: EncodedCandidate): number {
+  return (base64Run << RUN_SHIFT) | (hexRow << ROW_SHIFT) | (separators << SEPARATORS_SHIFT)
+}
+
+function base64RunIn(state: number): number {
+  return state >> RUN_SHIFT
+}
+
+function hexRowIn(state: number): number {
+  return (state >> ROW_SHIFT) & 15
 }

@@ -207,13 +207,11 @@ class ReferenceScan {
   }
 
   #read(text: string) {
-    const { text: dfa, decoded } = this.#compiled
+    const { decoded } = this.#compiled
     for (const character of text) {
       const codePoint = character.codePointAt(0)!
       const [start, end] = [this.#position, this.#position + character.length]
-      const codeClass = dfa.classOf(codePoint)
-      if (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end))
-        return this.#stop()
+      if (this.#cursor.read(codePoint, start, end)) return this.#stop()
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         this.#readBase64(codePoint, start, end)
         for (const decoder of this.#decoders.slice(1)) decoder.read(codePoint, start, end)
