@@ -347,7 +347,7 @@ export class DecodedText implements CodePointSink {
 
   /** @param note is told of the match, at most once */
   constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
-    this.begins = firstBytesOf(dfa)
+    this.begins = dfa.firstBytes
     this.#cursor = new MatchCursor(dfa)
     this.#note = note
   }
@@ -370,21 +370,4 @@ export class DecodedText implements CodePointSink {
   pendingStart(isExact: boolean): number {
     return this.#cursor.pendingStart(isExact)
   }
-}
-
-const firstBytes = new WeakMap<ProductDfa, Uint8Array>()
-
-/** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
-export function firstBytesOf(dfa: ProductDfa): Uint8Array {
-  let bytes = firstBytes.get(dfa)
-  if (bytes === undefined) {
-    const cursor = new DfaCursor(dfa)
-    bytes = Uint8Array.from({ length: 256 }, (_, byte) => {
-      if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
-      cursor.restart()
-      return cursor.step(dfa.classOf(byte)) || !cursor.idle ? 1 : 0
-    })
-    firstBytes.set(dfa, bytes)
-  }
-  return bytes
 }

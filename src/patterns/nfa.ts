@@ -307,7 +307,7 @@ export class NfaBuilder {
       number = this.#sets.push(ranges) - 1
       this.#setNumbers.set(key, number)
     }
-    if (ranges.length > 2) this.#known.set(ranges, number)
+    this.#known.set(ranges, number)
     return number
   }
 

@@ -10,7 +10,7 @@ import type {
 } from '../plugin.ts'
 import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
 import { PatternError } from './regex.ts'
-import { mayContainMatch, mayMatch } from './search.ts'
+import { mayContainMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { MatchCursor } from './cursor.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
@@ -21,22 +21,11 @@ import { mayEscape } from './views/escapes.ts'
 /** Longer pieces are read in steps of so many units. */
 const LONG = 1 << 14
 const STEP = 64
-/** With up to so many symbols kept, a match is located at once: a few milliseconds with hostile patterns. */
-const NEAR = 1 << 10
-
 /**
- * A scan whose reader can wait. After `pushSliced` or `endSliced` has returned a promise, nothing may be pushed until it
- * is settled; if it rejects, the scan is of no further use.
+ * Reads the text itself with one cursor, and what is encoded in it beside. After `pushSliced` or `endSliced` has returned a
+ * promise, nothing may be pushed until it is settled; if it rejects, the scan is of no further use.
  */
-interface SlicedScan extends TextScan {
-  /** {@link TextScan.push} in time slices: a promise only if it takes longer than one. */
-  pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress>
-  /** {@link TextScan.end} likewise. */
-  endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress>
-}
-
-/** Reads the text itself with one cursor, and what is encoded in it beside. */
-export class PatternScan implements SlicedScan {
+export class PatternScan implements TextScan {
   readonly #cursor: MatchCursor
   readonly #encoded: EncodedScanner | undefined
   #position = 0
@@ -57,14 +46,15 @@ export class PatternScan implements SlicedScan {
     return this.#ended() ?? runSync(this.#stop())
   }
 
+  /** {@link push} in time slices: a promise only if it takes longer than one. */
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
     const isLong = text.length > LONG && !this.#progress.match
     if (isLong) return runSliced(this.#readLong(text), proceed)
-    return this.#pushed(text) ?? this.#stopSliced(proceed)
+    return this.#pushed(text) ?? runSliced(this.#stop(), proceed)
   }
 
   endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    return this.#ended() ?? this.#stopSliced(proceed)
+    return this.#ended() ?? runSliced(this.#stop(), proceed)
   }
 
   /** The first match in a whole text. @param step units between two pauses */
@@ -145,10 +135,6 @@ export class PatternScan implements SlicedScan {
       : (this.#progress = { safeOffset })
   }
 
-  #stopSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    return this.#cursor.kept > NEAR ? runSliced(this.#stop(), proceed) : runSync(this.#stop())
-  }
-
   *#stop(): Task<ScanProgress> {
     const match = yield* this.#locate()
     const encoded = this.#encoded?.pendingStart(true) ?? Infinity
@@ -203,8 +189,6 @@ const matchers = {
   key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
-
-const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
 /** Patterns are checked first and compiled soon after. Sizes are in instructions. */
 const parsings = new LRUCache<string, ParsedPattern | PatternError>({
@@ -284,7 +268,7 @@ export class PatternMatcher implements MatcherContract {
 
   /** The first match in a whole text. Blocks for as long as it takes; {@link search} does not. */
   find(text: string): PatternMatch | undefined {
-    return this.mayMatch(text) ? runSync(this.searchTask(text)) : undefined
+    return runSync(this.searchTask(text))
   }
 
   /**
@@ -295,12 +279,7 @@ export class PatternMatcher implements MatcherContract {
     text: string,
     proceed?: () => void,
   ): PatternMatch | undefined | Promise<PatternMatch | undefined> {
-    return this.mayMatch(text) ? runSliced(this.searchTask(text), proceed) : undefined
-  }
-
-  /** A quick test of a text, in a single step: false if nothing in it matches, true if only a search can tell. */
-  mayMatch(text: string): boolean {
-    return mayMatch(this.#compiled, text)
+    return runSliced(this.searchTask(text), proceed)
   }
 
   /** {@link search} as a task, for callers that measure its steps. */
@@ -359,17 +338,11 @@ function* buildMatcher(
 }
 
 function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
-  const id = idOf(patterns)
-  let check = checks.get(id)
-  if (!check) {
-    const { parsings, problem } = yield* parseAll(patterns)
-    const warnings = parsings.flatMap(({ unbounded }, index) =>
-      unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
-    )
-    check = problem ? { problem, warnings } : { warnings }
-    checks.set(id, check)
-  }
-  return check
+  const { parsings, problem } = yield* parseAll(patterns)
+  const warnings = parsings.flatMap(({ unbounded }, index) =>
+    unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
+  )
+  return problem ? { problem, warnings } : { warnings }
 }
 
 /** Parses all patterns up to the first that cannot be used. */

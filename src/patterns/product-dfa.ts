@@ -377,6 +377,8 @@ export class ProductDfa implements BudgetOwner {
   readonly #backward = new StateMap<BackwardState>()
   #table: TransitionTable | undefined
   #beginning: ForwardState | undefined
+  #firstBytes: Uint8Array | undefined
+  #beginnings: Uint8Array | undefined
 
   private constructor(automata: readonly Automaton[]) {
     this.#components = automata.map((automaton, index) => new Component(automaton, index))
@@ -407,11 +409,30 @@ export class ProductDfa implements BudgetOwner {
     ))
   }
 
+  /** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
+  get firstBytes(): Uint8Array {
+    return (this.#firstBytes ??= Uint8Array.from({ length: 256 }, (_, byte) => {
+      if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
+      const { state, ends } = this.build(this.beginning, this.classOf(byte))
+      return ends.length > 0 || !state.isIdle ? 1 : 0
+    }))
+  }
+
+  /** By two bytes of UTF-8: what a search has learnt of matches that begin with them. */
+  get beginnings(): Uint8Array {
+    if (this.#beginnings === undefined) {
+      this.#beginnings = new Uint8Array(1 << 16)
+      memoryBudget.reserve(this, this.#beginnings.length)
+    }
+    return this.#beginnings
+  }
+
   drop(): void {
     this.#forward.clear()
     this.#backward.clear()
     this.#table = undefined
     this.#beginning = undefined
+    this.#beginnings = undefined
     memoryBudget.release(this)
   }
 

@@ -19,9 +19,8 @@ import {
 } from './views/decode.ts'
 import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import type { CompiledPatterns } from './build.ts'
-import { DecodedText, DfaCursor, firstBytesOf } from './cursor.ts'
+import { DecodedText, DfaCursor } from './cursor.ts'
 import { BASE64, ESCAPE, HEX_DIGIT, INVISIBLE, KINDS } from './encoded-scanner.ts'
-import { memoryBudget } from './memory-budget.ts'
 import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
 
@@ -34,13 +33,6 @@ const PIECE = 1 << 13
 const DECODED_PIECE = 1 << 10
 /** Longer runs are decoded as a whole. */
 const SHORT_RUN = 64
-
-/** Whether a text may match, if that takes a single step to tell; true where it takes more. */
-export function mayMatch(compiled: CompiledPatterns, text: string): boolean {
-  if (text.length > PIECE) return true
-  const { done, value } = mayContainMatch(compiled, text).next()
-  return !done || value
-}
 
 /** Whether a text may match. A no is certain, a yes nearly so. */
 export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task<boolean> {
@@ -138,18 +130,13 @@ const NO_CANDIDATES = new Int32Array(128)
 class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
-  readonly #beginnings: Uint8Array
   /** Used for short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
-  /** By byte: 0 if no match begins with it. */
-  readonly #begins: Uint8Array
 
   constructor(dfa: ProductDfa, units: Utf16) {
     this.#dfa = dfa
     this.#units = units
-    this.#beginnings = beginningsOf(dfa)
-    this.#begins = firstBytesOf(dfa)
     this.#bytes = new Utf8Decoder(this.#sink())
   }
 
@@ -206,7 +193,7 @@ class EncodedSearch {
    */
   #isInShortRun(start: number, end: number): boolean {
     const units = this.#units
-    const begins = this.#begins
+    const begins = this.#dfa.firstBytes
     // Four characters are 24 bits: two bytes at each of three places.
     let four = 0
     for (let at = start; at < start + 3; at++) four = (four << 6) | SEXTETS[units[at]!]!
@@ -228,7 +215,8 @@ class EncodedSearch {
 
   /** Whether a match may begin with these two bytes. */
   #mayBegin(two: number): boolean {
-    const known = this.#beginnings[two]!
+    const beginnings = this.#dfa.beginnings
+    const known = beginnings[two]!
     if (known !== 0) return known === MAY_BEGIN
     const bytes = new Utf8Decoder(this.#sink())
     bytes.read(two >>> 8, 0, 0)
@@ -236,7 +224,7 @@ class EncodedSearch {
     // A single code point may fold to a whole literal.
     const may = this.#found || !bytes.idle
     this.#found = false
-    this.#beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
+    beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
     return may
   }
 
@@ -283,18 +271,6 @@ class EncodedSearch {
 // Whether a match may begin with two bytes.
 const NO_BEGINNING = 1
 const MAY_BEGIN = 2
-const beginnings = new WeakMap<ProductDfa, Uint8Array>()
-
-/** By two bytes: what is known of them, or 0. */
-function beginningsOf(dfa: ProductDfa): Uint8Array {
-  let known = beginnings.get(dfa)
-  if (known === undefined) {
-    known = new Uint8Array(1 << 16)
-    beginnings.set(dfa, known)
-    memoryBudget.reserve({ drop: () => beginnings.delete(dfa) }, known.length)
-  }
-  return known
-}
 
 function isOf(kind: number, code: number): boolean {
   return code < 128 && (KINDS[code]! & kind) !== 0
@@ -307,41 +283,12 @@ function codePointAt(units: Utf16, at: number): number {
   return (next & 0xfc00) === 0xdc00 ? 0x10000 + ((unit & 0x3ff) << 10) + (next & 0x3ff) : unit
 }
 
-// The table of characters that tells where a text may hold something encoded.
-
 /** Fewer digits are not decoded. */
 const MIN_DIGITS = MIN_PAIRS * 2
 
-/** Characters that count towards a run and a row, up to the length from which they are decoded. */
-interface EncodedCandidate {
-  /** Base64 characters in a row. */
-  readonly base64Run: number
-  /** Hexadecimal digits with separators between them. */
-  readonly hexRow: number
-  /** Separators that count since the last digit. */
-  readonly separators: number
-}
-
-/** The counters after a character that is not invisible. */
-function countIn(
-  { base64Run, hexRow, separators }: EncodedCandidate,
-  code: number,
-): EncodedCandidate {
-  const staysInRun = base64Run === MIN_BASE64 && isLineBreak(code)
-  const run = isOf(BASE64, code) ? Math.min(base64Run + 1, MIN_BASE64) : staysInRun ? base64Run : 0
-  if (isOf(HEX_DIGIT, code)) {
-    return { base64Run: run, hexRow: Math.min(hexRow + 1, MIN_DIGITS), separators: 0 }
-  }
-  // White space and the sign of `0x` do not count.
-  const isCounted = isSeparator(code) && !isWhite(code)
-  const count = separators + (isCounted ? 1 : 0)
-  const staysInRow = (isSeparator(code) || isHexSign(code)) && count <= MAX_SEPARATORS
-  return staysInRow && hexRow > 0
-    ? { base64Run: run, hexRow, separators: count }
-    : { base64Run: run, hexRow: 0, separators: 0 }
-}
-
-// A state holds the counters in bits of their own, and adding an ASCII code to it gives an index into the table.
+// An automaton over ASCII that tells where something encoded may be. Its states are counters: of base64 characters in a row, of
+// hexadecimal digits with separators between them (both up to the length from which they are decoded), and of separators since
+// the last digit. A counter has bits of its own, and a state plus an ASCII code is an index into the table.
 const RUN_SHIFT = 13
 const ROW_SHIFT = 9
 const SEPARATORS_SHIFT = 7
@@ -356,26 +303,29 @@ const ESCAPE_START = REPORT << 2
 const STATE = REPORT - 1
 
 /** By state plus ASCII code: the next state and what is reported. State 0 stands before any text. */
-const CANDIDATES = new Int32Array((MIN_BASE64 + 1) << RUN_SHIFT)
+const CANDIDATES = Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
+  const code = index & 127
+  return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)
+})
 
-for (let base64Run = 0; base64Run <= MIN_BASE64; base64Run++) {
-  for (let hexRow = 0; hexRow <= MIN_DIGITS; hexRow++) {
-    for (let separators = 0; separators <= MAX_SEPARATORS; separators++) {
-      const before = { base64Run, hexRow, separators }
-      for (const [code, kind] of KINDS.entries()) {
-        const after = kind === INVISIBLE ? before : countIn(before, code)
-        CANDIDATES[stateOf(before) + code] =
-          stateOf(after) |
-          (base64Run < after.base64Run && after.base64Run === MIN_BASE64 ? BASE64_RUN : 0) |
-          (hexRow < after.hexRow && after.hexRow === MIN_DIGITS ? HEX_ROW : 0) |
-          ((kind & ESCAPE) !== 0 ? ESCAPE_START : 0)
-      }
-    }
-  }
-}
-
-function stateOf({ base64Run, hexRow, separators }: EncodedCandidate): number {
-  return (base64Run << RUN_SHIFT) | (hexRow << ROW_SHIFT) | (separators << SEPARATORS_SHIFT)
+function candidateAfter(state: number, code: number): number {
+  const [run, row] = [base64RunIn(state), hexRowIn(state)]
+  const separators = (state >> SEPARATORS_SHIFT) & 3
+  const [isDigit, isPart] = [isOf(HEX_DIGIT, code), isOf(BASE64, code)]
+  // White space and the sign of `0x` do not count.
+  const count = separators + (isSeparator(code) && !isWhite(code) ? 1 : 0)
+  const staysInRow = row > 0 && (isSeparator(code) || isHexSign(code)) && count <= MAX_SEPARATORS
+  const staysInRun = run === MIN_BASE64 && isLineBreak(code)
+  const nextRun = isPart ? Math.min(run + 1, MIN_BASE64) : staysInRun ? run : 0
+  const nextRow = isDigit ? Math.min(row + 1, MIN_DIGITS) : staysInRow ? row : 0
+  return (
+    (nextRun << RUN_SHIFT) |
+    (nextRow << ROW_SHIFT) |
+    ((!isDigit && staysInRow ? count : 0) << SEPARATORS_SHIFT) |
+    (run < nextRun && nextRun === MIN_BASE64 ? BASE64_RUN : 0) |
+    (row < nextRow && nextRow === MIN_DIGITS ? HEX_ROW : 0) |
+    (isOf(ESCAPE, code) ? ESCAPE_START : 0)
+  )
 }
 
 function base64RunIn(state: number): number {

@@ -163,7 +163,6 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
         for (const after of [0, 5, 40]) {
           const text = `${words.slice(0, before)} ${secret} ${words.slice(0, after)}`
           expect(matcher.find(text)?.pattern, text).toBe(0)
-          expect(matcher.mayMatch(text), text).toBe(true)
         }
       }
     }
