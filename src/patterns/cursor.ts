@@ -107,9 +107,7 @@ export class MatchCursor extends DfaCursor {
   #past = NO_PAST
   #first = 0
   #count = 0
-  /** #count when the last walk back began; 0 if all of that was dropped since. */
-  #walked = 0
-  /** The rest of that walk, if it was interrupted. */
+  /** The last walk back, if it was interrupted. */
   #walk: WalkBack | undefined
   /** #count at the last question. */
   #asked = 0
@@ -179,7 +177,7 @@ export class MatchCursor extends DfaCursor {
     const came = count < this.#asked ? count : count - this.#asked
     this.#asked = count
     const isWhole = isExact || this.kept <= SHORT
-    const walk = (!isWhole && this.#walked > 0 && this.#walk) || this.#beginWalk()
+    const walk = (!isWhole && this.#walk) || this.#beginWalk()
     if (this.#walkBack(walk, isWhole ? Infinity : came * PACE)) this.#drop(walk)
     else this.#walk = walk
     return this.#startAt(this.#first)
@@ -241,8 +239,6 @@ export class MatchCursor extends DfaCursor {
   }
 
   #beginWalk(): WalkBack {
-    this.#walked = this.#count
-    this.#walk = undefined
     return { state: this.dfa.alive(this.state), at: this.#count - 1, oldest: -1 }
   }
 
@@ -253,7 +249,8 @@ export class MatchCursor extends DfaCursor {
   }
 
   #dropPast(): void {
-    this.#first = this.#count = this.#walked = 0
+    this.#first = this.#count = 0
+    this.#walk = undefined
   }
 
   /** Walks back over at most so many symbols. @returns whether the walk is complete */
@@ -325,7 +322,6 @@ export class MatchCursor extends DfaCursor {
     this.#past.set(rest)
     this.#first = 0
     this.#count -= first
-    this.#walked -= first
     this.#asked -= first
     if (this.#walk !== undefined) {
       this.#walk.at -= first

@@ -1,6 +1,6 @@
 /**
- * The NFAs of all views over one text, stepped together by its code points. What a code point is in each view is found
- * once; from then on it is a class, and a step is a look-up in a table.
+ * The product automaton: the NFAs of all views over one text, stepped together by its code points. What a code point is in each
+ * view is found once; from then on it is a class, and a step that is known is a look-up in a table.
  */
 import type { Task } from './time-slice.ts'
 import {
@@ -22,8 +22,6 @@ import {
 } from './nfa.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 import type { Ranges } from './alphabet.ts'
-
-// One NFA of a product DFA with its normalization: what it makes of a code point, and what holds between two symbols.
 
 /**
  * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
@@ -521,18 +519,18 @@ export class ProductDfa implements BudgetOwner {
   }
 
   #forwardState(positions: readonly Positions[], context: number): ForwardState {
-    const known = this.#forward.get(positions, context)
-    if (known !== undefined) return known
-    this.#makeRoom(positions)
-    this.#table ??= new TransitionTable(this.traits.length)
-    return this.#forward.add(new ForwardState(positions, context, this.#table), context)
+    return this.#forward.of(positions, context, () => {
+      this.#makeRoom(positions)
+      this.#table ??= new TransitionTable(this.traits.length)
+      return new ForwardState(positions, context, this.#table)
+    })
   }
 
   #backwardState(positions: readonly Positions[], begins: boolean): BackwardState {
-    const known = this.#backward.get(positions, Number(begins))
-    if (known !== undefined) return known
-    this.#makeRoom(positions)
-    return this.#backward.add(new BackwardState(positions, begins), Number(begins))
+    return this.#backward.of(positions, Number(begins), () => {
+      this.#makeRoom(positions)
+      return new BackwardState(positions, begins)
+    })
   }
 
   /** Drops all states if there are too many for another one. */
@@ -569,17 +567,17 @@ const EDGE_BYTES = 40
 class StateMap<State extends { readonly positions: readonly Positions[] }> {
   readonly #byHash = new Map<number, { readonly state: State; readonly label: number }[]>()
 
-  get(positions: readonly Positions[], label: number): State | undefined {
-    return this.#byHash
-      .get(hashOf(positions, label))
-      ?.find((one) => one.label === label && isEqual(one.state.positions, positions))?.state
-  }
-
-  add(state: State, label: number): State {
-    const hash = hashOf(state.positions, label)
-    const others = this.#byHash.get(hash)
-    if (others === undefined) this.#byHash.set(hash, [{ state, label }])
-    else others.push({ state, label })
+  /** @param make makes a state that is not there yet; it may clear the map */
+  of(positions: readonly Positions[], label: number, make: () => State): State {
+    const hash = hashOf(positions, label)
+    const known = this.#byHash
+      .get(hash)
+      ?.find((one) => one.label === label && isEqual(one.state.positions, positions))
+    if (known !== undefined) return known.state
+    const state = make()
+    const others = this.#byHash.get(hash) ?? []
+    others.push({ state, label })
+    this.#byHash.set(hash, others)
     return state
   }
 
