@@ -1,7 +1,6 @@
 /**
- * Places in a text that is read through a DFA. A {@link DfaCursor} knows whether a match has ended. A {@link MatchCursor}
- * also keeps as much of the text as a match under way may need: where a match begins is found by stepping the backward DFA
- * over that past. The last place where a match may begin is the oldest one alive, and nothing from there on may be released.
+ * A place in a text that is read through a DFA, with as much of the text as a match under way may need: where a match begins is
+ * found by stepping the reversed automaton over that past. Nothing from the oldest possible beginning on may be released.
  */
 import type { PatternMatch, PatternView } from '../plugin.ts'
 import {
@@ -13,60 +12,9 @@ import {
   type ForwardState,
   type MatchEnd,
   type ProductDfa,
-  type Step,
 } from './product-dfa.ts'
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
-
-/** The state of a {@link ProductDfa} at one place of a text. It does not remember where matches began. */
-export class DfaCursor {
-  readonly dfa: ProductDfa
-  state: ForwardState
-  /** Steps that had to be built. */
-  built = 0
-
-  constructor(dfa: ProductDfa) {
-    this.dfa = dfa
-    this.state = dfa.beginning
-  }
-
-  /** Begins again, as before any text. */
-  restart(): void {
-    this.state = this.dfa.beginning
-  }
-
-  /** No match is under way. */
-  get idle(): boolean {
-    return this.state.isIdle
-  }
-
-  /**
-   * Reads a code point of this class: a look-up, or up to 50 µs for a step that has to be built.
-   * @returns whether a match may end with it; then nothing may follow
-   */
-  step(codeClass: number): boolean {
-    const next = this.state.next(codeClass)
-    if (next === undefined) {
-      const { state, ends } = this.stepTo(codeClass)
-      if (ends.length > 0) return true
-      this.state = state
-    } else this.state = next
-    return false
-  }
-
-  /** Whether a match ends where the text ends. */
-  endsInMatch(): boolean {
-    return this.dfa.endsAtTextEnd(this.state).length > 0
-  }
-
-  /** A step that is built now, or with which a match ends. */
-  protected stepTo(codeClass: number): Step {
-    const known = this.state.endings?.get(codeClass)
-    if (known !== undefined) return known
-    this.built++
-    return this.dfa.build(this.state, codeClass)
-  }
-}
 
 /** A match that has ended; where it begins is not known yet. */
 interface Ending {
@@ -102,7 +50,9 @@ const NO_PAST = new Int32Array(0)
 const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
 /** A place in a text with its past. */
-export class MatchCursor extends DfaCursor {
+export class MatchCursor {
+  readonly #dfa: ProductDfa
+  #state: ForwardState
   /** Symbols from #first to #count, the first being the oldest place known where a match under way may begin. */
   #past = NO_PAST
   #first = 0
@@ -114,8 +64,14 @@ export class MatchCursor extends DfaCursor {
   #ending: Ending | undefined
   #found: PatternMatch | undefined
 
-  override restart(): void {
-    super.restart()
+  constructor(dfa: ProductDfa) {
+    this.#dfa = dfa
+    this.#state = dfa.beginning
+  }
+
+  /** Begins again, as before any text. */
+  restart(): void {
+    this.#state = this.#dfa.beginning
     this.#dropPast()
   }
 
@@ -140,23 +96,23 @@ export class MatchCursor extends DfaCursor {
    * @returns whether a match ends with it or before it; {@link locate} tells where
    */
   read(codePoint: number, start: number, end: number): boolean {
-    const codeClass = this.dfa.classOf(codePoint)
+    const codeClass = this.#dfa.classOf(codePoint)
     if (codeClass === UNSEEN_CLASS) return false
-    let next = this.state.next(codeClass)
+    let next = this.#state.next(codeClass)
     if (next === undefined) {
-      const { state, ends } = this.stepTo(codeClass)
+      const { state, ends } = this.#dfa.step(this.#state, codeClass)
       if (ends.length > 0 && this.#choose(ends, this.#symbolOf(codeClass), start, end)) return true
       next = state
     }
     if (next.isIdle) this.#dropPast()
     else this.#remember(this.#symbolOf(codeClass), start, end, codePoint)
-    this.state = next
+    this.#state = next
     return false
   }
 
   /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
   finish(): boolean {
-    return this.#choose(this.dfa.endsAtTextEnd(this.state), NO_SYMBOL, 0, 0)
+    return this.#choose(this.#dfa.endsAtTextEnd(this.#state), NO_SYMBOL, 0, 0)
   }
 
   /** Hands on what is kept of the text from an offset on. */
@@ -172,7 +128,7 @@ export class MatchCursor extends DfaCursor {
    * @param isExact false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
    */
   pendingStart(isExact: boolean): number {
-    if (this.idle) return Infinity
+    if (this.#state.isIdle) return Infinity
     const count = this.#count
     const came = count < this.#asked ? count : count - this.#asked
     this.#asked = count
@@ -185,7 +141,7 @@ export class MatchCursor extends DfaCursor {
 
   /** {@link pendingStart}, exact and in steps. */
   *pendingStartTask(): Task<number> {
-    if (this.idle) return Infinity
+    if (this.#state.isIdle) return Infinity
     this.#asked = this.#count
     const walk = this.#beginWalk()
     while (!this.#walkBack(walk, PIECE)) yield
@@ -219,7 +175,7 @@ export class MatchCursor extends DfaCursor {
   }
 
   *#locate({ match, symbol, start, end }: Ending): Task<PatternMatch | undefined> {
-    const state = this.dfa.undo(match, symbol)
+    const state = this.#dfa.undo(match, symbol)
     const walk = { state, at: this.#count - 1, oldest: -1 }
     while (!this.#walkBack(walk, PIECE)) yield
     const { oldest } = walk
@@ -239,7 +195,7 @@ export class MatchCursor extends DfaCursor {
   }
 
   #beginWalk(): WalkBack {
-    return { state: this.dfa.alive(this.state), at: this.#count - 1, oldest: -1 }
+    return { state: this.#dfa.alive(this.#state), at: this.#count - 1, oldest: -1 }
   }
 
   /** Drops the past before the oldest place where a match may begin. */
@@ -257,7 +213,7 @@ export class MatchCursor extends DfaCursor {
   #walkBack(walk: WalkBack, most: number): boolean {
     const last = Math.max(this.#first, walk.at - most + 1)
     for (; walk.at >= last && !walk.state.isEmpty; walk.at--) {
-      walk.state = this.dfa.stepBack(walk.state, this.#past[walk.at * WIDTH]!)
+      walk.state = this.#dfa.stepBack(walk.state, this.#past[walk.at * WIDTH]!)
       if (walk.state.begins) walk.oldest = walk.at
     }
     return walk.state.isEmpty || walk.at < this.#first
@@ -282,7 +238,7 @@ export class MatchCursor extends DfaCursor {
   /** Traits of a symbol of the past, or of the one that follows it. */
   #traitsAt(at: number, last: number): number {
     const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
-    return symbol === NO_SYMBOL ? BLANK | AS_IS : this.dfa.traits[this.dfa.classIn(symbol)]!
+    return symbol === NO_SYMBOL ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!
   }
 
   /** The last symbol of the past that a component saw; there is one, since it has a match that ends behind it. */
@@ -290,14 +246,14 @@ export class MatchCursor extends DfaCursor {
     let at = this.#count - 1
     for (; at > this.#first; at--) {
       const symbol = this.#past[at * WIDTH]!
-      if (component.sees(this.dfa.classIn(symbol), symbol)) break
+      if (component.sees(this.#dfa.classIn(symbol), symbol)) break
     }
     return at
   }
 
   /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
-    return this.dfa.symbolOf(this.state, codeClass)
+    return this.#dfa.symbolOf(this.#state, codeClass)
   }
 
   #startAt(at: number): number {

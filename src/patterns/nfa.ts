@@ -83,7 +83,6 @@ export class Nfa {
   static *of(init: NfaInit): Task<Nfa> {
     const nfa = new Nfa(init)
     yield* nfa.#connect()
-    yield* nfa.#order()
     return nfa
   }
 
@@ -194,34 +193,19 @@ export class Nfa {
     return this.#kind[at] === SPLIT || (this.#second[at]! & ~conditions) === 0
   }
 
+  /** Instructions are written from the last to the first, so that a position mostly follows its neighbour. */
   *#connect(): Task<void> {
-    for (let at = 0; at < this.size; at++) {
+    for (let at = this.size - 1; at >= 0; at--) {
       if (at % PIECE === 0) yield
       const kind = this.#kind[at]
       if (kind === ACCEPT) this.#accepts[this.#second[at]!] = at
-      if (kind === CHAR) this.#bySymbol.add(at, this.#first[at]!)
+      if (kind === CHAR) {
+        this.#positionOf[at] = this.#instructions.push(at) - 1
+        ;(this.#positionsOfSet[this.#second[at]!] ??= []).push(this.#positionOf[at]!)
+        this.#bySymbol.add(at, this.#first[at]!)
+      }
       if (kind === SPLIT) this.#byEpsilon.add(at, this.#second[at]!)
       if (kind === SPLIT || kind === ASSERT) this.#byEpsilon.add(at, this.#first[at]!)
-    }
-  }
-
-  /** Numbers the positions so that one that follows another is its neighbour wherever that is possible. */
-  *#order(): Task<void> {
-    const instructions = this.#instructions
-    const seen = new Uint8Array(this.size)
-    const stack = this.#starts.toReversed()
-    for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-      if (seen[at] === 1) continue
-      seen[at] = 1
-      const kind = this.#kind[at]
-      if (kind === CHAR) {
-        if (instructions.length % PIECE === 0) yield
-        const position = instructions.push(at) - 1
-        this.#positionOf[at] = position
-        ;(this.#positionsOfSet[this.#second[at]!] ??= []).push(position)
-      }
-      if (kind === SPLIT) stack.push(this.#second[at]!)
-      if (kind === SPLIT || kind === CHAR || kind === ASSERT) stack.push(this.#first[at]!)
     }
   }
 }

@@ -19,9 +19,9 @@ import {
 } from './views/decode.ts'
 import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import type { CompiledPatterns } from './build.ts'
-import { DecodedText, DfaCursor } from './cursor.ts'
+import { DecodedText } from './cursor.ts'
 import { BASE64, ESCAPE, HEX_DIGIT, INVISIBLE, KINDS } from './encoded-scanner.ts'
-import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { UNSEEN_CLASS, type ForwardState, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
 
 /** UTF-16 code units of a text: reading from an array is faster than from a string. */
@@ -48,34 +48,37 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
       continue
     }
     const codePoint = codePointAt(units, at)
-    const { built } = pass.cursor
     if (pass.read(codePoint)) return true
-    const { reports } = pass
+    const { reports, isNew } = pass
     if ((reports & BASE64_RUN) !== 0) {
       const found = pass.encoded!.isInRun(at)
       if (typeof found === 'boolean' ? found : yield* found) return true
     }
     if ((reports & HEX_ROW) !== 0 && (yield* pass.encoded!.isInRow(at))) return true
-    if (pass.cursor.built > built) yield
+    if (isNew) yield
     at += codePoint > 0xffff ? 2 : 1
   }
-  if (pass.cursor.endsInMatch()) return true
+  if (pass.endsInMatch()) return true
   if ((pass.reports & ESCAPE_START) === 0 || !ANY_ESCAPE.test(text)) return false
   return yield* pass.encoded!.isInEscapes()
 }
 
 /** One pass over a text: the automaton of the text itself, and the table of encoded candidates. */
 class Pass {
-  readonly cursor: DfaCursor
   readonly encoded: EncodedSearch | undefined
   /** What {@link CANDIDATES} reported for the last character read; an escape stays reported. */
   reports = 0
+  /** The last step was not in the table. */
+  isNew = false
+  readonly #dfa: ProductDfa
+  #state: ForwardState
   readonly #units: Utf16
   /** A state of {@link CANDIDATES}. */
   #candidates = 0
 
   constructor({ text: dfa, decoded }: CompiledPatterns, units: Utf16) {
-    this.cursor = new DfaCursor(dfa)
+    this.#dfa = dfa
+    this.#state = dfa.beginning
     this.encoded = decoded && new EncodedSearch(decoded, units)
     this.#units = units
   }
@@ -83,11 +86,10 @@ class Pass {
   /** Skips ASCII characters with known transitions that neither end a match nor report anything. @returns up to where */
   skip(from: number, to: number): number {
     const units = this.#units
-    const { cursor } = this
-    const { ascii } = cursor.dfa
+    const { ascii } = this.#dfa
     const table = this.encoded ? CANDIDATES : NO_CANDIDATES
-    const { cells, states, shift } = cursor.state.table
-    let { row } = cursor.state
+    const { cells, states, shift } = this.#state.table
+    let { row } = this.#state
     let candidates = this.#candidates
     let at = from
     for (; at < to; at++) {
@@ -99,14 +101,14 @@ class Pass {
       row = next
       candidates = after
     }
-    cursor.state = states[row >> shift]!
+    this.#state = states[row >> shift]!
     this.#candidates = candidates
     return at
   }
 
   /** @returns whether a match may end with this code point */
   read(codePoint: number): boolean {
-    const { cursor, encoded } = this
+    const { encoded } = this
     if (encoded) {
       let after = this.#candidates
       if (codePoint < 128) after = CANDIDATES[after + codePoint]!
@@ -114,7 +116,19 @@ class Pass {
       this.#candidates = after & STATE
       this.reports = (this.reports & ESCAPE_START) | (after & ~STATE)
     }
-    return cursor.step(cursor.dfa.classOf(codePoint))
+    const codeClass = this.#dfa.classOf(codePoint)
+    const next = this.#state.next(codeClass)
+    this.isNew = next === undefined
+    const { state, ends } = next
+      ? { state: next, ends: [] }
+      : this.#dfa.step(this.#state, codeClass)
+    this.#state = state
+    return ends.length > 0
+  }
+
+  /** Whether a match ends where the text ends. */
+  endsInMatch(): boolean {
+    return this.#dfa.endsAtTextEnd(this.#state).length > 0
   }
 }
 
