@@ -325,7 +325,7 @@ class TransitionTable {
 }
 
 /** What a code point leads to, and the matches that end with it or before it. */
-export interface Step {
+interface Step {
   readonly state: ForwardState
   readonly ends: readonly MatchEnd[]
 }
