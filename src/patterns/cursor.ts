@@ -116,7 +116,7 @@ export class MatchCursor {
   }
 
   /** Hands on what is kept of the text from an offset on. */
-  retell(from: number, to: (codePoint: number, start: number, end: number) => void): void {
+  replay(from: number, to: (codePoint: number, start: number, end: number) => void): void {
     for (let at = this.#first; at < this.#count; at++) {
       const [, start, end, codePoint] = this.#past.subarray(at * WIDTH, (at + 1) * WIDTH)
       if (start! >= from) to(codePoint!, start!, end!)

@@ -32,7 +32,7 @@ export class EncodedScanner {
     if (this.#escaping) return
     this.#escaping = true
     const { escapes } = this.#decoders
-    cursor.retell(this.#escapesStart, (codePoint, start, end) => {
+    cursor.replay(this.#escapesStart, (codePoint, start, end) => {
       if (this.#kindOf(codePoint) !== INVISIBLE) escapes.read(codePoint, start, end)
     })
   }
