@@ -352,7 +352,6 @@ function* parseAll(
   const parsings: ParsedPattern[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
-    yield
     const parsing = yield* parse(pattern)
     if (parsing instanceof PatternError) {
       return { parsings, problem: yield* problemOf(pattern, index, parsing) }
@@ -383,7 +382,9 @@ function* problemOf(
 
 function* parse(pattern: string): Task<ParsedPattern | PatternError> {
   let parsing = parsings.get(pattern)
+  // Known patterns take no pause: a policy that was checked before is read at once.
   if (!parsing) {
+    yield
     try {
       parsing = yield* parsePattern(pattern)
     } catch (error) {
