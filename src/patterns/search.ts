@@ -119,9 +119,11 @@ class Pass {
     const codeClass = this.#dfa.classOf(codePoint)
     const next = this.#state.next(codeClass)
     this.isNew = next === undefined
-    const { state, ends } = next
-      ? { state: next, ends: [] }
-      : this.#dfa.step(this.#state, codeClass)
+    if (next !== undefined) {
+      this.#state = next
+      return false
+    }
+    const { state, ends } = this.#dfa.step(this.#state, codeClass)
     this.#state = state
     return ends.length > 0
   }
@@ -144,6 +146,8 @@ const NO_CANDIDATES = new Int32Array(128)
 class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
+  readonly #firstBytes: Uint8Array
+  readonly #beginnings: Uint8Array
   /** Used for short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
@@ -151,6 +155,8 @@ class EncodedSearch {
   constructor(dfa: ProductDfa, units: Utf16) {
     this.#dfa = dfa
     this.#units = units
+    this.#firstBytes = dfa.firstBytes
+    this.#beginnings = dfa.beginnings
     this.#bytes = new Utf8Decoder(this.#sink())
   }
 
@@ -207,7 +213,7 @@ class EncodedSearch {
    */
   #isInShortRun(start: number, end: number): boolean {
     const units = this.#units
-    const begins = this.#dfa.firstBytes
+    const begins = this.#firstBytes
     // Four characters are 24 bits: two bytes at each of three places.
     let four = 0
     for (let at = start; at < start + 3; at++) four = (four << 6) | SEXTETS[units[at]!]!
@@ -229,8 +235,7 @@ class EncodedSearch {
 
   /** Whether a match may begin with these two bytes. */
   #mayBegin(two: number): boolean {
-    const beginnings = this.#dfa.beginnings
-    const known = beginnings[two]!
+    const known = this.#beginnings[two]!
     if (known !== 0) return known === MAY_BEGIN
     const bytes = new Utf8Decoder(this.#sink())
     bytes.read(two >>> 8, 0, 0)
@@ -238,7 +243,7 @@ class EncodedSearch {
     // A single code point may fold to a whole literal.
     const may = this.#found || !bytes.idle
     this.#found = false
-    beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
+    this.#beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
     return may
   }
 
