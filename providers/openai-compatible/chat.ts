@@ -9,7 +9,13 @@ import type {
 } from '../../src/plugin.ts'
 import { withClientTools } from '../shared/functions-only.ts'
 import { withFetchedFiles } from '../shared/files.ts'
-import { isEventStream, parseAnswer, send, type HttpFailure } from '../shared/http.ts'
+import {
+  hasSucceeded,
+  isEventStream,
+  parseAnswer,
+  refuse,
+  type HttpFailure,
+} from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
@@ -55,18 +61,30 @@ interface Request {
   readonly options: DeploymentOptions
 }
 
-async function complete(
+type Answer = ChatCompletion | Flow<ChatChunk>
+
+/** Chains promises and awaits none: a call makes as few as it can. */
+function complete(
   host: Host,
   { input, model, signal, options }: Request,
   { url, headers, quirks, httpFailure: toFailure = httpFailure }: ChatTarget,
-): Promise<ChatCompletion | Flow<ChatChunk>> {
+): Promise<Answer> {
   const stream = input.stream === true
   const { fetches: parts = ['file'] } = quirks
-  const messages = await withFetchedFiles(input.messages, { host, signal, parts })
-  const given = messages === input.messages ? input : { ...input, messages }
-  const body = host.json(toBody(given, model, quirks, options, host.fail))
-  const response = await send(host, { url, headers, body, signal, stream }, toFailure)
-  const profile: VendorProfile = { quirks, tags: options.reasoning, fail: host.fail }
-  if (isEventStream(response, stream)) return host.sse(response.body).through(readChunks(profile))
-  return readCompletion(parseAnswer(await response.text(), host.fail), profile)
+  const ask = (given: ChatInput): Promise<Answer> => {
+    const body = host.json(toBody(given, model, quirks, options, host.fail))
+    return host
+      .request({ url, headers, body, signal, stream })
+      .then((response): Answer | Promise<Answer> => {
+        if (!hasSucceeded(response)) return refuse(host, response, signal, toFailure)
+        const profile: VendorProfile = { quirks, tags: options.reasoning, fail: host.fail }
+        return isEventStream(response, stream)
+          ? host.sse(response.body).through(readChunks(profile))
+          : response.text().then((text) => readCompletion(parseAnswer(text, host.fail), profile))
+      })
+  }
+  const messages = withFetchedFiles(input.messages, { host, signal, parts })
+  if (messages instanceof Promise)
+    return messages.then((fetched) => ask({ ...input, messages: fetched }))
+  return ask(input)
 }

@@ -45,19 +45,17 @@ export function createEitherChat<Options extends ApiOptions>(
     return automatic ? { ...target, httpFailure: noticing } : target
   })
 
-  return async (request) => {
+  return (request) => {
     const { model, options } = request
     const { api } = options as Options
     if (api === 'responses') return responses(request)
     if (api === 'chat' || !automatic) return chat(request)
     if (learned.has(model) || needsResponses(model)) return responses(request)
-    try {
-      return await chat(request)
-    } catch (error) {
+    return chat(request).catch((error: unknown) => {
       if (!(error instanceof Error && referrals.has(error))) throw error
       learned.add(model)
       return responses(request)
-    }
+    })
   }
 }
 

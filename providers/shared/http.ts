@@ -34,8 +34,22 @@ export async function send(
   httpFailure: HttpFailure,
 ): Promise<UpstreamResponse> {
   const response = await host.request(request)
-  if (response.status >= 200 && response.status <= 299) return response
-  throw httpFailure(host.fail, response, await readErrorBody(response, request.signal))
+  return hasSucceeded(response) ? response : refuse(host, response, request.signal, httpFailure)
+}
+
+/** Whether the status is 2xx. */
+export function hasSucceeded({ status }: UpstreamResponse): boolean {
+  return status >= 200 && status <= 299
+}
+
+/** @throws the failure for an answer with another status than 2xx; the signal's reason after an abort */
+export async function refuse(
+  host: Host,
+  response: UpstreamResponse,
+  signal: AbortSignal,
+  httpFailure: HttpFailure,
+): Promise<never> {
+  throw httpFailure(host.fail, response, await readErrorBody(response, signal))
 }
 
 /**

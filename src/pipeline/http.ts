@@ -7,13 +7,13 @@ export interface Incoming {
   readonly url: string
   header(name: string): string | undefined
   /**
-   * The whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
+   * What `take` makes of the whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
    * was sent, and its structure are checked while it is read.
    * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json`
    * when it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and
    * TooManyRequests without memory for it
    */
-  json(limitBytes: number): Promise<Buffer>
+  json<T>(limitBytes: number, take: (body: Buffer) => T | Promise<T>): Promise<T>
   /**
    * A body that is no JSON, decoded, in pieces as they arrive; its size and ratio are bounded. An error of `take` ends the
    * reading.

@@ -106,7 +106,7 @@ export interface BodyReading {
  * that failed, the code for a body that cannot be decoded, and what `take` throws; what {@link BodyShare.grow} throws;
  * ClientDisconnected
  */
-export function readBody<T>(reading: BodyReading, result: () => T): Promise<T> {
+export function readBody<T>(reading: BodyReading, result: () => T | Promise<T>): Promise<T> {
   const { request, limitBytes } = reading
   return new Promise((resolve, reject) => {
     // What is thrown is the rejection.
@@ -114,7 +114,14 @@ export function readBody<T>(reading: BodyReading, result: () => T): Promise<T> {
     if (!decoder && Number(request.headers['content-length']) > limitBytes) {
       throw tooLarge(limitBytes)
     }
-    new BodyReader(reading, decoder, () => resolve(result()), reject).begin()
+    const take = () => {
+      try {
+        resolve(result())
+      } catch (error) {
+        reject(error as Error)
+      }
+    }
+    new BodyReader(reading, decoder, take, reject).begin()
   })
 }
 

@@ -111,6 +111,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
     if (!(await pages.answer(request, response))) {
       await refuseByPath(request, response, unknown.refuse(request))
     }
+    return null
   })
   for (const path of CONSOLE_PATHS) {
     for (const method of ['GET', 'HEAD'] as const) {
@@ -126,23 +127,22 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
 
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */
 function nodeHandler(
-  handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+  handle: (request: IncomingMessage, response: ServerResponse) => Promise<null>,
 ): EventHandler {
   // Not h3's own `fromNodeHandler`: it listens to four events of every response. Of a response that has ended, a value of null
   // changes nothing.
   return ({ runtime }) => {
     const { req, res } = runtime!.node!
-    return handle(req as IncomingMessage, res as ServerResponse).then(nothing)
+    return handle(req as IncomingMessage, res as ServerResponse)
   }
-}
-
-function nothing(): null {
-  return null
 }
 
 /** Refuses every request with the error that belongs to it. */
 function refusing(errorOf: (request: IncomingMessage) => GatewayError): EventHandler {
-  return nodeHandler((request, response) => refuseByPath(request, response, errorOf(request)))
+  return nodeHandler(async (request, response) => {
+    await refuseByPath(request, response, errorOf(request))
+    return null
+  })
 }
 
 /** Sets the headers of every response, for routes that answer through h3. */
@@ -326,7 +326,7 @@ function serve(
   route: Route,
   request: IncomingMessage,
   response: ServerResponse,
-): Promise<void> {
+): Promise<null> {
   const { runtime } = gateway
   const { bodyTimeout, limits } = runtime.config.server
   const incoming = new NodeIncoming(request, {
@@ -351,9 +351,10 @@ function serve(
     run(call, route.stages, out, (error) => {
       if (error !== undefined) {
         isRefused = true
-        refuseCall(call, request, response, out, error).then(resolve, resolve)
+        const ended = () => resolve(null)
+        refuseCall(call, request, response, out, error).then(ended, ended)
         // A refused call ends before its response does.
-      } else if (!isRefused) resolve()
+      } else if (!isRefused) resolve(null)
     })
   })
 }

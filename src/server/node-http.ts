@@ -51,10 +51,10 @@ export class NodeIncoming implements Incoming {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
-  json(limitBytes: number): Promise<Buffer> {
+  json<T>(limitBytes: number, take: (body: Buffer) => T | Promise<T>): Promise<T> {
     const chunks: Buffer[] = []
     let small = 0
-    const take = (chunk: Buffer) => {
+    const keep = (chunk: Buffer) => {
       chunks.push(chunk)
       small = chunk.length < SMALL_BYTES ? small + 1 : 0
       if (small < MANY) return
@@ -64,7 +64,7 @@ export class NodeIncoming implements Incoming {
     }
     const whole = () => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
     const scan = new JsonScan(this.#options.limits)
-    return this.#read('invalid_json', limitBytes, take, whole, scan)
+    return this.#read('invalid_json', limitBytes, keep, () => take(whole()), scan)
   }
 
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void> {
@@ -83,7 +83,7 @@ export class NodeIncoming implements Incoming {
     undecodable: BodyReading['undecodable'],
     limitBytes: number,
     take: BodyReading['take'],
-    result: () => T,
+    result: () => T | Promise<T>,
     scan?: JsonScan,
   ): Promise<T> {
     const { limits, onStart, startTimeout, share } = this.#options

@@ -41,7 +41,7 @@ export function readRawJson<T>(
       )
     }
   }
-  return incoming.json(limitBytes).then((bytes) => {
+  return incoming.json<T>(limitBytes, (bytes) => {
     const body = parseObject(bytes)
     const { policy } = body.value as { readonly policy?: unknown }
     return policy === undefined ? take(body) : prepared(policy, incoming).then(() => take(body))
