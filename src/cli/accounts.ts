@@ -1,12 +1,13 @@
 /** Commands that change accounts of a running gateway. */
+import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { card, print } from './output.ts'
-import { accountSettingsOf, capOf, segment } from './settings.ts'
+import { capOf, segment, settingsIn } from './settings.ts'
 
 /** `accounts update` @throws CommandError if no setting is given */
 export async function updateAccount(admin: Admin, args: Arguments): Promise<void> {
-  const change = accountSettingsOf(args)
+  const change = settingsIn(args, ACCOUNT_SETTINGS)
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError('Nothing to change: "accounts update --help" lists the settings.', 2)
   }

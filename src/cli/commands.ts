@@ -2,6 +2,9 @@
  * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that `--help` is
  * fast.
  */
+import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
+import type { Settings } from '../server/admin/resources/settings.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
 import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 
@@ -38,31 +41,11 @@ const RANGE: OptionSpecs = {
 }
 const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
-/** Options for the settings of a key. */
-const SETTINGS: OptionSpecs = {
-  rpm: { value: 'n', help: 'requests per minute; "none" for the default' },
-  concurrency: { value: 'n', help: 'calls at once; "none" for the default' },
-  cap: {
-    value: 'usd[/day|/month]',
-    help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
-  },
-  expires: {
-    value: 'date',
-    help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
-  },
-  models: { value: 'ids', help: 'models it can use, separated by commas; "none" for all' },
-  policy: { value: 'file', help: 'JSON file with its policy; "none" removes it' },
-  tag: { value: 'text', help: 'the tag of its calls; "none" removes it' },
-  note: { value: 'text', help: 'for operators; "none" removes it' },
-}
-
-const ACCOUNT_SETTINGS: OptionSpecs = {
+/** Options for the settings of a key, and of an account. */
+const SETTINGS = optionsOf(KEY_SETTINGS)
+const ACCOUNT_OPTIONS: OptionSpecs = {
   name: { value: 'text', help: 'its name' },
-  rpm: { value: 'n', help: 'requests per minute of all its keys; "none" for no limit' },
-  concurrency: { value: 'n', help: 'their calls at once; "none" for no limit' },
-  cap: { value: 'usd[/day|/month]', help: 'what they can spend; "none" for no limit' },
-  alert: { value: 'usd', help: 'a balance below it raises an alert; "none" for the default' },
-  note: { value: 'text', help: 'for operators; "none" removes it' },
+  ...optionsOf(ACCOUNT_SETTINGS),
 }
 
 /** All commands, in the order of the help. */
@@ -120,7 +103,7 @@ export const COMMANDS: readonly Command[] = [
     id: { value: 'id', help: 'its id (default: a generated one)' },
   }),
   remote('accounts show', 'Show an account.', 'showAccount', ['account']),
-  remote('accounts update', 'Change an account.', 'updateAccount', ['account'], ACCOUNT_SETTINGS),
+  remote('accounts update', 'Change an account.', 'updateAccount', ['account'], ACCOUNT_OPTIONS),
   remote('accounts disable', 'Refuse all keys of an account.', 'disableAccount', ['account']),
   remote('accounts enable', 'Accept the keys of a disabled account.', 'enableAccount', ['account']),
   remote(
@@ -403,4 +386,9 @@ function remote(
       }
     },
   }
+}
+
+function optionsOf(settings: Settings): OptionSpecs {
+  const options = Object.values(settings).flatMap(({ option }) => option ?? [])
+  return Object.fromEntries(options.map(({ name, value, help }) => [name, { value, help }]))
 }

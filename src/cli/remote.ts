@@ -1,9 +1,10 @@
 /** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
 import { card, print, table } from './output.ts'
-import { capOf, filterOf, keyCard, keySettingsOf, segment } from './settings.ts'
+import { capOf, filterOf, keyCard, segment, settingsIn } from './settings.ts'
 
 export { connect } from './admin.ts'
 export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
@@ -67,7 +68,7 @@ export async function createKey(admin: Admin, args: Arguments): Promise<void> {
     throw new CommandError('A key needs a name that tells its purpose: --name <text>', 2)
   }
   const path = `/accounts/${encodeURIComponent(account)}/keys`
-  const answer = await admin.ask('POST', path, keySettingsOf(args))
+  const answer = await admin.ask('POST', path, settingsIn(args, KEY_SETTINGS))
   print(args, answer, () => {
     const shown = 'The secret is shown only now:'
     return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
@@ -82,7 +83,7 @@ export async function showKey(admin: Admin, args: Arguments): Promise<void> {
 
 /** `keys update` @throws CommandError if no setting is given */
 export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
-  const change = keySettingsOf(args)
+  const change = settingsIn(args, KEY_SETTINGS)
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError('Nothing to change: "keys update --help" lists the settings.', 2)
   }

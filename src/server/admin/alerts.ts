@@ -1,7 +1,8 @@
 /** `GET /admin/alerts`, and `POST /admin/alerts/:id/mute`. */
 import type { Alert } from '../../observe/alerts.ts'
 import { note } from './audit.ts'
-import { readMute } from './bodies.ts'
+import { read } from './bodies.ts'
+import { mute } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
 /** Active alerts, then the last ones that have ended. */
@@ -12,7 +13,7 @@ export function listAlerts({ runtime: { alerts } }: Asked): Answer {
 /** Tells nothing of an alert for a while. @throws NotFound for one that is not active */
 export async function muteAlert(asked: Asked): Promise<Answer> {
   const { runtime, id } = asked
-  const { seconds } = readMute(await bodyOf(asked))
+  const { seconds } = read(mute, await bodyOf(asked))
   const alert = runtime.alerts.mute(id, Date.now() + seconds * 1000) ?? missing('active alert', id)
   const after = { kind: alert.kind, object: alert.object, seconds }
   await note(asked, { action: 'alert.mute', object: `alert:${id}`, after })

@@ -2,7 +2,8 @@
 import type { Deployment } from '../../models/catalog.ts'
 import { moment } from '../../observe/usage/view.ts'
 import { note } from './audit.ts'
-import { checkParameters, readCooldown } from './bodies.ts'
+import { checkParameters, read } from './bodies.ts'
+import { cooldown } from './resources/model.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 import { deploymentView } from './views.ts'
 
@@ -31,7 +32,7 @@ export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
 export async function coolDown(asked: Asked): Promise<Answer> {
   const { gateway, runtime } = asked
   const deployment = deploymentOf(asked)
-  const { seconds } = readCooldown(await bodyOf(asked))
+  const { seconds } = read(cooldown, await bodyOf(asked))
   await noting(asked, 'deployment.cooldown', deployment, () =>
     gateway.takenOut.takeOut(deployment.id, seconds),
   )

@@ -3,11 +3,13 @@ import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/dir
 import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wrongQuery } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { usdJson, type Pico } from '../../money/money.ts'
+import type { Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
+import { ACCOUNT_COLUMNS, accountView } from './resources/account.ts'
+import { KEY_COLUMNS, keyView } from './resources/key.ts'
 import { accountOf, notInList, type Answer, type Asked } from './route.ts'
-import { accountSettings, keySettings, lastUsed, lastUsedAt, spendView } from './views.ts'
+import { lastUsed, lastUsedAt } from './views.ts'
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
@@ -68,47 +70,6 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
   })
 }
 
-const ACCOUNT_COLUMNS = [
-  'id',
-  'name',
-  'state',
-  'balance_usd',
-  'available_usd',
-  'free_tier',
-  'spend.day',
-  'spend.month',
-  'spend.lifetime',
-  'key_count',
-  'rpm_limit',
-  'concurrency_limit',
-  'spend_cap.usd',
-  'spend_cap.scope',
-  'note',
-  'created_at',
-]
-
-const KEY_COLUMNS = [
-  'id',
-  'account_id',
-  'name',
-  'start',
-  'state',
-  'spend.day',
-  'spend.month',
-  'spend.lifetime',
-  'running',
-  'last_used_at',
-  'rpm_limit',
-  'concurrency_limit',
-  'spend_cap.usd',
-  'spend_cap.scope',
-  'expires_at',
-  'models',
-  'tag',
-  'note',
-  'created_at',
-]
-
 async function accountRows(
   runtime: Runtime,
   { keyCounts }: DirectoryView,
@@ -117,19 +78,10 @@ async function accountRows(
   const records = await runtime.accounts.accountsOf(some.map(({ id }) => id))
   const totals = await totalsOf(runtime, records)
   return records.map((account, i) => {
-    const { balance, available, paid, spend } = totals[i]!
     const { archivedAt, disabled } = account
-    return {
-      ...accountSettings(account),
-      state: archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active',
-      balance_usd: usdJson(balance),
-      available_usd: usdJson(available),
-      free_tier: !paid,
-      spend: spendView(spend),
-      running: spend.inFlight,
-      key_count: keyCounts.get(account.id) ?? 0,
-      revision: account.revision,
-    }
+    const state = archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active'
+    const key_count = keyCounts.get(account.id) ?? 0
+    return accountView(account, totals[i]!, { state }, { key_count })
   })
 }
 
@@ -142,16 +94,8 @@ async function keyRows(runtime: Runtime, some: readonly ListedKey[], now: number
   )
   const spends = await Promise.all(records.map(({ id, account }) => ledger.key(account, id)))
   return records.map((key, i) => {
-    const spend = spends[i]!
-    return {
-      ...keySettings(key),
-      state: stateOf({ ...key, archived: key.archivedAt !== undefined }, now),
-      revision: key.revision,
-      spend_usd: usdJson(spend.lifetime),
-      spend: spendView(spend),
-      running: spend.inFlight,
-      last_used_at: lastUsedAt(used, key.id),
-    }
+    const state = stateOf({ ...key, archived: key.archivedAt !== undefined }, now)
+    return { ...keyView(key, spends[i]!, { state }), last_used_at: lastUsedAt(used, key.id) }
   })
 }
 

@@ -1,4 +1,5 @@
 /** Tests a policy on texts before a key gets it. */
+import type * as v from 'valibot'
 import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { InputTexts } from '../../guard/adapter.ts'
@@ -7,9 +8,10 @@ import { rehearse } from '../../guard/rehearsal.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Incoming, Runtime } from '../../pipeline/pipeline.ts'
-import { policyWarnings, refusalOf, type Policy } from '../../policy/policy.ts'
+import { policyWarnings, readPolicy, refusalOf, type Policy } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
-import { readPolicyPair, readTrial, type ModelPair, type PolicyTrial } from './bodies.ts'
+import { read } from './bodies.ts'
+import { policyPair, trial as trialBody } from './resources/policy.ts'
 import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
@@ -19,8 +21,12 @@ import { trialOf } from './trial.ts'
  * request, at the operator's expense.
  * @param incoming of the admin's request
  */
-async function tryPolicy(runtime: Runtime, incoming: Incoming, tried: PolicyTrial) {
-  const { policy, input, output, chunk, ask } = tried
+async function tryPolicy(
+  runtime: Runtime,
+  incoming: Incoming,
+  { policy: tried, input, output, chunk, ask }: v.InferOutput<typeof trialBody>,
+) {
+  const policy = readPolicy(tried)
   const trial = trialOf(runtime, incoming, policy, ask).answering(
     output === undefined ? '' : (input ?? ''),
   )
@@ -65,7 +71,9 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
 
 /** `POST /policies/diff` */
 export async function diffPolicy(asked: Asked): Promise<Answer> {
-  const { from, to, models } = readPolicyPair(await bodyOf(asked))
+  const { models, ...given } = read(policyPair, await bodyOf(asked))
+  const from = given.from ? readPolicy(given.from, 'from') : undefined
+  const to = given.to ? readPolicy(given.to, 'to') : undefined
   const { scope, deny, bannedPatterns, maxOutputTokens, guard } = tighteningsOf(to)
   const may_tighten = {
     scope,
@@ -83,7 +91,10 @@ export async function diffPolicy(asked: Asked): Promise<Answer> {
 }
 
 /** Two allowlists, by the models of the catalog that they leave out; null leaves out none. */
-function diffModels({ runtime }: Asked, { from, to }: ModelPair) {
+function diffModels(
+  { runtime }: Asked,
+  { from, to }: NonNullable<v.InferOutput<typeof policyPair>['models']>,
+) {
   const ids = runtime.catalog.all().map(({ id }) => id)
   const without = (list: readonly string[] | null) =>
     list === null ? [] : ids.filter((id) => !isAllowed(list, id))
@@ -92,7 +103,11 @@ function diffModels({ runtime }: Asked, { from, to }: ModelPair) {
 
 /** `POST /policies/evaluate` */
 export async function evaluatePolicy(asked: Asked): Promise<Answer> {
-  const trial = readTrial(await bodyOf(asked))
+  const trial = read(trialBody, await bodyOf(asked))
+  if (trial.input === undefined && trial.output === undefined) {
+    const message = "Missing 'input' or 'output': a text to try the policy on."
+    throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
+  }
   if (trial.ask) requireRole(asked.actor, 'admin')
   return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
 }

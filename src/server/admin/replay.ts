@@ -6,9 +6,10 @@ import { usdJson } from '../../money/money.ts'
 import type { CallContent, SaidText } from '../../observe/content/content.ts'
 import { restored } from '../../observe/content/kept.ts'
 import type { Channel, Side } from '../../plugin.ts'
-import { knownRefusals } from '../../policy/policy.ts'
-import { readReplay } from './bodies.ts'
+import { knownRefusals, readPolicy } from '../../policy/policy.ts'
+import { readNew } from './bodies.ts'
 import { requireJudge } from './policies.ts'
+import { replay } from './resources/policy.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
 
@@ -22,7 +23,8 @@ const MAX_MS = 20_000
 /** Compares what guards decided with what they would decide now. @throws InvalidRequest, Unavailable */
 export async function replayPolicy(asked: Asked): Promise<Answer> {
   const { runtime } = asked
-  const { policy, ask, ...which } = readReplay(await bodyOf(asked))
+  const { policy: given, ask, ...which } = readNew(replay, await bodyOf(asked))
+  const policy = readPolicy(given)
   requireJudge(runtime, policy)
   const contents = await runtime.contents.list(which)
   const trial = trialOf(runtime, incomingOf(asked), policy, ask)

@@ -6,73 +6,41 @@ import type { Deployment, Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
-import { ACCOUNT, type KeySpend, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
-import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import { ACCOUNT, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
+import { usdJson } from '../../money/money.ts'
 import { Unavailable } from '../../errors/errors.ts'
 import type { UsageQuestions } from '../../observe/usage/messages.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
 import type { Routing } from '../../models/routing.ts'
+import { accountView } from './resources/account.ts'
+import { keyView } from './resources/key.ts'
 
 /** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
 
 /** An account with its settings, its money and the ids of its keys. */
-export async function accountView(runtime: Runtime, account: Account) {
-  const [totals] = await runtime.ledger.balances([account.id])
-  const { balance, available, paid, spend } = totals!
-  const rates = await runtime.ledger.rates(account.id, ACCOUNT)
-  const keys = await runtime.accounts.listKeys(account.id)
-  const limits: readonly object[] = limitsOfAccount(account, totals!, rates, Date.now())
-  return {
-    ...accountSettings(account),
-    balance_usd: usdJson(balance),
-    /** The balance without the holds of running calls. */
-    available_usd: usdJson(available),
-    free_tier: !paid,
-    spend: spendView(spend),
-    running: spend.inFlight,
-    limits,
-    keys: keys.map(({ id }) => id),
-    key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
-    revision: account.revision,
-  }
+export async function wholeAccount({ ledger, accounts }: Runtime, account: Account) {
+  const [totals] = await ledger.balances([account.id])
+  const rates = await ledger.rates(account.id, ACCOUNT)
+  const keys = await accounts.listKeys(account.id)
+  return accountView(
+    account,
+    totals!,
+    {},
+    {
+      limits: limitsOfAccount(account, totals!, rates, Date.now()),
+      keys: keys.map(({ id }) => id),
+      key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
+    },
+  )
 }
 
-/** The members of {@link accountView} that change only when the account is changed. */
-export function accountSettings(account: Account) {
-  const { spendCap } = account
-  return {
-    id: account.id,
-    name: account.name,
-    disabled: account.disabled,
-    rpm_limit: account.rpm ?? null,
-    concurrency_limit: account.concurrency ?? null,
-    spend_cap: spendCap
-      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
-      : null,
-    alert_below_usd: account.alertBelow ?? null,
-    note: account.note ?? null,
-    archived_at: account.archivedAt === undefined ? null : moment(account.archivedAt),
-    created_at: moment(account.createdAt),
-  }
-}
-
-/**
- * A key with its settings: null means a default, or no limit. `spend_cap.usd` is text, as in a request, so that a
- * client can send back what it read.
- */
-export async function keyView(runtime: Runtime, key: Key) {
+/** A key with its settings, and those of them that have no effect. */
+export async function wholeKey(runtime: Runtime, key: Key) {
   const spend = await runtime.ledger.key(key.account, key.id)
-  return {
-    ...keySettings(key),
-    revision: key.revision,
-    spend_usd: usdJson(spend.lifetime),
-    spend: spendView(spend),
-    running: spend.inFlight,
-    warnings: await warningsOf(key, runtime),
-  }
+  return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
 }
 
 /** By id: the hour in which each key was last charged for, ms since epoch. Undefined where usage is not kept, or cannot be read. */
@@ -97,32 +65,6 @@ export function lastUsedAt(
 ): string | null {
   const at = used?.get(key)
   return at === undefined ? null : moment(at)
-}
-
-/** The members of {@link keyView} that change only when the key is changed. */
-export function keySettings(key: Key) {
-  const { spendCap, previous } = key
-  return {
-    id: key.id,
-    account_id: key.account,
-    name: key.name,
-    start: key.start,
-    disabled: key.disabled,
-    created_at: moment(key.createdAt),
-    expires_at: key.expiresAt === undefined ? null : moment(key.expiresAt),
-    rpm_limit: key.rpm ?? null,
-    concurrency_limit: key.concurrency ?? null,
-    spend_cap: spendCap
-      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
-      : null,
-    models: key.models ?? null,
-    policy: key.policy ?? null,
-    tag: key.tag ?? null,
-    log_content: key.logContent ?? false,
-    note: key.note ?? null,
-    archived_at: key.archivedAt === undefined ? null : moment(key.archivedAt),
-    previous_secret: previous ? { start: previous.start, until: moment(previous.until) } : null,
-  }
 }
 
 /**
@@ -264,11 +206,6 @@ async function warningsOf(
     ...(policy ? await policyWarnings(policy) : []),
     ...(await coverageWarnings(guards, tighten(policy, undefined))),
   ]
-}
-
-/** Settled spend by window. */
-export function spendView({ day, month, lifetime }: KeySpend) {
-  return { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) }
 }
 
 /** Quantities with snake_case names. */
