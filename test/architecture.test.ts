@@ -276,6 +276,10 @@ describe('architecture', () => {
         .map((to) => `${path} -> ${to}`),
     )
     expect(wrong).toEqual([])
+    const loaded = pages.filter(({ text }) =>
+      /^(?:import|export) (?!type )[^'`;]*?from '[./]+server\/admin\/resources\//m.test(text),
+    )
+    expect(loaded.map(({ path }) => path)).toEqual([])
     const drawing = pages.filter(({ imports }) => imports.includes('uplot'))
     expect(drawing.map(({ path }) => path)).toEqual(['src/console/parts/plot.ts'])
     // Loaded where something is drawn, because it is as large as the rest.
@@ -287,6 +291,22 @@ describe('architecture', () => {
       .filter(({ path }) => !path.startsWith('src/console/'))
       .filter(({ imports }) => imports.some((to) => to.startsWith('src/console/')))
     expect(users.map(({ path }) => path)).toEqual([])
+  })
+
+  it('keeps descriptions of resources free of what describes nothing', () => {
+    const leaves = /^(valibot$|src\/server\/admin\/resources\/)/
+    const values = new Set([
+      'src/errors/moments.ts',
+      'src/money/amounts.ts',
+      'src/plugin/categories.ts',
+      'src/plugin/ended-call.ts',
+    ])
+    const wrong = src
+      .filter(({ path }) => path.startsWith('src/server/admin/resources/'))
+      .flatMap(({ path, imports }) =>
+        imports.filter((to) => !leaves.test(to) && !values.has(to)).map((to) => `${path} -> ${to}`),
+      )
+    expect(wrong).toEqual([])
   })
 
   it('lets the console write no markup, no style attribute and no inline handler', () => {

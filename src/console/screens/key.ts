@@ -1,8 +1,7 @@
 /** One key: what it may do, what it has done, its policy. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
-import type { KeyRow, ShownCall } from '../answers.ts'
-import type { UsageAnswer } from '../answers-reports.ts'
+import type { KeyRow, ShownCall, UsageAnswer } from '../answers.ts'
 import { duration, exactMoney, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'

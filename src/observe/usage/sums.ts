@@ -1,6 +1,7 @@
 /** Sums of calls: adding them up, and ranking groups by them. */
 import type { Pico } from '../../money/money.ts'
-import { QUANTITIES, type Quantity } from '../record.ts'
+import type { Quantity } from '../../server/admin/resources/usage.ts'
+import { QUANTITIES } from '../record.ts'
 import { COUNTS, FIRST_BUCKETS, TOTAL_BUCKETS } from './tables.ts'
 
 /** What groups can be ranked by. */

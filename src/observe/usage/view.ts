@@ -1,6 +1,12 @@
 /** Answers about usage as JSON, and as lines of a table. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
+import type {
+  Agreement,
+  Quantity,
+  UsageAnswer as UsageBody,
+  UsageTotals,
+} from '../../server/admin/resources/usage.ts'
 import type { Proven } from './messages.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
@@ -12,7 +18,7 @@ import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.
 export function usageBody(
   query: UsageQuery,
   { result, checked, since }: Proven<UsageAnswer | TooLarge>,
-) {
+): UsageBody {
   const answer = withinBounds(result)
   const { from, to, cells, other, totals, settled } = answer
   return {
@@ -53,7 +59,11 @@ export function usageTable(
 }
 
 /** What a comparison says, without an amount: whether all sums are those of the ledger, and since when that is known. */
-export function agreementView({ agrees, asOf, differences }: Proven<unknown>['checked']) {
+export function agreementView({
+  agrees,
+  asOf,
+  differences,
+}: Proven<unknown>['checked']): Agreement {
   return {
     agrees: agrees ?? null,
     as_of: moment(asOf),
@@ -89,13 +99,16 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
 }
 
 /** Sums as JSON. @param settled whether sums of the ledger are in them */
-export function sumsView(sums: UsageSums, settled: boolean) {
+export function sumsView(sums: UsageSums, settled: boolean): UsageTotals {
   const { calls, cost, quantities, estimated } = sums
   const count = (name: string) => countOf(sums, name) ?? null
   return {
     calls: settled ? calls : count('calls'),
     cost_usd: settled ? usdJson(cost) : null,
-    ...Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])),
+    ...(Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])) as Record<
+      Quantity,
+      number | null
+    >),
     estimated: settled ? estimated : null,
     errors: count('errors'),
     refused: count('refused'),

@@ -2,7 +2,7 @@
 import type { Alert } from '../../observe/alerts.ts'
 import { note } from './audit.ts'
 import { read } from './bodies.ts'
-import { mute } from './resources/alert.ts'
+import { mute, type AlertAnswer } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
 /** Active alerts, then the last ones that have ended. */
@@ -21,7 +21,7 @@ export async function muteAlert(asked: Asked): Promise<Answer> {
 }
 
 /** An alert as operators see it. */
-export function alertView(alert: Alert) {
+export function alertView(alert: Alert): AlertAnswer {
   const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
   return {
     id,

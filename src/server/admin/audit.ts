@@ -5,20 +5,10 @@ import { changesBetween, type AuditFilter, type AuditRow } from '../../state/aud
 import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
 import { csvResponse } from './csv.ts'
+import { CHANGE_COLUMNS, type ChangeAnswer } from './resources/audit.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
-const CSV_COLUMNS = [
-  'id',
-  'at',
-  'actor',
-  'address',
-  'action',
-  'object',
-  'member',
-  'before',
-  'after',
-]
 /** Entries read at a time. */
 const CSV_BATCH = 200
 
@@ -64,7 +54,7 @@ export async function listChanges({ runtime, query }: Asked): Promise<Answer | R
   const format = query.get('format') ?? 'json'
   if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
   const filter = filterOf(query)
-  if (format === 'csv') return csvResponse('audit', CSV_COLUMNS, linesOf(runtime.audit, filter))
+  if (format === 'csv') return csvResponse('audit', CHANGE_COLUMNS, linesOf(runtime.audit, filter))
   const limit = readLimit(query.get('limit'))
   const after = query.get('after') ?? undefined
   // One entry more than requested tells that the list goes on.
@@ -97,7 +87,7 @@ function filterOf(query: URLSearchParams): AuditFilter {
 }
 
 /** A side of a change that had no value is null. */
-function changeView({ id, at, actor, address, action, object, changes }: AuditRow) {
+function changeView({ id, at, actor, address, action, object, changes }: AuditRow): ChangeAnswer {
   const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
     member,
     before,

@@ -3,6 +3,7 @@ import type { Deployment } from '../../models/catalog.ts'
 import { moment } from '../../observe/usage/view.ts'
 import { note } from './audit.ts'
 import { checkParameters, read } from './bodies.ts'
+import type { GatewayAnswer } from './resources/gateway.ts'
 import { cooldown } from './resources/model.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 import { deploymentView } from './views.ts'
@@ -11,7 +12,7 @@ import { deploymentView } from './views.ts'
 export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set())
   const found = await gateway.instances.list()
-  const data = found.map(
+  const data = found.map<GatewayAnswer>(
     ({ id, worker, version, node, startedAt, running, lag, log, ledger }, i) => ({
       id,
       own: i === 0,

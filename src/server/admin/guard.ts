@@ -5,6 +5,7 @@ import { moment } from '../../observe/usage/view.ts'
 import type { GuardState } from '../../observe/guard-metrics.ts'
 import { checkParameters, wrongQuery } from './bodies.ts'
 import { withNames } from './names.ts'
+import type { GuardAnswer } from './resources/guard.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
@@ -20,25 +21,22 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
   const asked = { from, to, accounts: accounts!, keys: keys! }
   const { usage, guards, metrics } = runtime
   const { days, keys: byKey } = usage ? await usage.ask('decisions', asked) : NO_SUMS
-  return {
-    body: {
-      data: {
-        range: { from: moment(from), to: moment(to) },
-        decisions: days.map(({ start, ...one }) => ({ day: moment(start).slice(0, 10), ...one })),
-        keys: await withNames(
-          runtime,
-          byKey.map(({ account, key, ...one }) => ({ account_id: account, key_id: key, ...one })),
-        ),
-        guards: guards.all.map(({ name, plugin, guard, mode }) => ({
-          guard: name,
-          plugin,
-          execution: guard.execution,
-          mode,
-          ...stateView(metrics.guard.stateOf(name)),
-        })),
-      },
-    },
+  const data: GuardAnswer = {
+    range: { from: moment(from), to: moment(to) },
+    decisions: days.map(({ start, ...one }) => ({ day: moment(start).slice(0, 10), ...one })),
+    keys: await withNames(
+      runtime,
+      byKey.map(({ account, key, ...one }) => ({ account_id: account, key_id: key, ...one })),
+    ),
+    guards: guards.all.map(({ name, plugin, guard, mode }) => ({
+      guard: name,
+      plugin,
+      execution: guard.execution,
+      mode,
+      ...stateView(metrics.guard.stateOf(name)),
+    })),
   }
+  return { body: { data } }
 }
 
 function valuesOf(query: URLSearchParams, name: string): readonly string[] {

@@ -8,6 +8,7 @@ import { noSums } from '../../observe/usage/sums.ts'
 import { alertView } from './alerts.ts'
 import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
+import type { Overview } from './resources/overview.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
 
@@ -36,24 +37,21 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
   const { runtime } = gateway
   const now = Date.now()
   const { requests } = runtime
-  return {
-    body: {
-      data: {
-        as_of: moment(now),
-        ...(await usageOf(gateway, now, await keyNames(runtime))),
-        running: {
-          count: gateway.running.size,
-          calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
-        },
-        deployments: unhealthy(gateway),
-        alerts: runtime.alerts.active.map(alertView),
-        books: outboxView(gateway),
-        log: requests
-          ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
-          : null,
-      },
+  const data: Overview = {
+    as_of: moment(now),
+    ...(await usageOf(gateway, now, await keyNames(runtime))),
+    running: {
+      count: gateway.running.size,
+      calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
     },
+    deployments: unhealthy(gateway),
+    alerts: runtime.alerts.active.map(alertView),
+    books: outboxView(gateway),
+    log: requests
+      ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
+      : null,
   }
+  return { body: { data } }
 }
 
 /** Sums of today beside the same hours of yesterday, and of the last 24 hours. */

@@ -1,6 +1,5 @@
 /** Tests a policy on texts before a key gets it. */
 import type * as v from 'valibot'
-import type { Side } from '../../plugin.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { InputTexts } from '../../guard/adapter.ts'
 import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
@@ -11,7 +10,13 @@ import type { Incoming, Runtime } from '../../pipeline/pipeline.ts'
 import { policyWarnings, readPolicy, refusalOf, type Policy } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
 import { read } from './bodies.ts'
-import { policyPair, trial as trialBody } from './resources/policy.ts'
+import {
+  policyPair,
+  trial as trialBody,
+  type PolicyDifference,
+  type Tried,
+  type Verdict,
+} from './resources/policy.ts'
 import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
@@ -24,9 +29,10 @@ import { trialOf } from './trial.ts'
 async function tryPolicy(
   runtime: Runtime,
   incoming: Incoming,
-  { policy: tried, input, output, chunk, ask }: v.InferOutput<typeof trialBody>,
-) {
-  const policy = readPolicy(tried)
+  tried: v.InferOutput<typeof trialBody>,
+  policy: Policy,
+): Promise<Tried> {
+  const { input, output, chunk, ask } = tried
   const trial = trialOf(runtime, incoming, policy, ask).answering(
     output === undefined ? '' : (input ?? ''),
   )
@@ -74,20 +80,12 @@ export async function diffPolicy(asked: Asked): Promise<Answer> {
   const { models, ...given } = read(policyPair, await bodyOf(asked))
   const from = given.from ? readPolicy(given.from, 'from') : undefined
   const to = given.to ? readPolicy(given.to, 'to') : undefined
-  const { scope, deny, bannedPatterns, maxOutputTokens, guard } = tighteningsOf(to)
-  const may_tighten = {
-    scope,
-    deny,
-    banned_patterns: bannedPatterns,
-    max_output_tokens: maxOutputTokens,
-    guard,
-  }
   const members = diffPolicies(from, to)
-  return {
-    body: {
-      data: { members: models ? [...members, diffModels(asked, models)] : members, may_tighten },
-    },
+  const data: PolicyDifference = {
+    members: models ? [...members, diffModels(asked, models)] : members,
+    may_tighten: tighteningsOf(to),
   }
+  return { body: { data } }
 }
 
 /** Two allowlists, by the models of the catalog that they leave out; null leaves out none. */
@@ -108,17 +106,18 @@ export async function evaluatePolicy(asked: Asked): Promise<Answer> {
     const message = "Missing 'input' or 'output': a text to try the policy on."
     throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
   }
+  const policy = readPolicy(trial.policy)
   if (trial.ask) requireRole(asked.actor, 'admin')
-  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
+  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial, policy) } }
 }
 
 function view(
   { rule, side, guard, verdict, spans, ...more }: PolicyTestResult,
   text: string | undefined,
-) {
+): Verdict {
   return {
     rule,
-    side: side satisfies Side,
+    side,
     guard,
     verdict,
     ...(spans && {

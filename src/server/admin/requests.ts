@@ -1,7 +1,7 @@
 /** The request log in the admin API: questions, and calls as JSON. */
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { parsePico, usdJson } from '../../money/money.ts'
+import { parsePico, usdJson, type Usd } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
@@ -307,7 +307,7 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
   ]
 }
 
-function amount(usd: string): number {
+function amount(usd: string): Usd {
   return usdJson(parsePico(usd))
 }
 

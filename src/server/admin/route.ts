@@ -8,7 +8,8 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming, bodyTimer } from '../node-http.ts'
-import type { Actor, AdminAuth, Role } from './auth.ts'
+import type { Actor, AdminAuth } from './auth.ts'
+import type { Role } from './resources/session.ts'
 
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144

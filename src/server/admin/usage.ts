@@ -11,6 +11,7 @@ import { note } from './audit.ts'
 import { checkParameters, wrongQuery } from './bodies.ts'
 import { csvResponse } from './csv.ts'
 import { keyNames } from './names.ts'
+import type { Balances, Statement } from './resources/usage.ts'
 import { accountOf, type Answer, type Asked } from './route.ts'
 
 const DAY_MS = 86_400_000
@@ -85,31 +86,30 @@ export async function showStatement({ runtime, id, query }: Asked): Promise<Answ
   }
   const spentOn = (of: typeof models) =>
     of.map(({ name, calls, cost }) => ({ name: name || null, calls, cost_usd: usdJson(cost) }))
-  return {
-    body: {
-      data: {
-        account_id: account.id,
-        name: account.name,
-        month: name,
-        from: moment(from),
-        to: moment(to),
-        opening_usd: usdJson(opening),
-        bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
-          seq,
-          at: moment(at),
-          kind,
-          amount_usd: usdJson(amount),
-          reference,
-          note,
-        })),
-        models: spentOn(models),
-        tags: spentOn(tags),
-        spent_usd: usdJson(spent),
-        closing_usd: usdJson(closing),
-      },
-      ledger: agreementView(checked),
+  const body: Statement = {
+    data: {
+      account_id: account.id,
+      name: account.name,
+      month: name,
+      from: moment(from),
+      to: moment(to),
+      opening_usd: usdJson(opening),
+      bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
+        seq,
+        at: moment(at),
+        kind,
+        amount_usd: usdJson(amount),
+        reference,
+        note,
+      })),
+      models: spentOn(models),
+      tags: spentOn(tags),
+      spent_usd: usdJson(spent),
+      closing_usd: usdJson(closing),
     },
+    ledger: agreementView(checked),
   }
+  return { body: { ...body } }
 }
 
 /** `GET /admin/accounts/:id/balance`: what was left at the end of each hour or day. @throws InvalidRequest, NotFound */
@@ -121,17 +121,16 @@ export async function showBalance({ runtime, id, query }: Asked): Promise<Answer
   if ((to - from) / DAY_MS > MOST_POINTS) throw wrongQuery('from', 'a later moment')
   const ask = { account: account.id, rollup, from, to } as const
   const { result, checked } = await indexOf(runtime).ask('balances', ask)
-  return {
-    body: {
-      data: result.map(({ at, balance, booked }) => ({
-        at: moment(at),
-        balance_usd: usdJson(balance),
-        booked_usd: usdJson(booked),
-      })),
-      rollup,
-      ledger: agreementView(checked),
-    },
+  const body: Balances = {
+    data: result.map(({ at, balance, booked }) => ({
+      at: moment(at),
+      balance_usd: usdJson(balance),
+      booked_usd: usdJson(booked),
+    })),
+    rollup,
+    ledger: agreementView(checked),
   }
+  return { body: { ...body } }
 }
 
 /** @throws NotFound when the operator switched it off */

@@ -15,7 +15,10 @@ import type { Usage } from '../../plugin.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
 import type { Routing } from '../../models/routing.ts'
 import { accountView } from './resources/account.ts'
+import type { Outbox, Status } from './resources/gateway.ts'
 import { keyView } from './resources/key.ts'
+import type { LedgerEntry } from './resources/ledger.ts'
+import type { Deployment as DeploymentAnswer } from './resources/model.ts'
 
 /** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
@@ -71,7 +74,16 @@ export function lastUsedAt(
  * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance,
  * unless some were folded.
  */
-export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
+export function rowView({
+  seq,
+  kind,
+  request,
+  key,
+  at,
+  cost,
+  usage,
+  note,
+}: LedgerRow): LedgerEntry {
   const isBooking = kind === 'top-up' || kind === 'adjust'
   return {
     seq,
@@ -106,7 +118,7 @@ export function orphanView({ account, key, request, at }: Orphan) {
 }
 
 /** Settlements that are not confirmed yet, and the age of the oldest. */
-export function outboxView({ runtime }: Gateway) {
+export function outboxView({ runtime }: Gateway): Outbox {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
   return { ok, outbox, oldest_ms: oldestMs }
 }
@@ -135,7 +147,7 @@ export function modelView(model: Model, routing: Routing) {
 }
 
 /** A deployment with its health. */
-export function deploymentView(deployment: Deployment, routing: Routing) {
+export function deploymentView(deployment: Deployment, routing: Routing): DeploymentAnswer {
   const health = routing.healthOf(deployment).report()
   return {
     id: deployment.id,
@@ -158,7 +170,7 @@ export function deploymentView(deployment: Deployment, routing: Routing) {
 }
 
 /** Version, uptime, state engine and running calls of the gateway. */
-export function statusView(gateway: Gateway) {
+export function statusView(gateway: Gateway): Status {
   const { runtime, startedAt, version, running } = gateway
   const now = Date.now()
   return {

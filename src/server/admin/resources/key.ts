@@ -1,6 +1,6 @@
 /** Keys: what operators set of them, and what is answered about them. */
 import * as v from 'valibot'
-import { usdJson } from '../../../money/amounts.ts'
+import { usdJson, type Usd } from '../../../money/amounts.ts'
 import { spendView, type Limit, type Spent } from './limit.ts'
 import { policyObject, type Policy } from './policy.ts'
 import {
@@ -220,4 +220,21 @@ export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
   readonly limits?: readonly Limit[]
   /** Of one key: settings that have no effect. */
   readonly warnings?: readonly string[]
+}
+
+/** `GET /v1/key`: what the holder of a key sees of it. */
+export interface HolderKey {
+  readonly key_id: string
+  readonly account_id: string
+  readonly free_tier: boolean
+  readonly spend_usd: Usd
+  readonly rpm_limit: number
+  readonly concurrency_limit: number
+  readonly spend_cap_usd: Usd | null
+  readonly spend_cap_scope: 'day' | 'month' | 'lifetime' | null
+  readonly spend_remaining_usd: Usd | null
+  readonly expires_at: string | null
+  readonly limits: readonly Limit[]
+  readonly tag: string | null
+  readonly log_content: boolean
 }

@@ -1,6 +1,8 @@
 /** Limits and what is used of them, in answers about keys, accounts and calls. */
 import { usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
 
+export type { Usd } from '../../../money/amounts.ts'
+
 /** One limit. */
 export interface Limit {
   /** Such as `key.rpm`, `account.cap.month`, `tier.day`. */

@@ -1,5 +1,6 @@
 /** Models, their deployments and their prices. */
 import * as v from 'valibot'
+import type { Usd } from '../../../money/amounts.ts'
 import { flag, text, whole } from './settings.ts'
 
 /** `POST /deployments/:id/cooldown`: for how many seconds a deployment is taken out. */
@@ -14,3 +15,96 @@ export const modelImport = v.strictObject({
   accept: ids,
   write: v.optional(flag, false),
 })
+
+/** Names of units of a price list, USD as decimal text. */
+export type Pricing = Readonly<Record<string, unknown>>
+
+/** Where a price is from, and when it was last compared with that. */
+export interface PriceSource {
+  readonly from: string
+  readonly checked_at?: string | undefined
+}
+
+/** Where a deployment stands. */
+export type HealthState = 'healthy' | 'probing' | 'cooldown'
+
+/** A deployment with its health. */
+export interface Deployment {
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  readonly priority: number
+  readonly health: {
+    readonly state: HealthState
+    readonly since: string | null
+    readonly failures: number
+    readonly last_failure: string | null
+    readonly vendor_message: string | null
+    readonly rests_until: string | null
+    readonly taken_out: boolean
+    readonly latency_ms: number | null
+    readonly in_flight: number
+  }
+}
+
+/** Failed requests to vendors, by class. */
+type Failures = Readonly<Record<string, number>>
+
+/** A model of the catalog. */
+export interface ModelAnswer {
+  readonly id: string
+  readonly aliases: readonly string[]
+  readonly modality: string
+  readonly free_tier: boolean
+  readonly pricing: Pricing
+  readonly price_version: string
+  readonly price_source: PriceSource
+  readonly next_price_change: {
+    readonly from: string
+    readonly pricing: Pricing
+    readonly price_version: string
+  } | null
+  readonly capabilities: readonly string[] | null
+  /** Null without the index of usage. */
+  readonly last_24h: {
+    readonly calls: number
+    readonly cost_usd: Usd
+    readonly failures: Failures
+  } | null
+  readonly deployments: readonly (Deployment & { readonly failures_24h: Failures | null })[]
+}
+
+/** One price of a model that is another one than before. Prices of tiers have names such as `prompt@272001`. */
+export interface PriceMove {
+  readonly model: string
+  /** Absent where the whole model is meant. */
+  readonly price?: string
+  readonly from: string
+  readonly to: string
+  /** Such as `+20 %` or `×20`; empty where there is no price to compare with. */
+  readonly move: string
+}
+
+/** A move that is not taken over before it is accepted. */
+export interface HeldMove extends PriceMove {
+  /** Why. */
+  readonly reason: string
+  /** What accepts it: `<id>` or `<id>:<price>`. */
+  readonly accept: string
+}
+
+/** `POST /models/import` */
+export interface PriceComparison {
+  readonly sources: readonly object[]
+  readonly added: readonly string[]
+  readonly changed: readonly PriceMove[]
+  readonly removed: readonly string[]
+  readonly held: readonly HeldMove[]
+  readonly same: number
+  readonly disagreements: readonly PriceMove[]
+  readonly own_prices: readonly PriceMove[]
+  /** Whether the gateway may write its price list. */
+  readonly writable: boolean
+  readonly written: boolean
+}

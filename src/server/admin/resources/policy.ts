@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { isPastMoment, PAST_MOMENT } from '../../../errors/moments.ts'
 import type { Category } from '../../../plugin/categories.ts'
+import type { Usd } from '../../../money/amounts.ts'
 import { flag, modelsByName, recordId, whole } from './settings.ts'
 
 /** A policy as it is written in a key record, or in the `policy` of a request. */
@@ -80,3 +81,82 @@ export const replay = v.strictObject({
   limit: v.optional(whole(1, 200), 50),
   ask: v.optional(flag, false),
 })
+
+/** What a rule of a policy says of a text. */
+export interface Verdict {
+  readonly rule: string
+  readonly side: 'input' | 'output'
+  readonly guard: string
+  readonly verdict: 'pass' | 'block' | 'error' | 'not-asked'
+  readonly spans?: readonly {
+    readonly start: number
+    readonly end: number
+    readonly text: string
+    readonly label?: string
+  }[]
+  readonly score?: number
+  readonly reason?: string
+  readonly error?: string
+  readonly ms?: number
+}
+
+/** `POST /policies/evaluate` */
+export interface Tried {
+  readonly verdicts: readonly Verdict[]
+  readonly blocked: readonly Verdict['side'][]
+  readonly refusal: string
+  /** What the client would get of the output. */
+  readonly shown: {
+    readonly text: string
+    readonly cut?: number
+    readonly refusal?: string
+    readonly header?: string
+  } | null
+  readonly warnings: readonly string[]
+  readonly cost_usd?: Usd
+}
+
+/** A member that differs. */
+export interface MemberDifference {
+  readonly member: string
+  readonly from: unknown
+  readonly to: unknown
+  readonly order: 'tighter' | 'looser' | 'equal' | 'changed'
+}
+
+/** `POST /policies/diff` */
+export interface PolicyDifference {
+  readonly members: readonly MemberDifference[]
+  /** What a request can still add. */
+  readonly may_tighten: {
+    readonly scope: boolean
+    readonly deny: readonly string[]
+    readonly banned_patterns: number
+    readonly max_output_tokens: number | null
+    readonly guard: readonly string[]
+  }
+}
+
+/** What became, or would become, of one side of a call. */
+export type SideVerdict = 'pass' | 'block' | 'monitor'
+
+/** `POST /policies/replay` */
+export interface Replayed {
+  readonly contents: number
+  readonly calls: number
+  readonly unreadable: number
+  /** Answers that a guard had cut: what followed was not kept. */
+  readonly cut: number
+  readonly blocked: { readonly before: number; readonly after: number }
+  readonly changed: readonly {
+    readonly id: string
+    readonly key_id: string
+    readonly model: string | null
+    readonly side: Verdict['side']
+    readonly from: SideVerdict
+    readonly to: SideVerdict
+    readonly rules: readonly string[]
+  }[]
+  readonly failed_guards: readonly string[]
+  readonly cost_usd?: Usd
+}

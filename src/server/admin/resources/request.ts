@@ -1,4 +1,5 @@
-/** A call as the admin API shows it, and the console reads it. Types alone, so that pages need nothing else of the server. */
+/** Calls, and what is kept of their contents. */
+import type { Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 
 /** Members that only sinks are told, or that one call alone shows. */
@@ -6,8 +7,8 @@ type Hidden = 'limits' | 'decided' | 'trace' | 'request' | 'response' | 'content
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
 type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
 
-/** A call in a list. @typeParam Usd an amount of money */
-export interface RequestView<Usd = number> extends Omit<EndedCall, Hidden | Changed> {
+/** A call in a list. */
+export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   /** null until it is sent. */
   readonly status: number | null
   /** null while the call runs. */
@@ -31,11 +32,39 @@ export interface LimitInForce {
 }
 
 /** One call. */
-export interface RequestDetails<Usd = number> extends RequestView<Usd> {
+export interface RequestDetails extends RequestView {
   readonly limits: readonly LimitInForce[] | null
   /** The row of the ledger that says what was charged; absent while the call runs. */
   readonly ledger?: { readonly seq: number; readonly cost_usd: Usd } | null
   readonly content?: 'kept' | 'not kept'
   /** Only the ledger knows of the call. */
   readonly log?: 'missing'
+}
+
+/** What a call asked and what its client got, where that is kept. */
+export interface RequestContent {
+  readonly id: string
+  readonly account_id: string
+  readonly key_id: string
+  readonly user: string | null
+  readonly endpoint: string
+  readonly model: string | null
+  readonly decided: NonNullable<EndedCall['decided']>
+  /** The body of the request. */
+  readonly input: { readonly messages?: readonly { readonly content?: unknown }[] }
+  readonly output: readonly {
+    readonly choice: number
+    readonly channel: string
+    readonly text: string
+  }[]
+  readonly cut: boolean
+}
+
+/** A call as the holder of its key sees it: nothing of vendors, addresses or content. */
+export interface HolderCall extends Pick<
+  RequestView,
+  'id' | 'at' | 'endpoint' | 'model' | 'status' | 'code' | 'outcome' | 'usage' | 'cost_usd' | 'tag'
+> {
+  readonly stream: boolean
+  readonly times: Pick<RequestView['times'], 'first_ms' | 'total_ms'>
 }

@@ -1,0 +1,37 @@
+/** What guards decided, and how they work. */
+import type { EndedCall } from '../../../plugin/ended-call.ts'
+
+type Decided = NonNullable<EndedCall['decided']>[number]
+
+/** Calls of which one decision was made; the rule is empty where none was violated. */
+type CountedDecision = Decided & { readonly calls: number }
+
+/** `GET /guard` */
+export interface GuardAnswer {
+  readonly range: { readonly from: string; readonly to: string }
+  readonly decisions: readonly (CountedDecision & { readonly day: string })[]
+  readonly keys: readonly (CountedDecision & {
+    readonly account_id: string
+    readonly key_id: string
+    readonly key_name: string | null
+  })[]
+  readonly guards: readonly {
+    readonly guard: string
+    readonly plugin: string
+    readonly execution: string
+    readonly mode: string | undefined
+    readonly circuits: readonly { readonly origin: string; readonly state: string }[]
+    readonly errors: readonly {
+      readonly kind: string
+      readonly on_error: string
+      readonly count: number
+    }[]
+    readonly latency: readonly {
+      readonly side: string
+      readonly calls: number
+      readonly mean_ms: number
+      readonly p50_ms: number
+      readonly p95_ms: number
+    }[]
+  }[]
+}
