@@ -4,7 +4,9 @@
  */
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
+import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
+import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
 import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 
@@ -47,6 +49,8 @@ const ACCOUNT_OPTIONS: OptionSpecs = {
   name: { value: 'text', help: 'its name' },
   ...optionsOf(ACCOUNT_SETTINGS),
 }
+
+const { key, account, model, status } = REQUEST_FILTERS
 
 /** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -223,29 +227,17 @@ export const COMMANDS: readonly Command[] = [
     all: { help: 'those with their default too' },
   }),
   remote('requests list', 'List the last calls, newest first.', 'listRequests', [], {
-    key: { value: 'ids', help: 'only those of these keys, separated by commas' },
-    account: { value: 'ids', help: 'only those of these accounts' },
-    model: { value: 'ids', help: 'only those of these models' },
-    status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
-    code: { value: 'codes', help: 'only those with these error codes' },
-    outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
-    guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
-    'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
-    deployment: { value: 'ids', help: 'only those of these deployments' },
-    endpoint: { value: 'paths', help: 'only those of these endpoints' },
-    tag: { value: 'tags', help: 'only those with these tags' },
-    user: { value: 'names', help: 'only those of these end users' },
-    session: { value: 'hashes', help: 'only those of these sessions' },
+    ...REQUEST_FILTERS,
     ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
     csv: { help: 'print all of them that have ended, as CSV' },
   }),
   remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
   remote('requests tail', 'Print a line for each call that ends.', 'tailRequests', [], {
-    key: { value: 'ids', help: 'only those of these keys, separated by commas' },
-    account: { value: 'ids', help: 'only those of these accounts' },
-    model: { value: 'ids', help: 'only those of these models' },
-    status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
+    key,
+    account,
+    model,
+    status,
   }),
   remote('requests end', 'End a running call.', 'endRequest', ['request']),
   remote('usage', 'Show who used what: calls, cost and tokens.', 'showUsage', [], {
@@ -255,14 +247,7 @@ export const COMMANDS: readonly Command[] = [
     rollup: { value: 'span', help: 'hour, day or month' },
     metric: { value: 'name', help: 'what groups are ranked by (default: cost_usd)' },
     top: { value: 'n', help: 'groups that are kept apart (default: 20)' },
-    account: { value: 'ids', help: 'only these accounts, separated by commas' },
-    key: { value: 'ids', help: 'only these keys' },
-    model: { value: 'ids', help: 'only these models' },
-    tag: { value: 'tags', help: 'only these tags' },
-    user: { value: 'names', help: 'only these end users' },
-    deployment: { value: 'ids', help: 'only these deployments' },
-    endpoint: { value: 'paths', help: 'only these endpoints' },
-    outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+    ...USAGE_FILTERS,
     ...CSV,
   }),
   remote('usage verify', 'Add usage up again, and compare it with the ledger.', 'verifyUsage'),

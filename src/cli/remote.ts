@@ -7,10 +7,10 @@ import { card, print, table } from './output.ts'
 import { capOf, filterOf, keyCard, segment, settingsIn } from './settings.ts'
 
 export { connect } from './admin.ts'
-export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
+export * from './accounts.ts'
 export { listAlerts, muteAlert } from './alerts.ts'
 export { listChanges } from './audit.ts'
-export { archiveKey, rotateKey, showLimits } from './keys.ts'
+export { rotateKey, showLimits } from './keys.ts'
 export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
 export { listGateways, showConfig, showGuard } from './show.ts'
 export { showConsole } from './console.ts'
@@ -73,31 +73,6 @@ export async function createKey(admin: Admin, args: Arguments): Promise<void> {
     const shown = 'The secret is shown only now:'
     return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
   })
-}
-
-/** `keys show` */
-export async function showKey(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', `/keys/${segment(args)}`)
-  print(args, data, () => keyCard(data))
-}
-
-/** `keys update` @throws CommandError if no setting is given */
-export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
-  const change = settingsIn(args, KEY_SETTINGS)
-  if (Object.values(change).every((value) => value === undefined)) {
-    throw new CommandError('Nothing to change: "keys update --help" lists the settings.', 2)
-  }
-  await changeKey(admin, args, change)
-}
-
-/** `keys disable` */
-export async function disableKey(admin: Admin, args: Arguments): Promise<void> {
-  await changeKey(admin, args, { disabled: true })
-}
-
-/** `keys enable` */
-export async function enableKey(admin: Admin, args: Arguments): Promise<void> {
-  await changeKey(admin, args, { disabled: false })
 }
 
 /** `credits add`: a reference that was booked before adds nothing. */
@@ -233,11 +208,6 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')
   print(args, data, () => card(data))
-}
-
-async function changeKey(admin: Admin, args: Arguments, change: object): Promise<void> {
-  const { data } = await admin.ask('PATCH', `/keys/${segment(args)}`, change)
-  print(args, data, () => keyCard(data))
 }
 
 function stateOf({ disabled, expires_at }: any): string {

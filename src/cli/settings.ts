@@ -55,6 +55,15 @@ export function shown(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }
 
+/** The query of the given options; values are separated by commas. */
+export function queryOf({ text }: Arguments, names: readonly string[], more = {}): URLSearchParams {
+  const query = new URLSearchParams(more)
+  for (const name of names) {
+    for (const value of text[name]?.split(',') ?? []) query.append(name.replace('-', '_'), value)
+  }
+  return query
+}
+
 /** The query that limits a list to the account of `--account`. */
 export function filterOf({ text: { account } }: Arguments): string {
   return account === undefined ? '' : `?account=${encodeURIComponent(account)}`

@@ -1,9 +1,9 @@
 /** Accounts in the admin API. */
-import type { Condition } from '../../accounts/accounts.ts'
 import type { Account } from '../../accounts/stored.ts'
 import { note } from './audit.ts'
 import { requireRole } from './auth.ts'
 import { read, readNew } from './bodies.ts'
+import { changing } from './change.ts'
 import { adjust, topUp } from './credits.ts'
 import {
   ACCOUNT_SETTINGS,
@@ -14,7 +14,7 @@ import {
   newAccount,
 } from './resources/account.ts'
 import { changeOf } from './resources/settings.ts'
-import { accountOf, bodyOf, changing, revisionOf, type Answer, type Asked } from './route.ts'
+import { accountOf, bodyOf, type Answer, type Asked } from './route.ts'
 import { wholeAccount } from './views.ts'
 
 /** `POST /accounts` */
@@ -46,17 +46,23 @@ export async function changeAccount(asked: Asked): Promise<Answer> {
     requireRole(asked.actor, 'admin')
   }
   const change = { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) }
-  return replacing(asked, 'account.update', (condition) =>
-    asked.runtime.accounts.changeAccount(asked.id, change, condition),
-  )
+  return changing(asked, ofAccounts(asked), 'update', async (condition) => ({
+    item: await asked.runtime.accounts.changeAccount(asked.id, change, condition),
+  }))
 }
 
 /** `DELETE /accounts/:id` */
 export async function archiveAccount(asked: Asked): Promise<Answer> {
-  return replacing(asked, 'account.archive', (condition) =>
-    asked.runtime.accounts.archiveAccount(asked.id, condition),
-  )
+  return changing(asked, ofAccounts(asked), 'archive', async (condition) => ({
+    item: await asked.runtime.accounts.archiveAccount(asked.id, condition),
+  }))
 }
+
+const ofAccounts = ({ runtime }: Asked) => ({
+  kind: 'account',
+  settings: accountSettings,
+  view: (account: Account) => wholeAccount(runtime, account),
+})
 
 /** `POST /accounts/:id/credits` */
 export async function addCredits(asked: Asked): Promise<Answer> {
@@ -70,29 +76,4 @@ export async function adjustBalance(asked: Asked): Promise<Answer> {
   const body = readNew(adjustment, await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
   return adjust(asked, id, body)
-}
-
-/** Changes an account if it has the revision of `If-Match`, and notes the change. */
-function replacing(
-  asked: Asked,
-  action: string,
-  change: (condition: Condition<Account>) => Promise<Account>,
-): Promise<Answer> {
-  const { runtime } = asked
-  let before = {}
-  const condition: Condition<Account> = {
-    expected: revisionOf(asked),
-    replaced: (former) => {
-      before = accountSettings(former)
-    },
-  }
-  return changing(
-    async () => {
-      const account = await change(condition)
-      const after = accountSettings(account)
-      await note(asked, { action, object: `account:${account.id}`, before, after })
-      return { body: { data: await wholeAccount(runtime, account) } }
-    },
-    (current) => wholeAccount(runtime, current as Account),
-  )
 }

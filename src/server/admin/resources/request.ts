@@ -2,6 +2,23 @@
 import type { Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 
+/** Filters of lists of calls that commands have, with what their values are called. */
+export const REQUEST_FILTERS = {
+  key: { value: 'ids', help: 'only those of these keys, separated by commas' },
+  account: { value: 'ids', help: 'only those of these accounts' },
+  model: { value: 'ids', help: 'only those of these models' },
+  status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
+  code: { value: 'codes', help: 'only those with these error codes' },
+  outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+  guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
+  'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
+  deployment: { value: 'ids', help: 'only those of these deployments' },
+  endpoint: { value: 'paths', help: 'only those of these endpoints' },
+  tag: { value: 'tags', help: 'only those with these tags' },
+  user: { value: 'names', help: 'only those of these end users' },
+  session: { value: 'hashes', help: 'only those of these sessions' },
+} as const
+
 /** Members that only sinks are told, or that one call alone shows. */
 type Hidden = 'limits' | 'decided' | 'trace' | 'request' | 'response' | 'content'
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */

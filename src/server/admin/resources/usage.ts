@@ -1,6 +1,18 @@
 /** Usage: sums of calls, their proof, balances and statements. */
 import type { Usd } from '../../../money/amounts.ts'
 
+/** Filters of usage that commands have, with what their values are called. */
+export const USAGE_FILTERS = {
+  account: { value: 'ids', help: 'only these accounts, separated by commas' },
+  key: { value: 'ids', help: 'only these keys' },
+  model: { value: 'ids', help: 'only these models' },
+  tag: { value: 'tags', help: 'only these tags' },
+  user: { value: 'names', help: 'only these end users' },
+  deployment: { value: 'ids', help: 'only these deployments' },
+  endpoint: { value: 'paths', help: 'only these endpoints' },
+  outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+} as const
+
 /** The length of a span of time. */
 export type Rollup = 'hour' | 'day' | 'month'
 
