@@ -143,7 +143,6 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
     ['Policy', html`<a href=${`/console/keys/${row.id}/policy`}>${policyOf(row)}</a>`],
     ['Tag', row.tag ?? 'from each request'],
     ['Contents', row.log_content ? 'kept, where the configuration allows it' : 'not kept'],
-    ['Contact', row.contact ?? '–'],
     ['Note', row.note ?? '–'],
     ...(row.previous_secret
       ? [

@@ -731,7 +731,6 @@ describe('keys', () => {
       expires_at: '2099-01-31T00:00:00.000Z',
       models: ['mock/*'],
       policy: { version: 1, maxOutputTokens: 100 },
-      contact: 'ops@example.com',
     }
     const { id } = await newKey(account, settings)
     const { data } = (await get(`/keys/${id}`)).json

@@ -19,7 +19,6 @@ import {
   seedOf,
   shownOf,
   SPEND_CAP,
-  text,
   whole,
   type ChangedSettings,
   type GivenSettings,
@@ -101,17 +100,6 @@ export const KEY_SETTINGS = {
   },
   /** Whether the contents of its calls may be kept where the configuration allows that. */
   log_content: { stored: 'logContent', schema: flag, absent: false, csv: [] },
-  /** Whom to ask about the key. */
-  contact: {
-    stored: 'contact',
-    schema: text(200),
-    seed: null,
-    option: {
-      name: 'contact',
-      value: 'text',
-      help: 'whom to ask about it, such as an address; "none" removes it',
-    },
-  },
   note: NOTE,
 } as const satisfies Settings
 
