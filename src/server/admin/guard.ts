@@ -2,7 +2,6 @@
 import { readRange } from '../../observe/usage/parse.ts'
 import type { DecisionSums } from '../../observe/usage/decisions.ts'
 import { moment } from '../../observe/usage/view.ts'
-import type { GuardState } from '../../observe/guard-metrics.ts'
 import { checkParameters, wrongQuery } from './bodies.ts'
 import { withNames } from './names.ts'
 import type { GuardAnswer } from './resources/guard.ts'
@@ -33,7 +32,7 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
       plugin,
       execution: guard.execution,
       mode,
-      ...stateView(metrics.guard.stateOf(name)),
+      ...metrics.guard.stateOf(name),
     })),
   }
   return { body: { data } }
@@ -43,19 +42,4 @@ function valuesOf(query: URLSearchParams, name: string): readonly string[] {
   const values = query.getAll(name)
   if (values.length > MOST_VALUES) throw wrongQuery(name, `at most ${MOST_VALUES} values`)
   return values
-}
-
-function stateView({ circuits, errors, latency }: GuardState) {
-  const ms = (seconds: number) => Math.round(seconds * 1000)
-  return {
-    circuits,
-    errors: errors.map(({ kind, onError, count }) => ({ kind, on_error: onError, count })),
-    latency: latency.map(({ side, calls, mean, p50, p95 }) => ({
-      side,
-      calls,
-      mean_ms: ms(mean),
-      p50_ms: ms(p50),
-      p95_ms: ms(p95),
-    })),
-  }
 }

@@ -94,6 +94,8 @@ export interface Verdict {
     readonly text: string
     readonly label?: string
   }[]
+  /** Of which form of the text the spans are. */
+  readonly view?: string
   readonly score?: number
   readonly reason?: string
   readonly error?: string
