@@ -22,6 +22,23 @@ export function checkParameters(query: URLSearchParams, known: ReadonlySet<strin
   }
 }
 
+/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
+const MAX_VALUES = 100
+
+/** All values of a parameter. @throws InvalidRequest */
+export function readValues(query: URLSearchParams, name: string): string[] {
+  const values = query.getAll(name)
+  if (values.length <= MAX_VALUES) return values
+  throw wrongQuery(name, `at most ${MAX_VALUES} values`)
+}
+
+/** `?format=csv`. @throws InvalidRequest for another format */
+export function wantsCsv(query: URLSearchParams): boolean {
+  const format = query.get('format') ?? 'json'
+  if (format === 'json' || format === 'csv') return format === 'csv'
+  throw wrongQuery('format', 'json or csv')
+}
+
 /** `?from=` and `?to=`, ms since epoch. @throws InvalidRequest */
 export function readMoment(text: string, name: string): number {
   if (isPastMoment(text)) return Date.parse(text)

@@ -16,6 +16,7 @@ import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
 import { GuardPlot, swatchOf } from './guard-plot.ts'
 import { Review } from './review.ts'
+import { CALL_COLUMNS } from './outcome.ts'
 import type { GuardAnswer } from '../../server/admin/resources/guard.ts'
 
 const DAY_MS = 86_400_000
@@ -35,7 +36,7 @@ const WORDS: Readonly<Record<string, string>> = {
 }
 
 const COLUMNS: readonly Column<ShownCall>[] = [
-  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  CALL_COLUMNS.at,
   {
     key: 'guard',
     label: 'Decision',
@@ -59,7 +60,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
       html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? (key_id && shortId(key_id, 20))}</bdi>`,
     phone: 'rest',
   },
-  { key: 'model', label: 'Model', cell: ({ model }) => model ?? '–', phone: 'rest' },
+  CALL_COLUMNS.model,
 ]
 
 /** The screen. */

@@ -3,24 +3,24 @@ import { useAnswer, usePages, withQuery, type ApiError } from '../api.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { Read } from '../amounts.ts'
 import type { ModelRow, Pricing, UsageAnswer, UsageCell } from '../answers.ts'
-import { addAmounts, count, duration, exactMoney, MISSING, ratio, shortCount } from '../format.ts'
+import { addAmounts, count, exactMoney, MISSING, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Bar } from '../parts/bar.ts'
-import { Money, Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { Snippets } from '../parts/snippets.ts'
 import { Price, pricesOf } from './model-prices.ts'
+import { CALL_COLUMNS } from './outcome.ts'
 
 interface HolderProps {
   readonly secret: string
 }
 
 const CALLS: readonly Column<Read<HolderCall>>[] = [
-  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  CALL_COLUMNS.at,
   {
     key: 'status',
     label: 'Status',
@@ -28,33 +28,11 @@ const CALLS: readonly Column<Read<HolderCall>>[] = [
       html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
     phone: 'figure',
   },
-  { key: 'model', label: 'Model', cell: ({ model }) => model ?? MISSING, phone: 'rest' },
+  CALL_COLUMNS.model,
   { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'rest' },
-  {
-    key: 'tokens',
-    label: 'Tokens',
-    cell: ({ usage }) =>
-      [usage?.prompt_tokens, usage?.completion_tokens]
-        .filter((one) => one !== null && one !== undefined)
-        .map(shortCount)
-        .join('+') || MISSING,
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'total',
-    label: 'Total',
-    cell: ({ times }) => duration(times?.total_ms),
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'cost',
-    label: 'Cost',
-    cell: ({ cost_usd: cost }) => (cost === null ? MISSING : html`<${Money} usd=${cost} />`),
-    end: true,
-    phone: 'rest',
-  },
+  CALL_COLUMNS.tokens,
+  CALL_COLUMNS.total,
+  CALL_COLUMNS.cost,
 ]
 
 const MODELS: readonly Column<ModelRow>[] = [

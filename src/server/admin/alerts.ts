@@ -3,6 +3,7 @@ import type { Alert } from '../../observe/alerts.ts'
 import { note } from './audit.ts'
 import { read } from './bodies.ts'
 import { mute, type AlertAnswer } from './resources/alert.ts'
+import { momentOrNull } from './resources/settings.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
 /** Active alerts, then the last ones that have ended. */
@@ -28,12 +29,8 @@ export function alertView(alert: Alert): AlertAnswer {
     kind,
     object: object === '' ? null : object,
     message,
-    since: moment(raisedAt),
-    ended_at: moment(endedAt),
-    muted_until: moment(mutedUntil),
+    since: momentOrNull(raisedAt),
+    ended_at: momentOrNull(endedAt),
+    muted_until: momentOrNull(mutedUntil),
   }
-}
-
-function moment(at: number | undefined): string | null {
-  return at === undefined ? null : new Date(at).toISOString()
 }

@@ -3,9 +3,10 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import { CHANGE_COLUMNS, type ChangeAnswer } from './resources/audit.ts'
+import { moment } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
@@ -51,10 +52,9 @@ export async function note(
 /** `GET /admin/audit`. @throws InvalidRequest for a parameter that is not known or not readable */
 export async function listChanges({ runtime, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
-  const format = query.get('format') ?? 'json'
-  if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const isCsv = wantsCsv(query)
   const filter = filterOf(query)
-  if (format === 'csv') return csvResponse('audit', CHANGE_COLUMNS, linesOf(runtime.audit, filter))
+  if (isCsv) return csvResponse('audit', CHANGE_COLUMNS, linesOf(runtime.audit, filter))
   const limit = readLimit(query.get('limit'))
   const after = query.get('after') ?? undefined
   // One entry more than requested tells that the list goes on.
@@ -95,7 +95,7 @@ function changeView({ id, at, actor, address, action, object, changes }: AuditRo
   }))
   return {
     id,
-    at: new Date(at).toISOString(),
+    at: moment(at),
     actor,
     address: address || null,
     action,

@@ -4,8 +4,6 @@ import { InvalidRequest, type InvalidCode } from '../../errors/errors.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
 import { wholeNumber, wrongQuery } from '../../errors/query.ts'
 
-export { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
-
 /** Members in which a careless client sends a whole key. */
 const MAY_BE_SECRET: ReadonlySet<string> = new Set(['sha256', 'start'])
 

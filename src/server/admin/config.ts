@@ -1,6 +1,6 @@
 /** The configuration in the admin API: effective values, and where they come from. */
 import { settingsOf } from '../../config/settings.ts'
-import { checkParameters } from './bodies.ts'
+import { checkParameters } from '../../errors/query.ts'
 import type { SettingAnswer } from './resources/gateway.ts'
 import type { Answer, Asked } from './route.ts'
 

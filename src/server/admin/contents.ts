@@ -2,7 +2,7 @@
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { CallContent } from '../../observe/content/content.ts'
 import { note } from './audit.ts'
-import { checkParameters, readMoment } from './bodies.ts'
+import { checkParameters, readMoment } from '../../errors/query.ts'
 import type { RequestContent } from './resources/request.ts'
 import type { Answer, Asked } from './route.ts'
 

@@ -2,21 +2,19 @@
 import { readRange } from '../../observe/usage/parse.ts'
 import type { DecisionSums } from '../../observe/usage/decisions.ts'
 import { moment } from '../../observe/usage/view.ts'
-import { checkParameters, wrongQuery } from './bodies.ts'
+import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import type { GuardAnswer } from './resources/guard.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
-/** Values of one filter. */
-const MOST_VALUES = 100
 const NO_SUMS: DecisionSums = { days: [], keys: [] }
 
 /** Decisions of a range by day and by key, and the state of every guard. @throws InvalidRequest, Unavailable */
 export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const { from, to } = readRange(query, Date.now())
-  const [accounts, keys] = ['account', 'key'].map((name) => valuesOf(query, name))
+  const [accounts, keys] = ['account', 'key'].map((name) => readValues(query, name))
   const asked = { from, to, accounts: accounts!, keys: keys! }
   const { usage, guards, metrics } = runtime
   const { days, keys: byKey } = usage ? await usage.ask('decisions', asked) : NO_SUMS
@@ -36,10 +34,4 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
     })),
   }
   return { body: { data } }
-}
-
-function valuesOf(query: URLSearchParams, name: string): readonly string[] {
-  const values = query.getAll(name)
-  if (values.length > MOST_VALUES) throw wrongQuery(name, `at most ${MOST_VALUES} values`)
-  return values
 }

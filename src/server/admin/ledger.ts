@@ -1,12 +1,11 @@
 /** Rows of the ledger and its checks in the admin API. */
 import { usdJson } from '../../money/money.ts'
 import type { LedgerRow } from '../../state/ledger/ledger.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
+import { checkParameters, readLimit, readMoment, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { readCursor } from './bodies.ts'
 import { csvResponse } from './csv.ts'
 import { LEDGER_COLUMNS } from './resources/ledger.ts'
 import { accountOf, filterOf, notInList, type Answer, type Asked } from './route.ts'
-import { wantsCsv } from './usage.ts'
 import { orphanView, rowView } from './views.ts'
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])

@@ -1,7 +1,7 @@
 /** Lists of accounts and keys: searched and sorted by the directory, read in full for the page that is shown. */
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import type { ListedMoney } from '../../accounts/listed-money.ts'
-import { checkParameters, readLimit, wrongQuery } from '../../errors/query.ts'
+import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -163,8 +163,7 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   { query }: Asked,
   { name, columns, all, isListed, sums, rowsOf }: List<Item>,
 ): Promise<Answer | Response> {
-  const format = query.get('format') ?? 'json'
-  if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const isCsv = wantsCsv(query)
   const limit = readLimit(query.get('limit'))
   const items = [...all.values()]
   const { valueOf, descending } = await orderOf(query, items, sums)
@@ -190,7 +189,7 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
     }
   }
   const first = (count: number) => firstOf(listed(), count, compare).map(({ item }) => item)
-  if (format === 'csv') return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
+  if (isCsv) return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
   const found = first(limit + 1)
   const page = found.slice(0, limit)
   const next = found.length > limit ? page.at(-1)!.id : null

@@ -10,11 +10,18 @@ import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
-import { wantsCsv } from './usage.ts'
 import { contentOf } from './contents.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import {
+  checkParameters,
+  readLimit,
+  readMoment,
+  readValues,
+  wantsCsv,
+  wrongQuery,
+} from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import type { LimitInForce, RequestDetails, RequestView } from './resources/request.ts'
+import { momentOrNull } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
@@ -112,7 +119,7 @@ async function listRequests({
       ...calls.map((call) => callView(call, false)),
     ]),
     next: next === undefined ? null : `req_${next}`,
-    searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
+    searched_to: momentOrNull(searchedTo),
     ...(unreadable.length > 0 && { unreadable_days: unreadable }),
   }
 }
@@ -212,12 +219,12 @@ export async function endRequest(asked: Asked): Promise<Answer> {
 export function readQuery(query: URLSearchParams): LogQuery {
   checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
-  for (const name of FILTERS) if (query.has(name)) filters[name] = valuesOf(query, name)
+  for (const name of FILTERS) if (query.has(name)) filters[name] = readValues(query, name)
   const read = <Value>(name: string, reader: (text: string, name: string) => Value) => {
     const value = query.get(name)
     return value === null ? undefined : reader(value, name)
   }
-  const status = valuesOf(query, 'status').map(readStatus)
+  const status = readValues(query, 'status').map(readStatus)
   const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
@@ -235,15 +242,6 @@ export function readQuery(query: URLSearchParams): LogQuery {
     ...(minCost !== undefined && { minCost }),
     ...(minMs !== undefined && { minMs }),
   }
-}
-
-/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
-const MAX_VALUES = 100
-
-function valuesOf(query: URLSearchParams, name: string): string[] {
-  const values = query.getAll(name)
-  if (values.length <= MAX_VALUES) return values
-  throw wrongQuery(name, `at most ${MAX_VALUES} values`)
 }
 
 function readFlag(text: string, name: string): boolean {

@@ -11,6 +11,7 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { addressOf, tokensOf, type AdminAuth, type AdminToken, type SessionReader } from './auth.ts'
+import { momentOrNull } from './resources/settings.ts'
 import type { Session } from './resources/session.ts'
 import { bodyOf } from './route.ts'
 
@@ -75,7 +76,7 @@ export function addSessionRoutes(
     data: {
       name,
       role,
-      expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
+      expires_at: momentOrNull(expiresAt),
       version: (await version()) ?? null,
       demo: gateway.demo !== undefined,
       ...(gateway.demo?.isFilling && { demo_filling: true }),

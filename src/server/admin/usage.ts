@@ -8,7 +8,7 @@ import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
-import { checkParameters, wrongQuery } from './bodies.ts'
+import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import { keyNames } from './names.ts'
 import type { Balances, Statement } from './resources/usage.ts'
@@ -148,13 +148,6 @@ async function scopeOf(
   if (!filters.key) return undefined
   const keys = await Promise.all(filters.key.map((id) => accounts.key(id)))
   return [...new Set(keys.flatMap((key) => key?.account ?? []))]
-}
-
-/** `?format=csv`. @throws InvalidRequest for another format */
-export function wantsCsv(query: URLSearchParams): boolean {
-  const format = query.get('format')
-  if (format === null || format === 'json' || format === 'csv') return format === 'csv'
-  throw wrongQuery('format', 'json or csv')
 }
 
 /** By default the current month. */

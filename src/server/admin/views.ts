@@ -19,6 +19,7 @@ import type { Outbox, Status } from './resources/gateway.ts'
 import { keyView } from './resources/key.ts'
 import type { LedgerEntry } from './resources/ledger.ts'
 import type { Deployment as DeploymentAnswer } from './resources/model.ts'
+import { moment, momentOrNull } from './resources/settings.ts'
 
 /** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
@@ -66,8 +67,7 @@ export function lastUsedAt(
   used: ReadonlyMap<string, number> | undefined,
   key: string,
 ): string | null {
-  const at = used?.get(key)
-  return at === undefined ? null : moment(at)
+  return momentOrNull(used?.get(key))
 }
 
 /**
@@ -157,11 +157,11 @@ export function deploymentView(deployment: Deployment, routing: Routing): Deploy
     priority: deployment.priority,
     health: {
       state: health.state,
-      since: health.since === undefined ? null : moment(health.since),
+      since: momentOrNull(health.since),
       failures: health.failures,
       last_failure: health.lastFailure ?? null,
       vendor_message: health.lastMessage ?? null,
-      rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
+      rests_until: momentOrNull(health.cooldownUntil),
       taken_out: health.takenOut ?? false,
       latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
       in_flight: health.inFlight,
@@ -228,8 +228,4 @@ function quantities(usage: Usage): Record<string, unknown> {
       count,
     ]),
   )
-}
-
-function moment(at: number): string {
-  return new Date(at).toISOString()
 }
