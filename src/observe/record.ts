@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { InvalidRequest } from '../errors/errors.ts'
 import { formatPico, type Bill } from '../money/money.ts'
 import type { EndedCall, Side, Usage } from '../plugin.ts'
-import type { Quantity } from '../server/admin/resources/usage.ts'
+import { QUANTITIES, type Quantity } from '../server/admin/resources/usage.ts'
 
 /** A value without what is not known. */
 type Known<T> = T extends null
@@ -92,9 +92,6 @@ export const QUANTITY_MEMBERS = {
   searches: 'searches',
   search_units: 'searchUnits',
 } as const satisfies Record<Quantity, keyof Usage>
-
-/** In the order of records. */
-export const QUANTITIES = Object.keys(QUANTITY_MEMBERS) as readonly Quantity[]
 
 /** What a call consumed: of the model, and by searches of the gateway. undefined where nothing was reported. */
 export function quantitiesOf(

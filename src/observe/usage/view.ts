@@ -1,17 +1,17 @@
 /** Answers about usage as JSON, and as lines of a table. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
-import type {
-  Agreement,
-  Quantity,
-  UsageAnswer as UsageBody,
-  UsageTotals,
+import {
+  QUANTITIES,
+  type Agreement,
+  type Quantity,
+  type UsageAnswer as UsageBody,
+  type UsageTotals,
 } from '../../server/admin/resources/usage.ts'
 import type { Proven } from './messages.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
 import { countOf, type UsageCell, type UsageSums } from './sums.ts'
-import { QUANTITIES } from '../record.ts'
 import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
 /** The body of an answer. @throws InvalidRequest for a question that reads too much */

@@ -5,7 +5,7 @@ import { parsePico, usdJson, type Usd } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { endedCall, QUANTITIES, type KnownCall } from '../../observe/record.ts'
+import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
@@ -20,7 +20,13 @@ import {
   wrongQuery,
 } from '../../errors/query.ts'
 import { withNames } from './names.ts'
-import type { LimitInForce, RequestDetails, RequestView } from './resources/request.ts'
+import {
+  isHidden,
+  REQUEST_COLUMNS,
+  type LimitInForce,
+  type RequestDetails,
+  type RequestView,
+} from './resources/request.ts'
 import { momentOrNull } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 
@@ -28,38 +34,6 @@ const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 
 const PAGING = ['limit', 'after', 'format']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
 const CSV_PAGE = 200
-const CSV_COLUMNS = [
-  'id',
-  'at',
-  'method',
-  'endpoint',
-  'account_id',
-  'key_id',
-  'key_name',
-  'model',
-  'deployment',
-  'status',
-  'code',
-  'limited_by',
-  'outcome',
-  'stream',
-  'cost_usd',
-  'estimated',
-  ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
-  ...QUANTITIES.map((name) => `usage.${name}`),
-  'guard.outcome',
-  'guard.rules',
-  'tag',
-  'user',
-  'session',
-  'agent',
-  'origin',
-  'gateway',
-  'attempts',
-  'retry',
-  'error',
-]
-
 /** A page of `GET /admin/requests`. */
 interface RequestsPage {
   readonly data: readonly object[]
@@ -78,7 +52,7 @@ export async function answerRequests(asked: Asked): Promise<Answer | Response> {
     (moment) => moment ?? undefined,
   )
   const rows = allRows(asked.gateway, logOf(asked.gateway), query)
-  return csvResponse(`requests-${from}-${to}`, CSV_COLUMNS, rows)
+  return csvResponse(`requests-${from}-${to}`, REQUEST_COLUMNS, rows)
 }
 
 async function* allRows(
@@ -267,20 +241,10 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-/** Members that only sinks are told, or that one call alone shows. */
-const HIDDEN: ReadonlySet<string> = new Set([
-  'limits',
-  'decided',
-  'trace',
-  'request',
-  'response',
-  'content',
-])
-
 /** A call as JSON. */
 export function callView(call: KnownCall, running: boolean): RequestView {
   const { cost_usd, cost_details, guard, ...rest } = endedCall(call)
-  const shown = Object.entries(rest).filter(([name]) => !HIDDEN.has(name))
+  const shown = Object.entries(rest).filter(([name]) => !isHidden(name))
   return {
     ...(Object.fromEntries(shown) as Omit<RequestView, 'cost_usd' | 'cost_details' | 'guard'>),
     cost_usd: cost_usd === null ? null : amount(cost_usd),

@@ -1,6 +1,7 @@
 /** Calls, and what is kept of their contents. */
 import type { Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
+import { QUANTITIES } from './usage.ts'
 
 /** Filters of lists of calls that commands have, with what their values are called. */
 export const REQUEST_FILTERS = {
@@ -19,8 +20,45 @@ export const REQUEST_FILTERS = {
   session: { value: 'hashes', help: 'only those of these sessions' },
 } as const
 
+/** Columns of `GET /requests` as CSV. */
+export const REQUEST_COLUMNS = [
+  'id',
+  'at',
+  'method',
+  'endpoint',
+  'account_id',
+  'key_id',
+  'key_name',
+  'model',
+  'deployment',
+  'status',
+  'code',
+  'limited_by',
+  'outcome',
+  'stream',
+  'cost_usd',
+  'estimated',
+  ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
+  ...QUANTITIES.map((name) => `usage.${name}`),
+  'guard.outcome',
+  'guard.rules',
+  'tag',
+  'user',
+  'session',
+  'agent',
+  'origin',
+  'gateway',
+  'attempts',
+  'retry',
+  'error',
+]
+
 /** Members that only sinks are told, or that one call alone shows. */
-type Hidden = 'limits' | 'decided' | 'trace' | 'request' | 'response' | 'content'
+const HIDDEN = ['limits', 'decided', 'trace', 'request', 'response', 'content'] as const
+type Hidden = (typeof HIDDEN)[number]
+/** Whether a list leaves a member of calls out. */
+export const isHidden = (name: string): boolean => HIDDEN.some((hidden) => hidden === name)
+
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
 type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
 

@@ -16,19 +16,22 @@ export const USAGE_FILTERS = {
 /** The length of a span of time. */
 export type Rollup = 'hour' | 'day' | 'month'
 
-/** What calls consume. */
-export type Quantity =
-  | 'prompt_tokens'
-  | 'cached_tokens'
-  | 'cache_write_tokens'
-  | 'completion_tokens'
-  | 'reasoning_tokens'
-  | 'images'
-  | 'pages'
-  | 'seconds'
-  | 'characters'
-  | 'searches'
-  | 'search_units'
+/** What calls consume, in the order of records. */
+export const QUANTITIES = [
+  'prompt_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'images',
+  'pages',
+  'seconds',
+  'characters',
+  'searches',
+  'search_units',
+] as const
+/** One of {@link QUANTITIES}. */
+export type Quantity = (typeof QUANTITIES)[number]
 
 /** Sums of calls. Null: no vendor reported it, or a group has none. */
 export interface UsageSums extends Readonly<Record<Quantity, number | null>> {
