@@ -10,14 +10,14 @@ import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered } from '../parts/states.ts'
 import { place, setQuery } from '../state.ts'
-import type { SpentOn, Statement as Answer } from '../../server/admin/resources/usage.ts'
+import type { StatementAnswer } from '../../server/admin/resources/usage.ts'
 import type { Read } from '../amounts.ts'
 
 /** The tab. */
 export function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })
-  const answer = useAnswer<Read<Answer>>(path)
+  const answer = useAnswer<Read<StatementAnswer>>(path)
   useKeys({ x: () => location.assign(`${path}&format=csv`) })
   return html`<div class="screen statement">
     <div class="screen-head no-print">
@@ -27,11 +27,11 @@ export function Statement({ id }: { readonly id: string }) {
         <${Button} onClick=${() => print()}>Print<//>
       </div>
     </div>
-    <${Answered} of=${answer} lines=${8}>${(found: Read<Answer>) => html`<${Sheet} found=${found} />`}<//>
+    <${Answered} of=${answer} lines=${8}>${(found: Read<StatementAnswer>) => html`<${Sheet} found=${found} />`}<//>
   </div>`
 }
 
-function Sheet({ found: { data, ledger } }: { readonly found: Read<Answer> }) {
+function Sheet({ found: { data, ledger } }: { readonly found: Read<StatementAnswer> }) {
   const booked = addAmounts(data.bookings.map(({ amount_usd: usd }) => usd))
   const spent = negated(data.spent_usd)
   const sums = addAmounts([data.opening_usd, booked, spent]) === plainDecimal(data.closing_usd)
@@ -74,7 +74,7 @@ function Spending({
   none,
 }: {
   readonly title: string
-  readonly rows: readonly Read<SpentOn>[]
+  readonly rows: Read<StatementAnswer>['data']['models']
   readonly none: string
 }) {
   return html`<h3>${title}</h3>

@@ -8,6 +8,7 @@ import {
   type UsageAnswer as UsageBody,
   type UsageTotals,
 } from '../../server/admin/resources/usage.ts'
+import { second } from '../../server/admin/resources/settings.ts'
 import type { Proven } from './messages.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
@@ -23,15 +24,15 @@ export function usageBody(
   const { from, to, cells, other, totals, settled } = answer
   return {
     data: cells.map((cell) => ({
-      start: moment(cell.start),
+      start: second(cell.start),
       group: groupView(query, cell),
       ...sumsView(cell, settled),
     })),
-    other: other.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, settled) })),
+    other: other.map((cell) => ({ start: second(cell.start), ...sumsView(cell, settled) })),
     totals: sumsView(totals, settled),
     rollup: query.rollup,
-    range: { from: moment(from), to: moment(to) },
-    partial: { from: isPartial(query, answer, since) ? moment(since!) : null },
+    range: { from: second(from), to: second(to) },
+    partial: { from: isPartial(query, answer, since) ? second(since!) : null },
     indexed: Math.floor(checked.indexed * 1000) / 1000,
     ledger: ledgerView(query, answer, checked),
   }
@@ -44,7 +45,7 @@ export function usageTable(
 ): { readonly columns: readonly string[]; readonly rows: readonly object[] } {
   const { cells, other, totals, settled } = withinBounds(result)
   const rowOf = (cell: UsageCell, group: object) => ({
-    start: moment(cell.start),
+    start: second(cell.start),
     ...group,
     ...sumsView(cell, settled),
   })
@@ -66,7 +67,7 @@ export function agreementView({
 }: Proven<unknown>['checked']): Agreement {
   return {
     agrees: agrees ?? null,
-    as_of: moment(asOf),
+    as_of: second(asOf),
     differences: differences.map(({ account, key, indexed, ledger }) => ({
       account_id: account,
       key_id: key ?? null,
@@ -74,11 +75,6 @@ export function agreementView({
       ledger_usd: usdJson(ledger),
     })),
   }
-}
-
-/** A moment to the second where it has no fraction. */
-export function moment(at: number): string {
-  return new Date(at).toISOString().replace('.000Z', 'Z')
 }
 
 /** Whether calls of the answer ended before their circumstances were noted. */

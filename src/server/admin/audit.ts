@@ -1,12 +1,11 @@
 /** The audit log: routes that change something note it here, and `GET /admin/audit` lists it. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
+import { changesBetween, type AuditFilter } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import { CHANGE_COLUMNS, type ChangeAnswer } from './resources/audit.ts'
-import { moment } from './resources/settings.ts'
+import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
@@ -84,24 +83,6 @@ function filterOf(query: URLSearchParams): AuditFilter {
     ...texts.map((name) => [name, query.get(name)!] as const),
     ...moments.map((name) => [name, readMoment(query.get(name)!, name)] as const),
   ])
-}
-
-/** A side of a change that had no value is null. */
-function changeView({ id, at, actor, address, action, object, changes }: AuditRow): ChangeAnswer {
-  const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
-    member,
-    before,
-    after,
-  }))
-  return {
-    id,
-    at: moment(at),
-    actor,
-    address: address || null,
-    action,
-    object,
-    changes: members,
-  }
 }
 
 function explain(error: unknown): never {

@@ -1,10 +1,10 @@
 /** `GET /admin/guard`: what guards decided, and how they work. */
 import { readRange } from '../../observe/usage/parse.ts'
 import type { DecisionSums } from '../../observe/usage/decisions.ts'
-import { moment } from '../../observe/usage/view.ts'
 import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import type { GuardAnswer } from './resources/guard.ts'
+import { second } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
@@ -19,8 +19,8 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
   const { usage, guards, metrics } = runtime
   const { days, keys: byKey } = usage ? await usage.ask('decisions', asked) : NO_SUMS
   const data: GuardAnswer = {
-    range: { from: moment(from), to: moment(to) },
-    decisions: days.map(({ start, ...one }) => ({ day: moment(start).slice(0, 10), ...one })),
+    range: { from: second(from), to: second(to) },
+    decisions: days.map(({ start, ...one }) => ({ day: second(start).slice(0, 10), ...one })),
     keys: await withNames(
       runtime,
       byKey.map(({ account, key, ...one }) => ({ account_id: account, key_id: key, ...one })),

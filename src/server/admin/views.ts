@@ -2,7 +2,7 @@
 import { limitsOfAccount } from '../../accounts/limits.ts'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
-import type { Deployment, Model } from '../../models/catalog.ts'
+import type { Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
@@ -18,7 +18,7 @@ import { accountView } from './resources/account.ts'
 import type { Outbox, Status } from './resources/gateway.ts'
 import { keyView } from './resources/key.ts'
 import type { LedgerEntry } from './resources/ledger.ts'
-import type { Deployment as DeploymentAnswer } from './resources/model.ts'
+import { deploymentView } from './resources/model.ts'
 import { moment, momentOrNull } from './resources/settings.ts'
 
 /** Upper bound on running calls in the status. */
@@ -142,30 +142,9 @@ export function modelView(model: Model, routing: Routing) {
         }
       : null,
     capabilities: model.capabilities ? [...model.capabilities] : null,
-    deployments: model.deployments.map((one) => deploymentView(one, routing)),
-  }
-}
-
-/** A deployment with its health. */
-export function deploymentView(deployment: Deployment, routing: Routing): DeploymentAnswer {
-  const health = routing.healthOf(deployment).report()
-  return {
-    id: deployment.id,
-    provider: deployment.provider,
-    model: deployment.model,
-    weight: deployment.weight,
-    priority: deployment.priority,
-    health: {
-      state: health.state,
-      since: momentOrNull(health.since),
-      failures: health.failures,
-      last_failure: health.lastFailure ?? null,
-      vendor_message: health.lastMessage ?? null,
-      rests_until: momentOrNull(health.cooldownUntil),
-      taken_out: health.takenOut ?? false,
-      latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
-      in_flight: health.inFlight,
-    },
+    deployments: model.deployments.map((one) =>
+      deploymentView(one, routing.healthOf(one).report()),
+    ),
   }
 }
 

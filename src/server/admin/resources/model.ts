@@ -1,7 +1,7 @@
 /** Models, their deployments and their prices. */
 import * as v from 'valibot'
 import type { Usd } from '../../../money/amounts.ts'
-import { flag, text, whole } from './settings.ts'
+import { flag, momentOrNull, text, whole } from './settings.ts'
 
 /** `POST /deployments/:id/cooldown`: for how many seconds a deployment is taken out. */
 export const cooldown = v.strictObject({ seconds: whole(1, 86_400, ' of seconds') })
@@ -25,28 +25,69 @@ export interface PriceSource {
   readonly checked_at?: string | undefined
 }
 
-/** Where a deployment stands. */
-export type HealthState = 'healthy' | 'probing' | 'cooldown'
+/**
+ * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
+ * cooldown is over, and one call at a time tests whether the deployment has recovered.
+ */
+export type HealthState = 'healthy' | 'cooldown' | 'probing'
 
-/** A deployment with its health. */
-export interface Deployment {
+/** A deployment's health at one moment. Times are ms since epoch. */
+export interface HealthReport {
+  readonly state: HealthState
+  /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
+  readonly since?: number
+  /** Failures in a row. */
+  readonly failures: number
+  /** End of the cooldown; only present in state `cooldown`. */
+  readonly cooldownUntil?: number
+  /** Present where an operator has taken the deployment out until then. */
+  readonly takenOut?: true
+  /** Class of the last failure since the last complete answer. */
+  readonly lastFailure?: string
+  /** What the vendor said of it, without secrets and quotations. */
+  readonly lastMessage?: string
+  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
+  readonly latencyMs?: number
+  /** Number of calls that the deployment is working on. */
+  readonly inFlight: number
+}
+
+/** Where requests of a model go. */
+interface DeploymentPlace {
   readonly id: string
   readonly provider: string
   readonly model: string
   readonly weight: number
   readonly priority: number
-  readonly health: {
-    readonly state: HealthState
-    readonly since: string | null
-    readonly failures: number
-    readonly last_failure: string | null
-    readonly vendor_message: string | null
-    readonly rests_until: string | null
-    readonly taken_out: boolean
-    readonly latency_ms: number | null
-    readonly in_flight: number
+}
+
+/** A deployment with its health. */
+export function deploymentView(
+  { id, provider, model, weight, priority }: DeploymentPlace,
+  health: HealthReport,
+) {
+  return {
+    id,
+    provider,
+    model,
+    weight,
+    priority,
+    health: {
+      state: health.state,
+      since: momentOrNull(health.since),
+      failures: health.failures,
+      last_failure: health.lastFailure ?? null,
+      vendor_message: health.lastMessage ?? null,
+      rests_until: momentOrNull(health.cooldownUntil),
+      taken_out: health.takenOut ?? false,
+      latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
+      in_flight: health.inFlight,
+    },
   }
 }
+
+/** A deployment in an answer. */
+export type Deployment = ReturnType<typeof deploymentView>
 
 /** Failed requests to vendors, by class. */
 type Failures = Readonly<Record<string, number>>

@@ -121,6 +121,9 @@ export const moment = (at: number): string => new Date(at).toISOString()
 export const momentOrNull = (at: number | undefined): string | null =>
   at === undefined ? null : moment(at)
 
+/** A moment to the second where it has no fraction. */
+export const second = (at: number): string => moment(at).replace('.000Z', 'Z')
+
 const USD =
   `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
   'with at most 12 fractional digits'

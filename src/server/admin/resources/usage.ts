@@ -1,5 +1,6 @@
 /** Usage: sums of calls, their proof, balances and statements. */
-import type { Usd } from '../../../money/amounts.ts'
+import { usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
+import { second } from './settings.ts'
 
 /** Filters of usage that commands have, with what their values are called. */
 export const USAGE_FILTERS = {
@@ -90,46 +91,88 @@ export interface UsageAnswer {
   readonly key_names?: Readonly<Record<string, string | null>>
 }
 
-/** `GET /accounts/:id/balance` */
-export interface Balances {
-  readonly data: readonly {
-    /** The end of an hour or a day. */
-    readonly at: string
-    readonly balance_usd: Usd
-    readonly booked_usd: Usd
-  }[]
-  readonly rollup: Rollup
+/** A top-up or an adjustment. */
+export interface Booking {
+  readonly seq: number
+  /** ms since epoch */
+  readonly at: number
+  readonly kind: string
+  readonly amount: Pico
+  readonly reference: string
+  readonly note: string | null
+}
+
+/** Calls and cost under one name. */
+export interface SpentOn {
+  readonly name: string
+  readonly calls: number
+  readonly cost: Pico
+}
+
+/** An account's money between two moments, which are the beginnings of days. */
+export interface Statement {
+  readonly opening: Pico
+  readonly bookings: readonly Booking[]
+  readonly models: readonly SpentOn[]
+  readonly tags: readonly SpentOn[]
+  readonly spent: Pico
+  readonly closing: Pico
+}
+
+/** A statement in an answer. */
+export function statementView(
+  account: { readonly id: string; readonly name: string },
+  month: { readonly name: string; readonly from: number; readonly to: number },
+  { opening, bookings, models, tags, spent, closing }: Statement,
+) {
+  const spentOn = (of: readonly SpentOn[]) =>
+    of.map(({ name, calls, cost }) => ({ name: name || null, calls, cost_usd: usdJson(cost) }))
+  return {
+    account_id: account.id,
+    name: account.name,
+    month: month.name,
+    from: second(month.from),
+    to: second(month.to),
+    opening_usd: usdJson(opening),
+    bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
+      seq,
+      at: second(at),
+      kind,
+      amount_usd: usdJson(amount),
+      reference,
+      note,
+    })),
+    models: spentOn(models),
+    tags: spentOn(tags),
+    spent_usd: usdJson(spent),
+    closing_usd: usdJson(closing),
+  }
+}
+
+/** A balance at the end of a span. */
+export interface BalancePoint {
+  /** Where the span ends, ms since epoch. */
+  readonly at: number
+  readonly balance: Pico
+  /** What was booked in the span. */
+  readonly booked: Pico
+}
+
+/** A balance in an answer. */
+export const balanceView = ({ at, balance, booked }: BalancePoint) => ({
+  at: second(at),
+  balance_usd: usdJson(balance),
+  booked_usd: usdJson(booked),
+})
+
+/** `GET /accounts/:id/statement` */
+export interface StatementAnswer {
+  readonly data: ReturnType<typeof statementView>
   readonly ledger: Agreement
 }
 
-/** What was spent on a model, or under a tag. */
-export interface SpentOn {
-  readonly name: string | null
-  readonly calls: number
-  readonly cost_usd: Usd
-}
-
-/** `GET /accounts/:id/statement` */
-export interface Statement {
-  readonly data: {
-    readonly account_id: string
-    readonly name: string
-    readonly month: string
-    readonly from: string
-    readonly to: string
-    readonly opening_usd: Usd
-    readonly bookings: readonly {
-      readonly seq: number
-      readonly at: string
-      readonly kind: string
-      readonly amount_usd: Usd
-      readonly reference: string
-      readonly note: string | null
-    }[]
-    readonly models: readonly SpentOn[]
-    readonly tags: readonly SpentOn[]
-    readonly spent_usd: Usd
-    readonly closing_usd: Usd
-  }
+/** `GET /accounts/:id/balance` */
+export interface Balances {
+  readonly data: readonly ReturnType<typeof balanceView>[]
   readonly ledger: Agreement
 }
