@@ -1,9 +1,7 @@
 /** `GET /admin/alerts`, and `POST /admin/alerts/:id/mute`. */
-import type { Alert } from '../../observe/alerts.ts'
 import { note } from './audit.ts'
 import { read } from './bodies.ts'
-import { mute, type AlertAnswer } from './resources/alert.ts'
-import { momentOrNull } from './resources/settings.ts'
+import { alertView, mute } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
 /** Active alerts, then the last ones that have ended. */
@@ -19,18 +17,4 @@ export async function muteAlert(asked: Asked): Promise<Answer> {
   const after = { kind: alert.kind, object: alert.object, seconds }
   await note(asked, { action: 'alert.mute', object: `alert:${id}`, after })
   return { body: { data: alertView(alert) } }
-}
-
-/** An alert as operators see it. */
-export function alertView(alert: Alert): AlertAnswer {
-  const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
-  return {
-    id,
-    kind,
-    object: object === '' ? null : object,
-    message,
-    since: momentOrNull(raisedAt),
-    ended_at: momentOrNull(endedAt),
-    muted_until: momentOrNull(mutedUntil),
-  }
 }

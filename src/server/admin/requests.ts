@@ -1,7 +1,7 @@
 /** The request log in the admin API: questions, and calls as JSON. */
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { parsePico, usdJson, type Usd } from '../../money/money.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
@@ -21,8 +21,8 @@ import {
 } from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import {
-  isHidden,
   REQUEST_COLUMNS,
+  requestView,
   type LimitInForce,
   type RequestDetails,
   type RequestView,
@@ -243,15 +243,7 @@ function readWhole(text: string, name: string): number {
 
 /** A call as JSON. */
 export function callView(call: KnownCall, running: boolean): RequestView {
-  const { cost_usd, cost_details, guard, ...rest } = endedCall(call)
-  const shown = Object.entries(rest).filter(([name]) => !isHidden(name))
-  return {
-    ...(Object.fromEntries(shown) as Omit<RequestView, 'cost_usd' | 'cost_details' | 'guard'>),
-    cost_usd: cost_usd === null ? null : amount(cost_usd),
-    cost_details: cost_details && mapped(cost_details, amount),
-    guard: guard && { outcome: guard.outcome, rules: guard.rules },
-    running,
-  }
+  return requestView(endedCall(call), running)
 }
 
 /** The limits that were in force for a call; null where its rate is not known. */
@@ -267,12 +259,4 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
       left: null,
     })),
   ]
-}
-
-function amount(usd: string): Usd {
-  return usdJson(parsePico(usd))
-}
-
-function mapped<From, To>(of: Readonly<Record<string, From>>, to: (one: From) => To) {
-  return Object.fromEntries(Object.entries(of).map(([name, one]) => [name, to(one)]))
 }

@@ -1,5 +1,5 @@
 /** Calls, and what is kept of their contents. */
-import type { Usd } from '../../../money/amounts.ts'
+import { parsePico, usdJson, type Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 import { QUANTITIES } from './usage.ts'
 
@@ -56,9 +56,6 @@ export const REQUEST_COLUMNS = [
 /** Members that only sinks are told, or that one call alone shows. */
 const HIDDEN = ['limits', 'decided', 'trace', 'request', 'response', 'content'] as const
 type Hidden = (typeof HIDDEN)[number]
-/** Whether a list leaves a member of calls out. */
-export const isHidden = (name: string): boolean => HIDDEN.some((hidden) => hidden === name)
-
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
 type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
 
@@ -76,6 +73,23 @@ export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   readonly key_name?: string | null
   readonly running: boolean
 }
+
+/** A call as a list shows it. */
+export function requestView(call: EndedCall, running: boolean): RequestView {
+  const { cost_usd, cost_details, guard, ...rest } = call
+  const shown: Partial<typeof rest> = { ...rest }
+  for (const name of HIDDEN) delete shown[name]
+  const details = Object.entries(cost_details ?? {}).map(([name, usd]) => [name, amount(usd)])
+  return {
+    ...(shown as Omit<typeof rest, Hidden>),
+    cost_usd: cost_usd === null ? null : amount(cost_usd),
+    cost_details: cost_details && Object.fromEntries(details),
+    guard: guard && { outcome: guard.outcome, rules: guard.rules },
+    running,
+  }
+}
+
+const amount = (usd: string): Usd => usdJson(parsePico(usd))
 
 /** A limit that was in force for a call: its rate as it was answered, with what was used of it, or another. */
 export interface LimitInForce {
