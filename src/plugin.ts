@@ -6,6 +6,7 @@
 export * from './plugin/base.ts'
 export type * from './plugin/chat.ts'
 export type * from './plugin/flow.ts'
+export * from './plugin/categories.ts'
 export * from './plugin/guard.ts'
 export * from './plugin/images.ts'
 export type * from './plugin/media.ts'

@@ -67,6 +67,8 @@ const ORDER: readonly string[] = [
   'patterns',
   'errors',
   'threads',
+  // Descriptions of what the admin API answers; they import nothing but values of the entries before.
+  'server/admin/resources',
   'models',
   'import',
   'policy',
@@ -124,7 +126,8 @@ const KIN: Readonly<Record<string, readonly string[]>> = {
 
 /** Position in {@link ORDER}; -1 for a file that has no place there. */
 function placeOf(path: string): number {
-  return ORDER.indexOf(path.split('/')[1]!)
+  const leaf = 'server/admin/resources'
+  return ORDER.indexOf(path.startsWith(`src/${leaf}/`) ? leaf : path.split('/')[1]!)
 }
 
 describe('architecture', () => {
@@ -273,6 +276,10 @@ describe('architecture', () => {
         .map((to) => `${path} -> ${to}`),
     )
     expect(wrong).toEqual([])
+    const loaded = pages.filter(({ text }) =>
+      /^(?:import|export) (?!type )[^'`;]*?from '[./]+server\/admin\/resources\//m.test(text),
+    )
+    expect(loaded.map(({ path }) => path)).toEqual([])
     const drawing = pages.filter(({ imports }) => imports.includes('uplot'))
     expect(drawing.map(({ path }) => path)).toEqual(['src/console/parts/plot.ts'])
     // Loaded where something is drawn, because it is as large as the rest.
@@ -284,6 +291,22 @@ describe('architecture', () => {
       .filter(({ path }) => !path.startsWith('src/console/'))
       .filter(({ imports }) => imports.some((to) => to.startsWith('src/console/')))
     expect(users.map(({ path }) => path)).toEqual([])
+  })
+
+  it('keeps descriptions of resources free of what describes nothing', () => {
+    const leaves = /^(valibot$|src\/server\/admin\/resources\/)/
+    const values = new Set([
+      'src/errors/moments.ts',
+      'src/money/amounts.ts',
+      'src/plugin/categories.ts',
+      'src/plugin/ended-call.ts',
+    ])
+    const wrong = src
+      .filter(({ path }) => path.startsWith('src/server/admin/resources/'))
+      .flatMap(({ path, imports }) =>
+        imports.filter((to) => !leaves.test(to) && !values.has(to)).map((to) => `${path} -> ${to}`),
+      )
+    expect(wrong).toEqual([])
   })
 
   it('lets the console write no markup, no style attribute and no inline handler', () => {

@@ -9,21 +9,8 @@ import type {
   RatesUsed,
   RateUse,
 } from '../state/ledger/ledger.ts'
+import type { Limit } from '../server/admin/resources/limit.ts'
 import type { Account, Key } from './stored.ts'
-
-/** One limit. */
-interface LimitView {
-  /** Such as `key.rpm`, `account.cap.month`, `tier.day`. */
-  readonly limit: string
-  /** A number of requests or calls; of a cap decimal text of USD. */
-  readonly value: number | string
-  /** Whose setting it is. */
-  readonly source: 'key' | 'account' | 'default' | 'tier'
-  readonly used: number | object
-  readonly left: number | object
-  /** When what is used counts no more, ISO 8601; null for one that does not start anew. */
-  readonly resets_at: string | null
-}
 
 /** What {@link limitsOfKey} works with. */
 interface LimitsOfKey {
@@ -39,10 +26,10 @@ interface LimitsOfKey {
 }
 
 /** Every limit that applies to the calls of a key, the key's own first. */
-export function limitsOfKey(given: LimitsOfKey): LimitView[] {
+export function limitsOfKey(given: LimitsOfKey): Limit[] {
   const { key, defaults, freeTier, spend, totals, rates, now } = given
   const own = (value: number | undefined) => (value === undefined ? 'default' : 'key')
-  const tier: LimitView[] = totals.paid
+  const tier: Limit[] = totals.paid
     ? []
     : [
         rate('tier.rpm', 'tier', freeTier.rpm, rates.account, now),
@@ -90,7 +77,7 @@ export function limitsOfAccount(
   { spend }: AccountTotals,
   rates: RatesUsed,
   now: number,
-): LimitView[] {
+): Limit[] {
   const { rpm, concurrency } = account
   return [
     ...(rpm === undefined ? [] : [rate('account.rpm', 'account', rpm, rates.account, now)]),
@@ -116,30 +103,25 @@ export function ledgerLimits(one: Account | Key): KeyLimits {
 
 function rate(
   limit: string,
-  source: LimitView['source'],
+  source: Limit['source'],
   value: number,
   { count, resetMs }: RateUse,
   now: number,
-): LimitView {
+): Limit {
   const resets_at = count === 0 ? null : new Date(now + resetMs).toISOString()
   return { ...counted(limit, source, value, count), resets_at }
 }
 
-function counted(
-  limit: string,
-  source: LimitView['source'],
-  value: number,
-  used: number,
-): LimitView {
+function counted(limit: string, source: Limit['source'], value: number, used: number): Limit {
   return { limit, value, source, used, left: Math.max(0, value - used), resets_at: null }
 }
 
 function calls(
   limit: string,
-  source: LimitView['source'],
+  source: Limit['source'],
   value: number,
   { inFlight }: KeySpend,
-): LimitView {
+): Limit {
   return counted(limit, source, value, inFlight)
 }
 
@@ -148,7 +130,7 @@ function caps(
   { spendCap }: Key | Account,
   spend: KeySpend,
   now: number,
-): LimitView[] {
+): Limit[] {
   if (!spendCap) return []
   const { scope } = spendCap
   const cap = parsePico(spendCap.usd)

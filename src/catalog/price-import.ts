@@ -4,8 +4,9 @@ import { PACKAGED_PRICES, readPriceFile } from '../config/price-files.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { Origin } from '../config/origins.ts'
-import { compare, ownDifferences, type Comparison, type PriceMove } from '../import/compare.ts'
+import { compare, ownDifferences, type Comparison } from '../import/compare.ts'
 import { replaceFile } from '../import/write.ts'
+import type { PriceMove } from '../server/admin/resources/model.ts'
 import {
   formatPriceList,
   mergePriceLists,

@@ -3,16 +3,13 @@ import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
 import { print, table } from './output.ts'
+import { queryOf, shown } from './settings.ts'
 
 const FILTERS = ['actor', 'action', 'object', 'from', 'to']
 
 /** `audit list`: newest first, a line for each member that changed. */
 export async function listChanges(admin: Admin, args: Arguments): Promise<void> {
-  const query = new URLSearchParams({ limit: args.text.limit ?? '50' })
-  for (const name of FILTERS) {
-    const value = args.text[name]
-    if (value !== undefined) query.set(name, value)
-  }
+  const query = queryOf(args, FILTERS, { limit: args.text.limit ?? '50' })
   if (args.on.has('csv')) return printCsv(admin, `/audit?${query}`)
   const { data } = await admin.ask('GET', `/audit?${query}`)
   print(args, data, () => {
@@ -27,8 +24,4 @@ export async function listChanges(admin: Admin, args: Arguments): Promise<void> 
     const headings = ['AT', 'ACTOR', 'ACTION', 'OBJECT', 'MEMBER', 'BEFORE', 'AFTER']
     return rows.length > 0 ? table(headings, rows) : 'There are none.\n'
   })
-}
-
-function shown(value: unknown): unknown {
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }

@@ -2,6 +2,11 @@
  * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that `--help` is
  * fast.
  */
+import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
+import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
+import type { Settings } from '../server/admin/resources/settings.ts'
+import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
 import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 
@@ -38,32 +43,14 @@ const RANGE: OptionSpecs = {
 }
 const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
-/** Options for the settings of a key. */
-const SETTINGS: OptionSpecs = {
-  rpm: { value: 'n', help: 'requests per minute; "none" for the default' },
-  concurrency: { value: 'n', help: 'calls at once; "none" for the default' },
-  cap: {
-    value: 'usd[/day|/month]',
-    help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
-  },
-  expires: {
-    value: 'date',
-    help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
-  },
-  models: { value: 'ids', help: 'models it can use, separated by commas; "none" for all' },
-  policy: { value: 'file', help: 'JSON file with its policy; "none" removes it' },
-  tag: { value: 'text', help: 'the tag of its calls; "none" removes it' },
-  note: { value: 'text', help: 'for operators; "none" removes it' },
+/** Options for the settings of a key, and of an account. */
+const SETTINGS = optionsOf(KEY_SETTINGS)
+const ACCOUNT_OPTIONS: OptionSpecs = {
+  name: { value: 'text', help: 'its name' },
+  ...optionsOf(ACCOUNT_SETTINGS),
 }
 
-const ACCOUNT_SETTINGS: OptionSpecs = {
-  name: { value: 'text', help: 'its name' },
-  rpm: { value: 'n', help: 'requests per minute of all its keys; "none" for no limit' },
-  concurrency: { value: 'n', help: 'their calls at once; "none" for no limit' },
-  cap: { value: 'usd[/day|/month]', help: 'what they can spend; "none" for no limit' },
-  alert: { value: 'usd', help: 'a balance below it raises an alert; "none" for the default' },
-  note: { value: 'text', help: 'for operators; "none" removes it' },
-}
+const { key, account, model, status } = REQUEST_FILTERS
 
 /** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -120,7 +107,7 @@ export const COMMANDS: readonly Command[] = [
     id: { value: 'id', help: 'its id (default: a generated one)' },
   }),
   remote('accounts show', 'Show an account.', 'showAccount', ['account']),
-  remote('accounts update', 'Change an account.', 'updateAccount', ['account'], ACCOUNT_SETTINGS),
+  remote('accounts update', 'Change an account.', 'updateAccount', ['account'], ACCOUNT_OPTIONS),
   remote('accounts disable', 'Refuse all keys of an account.', 'disableAccount', ['account']),
   remote('accounts enable', 'Accept the keys of a disabled account.', 'enableAccount', ['account']),
   remote(
@@ -240,29 +227,17 @@ export const COMMANDS: readonly Command[] = [
     all: { help: 'those with their default too' },
   }),
   remote('requests list', 'List the last calls, newest first.', 'listRequests', [], {
-    key: { value: 'ids', help: 'only those of these keys, separated by commas' },
-    account: { value: 'ids', help: 'only those of these accounts' },
-    model: { value: 'ids', help: 'only those of these models' },
-    status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
-    code: { value: 'codes', help: 'only those with these error codes' },
-    outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
-    guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
-    'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
-    deployment: { value: 'ids', help: 'only those of these deployments' },
-    endpoint: { value: 'paths', help: 'only those of these endpoints' },
-    tag: { value: 'tags', help: 'only those with these tags' },
-    user: { value: 'names', help: 'only those of these end users' },
-    session: { value: 'hashes', help: 'only those of these sessions' },
+    ...REQUEST_FILTERS,
     ...RANGE,
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
     csv: { help: 'print all of them that have ended, as CSV' },
   }),
   remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
   remote('requests tail', 'Print a line for each call that ends.', 'tailRequests', [], {
-    key: { value: 'ids', help: 'only those of these keys, separated by commas' },
-    account: { value: 'ids', help: 'only those of these accounts' },
-    model: { value: 'ids', help: 'only those of these models' },
-    status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
+    key,
+    account,
+    model,
+    status,
   }),
   remote('requests end', 'End a running call.', 'endRequest', ['request']),
   remote('usage', 'Show who used what: calls, cost and tokens.', 'showUsage', [], {
@@ -272,14 +247,7 @@ export const COMMANDS: readonly Command[] = [
     rollup: { value: 'span', help: 'hour, day or month' },
     metric: { value: 'name', help: 'what groups are ranked by (default: cost_usd)' },
     top: { value: 'n', help: 'groups that are kept apart (default: 20)' },
-    account: { value: 'ids', help: 'only these accounts, separated by commas' },
-    key: { value: 'ids', help: 'only these keys' },
-    model: { value: 'ids', help: 'only these models' },
-    tag: { value: 'tags', help: 'only these tags' },
-    user: { value: 'names', help: 'only these end users' },
-    deployment: { value: 'ids', help: 'only these deployments' },
-    endpoint: { value: 'paths', help: 'only these endpoints' },
-    outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+    ...USAGE_FILTERS,
     ...CSV,
   }),
   remote('usage verify', 'Add usage up again, and compare it with the ledger.', 'verifyUsage'),
@@ -403,4 +371,9 @@ function remote(
       }
     },
   }
+}
+
+function optionsOf(settings: Settings): OptionSpecs {
+  const options = Object.values(settings).flatMap(({ option }) => option ?? [])
+  return Object.fromEntries(options.map(({ name, value, help }) => [name, { value, help }]))
 }

@@ -1,4 +1,4 @@
-/** Commands over the secret, the life and the limits of a key of a running gateway. */
+/** Commands over the secret and the limits of a key of a running gateway. */
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { print, table } from './output.ts'
@@ -15,12 +15,6 @@ export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
     const { until } = answer.data.previous_secret
     return `${keyCard(answer.data)}The secret before works until ${until}.\n${shown}\n\n  ${answer.key}\n`
   })
-}
-
-/** `keys archive` */
-export async function archiveKey(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('DELETE', `/keys/${segment(args)}`)
-  print(args, data, () => keyCard(data))
 }
 
 /** `keys limits` */

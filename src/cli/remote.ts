@@ -1,15 +1,16 @@
 /** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
 import { card, print, table } from './output.ts'
-import { capOf, filterOf, keyCard, keySettingsOf, segment } from './settings.ts'
+import { capOf, filterOf, keyCard, segment, settingsIn } from './settings.ts'
 
 export { connect } from './admin.ts'
-export { archiveAccount, disableAccount, enableAccount, updateAccount } from './accounts.ts'
+export * from './accounts.ts'
 export { listAlerts, muteAlert } from './alerts.ts'
 export { listChanges } from './audit.ts'
-export { archiveKey, rotateKey, showLimits } from './keys.ts'
+export { rotateKey, showLimits } from './keys.ts'
 export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
 export { listGateways, showConfig, showGuard } from './show.ts'
 export { showConsole } from './console.ts'
@@ -67,36 +68,11 @@ export async function createKey(admin: Admin, args: Arguments): Promise<void> {
     throw new CommandError('A key needs a name that tells its purpose: --name <text>', 2)
   }
   const path = `/accounts/${encodeURIComponent(account)}/keys`
-  const answer = await admin.ask('POST', path, keySettingsOf(args))
+  const answer = await admin.ask('POST', path, settingsIn(args, KEY_SETTINGS))
   print(args, answer, () => {
     const shown = 'The secret is shown only now:'
     return `${keyCard(answer.data)}\n${shown}\n\n  ${answer.key}\n`
   })
-}
-
-/** `keys show` */
-export async function showKey(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', `/keys/${segment(args)}`)
-  print(args, data, () => keyCard(data))
-}
-
-/** `keys update` @throws CommandError if no setting is given */
-export async function updateKey(admin: Admin, args: Arguments): Promise<void> {
-  const change = keySettingsOf(args)
-  if (Object.values(change).every((value) => value === undefined)) {
-    throw new CommandError('Nothing to change: "keys update --help" lists the settings.', 2)
-  }
-  await changeKey(admin, args, change)
-}
-
-/** `keys disable` */
-export async function disableKey(admin: Admin, args: Arguments): Promise<void> {
-  await changeKey(admin, args, { disabled: true })
-}
-
-/** `keys enable` */
-export async function enableKey(admin: Admin, args: Arguments): Promise<void> {
-  await changeKey(admin, args, { disabled: false })
 }
 
 /** `credits add`: a reference that was booked before adds nothing. */
@@ -232,11 +208,6 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')
   print(args, data, () => card(data))
-}
-
-async function changeKey(admin: Admin, args: Arguments, change: object): Promise<void> {
-  const { data } = await admin.ask('PATCH', `/keys/${segment(args)}`, change)
-  print(args, data, () => keyCard(data))
 }
 
 function stateOf({ disabled, expires_at }: any): string {

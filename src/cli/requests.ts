@@ -3,34 +3,15 @@ import { EventSourceParserStream } from 'eventsource-parser/stream'
 import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
+import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
 import { card, cell, parseExact, print, table } from './output.ts'
+import { queryOf } from './settings.ts'
 
-/** Options of `requests list` that are filters of the admin API. */
-const FILTERS = [
-  'key',
-  'account',
-  'model',
-  'deployment',
-  'endpoint',
-  'status',
-  'code',
-  'outcome',
-  'guard',
-  'tag',
-  'user',
-  'session',
-  'from',
-  'to',
-]
+const FILTERS = [...Object.keys(REQUEST_FILTERS), 'from', 'to']
 
 /** `requests list`: newest first, with those that run. */
 export async function listRequests(admin: Admin, args: Arguments): Promise<void> {
-  const query = new URLSearchParams({ limit: args.text.limit ?? '50' })
-  for (const name of FILTERS) {
-    for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
-  }
-  const limitedBy = args.text['limited-by']?.split(',') ?? []
-  for (const limit of limitedBy) query.append('limited_by', limit)
+  const query = queryOf(args, FILTERS, { limit: args.text.limit ?? '50' })
   if (args.on.has('csv')) return printCsv(admin, `/requests?${query}`)
   const answer = await admin.ask('GET', `/requests?${query}`)
   const headings = ['AT', 'STATUS', 'OUTCOME', 'MS', 'MODEL', 'KEY', 'COST USD', 'REQUEST']
@@ -66,10 +47,7 @@ export async function endRequest(admin: Admin, args: Arguments): Promise<void> {
 
 /** `requests tail`: a line for each call that ends, until the gateway or the reader leaves. */
 export async function tailRequests(admin: Admin, args: Arguments): Promise<void> {
-  const query = new URLSearchParams()
-  for (const name of FILTERS) {
-    for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
-  }
+  const query = queryOf(args, FILTERS)
   const { body } = await admin.open(`/events?${query}`)
   const events = body!
     .pipeThrough(new TextDecoderStream())

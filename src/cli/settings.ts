@@ -1,47 +1,32 @@
 /** Settings of accounts and keys from the options of a command, and how they are printed. */
 import { readFileSync } from 'node:fs'
+import type { Settings } from '../server/admin/resources/settings.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { card } from './output.ts'
 
 /** The value that removes a setting. */
 const NONE = 'none'
 
-/** The settings of a key from the options, in the form of the API. Absent options leave a setting as it is. */
-export function keySettingsOf({ text }: Arguments) {
-  return {
-    name: text.name,
-    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
-    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
-    spend_cap: setting(text.cap, readCap),
-    expires_at: setting(text.expires, (value) => value),
-    tag: setting(text.tag, (value) => value),
-    note: setting(text.note, (value) => value),
-    models: setting(text.models, (value) => value.split(',').map((id) => id.trim())),
-    policy: setting(text.policy, readPolicyFile),
-  }
+/** How options are read, by the name of their value. Others are taken as they are. */
+const READERS: Readonly<Record<string, (text: string, option: string) => unknown>> = {
+  n: wholeNumber,
+  'usd[/day|/month]': readCap,
+  ids: (text) => text.split(',').map((id) => id.trim()),
+  file: readPolicyFile,
 }
 
-/** The settings of an account from the options, as {@link keySettingsOf}. */
-export function accountSettingsOf({ text }: Arguments) {
-  return {
-    name: text.name,
-    rpm_limit: setting(text.rpm, (value) => wholeNumber('--rpm', value)),
-    concurrency_limit: setting(text.concurrency, (value) => wholeNumber('--concurrency', value)),
-    spend_cap: setting(text.cap, readCap),
-    alert_below_usd: setting(text.alert, (value) => value),
-    note: setting(text.note, (value) => value),
-  }
+/** The settings of an account or a key from the options, in the form of the API. Absent options leave a setting as it is. */
+export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
+  const given = Object.entries(settings).flatMap(([member, { option }]) => {
+    const value = option && text[option.name]
+    if (value === undefined) return []
+    const read = READERS[option!.value] ?? ((text) => text)
+    return [[member, value === NONE ? null : read(value, `--${option!.name}`)]]
+  })
+  return { name: text.name, ...Object.fromEntries(given) }
 }
 
-function setting<Value>(
-  text: string | undefined,
-  read: (text: string) => Value,
-): Value | null | undefined {
-  if (text === undefined) return undefined
-  return text === NONE ? null : read(text)
-}
-
-function wholeNumber(option: string, text: string): number {
+function wholeNumber(text: string, option: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text)
   throw new CommandError(
     `${option} takes a whole number or "none", not ${JSON.stringify(text)}.`,
@@ -68,6 +53,15 @@ export function readPolicyFile(path: string): unknown {
 export function shown(value: unknown): unknown {
   if (JSON.isRawJSON(value)) return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
+
+/** The query of the given options; values are separated by commas. */
+export function queryOf({ text }: Arguments, names: readonly string[], more = {}): URLSearchParams {
+  const query = new URLSearchParams(more)
+  for (const name of names) {
+    for (const value of text[name]?.split(',') ?? []) query.append(name.replace('-', '_'), value)
+  }
+  return query
 }
 
 /** The query that limits a list to the account of `--account`. */

@@ -2,23 +2,18 @@
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
+import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
 import { print, table } from './output.ts'
+import { queryOf } from './settings.ts'
 
-/** Options of `usage` that are filters of the admin API. */
-const FILTERS = ['account', 'key', 'model', 'deployment', 'endpoint', 'outcome', 'tag', 'user']
+const FILTERS = Object.keys(USAGE_FILTERS)
+
 const SHOWN = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens', 'errors', 'refused']
 
 /** `usage`: sums by time and group. */
 export async function showUsage(admin: Admin, args: Arguments): Promise<void> {
-  const query = new URLSearchParams()
-  for (const name of ['from', 'to', 'rollup', 'top', 'metric']) {
-    const value = args.text[name]
-    if (value !== undefined) query.set(name, value)
-  }
+  const query = queryOf(args, ['from', 'to', 'rollup', 'top', 'metric', ...FILTERS])
   if (args.text.by !== undefined) query.set('group', args.text.by)
-  for (const name of FILTERS) {
-    for (const value of args.text[name]?.split(',') ?? []) query.append(name, value)
-  }
   if (args.on.has('csv')) return printCsv(admin, `/usage?${query}`)
   const answer = await admin.ask('GET', `/usage?${query}`)
   print(args, answer, () => {

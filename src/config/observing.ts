@@ -1,9 +1,9 @@
 /** Settings of what others are told: sinks, traces, alerts, and metrics of money. */
 import * as v from 'valibot'
 import { duration } from '../models/entry.ts'
-import { usdOrNothing } from '../accounts/key-settings.ts'
 import { parsePico } from '../money/money.ts'
 import { ALERT_KINDS } from '../observe/alerts.ts'
+import { usdOrNothing } from '../server/admin/resources/settings.ts'
 import { name, number, text } from './values.ts'
 
 const SINK = 'the name or path of a plugin'

@@ -5,22 +5,11 @@
 import * as v from 'valibot'
 import { duration, modelsSchema, price } from '../models/entry.ts'
 import { isObject } from '../errors/checks.ts'
-import {
-  concurrencyLimit,
-  expiresAt,
-  givenSecret,
-  models,
-  policy,
-  recordId,
-  rpmLimit,
-  secretHash,
-  spendCap,
-  tag,
-  usd,
-  usdOrNothing,
-} from '../accounts/key-settings.ts'
+import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
+import { keySeed, secretHash } from '../server/admin/resources/key.ts'
+import { recordId, usd, usdOrNothing } from '../server/admin/resources/settings.ts'
 import { alerts, metrics, sink, telemetry } from './observing.ts'
 import { count, FLAG, name, number, pause, size, text } from './values.ts'
 
@@ -252,16 +241,10 @@ const seedKey = v.pipe(
     id: recordId,
     name: v.string(),
     sha256: v.optional(secretHash),
-    secret: v.optional(givenSecret),
-    disabled: v.optional(FLAG),
-    rpm_limit: v.optional(rpmLimit),
-    concurrency_limit: v.optional(concurrencyLimit),
-    spend_cap: v.optional(spendCap),
-    expires_at: v.optional(expiresAt),
-    models: v.optional(models),
-    policy: v.optional(policy),
-    tag: v.optional(tag),
-    log_content: v.optional(FLAG),
+    secret: v.optional(
+      v.pipe(v.string(SECRET), v.check(isSecret, SECRET), v.check(hasValidChecksum, CHECKED)),
+    ),
+    ...keySeed,
   }),
   v.check(
     (key) => (key.sha256 === undefined) !== (key.secret === undefined),

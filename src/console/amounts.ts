@@ -1,5 +1,16 @@
 /** Reads JSON so that amounts stay what was sent: text, never a floating-point number. */
+import type { Usd as SentUsd } from '../server/admin/resources/limit.ts'
 import { plainDecimal } from './format.ts'
+
+/** Decimal text in USD. */
+export type Usd = string
+
+/** An answer of the API as {@link readAnswer} gives it: amounts are the text that was sent. */
+export type Read<Answer> = Answer extends SentUsd
+  ? Usd
+  : Answer extends object
+    ? { readonly [Name in keyof Answer]: Read<Answer[Name]> }
+    : Answer
 
 /** Members whose members are amounts; so are those of a limit on spend. */
 const AMOUNTS: ReadonlySet<string> = new Set(['cost_details', 'pricing', 'prices', 'spend'])

@@ -5,18 +5,12 @@ import { call, toApiError, whenSignedOut, type ApiError } from './api.ts'
 import { Frame } from './frame.ts'
 import { html } from './html.ts'
 import { listenToKeys } from './keys.ts'
-import {
-  applyTheme,
-  followAddress,
-  place,
-  session,
-  type ScreenProps,
-  type Session,
-} from './state.ts'
+import { applyTheme, followAddress, place, session, type ScreenProps } from './state.ts'
 import { Empty, Failure, Skeleton } from './parts/states.ts'
 import { Toasts } from './parts/toast.ts'
 import { ROUTES } from './routes.ts'
 import { SignIn } from './screens/signin.ts'
+import type { Session } from '../server/admin/resources/session.ts'
 
 applyTheme()
 followAddress()

@@ -3,13 +3,7 @@ import { useRef } from 'preact/hooks'
 import { html } from './html.ts'
 import { Notice } from './parts/states.ts'
 import { place, session } from './state.ts'
-
-/** The part of `GET /admin/status` that the frame shows. */
-export interface Status {
-  readonly state: string
-  readonly ledger: { readonly ok: boolean; readonly outbox: number }
-  readonly alerts: readonly { readonly kind: string; readonly message: string }[]
-}
+import type { Status } from '../server/admin/resources/gateway.ts'
 
 /** Alerts about the figures themselves: each screen says so. */
 const OF_FIGURES = {

@@ -1,7 +1,8 @@
 /** What surrounds every screen of an operator: places, search, alerts, preferences, and who is signed in. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, useAnswer } from './api.ts'
-import { Banners, type Status } from './banners.ts'
+import type { Status } from '../server/admin/resources/gateway.ts'
+import { Banners } from './banners.ts'
 import { count } from './format.ts'
 import { html, type Content } from './html.ts'
 import { SHORTCUTS, useKeys } from './keys.ts'

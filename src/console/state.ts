@@ -1,6 +1,7 @@
 /** What all screens share: the address, who is signed in, and what the reader prefers. */
 import { signal } from '@preact/signals'
 import type { Zone } from './format.ts'
+import type { Role, Session } from '../server/admin/resources/session.ts'
 
 /** The address of the page. Range, filters, sort, open row and tab of a screen are its query. */
 interface Place {
@@ -13,22 +14,6 @@ export interface ScreenProps {
   /** Of the path, such as `id`. */
   readonly params: Readonly<Record<string, string>>
 }
-
-/** Who is signed in. */
-export interface Session {
-  readonly name: string
-  readonly role: Role
-  readonly expires_at?: string
-  /** Of the page that the gateway serves now. */
-  readonly version?: string
-  /** Whether the data of this gateway are made up. */
-  readonly demo?: boolean
-  /** Present while a part of them is still to be written. */
-  readonly demo_filling?: boolean
-}
-
-/** From the least to the most. */
-export type Role = 'viewer' | 'billing' | 'admin'
 
 /** What the reader chose. Kept in this browser. */
 interface Preferences {
@@ -44,6 +29,8 @@ const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
 const STORED = 'sluicegate.console'
 /** Parameters that usage, requests and guard have in common, so that they stay when the reader goes from one to another. */
 const CARRIED = ['from', 'to', 'account', 'key', 'model']
+
+export type { Role } from '../server/admin/resources/session.ts'
 
 /** Where the reader is. */
 export const place = signal<Place>(readPlace())

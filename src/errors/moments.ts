@@ -16,6 +16,14 @@ export function isDay(text: string): boolean {
   return text.length === 10 && isMoment(text)
 }
 
+/** What {@link isPastMoment} asks for. */
+export const PAST_MOMENT = 'a day such as 2026-11-23, or a moment such as 2026-11-23T12:00:00Z'
+
+/** Whether a text is a day or a moment with a zone, from 1970 on. */
+export function isPastMoment(text: string): boolean {
+  return isMoment(text) && Date.parse(text) >= 0
+}
+
 function isInCalendar(day: string): boolean {
   return new Date(day).toISOString().startsWith(day)
 }

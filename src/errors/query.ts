@@ -1,6 +1,6 @@
 /** Parameters of the query of a URL. */
 import { InvalidRequest } from './errors.ts'
-import { isMoment } from './moments.ts'
+import { isPastMoment, PAST_MOMENT } from './moments.ts'
 
 const MAX_PAGE = 200
 const DEFAULT_PAGE = 50
@@ -22,18 +22,27 @@ export function checkParameters(query: URLSearchParams, known: ReadonlySet<strin
   }
 }
 
+/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
+const MAX_VALUES = 100
+
+/** All values of a parameter. @throws InvalidRequest */
+export function readValues(query: URLSearchParams, name: string): string[] {
+  const values = query.getAll(name)
+  if (values.length <= MAX_VALUES) return values
+  throw wrongQuery(name, `at most ${MAX_VALUES} values`)
+}
+
+/** `?format=csv`. @throws InvalidRequest for another format */
+export function wantsCsv(query: URLSearchParams): boolean {
+  const format = query.get('format') ?? 'json'
+  if (format === 'json' || format === 'csv') return format === 'csv'
+  throw wrongQuery('format', 'json or csv')
+}
+
 /** `?from=` and `?to=`, ms since epoch. @throws InvalidRequest */
 export function readMoment(text: string, name: string): number {
   if (isPastMoment(text)) return Date.parse(text)
   throw wrongQuery(name, PAST_MOMENT)
-}
-
-/** What {@link isPastMoment} asks for. */
-export const PAST_MOMENT = 'a day such as 2026-11-23, or a moment such as 2026-11-23T12:00:00Z'
-
-/** Whether a text is a day or a moment with a zone, from 1970 on. */
-export function isPastMoment(text: string): boolean {
-  return isMoment(text) && Date.parse(text) >= 0
 }
 
 /** @returns undefined for a text that is no whole number */

@@ -2,24 +2,8 @@
 import type { Log } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
+import type { Instance } from '../server/admin/resources/gateway.ts'
 import { packageVersion } from './version.ts'
-
-/** What a gateway tells of itself. Times are ms since epoch. */
-interface Instance {
-  readonly id: string
-  readonly version: string
-  readonly node: string
-  readonly startedAt: number
-  /** Which worker it is, where several serve one address. */
-  readonly worker?: number
-  /** Calls under way. */
-  readonly running: number
-  /** Rows of the ledger that its index of usage has not read yet; absent without an index. */
-  readonly lag?: number
-  /** Rows of the request log since its start: stored, and dropped by reason; absent without a log. */
-  readonly log?: { readonly rows: number; readonly dropped: Readonly<Record<string, number>> }
-  readonly ledger: { readonly ok: boolean; readonly outbox: number }
-}
 
 /** The ids of gateways that may run. */
 interface Listed {

@@ -1,10 +1,9 @@
 /** Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway with. */
-import type { KeyChange } from '../accounts/stored.ts'
+import { toKeyChange } from '../accounts/stored.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import type { Gateway } from './gateway.ts'
 import { parsePico } from '../money/money.ts'
-import { readPolicy } from '../policy/policy.ts'
 
 /** Accounts and keys that a start has created; none where all of them existed. */
 export interface SeedReport {
@@ -24,29 +23,6 @@ interface FirstKey {
   readonly secret?: string | undefined
   /** Otherwise: whether one is generated. Only where a person sees it, because a log would keep it. */
   readonly generate?: boolean
-}
-
-/** Settings of a key as operators write them. Null clears, absent stays. */
-interface KeySettings {
-  readonly name?: string | undefined
-  readonly disabled?: boolean | undefined
-  readonly rpm_limit?: number | null | undefined
-  readonly concurrency_limit?: number | null | undefined
-  readonly spend_cap?:
-    | {
-        /** Decimal text. */
-        readonly usd: string
-        readonly scope: 'lifetime' | 'day' | 'month'
-      }
-    | null
-    | undefined
-  /** ISO 8601. */
-  readonly expires_at?: string | null | undefined
-  readonly models?: readonly string[] | null | undefined
-  readonly policy?: object | null | undefined
-  readonly tag?: string | null | undefined
-  readonly log_content?: boolean | null | undefined
-  readonly note?: string | null | undefined
 }
 
 /** The account for a first look. */
@@ -81,24 +57,6 @@ export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<Seed
   })
   const shown = first.secret === undefined ? { secret } : {}
   return { accounts: created, keys: [key.id], ...shown }
-}
-
-/** The settings in the form of a key record. @throws InvalidRequest `invalid_policy` */
-export function toKeyChange(settings: KeySettings): KeyChange {
-  const { name, disabled, models, expires_at, policy, tag, note } = settings
-  return {
-    name,
-    disabled,
-    models,
-    rpm: settings.rpm_limit,
-    concurrency: settings.concurrency_limit,
-    spendCap: settings.spend_cap,
-    expiresAt: expires_at == null ? expires_at : Date.parse(expires_at),
-    policy: policy && readPolicy(policy),
-    tag,
-    logContent: settings.log_content,
-    note,
-  }
 }
 
 async function seedFrom(

@@ -10,7 +10,8 @@ import {
   unlessAborted,
   type LateAnswers,
 } from '../lifetime/scope.ts'
-import type { GuardMetrics, CircuitState } from '../observe/guard-metrics.ts'
+import type { GuardMetrics } from '../observe/guard-metrics.ts'
+import type { CircuitState } from '../server/admin/resources/guard.ts'
 import type {
   Guard,
   GuardContext,

@@ -3,27 +3,9 @@ import type { ListedModel } from '../models/entry.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { listedFor } from '../models/layers.ts'
 import { TIER_PRICE_NAMES, type Pricing } from '../money/prices.ts'
+import type { HeldMove, PriceMove } from '../server/admin/resources/model.ts'
 import { moveOf, shownPrice } from './numbers.ts'
 import { pricesByName, pricingOf, type SourcedModel, type SourcedModels } from './rows.ts'
-
-/** One price of a model that is another one than before. Prices of tiers have names such as `prompt@272001`. */
-export interface PriceMove {
-  readonly model: string
-  /** Absent where the whole model is meant. */
-  readonly price?: string
-  readonly from: string
-  readonly to: string
-  /** Such as `+20 %` or `×20`; empty where there is no price to compare with. */
-  readonly move: string
-}
-
-/** A move that is not taken over before it is accepted. */
-interface HeldMove extends PriceMove {
-  /** Why. */
-  readonly reason: string
-  /** What accepts it: `<id>` or `<id>:<price>`. */
-  readonly accept: string
-}
 
 /** Two sources that do not agree. */
 interface Disagreement extends PriceMove {

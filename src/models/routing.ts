@@ -9,36 +9,10 @@ import { steadyNow } from '../lifetime/scope.ts'
 import type { Catalog, Deployment, Model } from './catalog.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
 import type { FailureClass } from '../plugin.ts'
+import type { HealthReport, HealthState } from '../server/admin/resources/model.ts'
 
 // The health of a deployment: a circuit breaker that opens after failures and then lets one call at a time through, and
 // measurements of its latency and load.
-
-/**
- * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
- * cooldown is over, and one call at a time tests whether the deployment has recovered.
- */
-type HealthState = 'healthy' | 'cooldown' | 'probing'
-
-/** A deployment's health at one moment. Times are ms since epoch. */
-interface HealthReport {
-  readonly state: HealthState
-  /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
-  readonly since?: number
-  /** Failures in a row. */
-  readonly failures: number
-  /** End of the cooldown; only present in state `cooldown`. */
-  readonly cooldownUntil?: number
-  /** Present where an operator has taken the deployment out until then. */
-  readonly takenOut?: true
-  /** Class of the last failure since the last complete answer. */
-  readonly lastFailure?: FailureClass
-  /** What the vendor said of it, without secrets and quotations. */
-  readonly lastMessage?: string
-  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
-  readonly latencyMs?: number
-  /** Number of calls that the deployment is working on. */
-  readonly inFlight: number
-}
 
 /** Failures that time does not cure: the operator has to correct the API key, the balance at the vendor or the catalog. */
 const FOR_THE_OPERATOR: ReadonlySet<FailureClass> = new Set([

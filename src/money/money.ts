@@ -3,10 +3,9 @@
  * Nothing between a price and the ledger has a fraction; clients receive decimal text.
  */
 import type { Usage } from '../plugin.ts'
+import { formatPico, MAX_AMOUNT, usdJson, type Pico } from './amounts.ts'
 import { plainCosts } from './plain.ts'
 import {
-  formatDecimal,
-  parseDecimal,
   PRICE_PER_PICO,
   pricesAt,
   quantitiesOf,
@@ -15,15 +14,7 @@ import {
   type Prices,
 } from './prices.ts'
 
-declare global {
-  interface JSON {
-    /** Text that `JSON.stringify` prints as it is (ECMAScript proposal "JSON.parse source text access", in Node 24). */
-    rawJSON(text: string): object
-  }
-}
-
-/** An amount in units of 10⁻¹² USD. */
-export type Pico = bigint
+export * from './amounts.ts'
 
 /**
  * Usage of one source at that source's prices: the model that was asked, the gateway's own web search, or a guard that
@@ -72,28 +63,6 @@ interface BillItem {
 
 /** The bill of a call that costs nothing. */
 export const NO_COST = new Bill(0n, [])
-
-/** Largest single amount, such as one top-up: 4 million USD. Sums of amounts have to fit a signed 64-bit integer. */
-export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
-
-const PICO_DIGITS = 12
-
-/** Reads a USD amount. @throws RangeError see {@link parseDecimal} */
-export const parsePico = (text: string): Pico => parseDecimal(text, PICO_DIGITS)
-
-/** Plain decimal notation of an amount in USD: no exponent, no trailing zeros. */
-export function formatPico(amount: Pico): string {
-  return isPlain(amount) ? String(Number(amount) / 1e12) : formatDecimal(amount, PICO_DIGITS)
-}
-
-/**
- * An amount as a value that `JSON.stringify` prints as an exact JSON number of USD. The declared type is `number` because
- * a reader of the JSON sees a number; the value itself may be an object of `JSON.rawJSON`.
- */
-export function usdJson(amount: Pico): number {
-  if (isPlain(amount)) return Number(amount) / 1e12
-  return JSON.rawJSON(formatDecimal(amount, PICO_DIGITS)) as unknown as number
-}
 
 /** The members `cost` and `cost_details` of every `usage` object in a response. */
 export function costJson(bill: Bill): {
@@ -192,14 +161,6 @@ function isAboveZero({ amount }: BillItem): boolean {
 const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
   search: 'web_search_cost',
   guard: 'guard_cost',
-}
-
-/**
- * Whether JavaScript prints the double nearest to this amount of USD exactly and without an exponent: a double keeps
- * fifteen digits, and numbers below one millionth are printed with an exponent.
- */
-function isPlain(amount: Pico): boolean {
-  return amount >= 1_000_000n && amount <= 999_999_999_999_999n
 }
 
 /** The sum of top-ups as it is stored: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { logEvent, type EventLog } from './events.ts'
 import type { AlertNotice } from '../plugin.ts'
 import type { LiveEvents } from './live-events.ts'
+import type { AlertRecord } from '../server/admin/resources/alert.ts'
 
 /** Kinds of alerts. */
 export const ALERT_KINDS = [
@@ -36,17 +37,9 @@ export interface Finding {
   readonly message: string
 }
 
-/** An alert, active until it has an end. */
-export interface Alert {
-  readonly id: string
+/** Something that an operator should know about. */
+interface Alert extends AlertRecord {
   readonly kind: AlertKind
-  readonly object: string
-  readonly message: string
-  /** ms since epoch. */
-  readonly raisedAt: number
-  readonly endedAt?: number
-  /** Sinks and logs are told nothing of it until then; ms since epoch. */
-  readonly mutedUntil?: number
 }
 
 /** For how long something has to be wrong before it is told, and well before the alert ends, in ms. */

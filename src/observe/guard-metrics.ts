@@ -1,36 +1,20 @@
 /** Metrics of guards. Labels are names from the configuration and names of rules. */
 import type { Pico } from '../money/money.ts'
+import type { CircuitState, GuardState } from '../server/admin/resources/guard.ts'
 import { Amounts, Counter, Histogram, type MetricFamily } from './prometheus.ts'
 
 const LATENCY_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4]
 const STALL_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20]
 const RETAINED_BOUNDS = [0, 8, 32, 128, 512, 2048, 8192, 32_768, 131_072]
 
-const CIRCUIT_STATES = { closed: 0, 'half-open': 1, open: 2 } as const
-
-/** State of a circuit breaker. */
-export type CircuitState = keyof typeof CIRCUIT_STATES
+const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = {
+  closed: 0,
+  'half-open': 1,
+  open: 2,
+}
 
 function counter(name: string, help: string, ...labels: readonly string[]): Counter {
   return new Counter({ name, help, labels, limit: 2000 })
-}
-
-/** How a guard works, since the start of the process. */
-export interface GuardState {
-  readonly circuits: readonly { readonly origin: string; readonly state: CircuitState }[]
-  readonly errors: readonly {
-    readonly kind: string
-    readonly onError: string
-    readonly count: number
-  }[]
-  /** Of guards that are asked elsewhere: seconds, of which the shares are bounds. */
-  readonly latency: readonly {
-    readonly side: string
-    readonly calls: number
-    readonly mean: number
-    readonly p50: number
-    readonly p95: number
-  }[]
 }
 
 /** The metrics of all guards of one gateway. */
@@ -145,6 +129,7 @@ export class GuardMetrics {
   stateOf(guard: string): GuardState {
     const circuits = [...this.circuits].filter(([name]) => name.startsWith(`${guard} `))
     const errors = [...this.#errors.series()].filter(({ names: [name] }) => name === guard)
+    const ms = (seconds: number) => Math.round(seconds * 1000)
     const asked = [...this.#latency.series()].filter(({ names: [name] }) => name === guard)
     return {
       circuits: circuits.map(([name, { state }]) => ({
@@ -153,7 +138,7 @@ export class GuardMetrics {
       })),
       errors: errors.map(({ names, value: { count } }) => ({
         kind: names[1]!,
-        onError: names[2]!,
+        on_error: names[2]!,
         count,
       })),
       latency: asked.map(({ names, value }) => {
@@ -161,9 +146,9 @@ export class GuardMetrics {
         return {
           side: names[1]!,
           calls,
-          mean: value.sum / calls,
-          p50: this.#latency.boundOf(value, 0.5),
-          p95: this.#latency.boundOf(value, 0.95),
+          mean_ms: ms(value.sum / calls),
+          p50_ms: ms(this.#latency.boundOf(value, 0.5)),
+          p95_ms: ms(this.#latency.boundOf(value, 0.95)),
         }
       }),
     }

@@ -1,7 +1,8 @@
 /** The metrics of one gateway. Text is built only when Prometheus asks for it. */
 import type { AuthFailure } from './auth-failures.ts'
 import { GuardMetrics } from './guard-metrics.ts'
-import type { KnownCall, Quantity } from './record.ts'
+import type { Quantity } from '../server/admin/resources/usage.ts'
+import type { KnownCall } from './record.ts'
 import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { InvalidRequest } from '../errors/errors.ts'
 import { formatPico, type Bill } from '../money/money.ts'
 import type { EndedCall, Side, Usage } from '../plugin.ts'
+import { QUANTITIES, type Quantity } from '../server/admin/resources/usage.ts'
 
 /** A value without what is not known. */
 type Known<T> = T extends null
@@ -90,13 +91,7 @@ export const QUANTITY_MEMBERS = {
   characters: 'characters',
   searches: 'searches',
   search_units: 'searchUnits',
-} as const satisfies Record<string, keyof Usage>
-
-/** Name of a quantity in records. */
-export type Quantity = keyof typeof QUANTITY_MEMBERS
-
-/** In the order of records. */
-export const QUANTITIES = Object.keys(QUANTITY_MEMBERS) as readonly Quantity[]
+} as const satisfies Record<Quantity, keyof Usage>
 
 /** What a call consumed: of the model, and by searches of the gateway. undefined where nothing was reported. */
 export function quantitiesOf(

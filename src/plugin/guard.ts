@@ -3,20 +3,8 @@
  * are in UTF-16 code units, as in JavaScript strings.
  */
 import { API_VERSION, type Closable, type Host, type Plugin, type Schema } from './base.ts'
+import type { Category } from './categories.ts'
 import type { ChatInput, ChatCompletion } from './chat.ts'
-
-/** Subjects that a policy can forbid with `deny`. */
-export const CATEGORIES = [
-  'code',
-  'math',
-  'roleplay',
-  'medical',
-  'legal',
-  'financial-advice',
-  'personal-data',
-] as const
-/** One of {@link CATEGORIES}. */
-export type Category = (typeof CATEGORIES)[number]
 
 /**
  * A rule of a policy: all banned patterns or the one at an index, all scopes or the one at an index, a denied category,

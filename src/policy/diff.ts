@@ -1,31 +1,8 @@
 /** Compares two policies of keys member by member, by what they forbid. */
 import { CATEGORIES } from '../plugin.ts'
+import type { MemberDifference, PolicyDifference } from '../server/admin/resources/policy.ts'
 import { tighten, type EffectivePolicy } from './merge.ts'
 import type { Policy } from './schema.ts'
-
-/** How the second value compares with the first; `changed`: it differs, and neither is tighter. */
-type PolicyOrder = 'tighter' | 'looser' | 'equal' | 'changed'
-
-/** One member of two policies, with the defaults of members that are absent. */
-interface MemberDifference {
-  readonly member: string
-  readonly from: unknown
-  readonly to: unknown
-  readonly order: PolicyOrder
-}
-
-/** What a request can still add to a policy. */
-interface Tightenings {
-  readonly scope: true
-  /** Categories that are not denied yet. */
-  readonly deny: readonly string[]
-  /** Patterns that a request may bring. */
-  readonly bannedPatterns: number
-  /** The ceiling below which a request may go; null for none. */
-  readonly maxOutputTokens: number | null
-  /** Members of `guard` that a request may set to their tighter value. */
-  readonly guard: readonly string[]
-}
 
 const PATTERNS_OF_REQUEST = 32
 /** Values of the members of `guard` that have an order, the tighter one first. */
@@ -69,13 +46,13 @@ export function diffPolicies(
 }
 
 /** What a request can still add to a policy. */
-export function tighteningsOf(policy: Policy | undefined): Tightenings {
+export function tighteningsOf(policy: Policy | undefined): PolicyDifference['may_tighten'] {
   const { deny, maxOutputTokens, guard } = tighten(policy, undefined)
   return {
     scope: true,
     deny: CATEGORIES.filter((category) => !deny.includes(category)),
-    bannedPatterns: PATTERNS_OF_REQUEST,
-    maxOutputTokens: ceiling(maxOutputTokens),
+    banned_patterns: PATTERNS_OF_REQUEST,
+    max_output_tokens: ceiling(maxOutputTokens),
     guard: names(ORDERED).filter((name) => placeOf(name, guard[name]) > 0),
   }
 }
@@ -89,18 +66,18 @@ export function differenceOfSets(
   return difference(member, from, to, orderOfSets(from, to))
 }
 
-function difference(member: string, from: unknown, to: unknown, order: PolicyOrder) {
+function difference(member: string, from: unknown, to: unknown, order: MemberDifference['order']) {
   return { member, from, to, order }
 }
 
 /** The smaller one is tighter. */
-function orderOf(from: number, to: number): PolicyOrder {
+function orderOf(from: number, to: number): MemberDifference['order'] {
   if (from === to) return 'equal'
   return to < from ? 'tighter' : 'looser'
 }
 
 /** The larger one is tighter. */
-function orderOfSets(from: readonly string[], to: readonly string[]): PolicyOrder {
+function orderOfSets(from: readonly string[], to: readonly string[]): MemberDifference['order'] {
   const keeps = from.every((one) => to.includes(one))
   const isKept = to.every((one) => from.includes(one))
   if (keeps && isKept) return 'equal'

@@ -3,43 +3,10 @@ import * as v from 'valibot'
 import { isObject, longerThan, quote } from '../errors/checks.ts'
 import { InvalidRequest } from '../errors/errors.ts'
 import { checkPatterns, checkPatternsSliced } from '../patterns/patterns.ts'
-import { CATEGORIES, type Category } from '../plugin.ts'
+import { CATEGORIES } from '../plugin.ts'
+import type { Policy } from '../server/admin/resources/policy.ts'
 
-/** A policy as it is written in a key record, or in the `policy` of a request. */
-export interface Policy {
-  readonly version: 1
-  /** The only subjects allowed, in free text. At most 4,000 code points. */
-  readonly scope?: string
-  readonly deny?: readonly Category[]
-  /** At most 20,000 code points. */
-  readonly systemPrompt?: string
-  /** At most 2,000 code points. */
-  readonly refusal?: string
-  readonly escalate?: Escalation
-  /** 1 to 200,000, per choice. */
-  readonly maxOutputTokens?: number
-  /** At most 32 of 1 to 200 code points. */
-  readonly bannedPatterns?: readonly string[]
-  readonly guard?: Partial<GuardSettings>
-}
-
-export interface Escalation {
-  readonly enabled: boolean
-  /** Appended to the refusal. At most 2,000 code points. */
-  readonly message?: string
-}
-
-export interface GuardSettings {
-  /** On which sides rules are evaluated. */
-  readonly input: boolean
-  readonly output: boolean
-  /** The judge: a catalog id or `guard/<plugin>`. At most 120 code points. */
-  readonly model?: string
-  readonly mode: 'block' | 'monitor'
-  readonly onError: 'block' | 'allow'
-  readonly onBlock: 'refuse' | 'error'
-  readonly stream: 'scan' | 'buffer'
-}
+export type { Escalation, GuardSettings, Policy } from '../server/admin/resources/policy.ts'
 
 /** The most that a policy in a form field may have. */
 const FIELD_BYTES = 256 * 1024

@@ -1,33 +1,8 @@
 /** The audit port: who changed what by the admin API. Entries are kept for ever and never changed. */
 import { isDeepStrictEqual } from 'node:util'
+import type { AuditEntry, AuditRow, MemberChange } from '../server/admin/resources/audit.ts'
 
-/** A change of one member. A side is absent where the member had no value. */
-interface MemberChange {
-  readonly before?: unknown
-  readonly after?: unknown
-}
-
-/** One change. Its values are JSON, amounts in them decimal text; none of them is a secret. */
-export interface AuditEntry {
-  /** Name of the token that was used. */
-  readonly actor: string
-  /** Of the client's end of the connection; empty where it is not known. */
-  readonly address: string
-  /** What was done, such as `key.update`. */
-  readonly action: string
-  /** What was changed, such as `key:key_1`. */
-  readonly object: string
-  /** By the path of the member, such as `spend_cap.usd`. */
-  readonly changes: Readonly<Record<string, MemberChange>>
-}
-
-/** An entry as it is stored. */
-export interface AuditRow extends AuditEntry {
-  /** Ascending; the cursor of {@link Audit.list}. */
-  readonly id: string
-  /** By the clock of the store, ms since epoch. */
-  readonly at: number
-}
+export type { AuditEntry, AuditRow } from '../server/admin/resources/audit.ts'
 
 /** Entries that have all of these. */
 export interface AuditFilter {

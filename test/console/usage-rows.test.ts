@@ -1,7 +1,7 @@
 /** The tables of the screen of usage: nothing is lost between the answer and what is shown. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { UsageAnswer, UsageCell, UsageTotals } from '../../src/console/answers-reports.ts'
+import type { UsageAnswer, UsageCell, UsageTotals } from '../../src/console/answers.ts'
 import { addAmounts } from '../../src/console/format.ts'
 import { sumOf, usageTable } from '../../src/console/screens/usage-rows.ts'
 

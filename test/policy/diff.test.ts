@@ -36,7 +36,7 @@ describe('the difference of two policies', () => {
     const own = policy({ deny: ['code'], maxOutputTokens: 400, guard: { mode: 'monitor' } })
     expect(tighteningsOf(own)).toMatchObject({
       deny: expect.not.arrayContaining(['code']),
-      maxOutputTokens: 400,
+      max_output_tokens: 400,
       guard: ['mode', 'stream'],
     })
   })

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
-import { recordId } from '../../accounts/key-settings.ts'
+import { recordId } from '../../server/admin/resources/settings.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
 import type { LedgerItem } from '../../state/ledger/ledger.ts'
 

@@ -1,38 +1,28 @@
 /** The balance of an account over 30 days, with its bookings. */
 import { useMemo } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
-import type { Agreement, Usd } from '../answers.ts'
 import { exactMoney, money, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'
 import { LazyPlot } from '../parts/lazy-plot.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered } from '../parts/states.ts'
+import type { Balances } from '../../server/admin/resources/usage.ts'
+import type { Read } from '../amounts.ts'
 
 const DAYS = 30
 const DAY_MS = 86_400_000
 const HEIGHT = 160
 
-/** `GET /admin/accounts/:id/balance`. */
-interface Balances {
-  readonly data: readonly {
-    /** The end of a day. */
-    readonly at: string
-    readonly balance_usd: Usd
-    readonly booked_usd: Usd
-  }[]
-  readonly ledger: Agreement
-}
-
 /** What was left at the end of each day. */
 export function BalanceCurve({ id }: { readonly id: string }) {
   const from = new Date(Date.now() - DAYS * DAY_MS).toISOString().slice(0, 10)
-  const answer = useAnswer<Balances>(withQuery(`/admin/accounts/${id}/balance`, { from }))
+  const answer = useAnswer<Read<Balances>>(withQuery(`/admin/accounts/${id}/balance`, { from }))
   return html`<${Answered} of=${answer} lines=${6}>
-    ${(balances: Balances) => html`<${Curve} balances=${balances} />`}
+    ${(balances: Read<Balances>) => html`<${Curve} balances=${balances} />`}
   <//>`
 }
 
-function Curve({ balances: { data, ledger } }: { readonly balances: Balances }) {
+function Curve({ balances: { data, ledger } }: { readonly balances: Read<Balances> }) {
   const plot = useMemo(() => {
     // The day, and not the moment at which it was over.
     const times = data.map(({ at }) => (Date.parse(at) - DAY_MS) / 1000)

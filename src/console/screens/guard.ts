@@ -16,41 +16,8 @@ import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
 import { GuardPlot, swatchOf } from './guard-plot.ts'
 import { Review } from './review.ts'
-
-/** Calls of which one decision was made. */
-interface Decision {
-  /** Empty for calls in which no rule was violated. */
-  readonly rule: string
-  readonly mode: string
-  readonly side: string
-  readonly outcome: string
-  readonly calls: number
-}
-
-interface KeyDecision extends Decision {
-  readonly account_id: string
-  readonly key_id: string
-  readonly key_name: string | null
-}
-
-/** `GET /admin/guard`. */
-interface GuardAnswer {
-  readonly range: { readonly from: string; readonly to: string }
-  readonly decisions: readonly (Decision & { readonly day: string })[]
-  readonly keys: readonly KeyDecision[]
-  readonly guards: readonly {
-    readonly guard: string
-    readonly execution: string
-    readonly mode?: string
-    readonly circuits: readonly { readonly origin: string; readonly state: string }[]
-    readonly errors: readonly { readonly kind: string; readonly count: number }[]
-    readonly latency: readonly {
-      readonly side: string
-      readonly p50_ms: number
-      readonly p95_ms: number
-    }[]
-  }[]
-}
+import { CALL_COLUMNS } from './outcome.ts'
+import type { GuardAnswer } from '../../server/admin/resources/guard.ts'
 
 const DAY_MS = 86_400_000
 const MOST_KEYS = 50
@@ -69,7 +36,7 @@ const WORDS: Readonly<Record<string, string>> = {
 }
 
 const COLUMNS: readonly Column<ShownCall>[] = [
-  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  CALL_COLUMNS.at,
   {
     key: 'guard',
     label: 'Decision',
@@ -93,7 +60,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
       html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? (key_id && shortId(key_id, 20))}</bdi>`,
     phone: 'rest',
   },
-  { key: 'model', label: 'Model', cell: ({ model }) => model ?? '–', phone: 'rest' },
+  CALL_COLUMNS.model,
 ]
 
 /** The screen. */
@@ -253,7 +220,11 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
 }
 
 /** Word, shape and colour of what became of a decision. */
-function Became({ decision: { outcome, mode } }: { readonly decision: Decision }) {
+function Became({
+  decision: { outcome, mode },
+}: {
+  readonly decision: GuardAnswer['decisions'][number]
+}) {
   const isSeen = outcome === 'seen'
   return html`<span class=${isSeen ? '' : 'warn'} title=${`mode ${mode}`}
     >${isSeen ? '□' : '■'} ${outcome}</span
@@ -280,7 +251,7 @@ function daysOf({ from, to }: GuardAnswer['range']): string[] {
 }
 
 /** The calls behind a number, as far as the list of requests can tell them apart. */
-function requestsOf({ key_id, outcome }: KeyDecision): string {
+function requestsOf({ key_id, outcome }: GuardAnswer['keys'][number]): string {
   const { query } = place.value
   const asked = new URLSearchParams({
     key: key_id,

@@ -1,9 +1,8 @@
 /** One key: what it may do, what it has done, its policy. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
-import type { KeyRow, ShownCall } from '../answers.ts'
-import type { UsageAnswer } from '../answers-reports.ts'
-import { duration, exactMoney, shortCount } from '../format.ts'
+import type { KeyRow, ShownCall, UsageAnswer } from '../answers.ts'
+import { exactMoney, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Spark } from '../parts/bar.ts'
@@ -18,45 +17,15 @@ import { Table, type Column } from '../parts/table.ts'
 import { go, type ScreenProps } from '../state.ts'
 import { ArchiveKey, DisableKey, EditKey, RotateKey } from './key-actions.ts'
 import { KeyState, policyOf } from './keys.ts'
-import { Status } from './outcome.ts'
+import { CALL_COLUMNS, STATUS_COLUMN } from './outcome.ts'
 import { PolicyEditor } from './policy.ts'
 import { usageTable } from './usage-rows.ts'
 
 /** The range of the figures of its calls. */
 const DAYS = '-30d'
 
-const LAST_CALLS: readonly Column<ShownCall>[] = [
-  { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
-  {
-    key: 'status',
-    label: 'Status',
-    cell: (row) => html`<${Status} row=${row} />`,
-    phone: 'figure',
-  },
-  { key: 'model', label: 'Model', cell: (row) => row.model ?? '–', phone: 'rest' },
-  {
-    key: 'tokens',
-    label: 'Tokens',
-    cell: ({ usage }) =>
-      `${shortCount(usage.prompt_tokens)}+${shortCount(usage.completion_tokens)}`,
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'total',
-    label: 'Total',
-    cell: ({ times }) => duration(times.total_ms),
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'cost',
-    label: 'Cost',
-    cell: (row) => html`<${Money} usd=${row.cost_usd} />`,
-    end: true,
-    phone: 'rest',
-  },
-]
+const { at, model, tokens, total, cost } = CALL_COLUMNS
+const LAST_CALLS: readonly Column<ShownCall>[] = [at, STATUS_COLUMN, model, tokens, total, cost]
 
 /** The screen. */
 export function Key({ params }: ScreenProps) {

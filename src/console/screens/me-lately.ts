@@ -1,7 +1,7 @@
 /** What the holder of a key sees at once of its calls: the last 30 days, and the last refusal. */
 import { useMemo } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
-import type { UsageAnswer } from '../answers-reports.ts'
+import type { UsageAnswer } from '../answers.ts'
 import { count } from '../format.ts'
 import { html } from '../html.ts'
 import { Spark } from '../parts/bar.ts'
@@ -10,15 +10,9 @@ import { Panel } from '../parts/panel.ts'
 import { Proof } from '../parts/proof.ts'
 import { MEANINGS } from '../text.ts'
 import { usageTable } from './usage-rows.ts'
+import type { HolderCall } from '../../server/admin/resources/request.ts'
 
 const MONTH_MS = 30 * 86_400_000
-
-/** The part of a call that a refusal is told by. */
-interface Refused {
-  readonly at: string
-  readonly status: number | null
-  readonly code: string | null
-}
 
 /** Nothing where the operator does not show it here. */
 export function Lately({ secret }: { readonly secret: string }) {
@@ -30,7 +24,7 @@ export function Lately({ secret }: { readonly secret: string }) {
     }
   }, [])
   const usage = useAnswer<UsageAnswer>(paths.usage, { key: secret }).data
-  const refused = useAnswer<{ data: readonly Refused[] }>(paths.refused, { key: secret }).data
+  const refused = useAnswer<{ data: readonly HolderCall[] }>(paths.refused, { key: secret }).data
   if (!usage) return null
   const [last] = refused?.data ?? []
   return html`<${Panel} title="Last 30 days">
@@ -44,7 +38,7 @@ export function Lately({ secret }: { readonly secret: string }) {
   <//>`
 }
 
-function Refusal({ of: { at, status, code } }: { readonly of: Refused }) {
+function Refusal({ of: { at, status, code } }: { readonly of: HolderCall }) {
   const meaning = MEANINGS[code ?? '']
   return html`<div>
     <p>

@@ -1,59 +1,26 @@
 /** Parts of the key holder's page: what was used, which calls, which models, and how to connect a program. */
 import { useAnswer, usePages, withQuery, type ApiError } from '../api.ts'
-import type { Agreement, Usd } from '../answers.ts'
-import type { Pricing } from '../answers-reports.ts'
-import { addAmounts, count, duration, exactMoney, MISSING, ratio, shortCount } from '../format.ts'
+import type { HolderCall } from '../../server/admin/resources/request.ts'
+import type { Read } from '../amounts.ts'
+import type { ModelRow, Pricing, UsageAnswer, UsageCell } from '../answers.ts'
+import { addAmounts, count, exactMoney, MISSING, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Bar } from '../parts/bar.ts'
-import { Money, Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { Snippets } from '../parts/snippets.ts'
 import { Price, pricesOf } from './model-prices.ts'
+import { CALL_COLUMNS } from './outcome.ts'
 
 interface HolderProps {
   readonly secret: string
 }
 
-interface UsageAnswer {
-  readonly data: readonly UsageRow[]
-  readonly totals: { readonly calls: number; readonly cost_usd: Usd }
-  readonly ledger?: Agreement
-}
-
-interface UsageRow {
-  readonly start: string
-  readonly group: Readonly<Record<string, string | null>>
-  readonly calls: number
-  readonly cost_usd: Usd
-  readonly prompt_tokens: number | null
-  readonly completion_tokens: number | null
-}
-
-interface Call {
-  readonly id: string
-  readonly at: string
-  readonly endpoint: string
-  readonly model: string | null
-  readonly status: number | null
-  readonly code: string | null
-  readonly outcome: string | null
-  readonly cost_usd: Usd | null
-  readonly usage?: Readonly<Record<string, number | null>>
-  readonly times?: { readonly total_ms: number | null; readonly first_ms: number | null }
-}
-
-interface ListedModel {
-  readonly id: string
-  readonly modality?: string
-  readonly pricing?: Readonly<Record<string, unknown>>
-}
-
-const CALLS: readonly Column<Call>[] = [
-  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+const CALLS: readonly Column<Read<HolderCall>>[] = [
+  CALL_COLUMNS.at,
   {
     key: 'status',
     label: 'Status',
@@ -61,36 +28,14 @@ const CALLS: readonly Column<Call>[] = [
       html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
     phone: 'figure',
   },
-  { key: 'model', label: 'Model', cell: ({ model }) => model ?? MISSING, phone: 'rest' },
+  CALL_COLUMNS.model,
   { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'rest' },
-  {
-    key: 'tokens',
-    label: 'Tokens',
-    cell: ({ usage }) =>
-      [usage?.prompt_tokens, usage?.completion_tokens]
-        .filter((one) => one !== null && one !== undefined)
-        .map(shortCount)
-        .join('+') || MISSING,
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'total',
-    label: 'Total',
-    cell: ({ times }) => duration(times?.total_ms),
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'cost',
-    label: 'Cost',
-    cell: ({ cost_usd: cost }) => (cost === null ? MISSING : html`<${Money} usd=${cost} />`),
-    end: true,
-    phone: 'rest',
-  },
+  CALL_COLUMNS.tokens,
+  CALL_COLUMNS.total,
+  CALL_COLUMNS.cost,
 ]
 
-const MODELS: readonly Column<ListedModel>[] = [
+const MODELS: readonly Column<ModelRow>[] = [
   { key: 'id', label: 'Model', cell: ({ id }) => id },
   { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? '–', phone: 'rest' },
   {
@@ -119,7 +64,7 @@ export function HolderUsage({ secret }: HolderProps) {
           <table class="plain ruled sums">
             <${Heads} names=${['Model', 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
             <tbody>
-              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd)} label=${`${name}: share of the cost`} /></td></tr>`)}
+              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd ?? '0')} label=${`${name}: share of the cost`} /></td></tr>`)}
             </tbody>
             <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td class="wide-only"></td></tr></tfoot>
           </table>
@@ -132,24 +77,24 @@ export function HolderUsage({ secret }: HolderProps) {
 
 /** The calls of the key. */
 export function HolderRequests({ secret }: HolderProps) {
-  const list = usePages<Call>('/v1/key/requests', 'after', secret)
+  const list = usePages<Read<HolderCall>>('/v1/key/requests', 'after', secret)
   if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
   if (!list.loading && !list.error && list.rows.length === 0)
     return html`<${Empty} title="This key has made no call yet." />`
   return html`${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
-    <${Table} name="holder-requests" caption="Calls of this key, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Call) => id} loading=${list.loading} />
+    <${Table} name="holder-requests" caption="Calls of this key, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Read<HolderCall>) => id} loading=${list.loading} />
     ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
 }
 
 /** The models that the key may use. */
 export function HolderModels({ secret }: HolderProps) {
-  const answer = useAnswer<{ data: readonly ListedModel[] }>('/v1/models', { key: secret })
+  const answer = useAnswer<{ data: readonly ModelRow[] }>('/v1/models', { key: secret })
   return html`<${Answered} of=${answer} lines=${8}>
     ${({
       data,
     }: {
-      data: readonly ListedModel[]
-    }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ListedModel) => id} />
+      data: readonly ModelRow[]
+    }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ModelRow) => id} />
       <p class="caption">${count(data.length)} models. Prices of tokens are for a million.</p>`}
   <//>`
 }
@@ -167,12 +112,12 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
 }
 
 /** Rows of several months as one row a model. */
-function byModel(rows: readonly UsageRow[]) {
-  const models = new Map<string, { calls: number; costs: Usd[] }>()
+function byModel(rows: readonly UsageCell[]) {
+  const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {
     const known = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
-    known.calls += calls
-    known.costs.push(cost)
+    known.calls += calls ?? 0
+    known.costs.push(cost ?? '0')
     models.set(group.model ?? '–', known)
   }
   return [...models]
@@ -181,7 +126,7 @@ function byModel(rows: readonly UsageRow[]) {
     .sort((one, other) => Number(other.cost) - Number(one.cost))
 }
 
-function pricesIn(pricing: ListedModel['pricing']): Content {
+function pricesIn(pricing: ModelRow['pricing']): Content {
   const named = pricesOf((pricing ?? {}) as Pricing)
   if (named.length === 0) return MISSING
   return named.map(

@@ -2,7 +2,6 @@
 import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { call, toApiError, useAnswer, type ApiError } from '../api.ts'
-import type { Limit, Usd } from '../answers.ts'
 import { count, money, shortId } from '../format.ts'
 import { Mark } from '../frame.ts'
 import { html } from '../html.ts'
@@ -16,26 +15,11 @@ import { Tabs } from '../parts/tabs.ts'
 import { session, type ScreenProps } from '../state.ts'
 import { Lately } from './me-lately.ts'
 import { Connect, HolderModels, HolderRequests, HolderUsage } from './me-parts.ts'
+import type { HolderKey } from '../../server/admin/resources/key.ts'
+import type { Read } from '../amounts.ts'
 
 /** Where the key is kept if its holder asks for that: in this tab, until it is closed. */
 const KEPT = 'sluicegate.key'
-
-/** What `GET /v1/key` says. */
-export interface HolderKey {
-  readonly key_id: string
-  readonly account_id: string
-  readonly free_tier: boolean
-  readonly spend_usd: Usd
-  readonly rpm_limit: number
-  readonly concurrency_limit: number
-  readonly spend_cap_usd: Usd | null
-  readonly spend_cap_scope: 'day' | 'month' | 'lifetime' | null
-  readonly spend_remaining_usd: Usd | null
-  readonly expires_at: string | null
-  readonly limits?: readonly Limit[]
-  readonly log_content?: boolean
-  readonly tag?: string | null
-}
 
 // The key itself is in this variable, and in what the holder asked the tab to keep. The signal says only that there is one.
 let held: string | undefined
@@ -58,7 +42,7 @@ export function Me({ params }: ScreenProps) {
 }
 
 function Holder({ secret, tab }: { readonly secret: string; readonly tab: string }) {
-  const answer = useAnswer<{ data: HolderKey }>('/v1/key', { key: secret })
+  const answer = useAnswer<{ data: Read<HolderKey> }>('/v1/key', { key: secret })
   const title = answer.data
     ? `${answer.data.data.account_id} / ${shortId(answer.data.data.key_id, 20)}`
     : ''
@@ -73,7 +57,7 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
         <header class="screen-head"><h1><bdi>${title || 'Your key'}</bdi></h1></header>
         <${Tabs} label="Parts of the page" tabs=${TABS} current=${tab} />
         <${Answered} of=${answer} lines=${8}>
-          ${({ data }: { data: HolderKey }) =>
+          ${({ data }: { data: Read<HolderKey> }) =>
             tab === 'usage'
               ? html`<${HolderUsage} secret=${secret} />`
               : tab === 'requests'
@@ -90,7 +74,7 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
     </main>`
 }
 
-function Overview({ data, secret }: { readonly data: HolderKey; readonly secret: string }) {
+function Overview({ data, secret }: { readonly data: Read<HolderKey>; readonly secret: string }) {
   const { spend_cap_usd: cap, spend_cap_scope: scope, spend_remaining_usd: left } = data
   return html`${data.log_content && html`<${Notice} tone="warn">The content of your calls is kept by the operator of this gateway.<//>`}
     <div class="tiles">

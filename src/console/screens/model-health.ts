@@ -1,5 +1,5 @@
 /** Where a deployment stands, in word and shape. */
-import type { HealthState } from '../answers-reports.ts'
+import type { HealthState } from '../answers.ts'
 import { html } from '../html.ts'
 
 const MARKS: Readonly<Record<HealthState, string>> = { healthy: '●', probing: '◐', cooldown: '○' }

@@ -1,5 +1,5 @@
 /** Prices as they are read: of tokens for a million, of everything else for one. */
-import type { PriceSource, Pricing } from '../answers-reports.ts'
+import type { PriceSource, Pricing } from '../answers.ts'
 import { exactMoney, money, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
 

@@ -1,7 +1,7 @@
 /** One model: prices, deployments and their health, and taking a deployment out. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import type { Deployment, ModelRow } from '../answers-reports.ts'
+import type { Deployment, ModelRow } from '../answers.ts'
 import { count, duration, exactMoney, money, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
@@ -51,13 +51,12 @@ function Details({
   readonly model: ModelRow
   readonly onChanged: () => void
 }) {
-  const { id, aliases, modality, free_tier, capabilities, context_length: context } = model
+  const { id, aliases, modality, free_tier, capabilities } = model
   const named = encodeURIComponent(id)
   const facts: (readonly [string, Content])[] = [
     ['Modality', modality],
     ['Other names', aliases.length > 0 ? aliases.join(', ') : '–'],
     ['Free tier', free_tier ? 'yes' : 'no'],
-    ['Context', context === undefined || context === null ? '–' : `${count(context)} tokens`],
     ['Can', abilitiesOf(capabilities)],
     ['Price from', html`<${Source} source=${model.price_source} />`],
   ]

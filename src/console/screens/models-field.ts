@@ -3,12 +3,7 @@ import { useAnswer } from '../api.ts'
 import { count } from '../format.ts'
 import { html } from '../html.ts'
 import { TextField } from '../parts/form.ts'
-
-/** A model of the catalog. */
-interface Listed {
-  readonly id: string
-  readonly modality: string
-}
+import type { ModelRow } from '../answers.ts'
 
 /** Models that are named in the sentence of how many match. */
 const NAMED = 5
@@ -28,7 +23,7 @@ export function ModelsField({
   readonly onInput: (value: string) => void
   readonly error?: string | undefined
 }) {
-  const models = useAnswer<{ data: readonly Listed[] }>('/admin/models').data?.data
+  const models = useAnswer<{ data: readonly ModelRow[] }>('/admin/models').data?.data
   const entries = entriesOf(value)
   const matched = models?.filter(({ id }) => entries.some((one) => covers(one, id))) ?? []
   const help =
@@ -48,7 +43,7 @@ function Picker({
   entries,
   onChange,
 }: {
-  readonly models: readonly Listed[]
+  readonly models: readonly ModelRow[]
   readonly entries: readonly string[]
   readonly onChange: (entries: readonly string[]) => void
 }) {

@@ -1,7 +1,7 @@
 /** Models: what they cost, what they can, and whether they answer. */
 import { useState } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
-import type { ModelRow } from '../answers-reports.ts'
+import type { ModelRow } from '../answers.ts'
 import { count, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
@@ -55,13 +55,6 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     key: 'source',
     label: 'Price from',
     cell: (row) => html`<${Source} source=${row.price_source} />`,
-    phone: 'none',
-  },
-  {
-    key: 'context',
-    label: 'Context',
-    cell: (row) => shortCount(row.context_length),
-    end: true,
     phone: 'none',
   },
   {

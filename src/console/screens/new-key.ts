@@ -1,7 +1,7 @@
 /** Making a key: what it may do, and then its secret, once. */
 import { useState } from 'preact/hooks'
 import { call, useAnswer } from '../api.ts'
-import type { KeyRow } from '../answers.ts'
+import type { AccountRow, KeyRow } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { CheckField, SelectField, TextField, useSubmission } from '../parts/form.ts'
@@ -11,11 +11,6 @@ import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
 import { go } from '../state.ts'
 import { entriesOf, ModelsField } from './models-field.ts'
-
-interface Named {
-  readonly id: string
-  readonly name: string
-}
 
 /** The form, then the secret. @param account chosen already */
 export function NewKey({
@@ -27,7 +22,8 @@ export function NewKey({
   readonly onClose: () => void
   readonly onCreated: () => void
 }) {
-  const accounts = useAnswer<{ data: readonly Named[] }>('/admin/accounts?limit=200').data?.data
+  const accounts = useAnswer<{ data: readonly AccountRow[] }>('/admin/accounts?limit=200').data
+    ?.data
   const [account, setAccount] = useState(given)
   const [name, setName] = useState('')
   const [limits, setLimits] = useState(textsOf({}))

@@ -2,10 +2,53 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import type { ShownCall } from '../answers.ts'
-import { html } from '../html.ts'
+import { count, duration, MISSING, shortCount } from '../format.ts'
+import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
+import { Money, Time } from '../parts/facts.ts'
+import type { Column } from '../parts/table.ts'
 import { CODES } from '../text.ts'
+
+/** What columns of calls read: more of it is known to operators than to holders of keys. */
+type CallInColumns = Pick<ShownCall, 'at' | 'model' | 'usage' | 'cost_usd'> & {
+  readonly estimated?: boolean | null
+  readonly times: Pick<ShownCall['times'], 'total_ms'>
+}
+
+const column = (
+  key: string,
+  label: string,
+  cell: (row: CallInColumns) => Content,
+  more: Partial<Column<CallInColumns>> = { end: true, phone: 'rest' },
+): Column<CallInColumns> => ({ key, label, cell, ...more })
+
+/** Columns of calls. */
+export const CALL_COLUMNS = {
+  at: column('at', 'Time', ({ at }) => html`<${Time} at=${at} />`, {}),
+  model: column('model', 'Model', ({ model }) => model ?? MISSING, { phone: 'rest' }),
+  tokens: column('tokens', 'Tokens', tokensOf, { title: exactTokens, end: true, phone: 'rest' }),
+  total: column('total', 'Total', ({ times }) => duration(times.total_ms)),
+  cost: column('cost', 'Cost', ({ cost_usd: cost, estimated }) =>
+    cost === null ? MISSING : html`<${Money} usd=${cost} estimated=${estimated === true} />`,
+  ),
+} as const
+/** The column of {@link Status}. */
+export const STATUS_COLUMN: Column<ShownCall> = {
+  key: 'status',
+  label: 'Status',
+  cell: (row) => html`<${Status} row=${row} />`,
+  phone: 'figure',
+}
+
+function tokensOf({ usage }: CallInColumns): string {
+  const counts = [usage.prompt_tokens, usage.completion_tokens].filter((one) => one !== null)
+  return counts.map(shortCount).join('+') || MISSING
+}
+
+function exactTokens({ usage }: CallInColumns): string {
+  return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
+}
 
 /** Word, number and colour of what became of a call. */
 export function Status({ row }: { readonly row: ShownCall }) {

@@ -1,7 +1,6 @@
 /** Overview: is the gateway healthy, and what does it cost right now. */
 import { useAnswer } from '../api.ts'
-import type { ShownCall } from '../answers.ts'
-import type { Overview as OverviewData, UsageTotals } from '../answers-reports.ts'
+import type { ShownCall, Overview as OverviewData, UsageTotals } from '../answers.ts'
 import { useEvents } from '../events.ts'
 import {
   count,

@@ -11,17 +11,12 @@ import { allows, place, setQuery } from '../state.ts'
 import { Bench } from './play-bench.ts'
 import type { Exchange } from './play-exchange.ts'
 import type { PlayModel } from './play-request.ts'
+import type { PlayToken } from '../../server/admin/resources/session.ts'
 
 /** A token that ends within this time is renewed before a call. */
 const MARGIN_MS = 60_000
 /** Keys to choose from; another one is named in the address. */
 const MOST_KEYS = 200
-
-/** A credential for the calls of one key. */
-interface PlayToken {
-  readonly token: string
-  readonly expires_at: string
-}
 
 /** The screen. */
 export function Playground() {

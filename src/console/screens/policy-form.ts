@@ -8,7 +8,7 @@ import { Button } from '../parts/button.ts'
 import { CheckField, RadioField, SelectField, TextField } from '../parts/form.ts'
 import { Notice } from '../parts/states.ts'
 import { CATEGORIES } from '../text.ts'
-import type { Verdict } from './policy-try.ts'
+import type { Verdict } from '../../server/admin/resources/policy.ts'
 
 const MOST_PATTERNS = 32
 

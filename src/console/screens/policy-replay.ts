@@ -5,24 +5,9 @@ import type { Policy } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Failure } from '../parts/states.ts'
+import type { Replayed } from '../../server/admin/resources/policy.ts'
 
 const CALLS = 50
-
-/** The answer of `POST /admin/policies/replay`. */
-interface Replayed {
-  readonly contents: number
-  readonly calls: number
-  readonly unreadable: number
-  readonly cut: number
-  readonly blocked: { readonly before: number; readonly after: number }
-  readonly changed: readonly {
-    readonly id: string
-    readonly side: string
-    readonly from: string
-    readonly to: string
-    readonly rules: readonly string[]
-  }[]
-}
 
 /** The button, and what it found. @param policy undefined while it is wrong */
 export function Replay({

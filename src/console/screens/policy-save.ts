@@ -9,6 +9,7 @@ import { changesBetween, Diff, type Change } from '../parts/diff.ts'
 import { useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
+import type { PolicyDifference as Differences } from '../../server/admin/resources/policy.ts'
 
 const SILENCE_MS = 400
 
@@ -17,19 +18,6 @@ interface PolicyDifference {
   readonly changes: readonly Change[]
   readonly mayTighten: readonly string[]
   readonly error?: ApiError
-}
-
-interface DiffAnswer {
-  readonly members: readonly Change[]
-  readonly may_tighten?: Tightenings
-}
-
-interface Tightenings {
-  readonly scope: boolean
-  readonly deny: readonly string[]
-  readonly banned_patterns: number
-  readonly max_output_tokens: number | null
-  readonly guard: readonly string[]
 }
 
 /** What differs between two policies. @param from undefined compares nothing. @param to undefined while that one is wrong */
@@ -47,7 +35,7 @@ export function useDifference(
         from as unknown as Record<string, unknown>,
         to as unknown as Record<string, unknown>,
       )
-      call<{ data: DiffAnswer }>('POST', '/admin/policies/diff', {
+      call<{ data: Differences }>('POST', '/admin/policies/diff', {
         body: { from, to },
         signal: controller.signal,
       }).then(
@@ -144,7 +132,7 @@ function membersOf(policy: Policy | null): Readonly<Record<string, unknown>> {
 }
 
 /** What a request may still add, in words. */
-function textsIn(may: Tightenings | undefined): readonly string[] {
+function textsIn(may: Differences['may_tighten'] | undefined): readonly string[] {
   if (!may) return []
   const { scope, deny, banned_patterns: patterns, max_output_tokens: most, guard } = may
   return [

@@ -8,42 +8,14 @@ import { RadioField, TextField } from '../parts/form.ts'
 import { Heads } from '../parts/heads.ts'
 import { Failure } from '../parts/states.ts'
 import { marked } from './policy-text.ts'
+import type { Tried, Verdict } from '../../server/admin/resources/policy.ts'
+import type { Read } from '../amounts.ts'
 
 const SILENCE_MS = 400
 
-/** The answer of `POST /admin/policies/evaluate`. */
-interface Trial {
-  readonly verdicts: readonly Verdict[]
-  readonly blocked: readonly string[]
-  readonly refusal: string
-  readonly warnings: readonly string[]
-  readonly shown?: {
-    readonly text?: string
-    readonly cut?: number
-    readonly refusal?: string
-    readonly header?: string
-  } | null
-  readonly cost_usd?: string
-}
-
-/** What one rule says of a text. */
-export interface Verdict {
-  readonly rule: string
-  readonly side: 'input' | 'output'
-  readonly guard: string | null
-  readonly verdict: string
-  readonly reason?: string
-  readonly ms?: number
-  readonly spans?: readonly {
-    readonly start: number
-    readonly end: number
-    readonly text: string
-  }[]
-}
-
 /** What is tried, and what became of it. */
 interface TrialState {
-  readonly trial: Trial | undefined
+  readonly trial: Read<Tried> | undefined
   readonly error: ApiError | undefined
   readonly busy: boolean
   run(ask: boolean): void
@@ -59,7 +31,7 @@ export interface TrialTexts {
 
 /** Evaluates a policy after every pause of typing. Also says what the gateway finds wrong with it. */
 export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialState {
-  const [trial, setTrial] = useState<Trial>()
+  const [trial, setTrial] = useState<Read<Tried>>()
   const [error, setError] = useState<ApiError>()
   const [busy, setBusy] = useState(false)
   const [asked, setAsked] = useState(0)
@@ -137,7 +109,7 @@ function Findings({
   texts,
   guard,
 }: {
-  readonly trial: Trial
+  readonly trial: Read<Tried>
   readonly texts: TrialTexts
   readonly guard: Policy['guard']
 }) {
@@ -201,7 +173,7 @@ function ClientSees({
   blocked,
   isError,
 }: {
-  readonly trial: Trial
+  readonly trial: Read<Tried>
   readonly blocked: readonly string[]
   readonly isError: boolean
 }) {
@@ -243,10 +215,10 @@ async function evaluate(
   { input, output, chunk }: TrialTexts,
   ask: boolean,
   signal: AbortSignal,
-): Promise<Trial> {
+): Promise<Read<Tried>> {
   // A text is required; without any, an empty one still has the policy checked.
   const texts = { ...((input || !output) && { input }), ...(output && { output }) }
-  const { data } = await call<{ data: Trial }>('POST', '/admin/policies/evaluate', {
+  const { data } = await call<{ data: Read<Tried> }>('POST', '/admin/policies/evaluate', {
     body: { policy, ...texts, ...(ask && { ask }), ...(output && chunk > 0 && { chunk }) },
     signal,
   })

@@ -8,32 +8,7 @@ import { SelectField, useSubmission } from '../parts/form.ts'
 import { Heads } from '../parts/heads.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure, Notice } from '../parts/states.ts'
-
-/** A price that differs. */
-interface Move {
-  readonly model: string
-  readonly price?: string | null
-  readonly from: string
-  readonly to: string
-  readonly move?: string | null
-}
-
-/** One that is not taken over before it is accepted. */
-interface HeldMove extends Move {
-  readonly reason: string
-  readonly accept: string
-}
-
-/** What an import does, or did. */
-interface Comparison {
-  readonly added: readonly string[]
-  readonly changed: readonly Move[]
-  readonly removed: readonly string[]
-  readonly held: readonly HeldMove[]
-  readonly same: number
-  /** Whether the gateway may write its price list. */
-  readonly writable: boolean
-}
+import type { HeldMove, PriceComparison, PriceMove } from '../../server/admin/resources/model.ts'
 
 const FILE = 'file'
 const SOURCES = [
@@ -55,13 +30,13 @@ export function PriceImport({
   const [source, setSource] = useState(SOURCES[0]!.value)
   const [file, setFile] = useState<File>()
   const [missing, setMissing] = useState(false)
-  const [found, setFound] = useState<{ readonly asked: object; readonly result: Comparison }>()
+  const [found, setFound] = useState<{ readonly asked: object; readonly result: PriceComparison }>()
   const dry = useSubmission(async () => {
     setMissing(source === FILE && !file)
     if (source === FILE && !file) return
     const asked =
       source === FILE ? { from: file!.name, text: await file!.text() } : { from: source }
-    const { data } = await call<{ data: Comparison }>('POST', PATH, { body: asked })
+    const { data } = await call<{ data: PriceComparison }>('POST', PATH, { body: asked })
     setFound({ asked, result: data })
   })
   return html`<${Dialog} title="Import prices" wide onClose=${onClose}>
@@ -115,7 +90,7 @@ function Review({
   onWritten,
 }: {
   readonly asked: object
-  readonly result: Comparison
+  readonly result: PriceComparison
   readonly onBack: () => void
   readonly onWritten: () => void
 }) {
@@ -144,8 +119,8 @@ function Review({
       html`<${Moves}
         title="Changed"
         moves=${changed}
-        isOn=${({ model }: Move) => !left.has(model)}
-        toggle=${({ model }: Move) => setLeft(toggled(left, model))}
+        isOn=${({ model }: PriceMove) => !left.has(model)}
+        toggle=${({ model }: PriceMove) => setLeft(toggled(left, model))}
       />`
     }
     ${
@@ -188,7 +163,7 @@ function Review({
   </div>`
 }
 
-function Moves<One extends Move>({
+function Moves<One extends PriceMove>({
   title,
   moves,
   isOn,

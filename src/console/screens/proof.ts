@@ -1,6 +1,5 @@
 /** Whether what is shown equals the ledger: below every figure about money that comes from the index of usage. */
-import type { Usd } from '../answers.ts'
-import type { Comparison } from '../answers-reports.ts'
+import type { Usd, Agreement } from '../answers.ts'
 import { exactMoney, percentOf } from '../format.ts'
 import { html } from '../html.ts'
 import { Money, Time } from '../parts/facts.ts'
@@ -11,7 +10,7 @@ export function Proof({
   cost,
   indexed,
 }: {
-  readonly ledger: Comparison & { readonly cost_usd: Usd | null }
+  readonly ledger: Agreement & { readonly cost_usd: Usd | null }
   readonly cost: Usd | null
   /** From 0 to 1. */
   readonly indexed: number

@@ -3,18 +3,18 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
 import type { ShownCall } from '../answers.ts'
 import { useEvents } from '../events.ts'
-import { count, duration, MISSING, shortCount, shortId } from '../format.ts'
+import { count, duration, shortId } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Money, Time } from '../parts/facts.ts'
+import { Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Empty, Failure, Notice } from '../parts/states.ts'
 import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
 import { Snippets } from '../parts/snippets.ts'
 import { place, setQuery } from '../state.ts'
-import { EndCall, Status } from './outcome.ts'
+import { CALL_COLUMNS, EndCall, STATUS_COLUMN } from './outcome.ts'
 import { RequestSheet } from './request.ts'
 
 /** Parameters of the address that are the API's. */
@@ -50,16 +50,11 @@ const MOST_WAITING = 1000
 const LIVE_MS = 1000
 
 const COLUMNS: readonly Column<ShownCall>[] = [
-  { key: 'at', label: 'Time', cell: (row) => html`<${Time} at=${row.at} />` },
-  {
-    key: 'status',
-    label: 'Status',
-    cell: (row) => html`<${Status} row=${row} />`,
-    phone: 'figure',
-  },
+  CALL_COLUMNS.at,
+  STATUS_COLUMN,
   { key: 'key', label: 'Key', cell: keyOf, phone: 'rest' },
-  { key: 'model', label: 'Model', cell: (row) => row.model ?? '–', phone: 'rest' },
-  { key: 'tokens', label: 'Tokens', cell: tokensOf, title: exactTokens, end: true, phone: 'rest' },
+  CALL_COLUMNS.model,
+  CALL_COLUMNS.tokens,
   {
     key: 'first',
     label: 'First',
@@ -67,21 +62,8 @@ const COLUMNS: readonly Column<ShownCall>[] = [
     end: true,
     phone: 'none',
   },
-  {
-    key: 'total',
-    label: 'Total',
-    cell: (row) => duration(row.times.total_ms),
-    end: true,
-    phone: 'rest',
-  },
-  {
-    key: 'cost',
-    label: 'Cost',
-    cell: ({ cost_usd: cost, estimated }) =>
-      cost === null ? MISSING : html`<${Money} usd=${cost} estimated=${estimated === true} />`,
-    end: true,
-    phone: 'rest',
-  },
+  CALL_COLUMNS.total,
+  CALL_COLUMNS.cost,
   { key: 'guard', label: 'Guard', cell: guardOf, phone: 'none' },
   {
     key: 'end',
@@ -249,19 +231,6 @@ function csvOf(path: string): string {
 function keyOf({ account_id, key_id, key_name }: ShownCall): Content {
   if (key_id === null) return '–'
   return html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? shortId(key_id, 20)}</bdi>`
-}
-
-function tokensOf({ usage }: ShownCall): string {
-  if (usage.prompt_tokens === null && usage.completion_tokens === null) return '–'
-  const { prompt_tokens: prompt, completion_tokens: completion } = usage
-  return [prompt, completion]
-    .filter((one) => one !== null)
-    .map(shortCount)
-    .join('+')
-}
-
-function exactTokens({ usage }: ShownCall): string {
-  return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
 }
 
 function guardOf({ guard }: ShownCall): Content {

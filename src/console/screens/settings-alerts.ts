@@ -1,6 +1,6 @@
 /** Alerts: those that are active, those that have ended, and silence for one of them. */
 import { call, useAnswer } from '../api.ts'
-import type { Alert } from '../answers-reports.ts'
+import type { Alert } from '../answers.ts'
 import { html } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Time } from '../parts/facts.ts'

@@ -12,21 +12,7 @@ import { Sheet } from '../parts/sheet.ts'
 import { Empty, Failure, Notice } from '../parts/states.ts'
 import { hrefOpening, Table, type Column } from '../parts/table.ts'
 import { allows, place, setQuery } from '../state.ts'
-
-/** A change, with the members that differ. */
-interface AuditRow {
-  readonly id: string
-  readonly at: string
-  readonly actor: string
-  readonly address: string | null
-  readonly action: string
-  readonly object: string
-  readonly changes: readonly {
-    readonly member: string
-    readonly before: unknown
-    readonly after: unknown
-  }[]
-}
+import type { ChangeAnswer } from '../../server/admin/resources/audit.ts'
 
 const STANDARD = '-30d'
 const FILTERS: readonly Filter[] = [
@@ -35,7 +21,7 @@ const FILTERS: readonly Filter[] = [
   { name: 'object', label: 'object', placeholder: 'key:key_…' },
 ]
 
-const COLUMNS: readonly Column<AuditRow>[] = [
+const COLUMNS: readonly Column<ChangeAnswer>[] = [
   { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
   { key: 'actor', label: 'Who', cell: ({ actor }) => actor, phone: 'figure' },
   { key: 'action', label: 'Action', cell: ({ action }) => action, phone: 'rest' },
@@ -60,7 +46,7 @@ export function AuditLog() {
   const { query } = place.value
   const asked = [...query].filter(([name]) => name !== 'open').join('&')
   const path = useMemo(() => pathOf(query, Date.now()), [asked])
-  const list = usePages<AuditRow>(allows('admin') ? path : null)
+  const list = usePages<ChangeAnswer>(allows('admin') ? path : null)
   const open = query.get('open') ?? undefined
   const row = list.rows.find(({ id }) => id === open)
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
@@ -82,8 +68,8 @@ export function AuditLog() {
             caption="Changes, newest first"
             columns=${COLUMNS}
             rows=${list.rows}
-            idOf=${({ id }: AuditRow) => id}
-            hrefOf=${({ id }: AuditRow) => hrefOpening(id)}
+            idOf=${({ id }: ChangeAnswer) => id}
+            hrefOf=${({ id }: ChangeAnswer) => hrefOpening(id)}
             open=${open}
             loading=${list.loading}
           />`

@@ -6,21 +6,16 @@ import { html } from '../html.ts'
 import { TextField } from '../parts/form.ts'
 import { Answered, Empty, Notice } from '../parts/states.ts'
 import { allows, place, setQuery } from '../state.ts'
-
-/** One value. */
-interface Setting {
-  readonly path: string
-  readonly value: unknown
-  readonly secret: boolean
-  readonly origin: { readonly from: string; readonly file?: string; readonly name?: string }
-}
+import type { SettingAnswer } from '../../server/admin/resources/gateway.ts'
 
 /** Rows of one section: price lists have thousands, and a search finds them. */
 const MOST_ROWS = 500
 
 /** The part of the settings. */
 export function Configuration() {
-  const answer = useAnswer<{ data: readonly Setting[] }>(allows('admin') ? '/admin/config' : null)
+  const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
+    allows('admin') ? '/admin/config' : null,
+  )
   const text = place.value.query.get('q') ?? ''
   if (!allows('admin')) {
     return html`<${Notice}>The configuration is shown to the role admin.<//>`
@@ -35,7 +30,7 @@ export function Configuration() {
       />
     </div>
     <${Answered} of=${answer} lines=${10}>
-      ${({ data }: { data: readonly Setting[] }) => html`<${Sections} settings=${data} text=${text} />`}
+      ${({ data }: { data: readonly SettingAnswer[] }) => html`<${Sections} settings=${data} text=${text} />`}
     <//>
   </div>`
 }
@@ -44,7 +39,7 @@ function Sections({
   settings,
   text,
 }: {
-  readonly settings: readonly Setting[]
+  readonly settings: readonly SettingAnswer[]
   readonly text: string
 }) {
   const wanted = text.trim().toLowerCase()
@@ -71,7 +66,7 @@ function Section({
   open,
 }: {
   readonly name: string
-  readonly settings: readonly Setting[]
+  readonly settings: readonly SettingAnswer[]
   readonly open: boolean
 }) {
   const [chosen, setChosen] = useState<boolean>()
@@ -88,7 +83,7 @@ function Section({
       html`<table class="settings">
           <thead class="hidden">
             <tr>
-              <th scope="col">Setting</th>
+              <th scope="col">SettingAnswer</th>
               <th scope="col">Value</th>
               <th scope="col">From</th>
             </tr>
@@ -111,7 +106,7 @@ function Section({
   </details>`
 }
 
-function originOf({ from, file, name }: Setting['origin']): string {
+function originOf({ from, file, name }: SettingAnswer['origin']): string {
   return name ?? file ?? from
 }
 
@@ -120,6 +115,6 @@ function written(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-function wordsOf({ path, value, origin }: Setting): string {
+function wordsOf({ path, value, origin }: SettingAnswer): string {
   return `${path} ${written(value)} ${originOf(origin)}`.toLowerCase()
 }

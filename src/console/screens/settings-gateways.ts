@@ -1,7 +1,7 @@
 /** Gateways: this process and the others, the ledger and the index of usage, and proving both. */
 import { useState } from 'preact/hooks'
 import { call, useAnswer } from '../api.ts'
-import type { Comparison } from '../answers-reports.ts'
+import type { Agreement } from '../answers.ts'
 import { bytes, count, duration, exactMoney, percentOf } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
@@ -12,31 +12,7 @@ import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
 import { allows } from '../state.ts'
-
-/** `GET /admin/status`. */
-interface Status {
-  readonly version: string
-  readonly node: string
-  readonly started_at: string
-  readonly uptime_seconds: number
-  readonly state: string
-  readonly ledger: { readonly ok: boolean; readonly outbox: number; readonly oldest_ms: number }
-  readonly memory_bytes: number
-  readonly running: number
-}
-
-/** A row of `GET /admin/gateways`. */
-interface GatewayRow {
-  readonly id: string
-  readonly own: boolean
-  readonly worker: number | null
-  readonly version: string
-  readonly started_at: string
-  readonly running: number
-  readonly ledger: { readonly ok: boolean }
-  readonly usage_lag_rows: number | null
-  readonly log: { readonly dropped: Readonly<Record<string, number>> } | null
-}
+import type { GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
 
 const EVERY_MS = 10_000
 /** What the libraries of this page may be used under. */
@@ -45,7 +21,7 @@ const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
 /** The part of the settings. */
 export function Gateways() {
   const answer = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS })
-  const all = useAnswer<{ data: readonly GatewayRow[] }>('/admin/gateways', { every: EVERY_MS })
+  const all = useAnswer<{ data: readonly GatewayAnswer[] }>('/admin/gateways', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>
       ${({ data }: { data: Status }) =>
         html`<div class="halves">
@@ -56,14 +32,14 @@ export function Gateways() {
       </div>`}
     <//>
     <${Panel} title="Gateways of this state">
-      <${Answered} of=${all}>${({ data }: { data: readonly GatewayRow[] }) => html`<${List} rows=${data} />`}<//>
+      <${Answered} of=${all}>${({ data }: { data: readonly GatewayAnswer[] }) => html`<${List} rows=${data} />`}<//>
     <//>
     <p class="caption">
       <a href=${LICENSES} target="_blank">Licenses of the libraries in this page</a>
     </p>`
 }
 
-function List({ rows }: { readonly rows: readonly GatewayRow[] }) {
+function List({ rows }: { readonly rows: readonly GatewayAnswer[] }) {
   return html`<table class="plain stacked">
     <${Heads} names=${['Gateway', 'Started', 'Ledger', 'Running', 'Lag', 'Log rows lost']} end=${['Running', 'Lag', 'Log rows lost']} />
     <tbody>
@@ -106,11 +82,11 @@ function factsOf(status: Status): (readonly [string, Content])[] {
 
 /** The index of usage: proving it, and making it again. */
 function Usage() {
-  const [proof, setProof] = useState<Comparison & { readonly indexed: number }>()
+  const [proof, setProof] = useState<Agreement & { readonly indexed: number }>()
   const [asking, setAsking] = useState(false)
   const [begun, setBegun] = useState(false)
   const verify = useSubmission(async () => {
-    const { data } = await call<{ data: Comparison & { readonly indexed: number } }>(
+    const { data } = await call<{ data: Agreement & { readonly indexed: number } }>(
       'GET',
       '/admin/usage/verify',
     )
@@ -153,7 +129,7 @@ function Usage() {
   <//>`
 }
 
-function Result({ proof }: { readonly proof: Comparison & { readonly indexed: number } }) {
+function Result({ proof }: { readonly proof: Agreement & { readonly indexed: number } }) {
   const { agrees, as_of, differences, indexed } = proof
   if (agrees === true) {
     return html`<p class="ok">✓ Every sum equals the ledger (<${Time} at=${as_of} />).</p>`

@@ -7,7 +7,8 @@ import { Button } from '../parts/button.ts'
 import { TextField, useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
-import { session, type Session } from '../state.ts'
+import { session } from '../state.ts'
+import type { Session } from '../../server/admin/resources/session.ts'
 
 /** The form. @param failure of a sign-in link that did not work */
 export function SignIn({

@@ -1,6 +1,6 @@
 /** The statement of an account for a month: four sums that agree, as a page that can be printed. */
 import { useAnswer, withQuery } from '../api.ts'
-import type { Agreement, Usd } from '../answers.ts'
+import type { Usd } from '../amounts.ts'
 import { addAmounts, count, exactMoney, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
@@ -10,39 +10,14 @@ import { Heads } from '../parts/heads.ts'
 import { Proof } from '../parts/proof.ts'
 import { Answered } from '../parts/states.ts'
 import { place, setQuery } from '../state.ts'
-
-interface StatementAnswer {
-  readonly data: {
-    readonly name: string
-    readonly month: string
-    readonly opening_usd: Usd
-    readonly bookings: readonly {
-      readonly seq: number
-      readonly at: string
-      readonly kind: string
-      readonly amount_usd: Usd
-      readonly reference: string | null
-      readonly note: string | null
-    }[]
-    readonly models: readonly SpentOn[]
-    readonly tags: readonly SpentOn[]
-    readonly spent_usd: Usd
-    readonly closing_usd: Usd
-  }
-  readonly ledger?: Agreement
-}
-
-interface SpentOn {
-  readonly name: string | null
-  readonly calls: number
-  readonly cost_usd: Usd
-}
+import type { StatementAnswer } from '../../server/admin/resources/usage.ts'
+import type { Read } from '../amounts.ts'
 
 /** The tab. */
 export function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })
-  const answer = useAnswer<StatementAnswer>(path)
+  const answer = useAnswer<Read<StatementAnswer>>(path)
   useKeys({ x: () => location.assign(`${path}&format=csv`) })
   return html`<div class="screen statement">
     <div class="screen-head no-print">
@@ -52,11 +27,11 @@ export function Statement({ id }: { readonly id: string }) {
         <${Button} onClick=${() => print()}>Print<//>
       </div>
     </div>
-    <${Answered} of=${answer} lines=${8}>${(found: StatementAnswer) => html`<${Sheet} found=${found} />`}<//>
+    <${Answered} of=${answer} lines=${8}>${(found: Read<StatementAnswer>) => html`<${Sheet} found=${found} />`}<//>
   </div>`
 }
 
-function Sheet({ found: { data, ledger } }: { readonly found: StatementAnswer }) {
+function Sheet({ found: { data, ledger } }: { readonly found: Read<StatementAnswer> }) {
   const booked = addAmounts(data.bookings.map(({ amount_usd: usd }) => usd))
   const spent = negated(data.spent_usd)
   const sums = addAmounts([data.opening_usd, booked, spent]) === plainDecimal(data.closing_usd)
@@ -99,7 +74,7 @@ function Spending({
   none,
 }: {
   readonly title: string
-  readonly rows: readonly SpentOn[]
+  readonly rows: Read<StatementAnswer>['data']['models']
   readonly none: string
 }) {
   return html`<h3>${title}</h3>

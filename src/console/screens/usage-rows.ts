@@ -1,5 +1,5 @@
 /** The answer about usage as rows of a table and steps of a plot. Pure; amounts are added up as decimals. */
-import type { Rollup, UsageAnswer, UsageSums } from '../answers-reports.ts'
+import type { Rollup, UsageAnswer, UsageSums } from '../answers.ts'
 import { addAmounts, shortId } from '../format.ts'
 
 /** What groups are ranked by, and what a plot shows. */

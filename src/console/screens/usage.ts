@@ -1,7 +1,7 @@
 /** Usage: who spent what, on which model, when; and whether the ledger says the same. */
 import { useMemo, useRef } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
-import type { Rollup, UsageAnswer } from '../answers-reports.ts'
+import type { Rollup, UsageAnswer } from '../answers.ts'
 import { count, duration, money, percent, percentOf, plainDecimal, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'

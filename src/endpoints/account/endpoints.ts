@@ -2,6 +2,7 @@
 import { limitsOfKey } from '../../accounts/limits.ts'
 import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
+import type { HolderKey } from '../../server/admin/resources/key.ts'
 import type { GetRoute } from './route.ts'
 
 /** Limits, spend and expiry of the key itself. */
@@ -21,32 +22,31 @@ export const key: GetRoute = {
     const limits = accounts.effectiveLimits(key, entered.paid, config.defaults.freeTier)
     const cap = key.spendCap
     const left = cap ? parsePico(cap.usd) - spend[cap.scope] : 0n
-    return JSON.stringify({
-      data: {
-        key_id: key.id,
-        account_id: account.id,
-        free_tier: !entered.paid,
-        spend_usd: usdJson(spend.lifetime),
-        rpm_limit: limits.rpm,
-        concurrency_limit: limits.concurrency,
-        spend_cap_usd: cap ? usdJson(parsePico(cap.usd)) : null,
-        spend_cap_scope: cap?.scope ?? null,
-        spend_remaining_usd: cap ? usdJson(left > 0n ? left : 0n) : null,
-        expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
-        limits: limitsOfKey({
-          key,
-          account,
-          defaults: config.defaults.limits,
-          freeTier: config.defaults.freeTier,
-          spend,
-          totals: totals!,
-          rates,
-          now: entered.at,
-        }),
-        tag: key.tag ?? null,
-        log_content: takesContents(config) && key.logContent === true,
-      },
-    })
+    const data: HolderKey = {
+      key_id: key.id,
+      account_id: account.id,
+      free_tier: !entered.paid,
+      spend_usd: usdJson(spend.lifetime),
+      rpm_limit: limits.rpm,
+      concurrency_limit: limits.concurrency,
+      spend_cap_usd: cap ? usdJson(parsePico(cap.usd)) : null,
+      spend_cap_scope: cap?.scope ?? null,
+      spend_remaining_usd: cap ? usdJson(left > 0n ? left : 0n) : null,
+      expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
+      limits: limitsOfKey({
+        key,
+        account,
+        defaults: config.defaults.limits,
+        freeTier: config.defaults.freeTier,
+        spend,
+        totals: totals!,
+        rates,
+        now: entered.at,
+      }),
+      tag: key.tag ?? null,
+      log_content: takesContents(config) && key.logContent === true,
+    }
+    return JSON.stringify({ data })
   },
 }
 

@@ -7,6 +7,7 @@ import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { HOLDER_GROUPS, readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
+import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
 
 const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
@@ -69,8 +70,7 @@ function notHere(): NotFound {
   return new NotFound('unknown_url', 'There is no such route.')
 }
 
-/** Nothing of vendors, addresses or content. */
-function viewOf(call: KnownCall): object {
+function viewOf(call: KnownCall): HolderCall {
   const { id, at, endpoint, model, status, code, outcome, stream, usage, cost_usd, times, tag } =
     endedCall(call)
   return {

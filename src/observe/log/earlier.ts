@@ -1,7 +1,8 @@
 /** Reads calls in the forms of releases before: rows of day files of versions 1 and 2, and lines of tabs of a shared Redis. */
 import { formatPico } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
-import { QUANTITIES, type KnownCall } from '../record.ts'
+import { QUANTITIES } from '../../server/admin/resources/usage.ts'
+import { type KnownCall } from '../record.ts'
 
 /** A row by column. Numbers may be text. */
 export type EarlierRow = Readonly<Record<string, string | number | bigint | null>>

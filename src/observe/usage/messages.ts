@@ -13,7 +13,7 @@ import type { AccountKey, LastUse } from './last-used.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
-import type { BalancePoint, Statement } from './statement.ts'
+import type { BalancePoint, Statement } from '../../server/admin/resources/usage.ts'
 
 /** What the thread is started with. */
 export interface UsageInit {

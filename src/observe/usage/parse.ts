@@ -1,5 +1,11 @@
 /** Reads questions about usage from the query of a URL. */
-import { checkParameters, readMoment, wholeNumber, wrongQuery } from '../../errors/query.ts'
+import {
+  checkParameters,
+  readMoment,
+  readValues,
+  wholeNumber,
+  wrongQuery,
+} from '../../errors/query.ts'
 import { GROUPS, isAnswerable, labelOf, type GroupName, type UsageQuery } from './question.ts'
 import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
@@ -11,8 +17,6 @@ const MOST_HOURLY_DAYS = 3
 const MOST_DAILY_DAYS = 400
 const USUAL_TOP = 20
 const MOST_TOP = 1000
-/** Values of one filter. */
-const MOST_VALUES = 100
 const OTHERS = ['from', 'to', 'rollup', 'group', 'metric', 'top', 'format']
 
 /**
@@ -28,8 +32,7 @@ export function readUsageQuery(
   const { from, to } = readRange(query, now)
   const filters: Partial<Record<GroupName, readonly string[]>> = {}
   for (const name of groups) {
-    const values = query.getAll(name)
-    if (values.length > MOST_VALUES) throw wrongQuery(name, `at most ${MOST_VALUES} values`)
+    const values = readValues(query, name)
     if (values.length > 0) filters[name] = values
   }
   const group = readGroup(query.get('group'), groups)

@@ -1,4 +1,5 @@
 /** Answers to questions about usage, from the tables. */
+import { QUANTITIES } from '../../server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import {
   labelOf,
@@ -23,7 +24,6 @@ import {
   type UsageSums,
 } from './sums.ts'
 import { COUNTS, startOf } from './tables.ts'
-import { QUANTITIES } from '../record.ts'
 
 /** The answer from the tables. */
 export interface UsageAnswer extends RankedCells {

@@ -4,7 +4,8 @@ import type { Pico } from '../../money/money.ts'
 import type { UsageRow } from '../../state/ledger/ledger.ts'
 import type { FoldedTotal, ReadRow } from '../../state/ledger/reader.ts'
 import { transact } from '../../state/sqlite/file.ts'
-import { QUANTITIES, QUANTITY_MEMBERS, type Quantity } from '../record.ts'
+import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
+import { QUANTITY_MEMBERS } from '../record.ts'
 import { Rollups } from './rollups.ts'
 import {
   addUp,

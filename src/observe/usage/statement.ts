@@ -1,36 +1,14 @@
 /** Money of one account over time: what was booked, what was spent, and what was left. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
+import type {
+  BalancePoint,
+  Booking,
+  SpentOn,
+  Statement,
+} from '../../server/admin/resources/usage.ts'
 import { wholeOf, type Halves } from './settled.ts'
 import { startOf, unitOf, type Rollup } from './tables.ts'
-
-/** A top-up or an adjustment. */
-interface Booking {
-  readonly seq: number
-  /** ms since epoch */
-  readonly at: number
-  readonly kind: string
-  readonly amount: Pico
-  readonly reference: string
-  readonly note: string | null
-}
-
-/** Calls and cost under one name. */
-interface SpentOn {
-  readonly name: string
-  readonly calls: number
-  readonly cost: Pico
-}
-
-/** An account's money between two moments, which are the beginnings of days. */
-export interface Statement {
-  readonly opening: Pico
-  readonly bookings: readonly Booking[]
-  readonly models: readonly SpentOn[]
-  readonly tags: readonly SpentOn[]
-  readonly spent: Pico
-  readonly closing: Pico
-}
 
 const HALVES = (column: string) =>
   `coalesce(sum(${column} / 1000000000), 0) AS billions, coalesce(sum(${column} % 1000000000), 0) AS rest`
@@ -61,15 +39,6 @@ export function statementOf(
   const spent = models.reduce((sum, { cost }) => sum + cost, 0n)
   const booked = bookings.reduce((sum, { amount }) => sum + amount, 0n)
   return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
-}
-
-/** A balance at the end of a span. */
-export interface BalancePoint {
-  /** Where the span ends, ms since epoch. */
-  readonly at: number
-  readonly balance: Pico
-  /** What was booked in the span. */
-  readonly booked: Pico
 }
 
 /** The balance at the end of each hour or day of a range. */

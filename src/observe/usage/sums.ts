@@ -1,6 +1,6 @@
 /** Sums of calls: adding them up, and ranking groups by them. */
 import type { Pico } from '../../money/money.ts'
-import { QUANTITIES, type Quantity } from '../record.ts'
+import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import { COUNTS, FIRST_BUCKETS, TOTAL_BUCKETS } from './tables.ts'
 
 /** What groups can be ranked by. */

@@ -1,9 +1,9 @@
 /** The tables of usage. Everything in them is derived: of settled calls from the ledger, of circumstances from ended calls. */
+import { QUANTITIES } from '../../server/admin/resources/usage.ts'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createFile, lockFile, transact } from '../../state/sqlite/file.ts'
-import { QUANTITIES } from '../record.ts'
 
 /** Upper bounds of the histograms of times, ms; a last bucket has the rest. */
 export const BOUNDS = [

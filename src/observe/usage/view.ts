@@ -1,31 +1,38 @@
 /** Answers about usage as JSON, and as lines of a table. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
+import {
+  QUANTITIES,
+  type Agreement,
+  type Quantity,
+  type UsageAnswer as UsageBody,
+  type UsageTotals,
+} from '../../server/admin/resources/usage.ts'
+import { second } from '../../server/admin/resources/settings.ts'
 import type { Proven } from './messages.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'
 import { countOf, type UsageCell, type UsageSums } from './sums.ts'
-import { QUANTITIES } from '../record.ts'
 import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
 /** The body of an answer. @throws InvalidRequest for a question that reads too much */
 export function usageBody(
   query: UsageQuery,
   { result, checked, since }: Proven<UsageAnswer | TooLarge>,
-) {
+): UsageBody {
   const answer = withinBounds(result)
   const { from, to, cells, other, totals, settled } = answer
   return {
     data: cells.map((cell) => ({
-      start: moment(cell.start),
+      start: second(cell.start),
       group: groupView(query, cell),
       ...sumsView(cell, settled),
     })),
-    other: other.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, settled) })),
+    other: other.map((cell) => ({ start: second(cell.start), ...sumsView(cell, settled) })),
     totals: sumsView(totals, settled),
     rollup: query.rollup,
-    range: { from: moment(from), to: moment(to) },
-    partial: { from: isPartial(query, answer, since) ? moment(since!) : null },
+    range: { from: second(from), to: second(to) },
+    partial: { from: isPartial(query, answer, since) ? second(since!) : null },
     indexed: Math.floor(checked.indexed * 1000) / 1000,
     ledger: ledgerView(query, answer, checked),
   }
@@ -38,7 +45,7 @@ export function usageTable(
 ): { readonly columns: readonly string[]; readonly rows: readonly object[] } {
   const { cells, other, totals, settled } = withinBounds(result)
   const rowOf = (cell: UsageCell, group: object) => ({
-    start: moment(cell.start),
+    start: second(cell.start),
     ...group,
     ...sumsView(cell, settled),
   })
@@ -53,10 +60,14 @@ export function usageTable(
 }
 
 /** What a comparison says, without an amount: whether all sums are those of the ledger, and since when that is known. */
-export function agreementView({ agrees, asOf, differences }: Proven<unknown>['checked']) {
+export function agreementView({
+  agrees,
+  asOf,
+  differences,
+}: Proven<unknown>['checked']): Agreement {
   return {
     agrees: agrees ?? null,
-    as_of: moment(asOf),
+    as_of: second(asOf),
     differences: differences.map(({ account, key, indexed, ledger }) => ({
       account_id: account,
       key_id: key ?? null,
@@ -64,11 +75,6 @@ export function agreementView({ agrees, asOf, differences }: Proven<unknown>['ch
       ledger_usd: usdJson(ledger),
     })),
   }
-}
-
-/** A moment to the second where it has no fraction. */
-export function moment(at: number): string {
-  return new Date(at).toISOString().replace('.000Z', 'Z')
 }
 
 /** Whether calls of the answer ended before their circumstances were noted. */
@@ -89,13 +95,16 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
 }
 
 /** Sums as JSON. @param settled whether sums of the ledger are in them */
-export function sumsView(sums: UsageSums, settled: boolean) {
+export function sumsView(sums: UsageSums, settled: boolean): UsageTotals {
   const { calls, cost, quantities, estimated } = sums
   const count = (name: string) => countOf(sums, name) ?? null
   return {
     calls: settled ? calls : count('calls'),
     cost_usd: settled ? usdJson(cost) : null,
-    ...Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])),
+    ...(Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])) as Record<
+      Quantity,
+      number | null
+    >),
     estimated: settled ? estimated : null,
     errors: count('errors'),
     refused: count('refused'),

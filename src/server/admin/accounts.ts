@@ -1,93 +1,79 @@
 /** Accounts in the admin API. */
-import type { Condition } from '../../accounts/accounts.ts'
-import type { Account, AccountChange } from '../../accounts/stored.ts'
+import type { Account } from '../../accounts/stored.ts'
 import { note } from './audit.ts'
 import { requireRole } from './auth.ts'
-import { readAccount, readAccountChange, readAdjustment, readCredits } from './bodies.ts'
+import { read, readNew } from './bodies.ts'
+import { changing } from './change.ts'
 import { adjust, topUp } from './credits.ts'
-import { accountOf, bodyOf, changing, revisionOf, type Answer, type Asked } from './route.ts'
-import { accountSettings, accountView } from './views.ts'
+import {
+  ACCOUNT_SETTINGS,
+  accountChange,
+  accountSettings,
+  adjustment,
+  credits,
+  newAccount,
+} from './resources/account.ts'
+import { changeOf } from './resources/settings.ts'
+import { accountOf, bodyOf, type Answer, type Asked } from './route.ts'
+import { wholeAccount } from './views.ts'
 
 /** `POST /accounts` */
 export async function createAccount(asked: Asked): Promise<Answer> {
-  const account = await asked.runtime.accounts.createAccount(readAccount(await bodyOf(asked)))
+  const account = await asked.runtime.accounts.createAccount(
+    readNew(newAccount, await bodyOf(asked)),
+  )
   const { id, name } = account
   await note(asked, {
     action: 'account.create',
     object: `account:${id}`,
     after: { id, name },
   })
-  return { status: 201, body: { data: await accountView(asked.runtime, account) } }
+  return { status: 201, body: { data: await wholeAccount(asked.runtime, account) } }
 }
 
 /** `GET /accounts/:id` */
 export async function showAccount({ runtime, id }: Asked): Promise<Answer> {
-  return { body: { data: await accountView(runtime, await accountOf(runtime, id)) } }
+  return { body: { data: await wholeAccount(runtime, await accountOf(runtime, id)) } }
 }
 
 /** `PATCH /accounts/:id`. The role `billing` may change the note and the threshold of the alert. */
 export async function changeAccount(asked: Asked): Promise<Answer> {
-  const body = readAccountChange(await bodyOf(asked))
-  const { note, alert_below_usd, rpm_limit, concurrency_limit, spend_cap, ...plain } = body
-  const forAdmins = { rpm_limit, concurrency_limit, spend_cap, ...plain }
-  if (Object.values(forAdmins).some((value) => value !== undefined)) {
+  const { name, disabled, ...settings } = read(accountChange, await bodyOf(asked))
+  const forAdmins = Object.entries(ACCOUNT_SETTINGS).flatMap(([member, setting]) =>
+    'role' in setting ? [] : [settings[member as keyof typeof settings]],
+  )
+  if ([name, disabled, ...forAdmins].some((value) => value !== undefined)) {
     requireRole(asked.actor, 'admin')
   }
-  const change: AccountChange = {
-    ...plain,
-    rpm: rpm_limit,
-    concurrency: concurrency_limit,
-    spendCap: spend_cap,
-    alertBelow: alert_below_usd,
-    note,
-  }
-  return replacing(asked, 'account.update', (condition) =>
-    asked.runtime.accounts.changeAccount(asked.id, change, condition),
-  )
+  const change = { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) }
+  return changing(asked, ofAccounts(asked), 'update', async (condition) => ({
+    item: await asked.runtime.accounts.changeAccount(asked.id, change, condition),
+  }))
 }
 
 /** `DELETE /accounts/:id` */
 export async function archiveAccount(asked: Asked): Promise<Answer> {
-  return replacing(asked, 'account.archive', (condition) =>
-    asked.runtime.accounts.archiveAccount(asked.id, condition),
-  )
+  return changing(asked, ofAccounts(asked), 'archive', async (condition) => ({
+    item: await asked.runtime.accounts.archiveAccount(asked.id, condition),
+  }))
 }
+
+const ofAccounts = ({ runtime }: Asked) => ({
+  kind: 'account',
+  settings: accountSettings,
+  view: (account: Account) => wholeAccount(runtime, account),
+})
 
 /** `POST /accounts/:id/credits` */
 export async function addCredits(asked: Asked): Promise<Answer> {
-  const body = readCredits(await bodyOf(asked))
+  const body = readNew(credits, await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
   return topUp(asked, id, body)
 }
 
 /** `POST /accounts/:id/adjust` */
 export async function adjustBalance(asked: Asked): Promise<Answer> {
-  const body = readAdjustment(await bodyOf(asked))
+  const body = readNew(adjustment, await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
   return adjust(asked, id, body)
-}
-
-/** Changes an account if it has the revision of `If-Match`, and notes the change. */
-function replacing(
-  asked: Asked,
-  action: string,
-  change: (condition: Condition<Account>) => Promise<Account>,
-): Promise<Answer> {
-  const { runtime } = asked
-  let before = {}
-  const condition: Condition<Account> = {
-    expected: revisionOf(asked),
-    replaced: (former) => {
-      before = accountSettings(former)
-    },
-  }
-  return changing(
-    async () => {
-      const account = await change(condition)
-      const after = accountSettings(account)
-      await note(asked, { action, object: `account:${account.id}`, before, after })
-      return { body: { data: await accountView(runtime, account) } }
-    },
-    (current) => accountView(runtime, current as Account),
-  )
 }

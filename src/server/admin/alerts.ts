@@ -1,7 +1,7 @@
 /** `GET /admin/alerts`, and `POST /admin/alerts/:id/mute`. */
-import type { Alert } from '../../observe/alerts.ts'
 import { note } from './audit.ts'
-import { readMute } from './bodies.ts'
+import { read } from './bodies.ts'
+import { alertView, mute } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
 /** Active alerts, then the last ones that have ended. */
@@ -12,27 +12,9 @@ export function listAlerts({ runtime: { alerts } }: Asked): Answer {
 /** Tells nothing of an alert for a while. @throws NotFound for one that is not active */
 export async function muteAlert(asked: Asked): Promise<Answer> {
   const { runtime, id } = asked
-  const { seconds } = readMute(await bodyOf(asked))
+  const { seconds } = read(mute, await bodyOf(asked))
   const alert = runtime.alerts.mute(id, Date.now() + seconds * 1000) ?? missing('active alert', id)
   const after = { kind: alert.kind, object: alert.object, seconds }
   await note(asked, { action: 'alert.mute', object: `alert:${id}`, after })
   return { body: { data: alertView(alert) } }
-}
-
-/** An alert as operators see it. */
-export function alertView(alert: Alert) {
-  const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
-  return {
-    id,
-    kind,
-    object: object === '' ? null : object,
-    message,
-    since: moment(raisedAt),
-    ended_at: moment(endedAt),
-    muted_until: moment(mutedUntil),
-  }
-}
-
-function moment(at: number | undefined): string | null {
-  return at === undefined ? null : new Date(at).toISOString()
 }

@@ -1,24 +1,14 @@
 /** The audit log: routes that change something note it here, and `GET /admin/audit` lists it. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { changesBetween, type AuditFilter, type AuditRow } from '../../state/audit.ts'
+import { changesBetween, type AuditFilter } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
+import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
-const CSV_COLUMNS = [
-  'id',
-  'at',
-  'actor',
-  'address',
-  'action',
-  'object',
-  'member',
-  'before',
-  'after',
-]
 /** Entries read at a time. */
 const CSV_BATCH = 200
 
@@ -61,10 +51,9 @@ export async function note(
 /** `GET /admin/audit`. @throws InvalidRequest for a parameter that is not known or not readable */
 export async function listChanges({ runtime, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
-  const format = query.get('format') ?? 'json'
-  if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const isCsv = wantsCsv(query)
   const filter = filterOf(query)
-  if (format === 'csv') return csvResponse('audit', CSV_COLUMNS, linesOf(runtime.audit, filter))
+  if (isCsv) return csvResponse('audit', CHANGE_COLUMNS, linesOf(runtime.audit, filter))
   const limit = readLimit(query.get('limit'))
   const after = query.get('after') ?? undefined
   // One entry more than requested tells that the list goes on.
@@ -94,24 +83,6 @@ function filterOf(query: URLSearchParams): AuditFilter {
     ...texts.map((name) => [name, query.get(name)!] as const),
     ...moments.map((name) => [name, readMoment(query.get(name)!, name)] as const),
   ])
-}
-
-/** A side of a change that had no value is null. */
-function changeView({ id, at, actor, address, action, object, changes }: AuditRow) {
-  const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
-    member,
-    before,
-    after,
-  }))
-  return {
-    id,
-    at: new Date(at).toISOString(),
-    actor,
-    address: address || null,
-    action,
-    object,
-    changes: members,
-  }
 }
 
 function explain(error: unknown): never {

@@ -5,9 +5,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import { Forbidden, NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Config } from '../../config/config.ts'
-
-/** What a token is for. Each role may do what the ones before it may. */
-export type Role = 'viewer' | 'billing' | 'admin'
+import type { Role } from './resources/session.ts'
 
 /** Who a request comes from. */
 export interface Actor {

@@ -1,16 +1,19 @@
 /** The configuration in the admin API: effective values, and where they come from. */
 import { settingsOf } from '../../config/settings.ts'
-import { checkParameters } from './bodies.ts'
+import { checkParameters } from '../../errors/query.ts'
+import type { SettingAnswer } from './resources/gateway.ts'
 import type { Answer, Asked } from './route.ts'
 
 /** `GET /config`. A secret is `set` or `not set`. */
 export function showConfig({ gateway, query }: Asked): Answer {
   checkParameters(query, new Set())
-  const data = settingsOf(gateway.loaded).map(({ path, value, isSecret, origin }) => ({
-    path: path.join('.'),
-    value,
-    secret: isSecret,
-    origin,
-  }))
+  const data = settingsOf(gateway.loaded).map<SettingAnswer>(
+    ({ path, value, isSecret, origin }) => ({
+      path: path.join('.'),
+      value,
+      secret: isSecret,
+      origin,
+    }),
+  )
   return { body: { data, next: null } }
 }

@@ -2,7 +2,8 @@
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { CallContent } from '../../observe/content/content.ts'
 import { note } from './audit.ts'
-import { checkParameters, readMoment } from './bodies.ts'
+import { checkParameters, readMoment } from '../../errors/query.ts'
+import type { RequestContent } from './resources/request.ts'
 import type { Answer, Asked } from './route.ts'
 
 const REMOVED_BY = ['key', 'user', 'before'] as const
@@ -24,22 +25,19 @@ export async function showContent(asked: Asked): Promise<Answer> {
   }
   const { account, key, user, endpoint, model, decided, input, output, cut } = content
   await note(asked, { action: 'request.content', object: `request:${id}`, after: { read: true } })
-  return {
-    body: {
-      data: {
-        id,
-        account_id: account,
-        key_id: key,
-        user: user ?? null,
-        endpoint,
-        model: model ?? null,
-        decided,
-        input: JSON.parse(input) as unknown,
-        output: JSON.parse(output) as unknown,
-        cut,
-      },
-    },
+  const data: RequestContent = {
+    id,
+    account_id: account,
+    key_id: key,
+    user: user ?? null,
+    endpoint,
+    model: model ?? null,
+    decided,
+    input: JSON.parse(input),
+    output: JSON.parse(output),
+    cut,
   }
+  return { body: { data } }
 }
 
 /** The contents of the call that a path names; undefined where none are kept. @throws Unavailable */

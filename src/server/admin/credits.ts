@@ -4,7 +4,8 @@ import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import type { Settled } from '../../state/ledger/ledger.ts'
 import { note as noteChange } from './audit.ts'
-import type { readAdjustment, readCredits } from './bodies.ts'
+import type { readNew } from './bodies.ts'
+import type { adjustment, credits } from './resources/account.ts'
 import type { Asked } from './route.ts'
 
 /**
@@ -14,7 +15,7 @@ import type { Asked } from './route.ts'
 export async function topUp(
   asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
-  { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readCredits>,
+  { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readNew<typeof credits>>,
 ) {
   const amount = parsePico(usd)
   const booked = asked.runtime.ledger.topUp({
@@ -36,7 +37,11 @@ export async function topUp(
 export async function adjust(
   asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
-  { usd, reference = `adjust:${randomUUID()}`, reason }: ReturnType<typeof readAdjustment>,
+  {
+    usd,
+    reference = `adjust:${randomUUID()}`,
+    reason,
+  }: ReturnType<typeof readNew<typeof adjustment>>,
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
   const booked = asked.runtime.ledger.adjust({ account, amount, reference, reason })

@@ -7,7 +7,7 @@ import {
 } from '../../observe/live-events.ts'
 import { matches, type LogQuery } from '../../observe/log/query.ts'
 import type { KnownCall } from '../../observe/record.ts'
-import { wrongQuery } from './bodies.ts'
+import { wrongQuery } from '../../errors/query.ts'
 import { callView, readQuery } from './requests.ts'
 import type { Asked } from './route.ts'
 

@@ -1,49 +1,37 @@
 /** Gateways and deployments in the admin API: who runs, and what operators take out. */
 import type { Deployment } from '../../models/catalog.ts'
-import { moment } from '../../observe/usage/view.ts'
 import { note } from './audit.ts'
-import { checkParameters, readCooldown } from './bodies.ts'
+import { checkParameters } from '../../errors/query.ts'
+import { read } from './bodies.ts'
+import { gatewayView } from './resources/gateway.ts'
+import { cooldown, deploymentView } from './resources/model.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
-import { deploymentView } from './views.ts'
 
 /** `GET /gateways`: all that share the state, the one that answers first. @throws Unavailable */
 export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set())
   const found = await gateway.instances.list()
-  const data = found.map(
-    ({ id, worker, version, node, startedAt, running, lag, log, ledger }, i) => ({
-      id,
-      own: i === 0,
-      worker: worker ?? null,
-      version,
-      node,
-      started_at: moment(startedAt),
-      running,
-      ledger,
-      usage_lag_rows: lag ?? null,
-      log: log ?? null,
-    }),
-  )
+  const data = found.map((one, i) => gatewayView(one, i === 0))
   return { body: { data, next: null } }
 }
 
 /** `POST /deployments/:id/cooldown`: no call goes to it for some seconds, on all gateways. @throws InvalidRequest, NotFound */
 export async function coolDown(asked: Asked): Promise<Answer> {
-  const { gateway, runtime } = asked
+  const { gateway } = asked
   const deployment = deploymentOf(asked)
-  const { seconds } = readCooldown(await bodyOf(asked))
+  const { seconds } = read(cooldown, await bodyOf(asked))
   await noting(asked, 'deployment.cooldown', deployment, () =>
     gateway.takenOut.takeOut(deployment.id, seconds),
   )
-  return { body: { data: deploymentView(deployment, runtime.routing) } }
+  return { body: { data: shown(asked, deployment) } }
 }
 
 /** `POST /deployments/:id/resume`: calls go to it again, also where it rests after failures. @throws NotFound */
 export async function resume(asked: Asked): Promise<Answer> {
-  const { gateway, runtime } = asked
+  const { gateway } = asked
   const deployment = deploymentOf(asked)
   await noting(asked, 'deployment.resume', deployment, () => gateway.takenOut.resume(deployment.id))
-  return { body: { data: deploymentView(deployment, runtime.routing) } }
+  return { body: { data: shown(asked, deployment) } }
 }
 
 /** Changes the state of a deployment, and notes how. */
@@ -54,12 +42,16 @@ async function noting(
   change: () => Promise<void>,
 ): Promise<void> {
   const state = () => {
-    const { state, rests_until } = deploymentView(deployment, asked.runtime.routing).health
+    const { state, rests_until } = shown(asked, deployment).health
     return { state, rests_until }
   }
   const before = state()
   await change()
   await note(asked, { action, object: `deployment:${deployment.id}`, before, after: state() })
+}
+
+function shown({ runtime: { routing } }: Asked, deployment: Deployment) {
+  return deploymentView(deployment, routing.healthOf(deployment).report())
 }
 
 function deploymentOf({ runtime: { catalog }, id }: Asked): Deployment {

@@ -1,20 +1,20 @@
 /** Keys in the admin API. */
 import { limitsOfKey } from '../../accounts/limits.ts'
-import type { Key } from '../../accounts/stored.ts'
-import type { Condition } from '../../accounts/accounts.ts'
+import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { playTokenFor } from '../../accounts/play.ts'
-import { toKeyChange } from '../../gateway/seed.ts'
 import { allowlistOf } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
-import { readKey, readKeyChange, readRotation } from './bodies.ts'
+import { read, readNew } from './bodies.ts'
+import { changing } from './change.ts'
 import { requireJudge } from './policies.ts'
-import { accountOf, bodyOf, changing, keyOf, revisionOf, type Answer, type Asked } from './route.ts'
-import { keySettings, keyView, lastUsed, lastUsedAt } from './views.ts'
+import { keyChange, keySettings, newKey, rotation } from './resources/key.ts'
+import { accountOf, bodyOf, keyOf, type Answer, type Asked } from './route.ts'
+import { lastUsed, lastUsedAt, wholeKey } from './views.ts'
 
 /** `POST /accounts/:id/keys` */
 export async function createKey(asked: Asked): Promise<Answer> {
-  const { id, name, sha256, start, ...settings } = readKey(await bodyOf(asked))
+  const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(asked))
   const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
   requireJudge(asked.runtime, wanted.policy)
   const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
@@ -23,7 +23,7 @@ export async function createKey(asked: Asked): Promise<Answer> {
     object: `key:${key.id}`,
     after: keySettings(key),
   })
-  const data = await keyView(asked.runtime, key)
+  const data = await wholeKey(asked.runtime, key)
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
@@ -32,7 +32,7 @@ export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
   const data = {
-    ...(await keyView(runtime, key)),
+    ...(await wholeKey(runtime, key)),
     last_used_at: lastUsedAt(used, id),
     limits: await limitsOf(runtime, key),
   }
@@ -68,54 +68,34 @@ async function limitsOf(runtime: Runtime, key: Key) {
 
 /** `PATCH /keys/:id` */
 export async function changeKey(asked: Asked): Promise<Answer> {
-  const change = settingsOf(asked.runtime, readKeyChange(await bodyOf(asked)))
+  const change = settingsOf(asked.runtime, read(keyChange, await bodyOf(asked)))
   requireJudge(asked.runtime, change.policy)
-  return replacing(asked, 'key.update', async (condition) => {
-    const key = await asked.runtime.accounts.changeKey(asked.id, change, condition)
-    return { key, body: { data: await keyView(asked.runtime, key) } }
-  })
+  return changing(asked, ofKeys(asked), 'update', async (condition) => ({
+    item: await asked.runtime.accounts.changeKey(asked.id, change, condition),
+  }))
 }
 
 /** `DELETE /keys/:id` */
 export async function archiveKey(asked: Asked): Promise<Answer> {
-  return replacing(asked, 'key.archive', async (condition) => {
-    const key = await asked.runtime.accounts.archiveKey(asked.id, condition)
-    return { key, body: { data: await keyView(asked.runtime, key) } }
-  })
+  return changing(asked, ofKeys(asked), 'archive', async (condition) => ({
+    item: await asked.runtime.accounts.archiveKey(asked.id, condition),
+  }))
 }
 
 /** `POST /keys/:id/rotate` */
 export async function rotateKey(asked: Asked): Promise<Answer> {
-  const { overlap } = readRotation(await bodyOf(asked))
-  return replacing(asked, 'key.rotate', async (condition) => {
+  const { overlap } = read(rotation, await bodyOf(asked))
+  return changing(asked, ofKeys(asked), 'rotate', async (condition) => {
     const { key, secret } = await asked.runtime.accounts.rotateKey(asked.id, overlap, condition)
-    return { key, status: 201, body: { data: await keyView(asked.runtime, key), key: secret } }
+    return { item: key, status: 201, more: { key: secret } }
   })
 }
 
-/** Changes a key if it has the revision of `If-Match`, and notes the change. */
-function replacing(
-  asked: Asked,
-  action: string,
-  change: (condition: Condition<Key>) => Promise<Answer & { readonly key: Key }>,
-): Promise<Answer> {
-  const { runtime } = asked
-  let before = {}
-  const condition: Condition<Key> = {
-    expected: revisionOf(asked),
-    replaced: (former) => {
-      before = keySettings(former)
-    },
-  }
-  return changing(
-    async () => {
-      const { key, ...answer } = await change(condition)
-      await note(asked, { action, object: `key:${key.id}`, before, after: keySettings(key) })
-      return answer
-    },
-    (current) => keyView(runtime, current as Key),
-  )
-}
+const ofKeys = ({ runtime }: Asked) => ({
+  kind: 'key',
+  settings: keySettings,
+  view: (key: Key) => wholeKey(runtime, key),
+})
 
 /** The settings of a key as they are stored: with the ids of models. */
 function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {

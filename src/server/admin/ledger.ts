@@ -1,24 +1,15 @@
 /** Rows of the ledger and its checks in the admin API. */
 import { usdJson } from '../../money/money.ts'
 import type { LedgerRow } from '../../state/ledger/ledger.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from '../../errors/query.ts'
+import { checkParameters, readLimit, readMoment, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { readCursor } from './bodies.ts'
 import { csvResponse } from './csv.ts'
+import { LEDGER_COLUMNS } from './resources/ledger.ts'
 import { accountOf, filterOf, notInList, type Answer, type Asked } from './route.ts'
-import { wantsCsv } from './usage.ts'
 import { orphanView, rowView } from './views.ts'
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
 const KINDS: readonly string[] = ['usage', 'top-up', 'adjust', 'orphan']
-const COLUMNS = ['seq', 'kind', 'at', 'amount_usd', 'reference', 'request_id', 'key_id']
-const MORE_COLUMNS = [
-  'reason',
-  'note',
-  'usage.model',
-  'usage.endpoint',
-  'usage.outcome',
-  'usage.tag',
-]
 /** Rows that one page looks at. */
 const MOST_SEARCHED = 20_000
 /** Rows are in the order in which they were booked; a call is booked this long after it came, at most. */
@@ -34,8 +25,7 @@ export async function listRows({ runtime, id, query }: Asked): Promise<Answer | 
   const account = await accountOf(runtime, id)
   const rows = runtime.ledger.usage(account.id, before)
   if (wantsCsv(query)) {
-    const columns = [...COLUMNS, ...MORE_COLUMNS]
-    return csvResponse(`ledger-${account.id}`, columns, viewsOf(rows, isWanted, from))
+    return csvResponse(`ledger-${account.id}`, LEDGER_COLUMNS, viewsOf(rows, isWanted, from))
   }
   const data = []
   let searched = 0

@@ -1,13 +1,15 @@
 /** Lists of accounts and keys: searched and sorted by the directory, read in full for the page that is shown. */
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import type { ListedMoney } from '../../accounts/listed-money.ts'
-import { checkParameters, readLimit, wrongQuery } from '../../errors/query.ts'
+import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { usdJson, type Pico } from '../../money/money.ts'
+import type { Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
+import { ACCOUNT_COLUMNS, accountView } from './resources/account.ts'
+import { KEY_COLUMNS, keyView } from './resources/key.ts'
 import { accountOf, notInList, type Answer, type Asked } from './route.ts'
-import { accountSettings, keySettings, lastUsed, lastUsedAt, spendView } from './views.ts'
+import { lastUsed, lastUsedAt } from './views.ts'
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
@@ -68,47 +70,6 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
   })
 }
 
-const ACCOUNT_COLUMNS = [
-  'id',
-  'name',
-  'state',
-  'balance_usd',
-  'available_usd',
-  'free_tier',
-  'spend.day',
-  'spend.month',
-  'spend.lifetime',
-  'key_count',
-  'rpm_limit',
-  'concurrency_limit',
-  'spend_cap.usd',
-  'spend_cap.scope',
-  'note',
-  'created_at',
-]
-
-const KEY_COLUMNS = [
-  'id',
-  'account_id',
-  'name',
-  'start',
-  'state',
-  'spend.day',
-  'spend.month',
-  'spend.lifetime',
-  'running',
-  'last_used_at',
-  'rpm_limit',
-  'concurrency_limit',
-  'spend_cap.usd',
-  'spend_cap.scope',
-  'expires_at',
-  'models',
-  'tag',
-  'note',
-  'created_at',
-]
-
 async function accountRows(
   runtime: Runtime,
   { keyCounts }: DirectoryView,
@@ -117,19 +78,10 @@ async function accountRows(
   const records = await runtime.accounts.accountsOf(some.map(({ id }) => id))
   const totals = await totalsOf(runtime, records)
   return records.map((account, i) => {
-    const { balance, available, paid, spend } = totals[i]!
     const { archivedAt, disabled } = account
-    return {
-      ...accountSettings(account),
-      state: archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active',
-      balance_usd: usdJson(balance),
-      available_usd: usdJson(available),
-      free_tier: !paid,
-      spend: spendView(spend),
-      running: spend.inFlight,
-      key_count: keyCounts.get(account.id) ?? 0,
-      revision: account.revision,
-    }
+    const state = archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active'
+    const key_count = keyCounts.get(account.id) ?? 0
+    return accountView(account, totals[i]!, { state }, { key_count })
   })
 }
 
@@ -142,16 +94,8 @@ async function keyRows(runtime: Runtime, some: readonly ListedKey[], now: number
   )
   const spends = await Promise.all(records.map(({ id, account }) => ledger.key(account, id)))
   return records.map((key, i) => {
-    const spend = spends[i]!
-    return {
-      ...keySettings(key),
-      state: stateOf({ ...key, archived: key.archivedAt !== undefined }, now),
-      revision: key.revision,
-      spend_usd: usdJson(spend.lifetime),
-      spend: spendView(spend),
-      running: spend.inFlight,
-      last_used_at: lastUsedAt(used, key.id),
-    }
+    const state = stateOf({ ...key, archived: key.archivedAt !== undefined }, now)
+    return { ...keyView(key, spends[i]!, { state }), last_used_at: lastUsedAt(used, key.id) }
   })
 }
 
@@ -219,8 +163,7 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   { query }: Asked,
   { name, columns, all, isListed, sums, rowsOf }: List<Item>,
 ): Promise<Answer | Response> {
-  const format = query.get('format') ?? 'json'
-  if (format !== 'json' && format !== 'csv') throw wrongQuery('format', 'json or csv')
+  const isCsv = wantsCsv(query)
   const limit = readLimit(query.get('limit'))
   const items = [...all.values()]
   const { valueOf, descending } = await orderOf(query, items, sums)
@@ -246,7 +189,7 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
     }
   }
   const first = (count: number) => firstOf(listed(), count, compare).map(({ item }) => item)
-  if (format === 'csv') return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
+  if (isCsv) return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
   const found = first(limit + 1)
   const page = found.slice(0, limit)
   const next = found.length > limit ? page.at(-1)!.id : null

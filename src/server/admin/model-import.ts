@@ -21,7 +21,9 @@ import { ConfigError, InvalidRequest, ReadOnly } from '../../errors/errors.ts'
 import { didYouMean } from '../../errors/issues.ts'
 import { MAX_LIST_BYTES, PRICE_LIST_FILE } from '../../models/price-list.ts'
 import { note } from './audit.ts'
-import { readImport } from './bodies.ts'
+import type * as v from 'valibot'
+import { read } from './bodies.ts'
+import { modelImport } from './resources/model.ts'
 import { incomingOf, type Answer, type Asked } from './route.ts'
 
 /** A list with its quotation marks escaped. */
@@ -35,7 +37,7 @@ let writing: Promise<unknown> = Promise.resolve()
  * @throws InvalidRequest for a list that cannot be read, ReadOnly where the file cannot be written
  */
 export async function importModels(asked: Asked): Promise<Answer> {
-  const body = readImport(await readJson(incomingOf(asked), BODY_LIMIT))
+  const body = read(modelImport, await readJson(incomingOf(asked), BODY_LIMIT))
   try {
     const lists = [await listOf(body)]
     if (!body.write) return await importing(asked, lists, body)
@@ -53,7 +55,7 @@ export async function importModels(asked: Asked): Promise<Answer> {
   }
 }
 
-type ImportBody = ReturnType<typeof readImport>
+type ImportBody = v.InferOutput<typeof modelImport>
 
 /** Nothing but a list that is built in is fetched: its address is not the client's. */
 async function listOf({ from, text }: ImportBody): Promise<ReadList> {

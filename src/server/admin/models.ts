@@ -4,7 +4,8 @@ import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/decisions.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
-import { checkParameters, wrongQuery } from './bodies.ts'
+import { checkParameters, wrongQuery } from '../../errors/query.ts'
+import type { ModelAnswer } from './resources/model.ts'
 import type { Answer, Asked } from './route.ts'
 import { modelView } from './views.ts'
 
@@ -46,7 +47,7 @@ export async function listModels({ runtime, query }: Asked): Promise<Answer> {
       [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
     )
   const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
-  const data = order(models, lately).map((model) => {
+  const data = order(models, lately).map((model): ModelAnswer => {
     const { deployments, ...view } = modelView(model, routing)
     const failures = lately?.failures.get(model.id) ?? []
     return {

@@ -3,11 +3,13 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
-import { agreementView, moment, sumsView } from '../../observe/usage/view.ts'
+import { agreementView, sumsView } from '../../observe/usage/view.ts'
 import { noSums } from '../../observe/usage/sums.ts'
-import { alertView } from './alerts.ts'
+import { alertView } from './resources/alert.ts'
 import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
+import type { Overview } from './resources/overview.ts'
+import { second } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
 
@@ -36,24 +38,21 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
   const { runtime } = gateway
   const now = Date.now()
   const { requests } = runtime
-  return {
-    body: {
-      data: {
-        as_of: moment(now),
-        ...(await usageOf(gateway, now, await keyNames(runtime))),
-        running: {
-          count: gateway.running.size,
-          calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
-        },
-        deployments: unhealthy(gateway),
-        alerts: runtime.alerts.active.map(alertView),
-        books: outboxView(gateway),
-        log: requests
-          ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
-          : null,
-      },
+  const data: Overview = {
+    as_of: second(now),
+    ...(await usageOf(gateway, now, await keyNames(runtime))),
+    running: {
+      count: gateway.running.size,
+      calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
     },
+    deployments: unhealthy(gateway),
+    alerts: runtime.alerts.active.map(alertView),
+    books: outboxView(gateway),
+    log: requests
+      ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
+      : null,
   }
+  return { body: { data } }
 }
 
 /** Sums of today beside the same hours of yesterday, and of the last 24 hours. */
@@ -86,7 +85,7 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
   return {
     today: sumsView(today!.totals, true),
     yesterday: sumsView(yesterday!.totals, true),
-    hours: day!.cells.map((cell) => ({ start: moment(cell.start), ...sumsView(cell, true) })),
+    hours: day!.cells.map((cell) => ({ start: second(cell.start), ...sumsView(cell, true) })),
     models: models!.cells
       .filter(({ calls }) => calls > 0)
       .slice(0, SHOWN_MODELS)
@@ -124,8 +123,8 @@ function unhealthy({ runtime: { catalog, routing } }: Gateway) {
         deployment: deployment.id,
         model: model.id,
         state: health.state,
-        since: health.since === undefined ? null : moment(health.since),
-        rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
+        since: health.since === undefined ? null : second(health.since),
+        rests_until: health.cooldownUntil === undefined ? null : second(health.cooldownUntil),
         last_failure: health.lastFailure ?? null,
       })),
   )

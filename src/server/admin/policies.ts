@@ -1,5 +1,5 @@
 /** Tests a policy on texts before a key gets it. */
-import type { Side } from '../../plugin.ts'
+import type * as v from 'valibot'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { InputTexts } from '../../guard/adapter.ts'
 import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
@@ -8,9 +8,16 @@ import { isAllowed } from '../../models/allowlist.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
-import { policyWarnings, refusalOf, type Policy } from '../../policy/policy.ts'
+import { policyWarnings, readPolicy, refusalOf, type Policy } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
-import { readPolicyPair, readTrial, type ModelPair, type PolicyTrial } from './bodies.ts'
+import { read } from './bodies.ts'
+import {
+  policyPair,
+  trial as trialBody,
+  type PolicyDifference,
+  type Tried,
+  type Verdict,
+} from './resources/policy.ts'
 import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
@@ -20,8 +27,13 @@ import { trialOf } from './trial.ts'
  * request, at the operator's expense.
  * @param incoming of the admin's request
  */
-async function tryPolicy(runtime: Runtime, incoming: Incoming, tried: PolicyTrial) {
-  const { policy, input, output, chunk, ask } = tried
+async function tryPolicy(
+  runtime: Runtime,
+  incoming: Incoming,
+  tried: v.InferOutput<typeof trialBody>,
+  policy: Policy,
+): Promise<Tried> {
+  const { input, output, chunk, ask } = tried
   const trial = trialOf(runtime, incoming, policy, ask).answering(
     output === undefined ? '' : (input ?? ''),
   )
@@ -66,25 +78,22 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
 
 /** `POST /policies/diff` */
 export async function diffPolicy(asked: Asked): Promise<Answer> {
-  const { from, to, models } = readPolicyPair(await bodyOf(asked))
-  const { scope, deny, bannedPatterns, maxOutputTokens, guard } = tighteningsOf(to)
-  const may_tighten = {
-    scope,
-    deny,
-    banned_patterns: bannedPatterns,
-    max_output_tokens: maxOutputTokens,
-    guard,
-  }
+  const { models, ...given } = read(policyPair, await bodyOf(asked))
+  const from = given.from ? readPolicy(given.from, 'from') : undefined
+  const to = given.to ? readPolicy(given.to, 'to') : undefined
   const members = diffPolicies(from, to)
-  return {
-    body: {
-      data: { members: models ? [...members, diffModels(asked, models)] : members, may_tighten },
-    },
+  const data: PolicyDifference = {
+    members: models ? [...members, diffModels(asked, models)] : members,
+    may_tighten: tighteningsOf(to),
   }
+  return { body: { data } }
 }
 
 /** Two allowlists, by the models of the catalog that they leave out; null leaves out none. */
-function diffModels({ runtime }: Asked, { from, to }: ModelPair) {
+function diffModels(
+  { runtime }: Asked,
+  { from, to }: NonNullable<v.InferOutput<typeof policyPair>['models']>,
+) {
   const ids = runtime.catalog.all().map(({ id }) => id)
   const without = (list: readonly string[] | null) =>
     list === null ? [] : ids.filter((id) => !isAllowed(list, id))
@@ -93,18 +102,23 @@ function diffModels({ runtime }: Asked, { from, to }: ModelPair) {
 
 /** `POST /policies/evaluate` */
 export async function evaluatePolicy(asked: Asked): Promise<Answer> {
-  const trial = readTrial(await bodyOf(asked))
+  const trial = read(trialBody, await bodyOf(asked))
+  if (trial.input === undefined && trial.output === undefined) {
+    const message = "Missing 'input' or 'output': a text to try the policy on."
+    throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
+  }
+  const policy = readPolicy(trial.policy)
   if (trial.ask) requireRole(asked.actor, 'admin')
-  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial) } }
+  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial, policy) } }
 }
 
 function view(
   { rule, side, guard, verdict, spans, ...more }: PolicyTestResult,
   text: string | undefined,
-) {
+): Verdict {
   return {
     rule,
-    side: side satisfies Side,
+    side,
     guard,
     verdict,
     ...(spans && {

@@ -6,14 +6,12 @@ import { usdJson } from '../../money/money.ts'
 import type { CallContent, SaidText } from '../../observe/content/content.ts'
 import { restored } from '../../observe/content/kept.ts'
 import type { Channel, Side } from '../../plugin.ts'
-import { knownRefusals } from '../../policy/policy.ts'
-import { readReplay } from './bodies.ts'
+import { knownRefusals, readPolicy } from '../../policy/policy.ts'
+import { readNew } from './bodies.ts'
 import { requireJudge } from './policies.ts'
+import { replay, type Replayed, type SideVerdict } from './resources/policy.ts'
 import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
-
-/** What became, or would become, of one side of a call. */
-type Verdict = 'pass' | 'block' | 'monitor'
 
 const SIDES: readonly Side[] = ['input', 'output']
 /** The calls that could be replayed until then are answered. */
@@ -22,7 +20,8 @@ const MAX_MS = 20_000
 /** Compares what guards decided with what they would decide now. @throws InvalidRequest, Unavailable */
 export async function replayPolicy(asked: Asked): Promise<Answer> {
   const { runtime } = asked
-  const { policy, ask, ...which } = readReplay(await bodyOf(asked))
+  const { policy: given, ask, ...which } = readNew(replay, await bodyOf(asked))
+  const policy = readPolicy(given)
   requireJudge(runtime, policy)
   const contents = await runtime.contents.list(which)
   const trial = trialOf(runtime, incomingOf(asked), policy, ask)
@@ -37,7 +36,8 @@ export async function replayPolicy(asked: Asked): Promise<Answer> {
     else found.unreadable++
   }
   const cost = ask ? { cost_usd: usdJson(trial.spent) } : {}
-  return { body: { data: { contents: contents.length, ...found.view, ...cost } } }
+  const data: Replayed = { contents: contents.length, ...found.view, ...cost }
+  return { body: { data } }
 }
 
 /** What guards read of a call. */
@@ -78,27 +78,27 @@ interface Judged {
 /** Sums of a replay, and the calls whose verdict would be another. */
 class Findings {
   unreadable = 0
-  readonly #enforced: Verdict
+  readonly #enforced: SideVerdict
   #calls = 0
   readonly #blocked = { before: 0, after: 0 }
   /** Answers that a guard had cut: what followed was not kept. */
   #cut = 0
-  readonly #changed: object[] = []
+  readonly #changed: Replayed['changed'][number][] = []
   readonly #failed = new Set<string>()
 
   /** @param enforced what becomes of a violation */
-  constructor(enforced: Verdict) {
+  constructor(enforced: SideVerdict) {
     this.#enforced = enforced
   }
 
   add({ id, key, model, decided }: CallContent, judged: Judged): void {
     this.#calls++
     const rulesBefore = (side: Side) => decided.filter((one) => one.side === side)
-    const before = (side: Side): Verdict => {
+    const before = (side: Side): SideVerdict => {
       const outcomes = rulesBefore(side).map(({ outcome }) => outcome)
       return outcomes.includes('blocked') ? 'block' : outcomes.includes('seen') ? 'monitor' : 'pass'
     }
-    const after = (side: Side): Verdict =>
+    const after = (side: Side): SideVerdict =>
       (judged[side]?.rules.length ?? 0) > 0 ? this.#enforced : 'pass'
     this.#blocked.before += Number(SIDES.some((side) => before(side) === 'block'))
     this.#blocked.after += Number(SIDES.some((side) => after(side) === 'block'))

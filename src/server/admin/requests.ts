@@ -5,54 +5,35 @@ import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus } from '../../observe/log/parse.ts'
 import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { endedCall, QUANTITIES, type KnownCall } from '../../observe/record.ts'
+import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
-import { wantsCsv } from './usage.ts'
 import { contentOf } from './contents.ts'
-import { checkParameters, readLimit, readMoment, wrongQuery } from './bodies.ts'
+import {
+  checkParameters,
+  readLimit,
+  readMoment,
+  readValues,
+  wantsCsv,
+  wrongQuery,
+} from '../../errors/query.ts'
 import { withNames } from './names.ts'
-import type { LimitInForce, RequestDetails, RequestView } from './resources/request.ts'
+import {
+  REQUEST_COLUMNS,
+  requestView,
+  type LimitInForce,
+  type RequestDetails,
+  type RequestView,
+} from './resources/request.ts'
+import { momentOrNull } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
 const PAGING = ['limit', 'after', 'format']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
 const CSV_PAGE = 200
-const CSV_COLUMNS = [
-  'id',
-  'at',
-  'method',
-  'endpoint',
-  'account_id',
-  'key_id',
-  'key_name',
-  'model',
-  'deployment',
-  'status',
-  'code',
-  'limited_by',
-  'outcome',
-  'stream',
-  'cost_usd',
-  'estimated',
-  ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
-  ...QUANTITIES.map((name) => `usage.${name}`),
-  'guard.outcome',
-  'guard.rules',
-  'tag',
-  'user',
-  'session',
-  'agent',
-  'origin',
-  'gateway',
-  'attempts',
-  'retry',
-  'error',
-]
-
 /** A page of `GET /admin/requests`. */
 interface RequestsPage {
   readonly data: readonly object[]
@@ -71,7 +52,7 @@ export async function answerRequests(asked: Asked): Promise<Answer | Response> {
     (moment) => moment ?? undefined,
   )
   const rows = allRows(asked.gateway, logOf(asked.gateway), query)
-  return csvResponse(`requests-${from}-${to}`, CSV_COLUMNS, rows)
+  return csvResponse(`requests-${from}-${to}`, REQUEST_COLUMNS, rows)
 }
 
 async function* allRows(
@@ -112,7 +93,7 @@ async function listRequests({
       ...calls.map((call) => callView(call, false)),
     ]),
     next: next === undefined ? null : `req_${next}`,
-    searched_to: searchedTo === undefined ? null : new Date(searchedTo).toISOString(),
+    searched_to: momentOrNull(searchedTo),
     ...(unreadable.length > 0 && { unreadable_days: unreadable }),
   }
 }
@@ -212,12 +193,12 @@ export async function endRequest(asked: Asked): Promise<Answer> {
 export function readQuery(query: URLSearchParams): LogQuery {
   checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
-  for (const name of FILTERS) if (query.has(name)) filters[name] = valuesOf(query, name)
+  for (const name of FILTERS) if (query.has(name)) filters[name] = readValues(query, name)
   const read = <Value>(name: string, reader: (text: string, name: string) => Value) => {
     const value = query.get(name)
     return value === null ? undefined : reader(value, name)
   }
-  const status = valuesOf(query, 'status').map(readStatus)
+  const status = readValues(query, 'status').map(readStatus)
   const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
@@ -235,15 +216,6 @@ export function readQuery(query: URLSearchParams): LogQuery {
     ...(minCost !== undefined && { minCost }),
     ...(minMs !== undefined && { minMs }),
   }
-}
-
-/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
-const MAX_VALUES = 100
-
-function valuesOf(query: URLSearchParams, name: string): string[] {
-  const values = query.getAll(name)
-  if (values.length <= MAX_VALUES) return values
-  throw wrongQuery(name, `at most ${MAX_VALUES} values`)
 }
 
 function readFlag(text: string, name: string): boolean {
@@ -269,27 +241,9 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-/** Members that only sinks are told, or that one call alone shows. */
-const HIDDEN: ReadonlySet<string> = new Set([
-  'limits',
-  'decided',
-  'trace',
-  'request',
-  'response',
-  'content',
-])
-
 /** A call as JSON. */
 export function callView(call: KnownCall, running: boolean): RequestView {
-  const { cost_usd, cost_details, guard, ...rest } = endedCall(call)
-  const shown = Object.entries(rest).filter(([name]) => !HIDDEN.has(name))
-  return {
-    ...(Object.fromEntries(shown) as Omit<RequestView, 'cost_usd' | 'cost_details' | 'guard'>),
-    cost_usd: cost_usd === null ? null : amount(cost_usd),
-    cost_details: cost_details && mapped(cost_details, amount),
-    guard: guard && { outcome: guard.outcome, rules: guard.rules },
-    running,
-  }
+  return requestView(endedCall(call), running)
 }
 
 /** The limits that were in force for a call; null where its rate is not known. */
@@ -305,12 +259,4 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
       left: null,
     })),
   ]
-}
-
-function amount(usd: string): number {
-  return usdJson(parsePico(usd))
-}
-
-function mapped<From, To>(of: Readonly<Record<string, From>>, to: (one: From) => To) {
-  return Object.fromEntries(Object.entries(of).map(([name, one]) => [name, to(one)]))
 }

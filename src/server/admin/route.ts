@@ -3,12 +3,13 @@ import type { H3Event } from 'h3'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
-import { InvalidRequest, NotFound, RevisionChanged, toErrorBody } from '../../errors/errors.ts'
+import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming, bodyTimer } from '../node-http.ts'
-import type { Actor, AdminAuth, Role } from './auth.ts'
+import type { Actor, AdminAuth } from './auth.ts'
+import type { Role } from './resources/session.ts'
 
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
@@ -63,35 +64,6 @@ export function incomingOf({ event, runtime }: Pick<Asked, 'event' | 'runtime'>)
     onStart: () => letContinue(request, res as ServerResponse),
     startTimeout: bodyTimer(bodyTimeout * 1000),
   })
-}
-
-/**
- * The revision that `If-Match` names; undefined without one, and for `*`.
- * @throws InvalidRequest for a header that is no revision
- */
-export function revisionOf({ event }: Asked): number | undefined {
-  const given = event.req.headers.get('if-match')?.trim()
-  if (given === undefined || given === '*') return undefined
-  const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]
-  if (digits !== undefined) return Number(digits)
-  const message = `Invalid 'If-Match': expected the revision of the object in quotes, such as "3".`
-  throw new InvalidRequest('invalid_value', message, { param: 'If-Match' })
-}
-
-/**
- * Answers a change. Of an object that was changed meanwhile, the answer is 412 with the object as it is now.
- * @param view of the object
- */
-export async function changing(
-  change: () => Promise<Answer>,
-  view: (current: RevisionChanged['current']) => Promise<object>,
-): Promise<Answer> {
-  try {
-    return await change()
-  } catch (error) {
-    if (!(error instanceof RevisionChanged)) throw error
-    return { status: 412, body: { ...toErrorBody(error), data: await view(error.current) } }
-  }
 }
 
 /** The error for an `after` that is not in the list. */

@@ -1,18 +1,12 @@
 /** Finds accounts, keys and models by a part of a name or id: what a person types who looks for one of them. */
 import type { ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
+import type { Found } from './resources/overview.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['q'])
 /** Of each kind. */
 const MOST = 8
-
-/** What was found. */
-interface Found {
-  readonly kind: 'account' | 'key' | 'model'
-  readonly id: string
-  readonly name: string
-}
 
 /** `GET /admin/search`. What has just this id comes first. @throws InvalidRequest without a text */
 export async function search({ runtime, query }: Asked): Promise<Answer> {

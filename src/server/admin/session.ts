@@ -11,6 +11,8 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { addressOf, tokensOf, type AdminAuth, type AdminToken, type SessionReader } from './auth.ts'
+import { momentOrNull } from './resources/settings.ts'
+import type { Session } from './resources/session.ts'
 import { bodyOf } from './route.ts'
 
 /** A cookie that holds. */
@@ -67,11 +69,14 @@ export function addSessionRoutes(
   auth: AdminAuth,
   version: () => Promise<string | undefined>,
 ): void {
-  const view = async ({ name, role }: Pick<AdminToken, 'name' | 'role'>, expiresAt?: number) => ({
+  const view = async (
+    { name, role }: Pick<AdminToken, 'name' | 'role'>,
+    expiresAt?: number,
+  ): Promise<{ data: Session }> => ({
     data: {
       name,
       role,
-      expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
+      expires_at: momentOrNull(expiresAt),
       version: (await version()) ?? null,
       demo: gateway.demo !== undefined,
       ...(gateway.demo?.isFilling && { demo_filling: true }),

@@ -3,14 +3,16 @@ import { NotFound } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import { ALL_GROUPS, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
-import { agreementView, moment, usageBody, usageTable } from '../../observe/usage/view.ts'
+import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
 import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
 import type { UsageQuery } from '../../observe/usage/question.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
-import { checkParameters, wrongQuery } from './bodies.ts'
+import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import { keyNames } from './names.ts'
+import { second } from './resources/settings.ts'
+import { balanceView, statementView } from './resources/usage.ts'
 import { accountOf, type Answer, type Asked } from './route.ts'
 
 const DAY_MS = 86_400_000
@@ -64,12 +66,12 @@ export async function showStatement({ runtime, id, query }: Asked): Promise<Answ
   const account = await accountOf(runtime, id)
   const ask = { account: account.id, from, to }
   const { result, checked } = await indexOf(runtime).ask('statement', ask)
-  const { opening, bookings, models, tags, spent, closing } = result
+  const { opening, bookings, models, closing } = result
   if (wantsCsv(query)) {
     const line = (kind: string, name: string | null, at: number | null, amount: bigint) => ({
       kind,
       name,
-      at: at === null ? null : moment(at),
+      at: at === null ? null : second(at),
       amount_usd: usdJson(amount),
     })
     return csvResponse(
@@ -83,33 +85,8 @@ export async function showStatement({ runtime, id, query }: Asked): Promise<Answ
       ],
     )
   }
-  const spentOn = (of: typeof models) =>
-    of.map(({ name, calls, cost }) => ({ name: name || null, calls, cost_usd: usdJson(cost) }))
-  return {
-    body: {
-      data: {
-        account_id: account.id,
-        name: account.name,
-        month: name,
-        from: moment(from),
-        to: moment(to),
-        opening_usd: usdJson(opening),
-        bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
-          seq,
-          at: moment(at),
-          kind,
-          amount_usd: usdJson(amount),
-          reference,
-          note,
-        })),
-        models: spentOn(models),
-        tags: spentOn(tags),
-        spent_usd: usdJson(spent),
-        closing_usd: usdJson(closing),
-      },
-      ledger: agreementView(checked),
-    },
-  }
+  const data = statementView(account, { name, from, to }, result)
+  return { body: { data, ledger: agreementView(checked) } }
 }
 
 /** `GET /admin/accounts/:id/balance`: what was left at the end of each hour or day. @throws InvalidRequest, NotFound */
@@ -121,17 +98,7 @@ export async function showBalance({ runtime, id, query }: Asked): Promise<Answer
   if ((to - from) / DAY_MS > MOST_POINTS) throw wrongQuery('from', 'a later moment')
   const ask = { account: account.id, rollup, from, to } as const
   const { result, checked } = await indexOf(runtime).ask('balances', ask)
-  return {
-    body: {
-      data: result.map(({ at, balance, booked }) => ({
-        at: moment(at),
-        balance_usd: usdJson(balance),
-        booked_usd: usdJson(booked),
-      })),
-      rollup,
-      ledger: agreementView(checked),
-    },
-  }
+  return { body: { data: result.map(balanceView), rollup, ledger: agreementView(checked) } }
 }
 
 /** @throws NotFound when the operator switched it off */
@@ -149,13 +116,6 @@ async function scopeOf(
   if (!filters.key) return undefined
   const keys = await Promise.all(filters.key.map((id) => accounts.key(id)))
   return [...new Set(keys.flatMap((key) => key?.account ?? []))]
-}
-
-/** `?format=csv`. @throws InvalidRequest for another format */
-export function wantsCsv(query: URLSearchParams): boolean {
-  const format = query.get('format')
-  if (format === null || format === 'json' || format === 'csv') return format === 'csv'
-  throw wrongQuery('format', 'json or csv')
 }
 
 /** By default the current month. */

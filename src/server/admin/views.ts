@@ -2,77 +2,49 @@
 import { limitsOfAccount } from '../../accounts/limits.ts'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
-import type { Deployment, Model } from '../../models/catalog.ts'
+import type { Model } from '../../models/catalog.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
-import { ACCOUNT, type KeySpend, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
-import { formatPico, parsePico, usdJson } from '../../money/money.ts'
+import { ACCOUNT, type LedgerRow, type Orphan } from '../../state/ledger/ledger.ts'
+import { usdJson } from '../../money/money.ts'
 import { Unavailable } from '../../errors/errors.ts'
 import type { UsageQuestions } from '../../observe/usage/messages.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
 import type { Routing } from '../../models/routing.ts'
+import { accountView } from './resources/account.ts'
+import type { Outbox, Status } from './resources/gateway.ts'
+import { keyView } from './resources/key.ts'
+import type { LedgerEntry } from './resources/ledger.ts'
+import { deploymentView } from './resources/model.ts'
+import { moment, momentOrNull } from './resources/settings.ts'
 
 /** Upper bound on running calls in the status. */
 const SHOWN_CALLS = 100
 
 /** An account with its settings, its money and the ids of its keys. */
-export async function accountView(runtime: Runtime, account: Account) {
-  const [totals] = await runtime.ledger.balances([account.id])
-  const { balance, available, paid, spend } = totals!
-  const rates = await runtime.ledger.rates(account.id, ACCOUNT)
-  const keys = await runtime.accounts.listKeys(account.id)
-  const limits: readonly object[] = limitsOfAccount(account, totals!, rates, Date.now())
-  return {
-    ...accountSettings(account),
-    balance_usd: usdJson(balance),
-    /** The balance without the holds of running calls. */
-    available_usd: usdJson(available),
-    free_tier: !paid,
-    spend: spendView(spend),
-    running: spend.inFlight,
-    limits,
-    keys: keys.map(({ id }) => id),
-    key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
-    revision: account.revision,
-  }
+export async function wholeAccount({ ledger, accounts }: Runtime, account: Account) {
+  const [totals] = await ledger.balances([account.id])
+  const rates = await ledger.rates(account.id, ACCOUNT)
+  const keys = await accounts.listKeys(account.id)
+  return accountView(
+    account,
+    totals!,
+    {},
+    {
+      limits: limitsOfAccount(account, totals!, rates, Date.now()),
+      keys: keys.map(({ id }) => id),
+      key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
+    },
+  )
 }
 
-/** The members of {@link accountView} that change only when the account is changed. */
-export function accountSettings(account: Account) {
-  const { spendCap } = account
-  return {
-    id: account.id,
-    name: account.name,
-    disabled: account.disabled,
-    rpm_limit: account.rpm ?? null,
-    concurrency_limit: account.concurrency ?? null,
-    spend_cap: spendCap
-      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
-      : null,
-    alert_below_usd: account.alertBelow ?? null,
-    note: account.note ?? null,
-    archived_at: account.archivedAt === undefined ? null : moment(account.archivedAt),
-    created_at: moment(account.createdAt),
-  }
-}
-
-/**
- * A key with its settings: null means a default, or no limit. `spend_cap.usd` is text, as in a request, so that a
- * client can send back what it read.
- */
-export async function keyView(runtime: Runtime, key: Key) {
+/** A key with its settings, and those of them that have no effect. */
+export async function wholeKey(runtime: Runtime, key: Key) {
   const spend = await runtime.ledger.key(key.account, key.id)
-  return {
-    ...keySettings(key),
-    revision: key.revision,
-    spend_usd: usdJson(spend.lifetime),
-    spend: spendView(spend),
-    running: spend.inFlight,
-    warnings: await warningsOf(key, runtime),
-  }
+  return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
 }
 
 /** By id: the hour in which each key was last charged for, ms since epoch. Undefined where usage is not kept, or cannot be read. */
@@ -95,41 +67,23 @@ export function lastUsedAt(
   used: ReadonlyMap<string, number> | undefined,
   key: string,
 ): string | null {
-  const at = used?.get(key)
-  return at === undefined ? null : moment(at)
-}
-
-/** The members of {@link keyView} that change only when the key is changed. */
-export function keySettings(key: Key) {
-  const { spendCap, previous } = key
-  return {
-    id: key.id,
-    account_id: key.account,
-    name: key.name,
-    start: key.start,
-    disabled: key.disabled,
-    created_at: moment(key.createdAt),
-    expires_at: key.expiresAt === undefined ? null : moment(key.expiresAt),
-    rpm_limit: key.rpm ?? null,
-    concurrency_limit: key.concurrency ?? null,
-    spend_cap: spendCap
-      ? { usd: formatPico(parsePico(spendCap.usd)), scope: spendCap.scope }
-      : null,
-    models: key.models ?? null,
-    policy: key.policy ?? null,
-    tag: key.tag ?? null,
-    log_content: key.logContent ?? false,
-    note: key.note ?? null,
-    archived_at: key.archivedAt === undefined ? null : moment(key.archivedAt),
-    previous_secret: previous ? { start: previous.start, until: moment(previous.until) } : null,
-  }
+  return momentOrNull(used?.get(key))
 }
 
 /**
  * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance,
  * unless some were folded.
  */
-export function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow) {
+export function rowView({
+  seq,
+  kind,
+  request,
+  key,
+  at,
+  cost,
+  usage,
+  note,
+}: LedgerRow): LedgerEntry {
   const isBooking = kind === 'top-up' || kind === 'adjust'
   return {
     seq,
@@ -164,7 +118,7 @@ export function orphanView({ account, key, request, at }: Orphan) {
 }
 
 /** Settlements that are not confirmed yet, and the age of the oldest. */
-export function outboxView({ runtime }: Gateway) {
+export function outboxView({ runtime }: Gateway): Outbox {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
   return { ok, outbox, oldest_ms: oldestMs }
 }
@@ -188,35 +142,14 @@ export function modelView(model: Model, routing: Routing) {
         }
       : null,
     capabilities: model.capabilities ? [...model.capabilities] : null,
-    deployments: model.deployments.map((one) => deploymentView(one, routing)),
-  }
-}
-
-/** A deployment with its health. */
-export function deploymentView(deployment: Deployment, routing: Routing) {
-  const health = routing.healthOf(deployment).report()
-  return {
-    id: deployment.id,
-    provider: deployment.provider,
-    model: deployment.model,
-    weight: deployment.weight,
-    priority: deployment.priority,
-    health: {
-      state: health.state,
-      since: health.since === undefined ? null : moment(health.since),
-      failures: health.failures,
-      last_failure: health.lastFailure ?? null,
-      vendor_message: health.lastMessage ?? null,
-      rests_until: health.cooldownUntil === undefined ? null : moment(health.cooldownUntil),
-      taken_out: health.takenOut ?? false,
-      latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
-      in_flight: health.inFlight,
-    },
+    deployments: model.deployments.map((one) =>
+      deploymentView(one, routing.healthOf(one).report()),
+    ),
   }
 }
 
 /** Version, uptime, state engine and running calls of the gateway. */
-export function statusView(gateway: Gateway) {
+export function statusView(gateway: Gateway): Status {
   const { runtime, startedAt, version, running } = gateway
   const now = Date.now()
   return {
@@ -266,11 +199,6 @@ async function warningsOf(
   ]
 }
 
-/** Settled spend by window. */
-export function spendView({ day, month, lifetime }: KeySpend) {
-  return { day: usdJson(day), month: usdJson(month), lifetime: usdJson(lifetime) }
-}
-
 /** Quantities with snake_case names. */
 function quantities(usage: Usage): Record<string, unknown> {
   return Object.fromEntries(
@@ -279,8 +207,4 @@ function quantities(usage: Usage): Record<string, unknown> {
       count,
     ]),
   )
-}
-
-function moment(at: number): string {
-  return new Date(at).toISOString()
 }

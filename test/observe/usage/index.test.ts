@@ -1,9 +1,9 @@
 /** The index of usage beside ledgers: what was read is counted once, whatever happens to the ledger or the index. */
+import { QUANTITIES } from '../../../src/server/admin/resources/usage.ts'
 import { copyFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { QUANTITIES } from '../../../src/observe/record.ts'
 import { openTables } from '../../../src/observe/usage/tables.ts'
 import { folder } from '../../_folder.ts'
 import { LIMITS, NOON, open } from '../../state/sqlite/_engine.ts'

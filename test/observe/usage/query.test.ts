@@ -1,8 +1,8 @@
 /** Answers that keep few of many groups apart are those of all groups. */
+import { QUANTITIES } from '../../../src/server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
-import { QUANTITIES } from '../../../src/observe/record.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import type { UsageQuery } from '../../../src/observe/usage/question.ts'
 import { SettledTables } from '../../../src/observe/usage/settled.ts'

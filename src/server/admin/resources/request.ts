@@ -1,13 +1,66 @@
-/** A call as the admin API shows it, and the console reads it. Types alone, so that pages need nothing else of the server. */
+/** Calls, and what is kept of their contents. */
+import { parsePico, usdJson, type Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
+import { QUANTITIES } from './usage.ts'
+
+/** Filters of lists of calls that commands have, with what their values are called. */
+export const REQUEST_FILTERS = {
+  key: { value: 'ids', help: 'only those of these keys, separated by commas' },
+  account: { value: 'ids', help: 'only those of these accounts' },
+  model: { value: 'ids', help: 'only those of these models' },
+  status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
+  code: { value: 'codes', help: 'only those with these error codes' },
+  outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+  guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
+  'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
+  deployment: { value: 'ids', help: 'only those of these deployments' },
+  endpoint: { value: 'paths', help: 'only those of these endpoints' },
+  tag: { value: 'tags', help: 'only those with these tags' },
+  user: { value: 'names', help: 'only those of these end users' },
+  session: { value: 'hashes', help: 'only those of these sessions' },
+} as const
+
+/** Columns of `GET /requests` as CSV. */
+export const REQUEST_COLUMNS = [
+  'id',
+  'at',
+  'method',
+  'endpoint',
+  'account_id',
+  'key_id',
+  'key_name',
+  'model',
+  'deployment',
+  'status',
+  'code',
+  'limited_by',
+  'outcome',
+  'stream',
+  'cost_usd',
+  'estimated',
+  ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
+  ...QUANTITIES.map((name) => `usage.${name}`),
+  'guard.outcome',
+  'guard.rules',
+  'tag',
+  'user',
+  'session',
+  'agent',
+  'origin',
+  'gateway',
+  'attempts',
+  'retry',
+  'error',
+]
 
 /** Members that only sinks are told, or that one call alone shows. */
-type Hidden = 'limits' | 'decided' | 'trace' | 'request' | 'response' | 'content'
+const HIDDEN = ['limits', 'decided', 'trace', 'request', 'response', 'content'] as const
+type Hidden = (typeof HIDDEN)[number]
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
 type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
 
-/** A call in a list. @typeParam Usd an amount of money */
-export interface RequestView<Usd = number> extends Omit<EndedCall, Hidden | Changed> {
+/** A call in a list. */
+export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   /** null until it is sent. */
   readonly status: number | null
   /** null while the call runs. */
@@ -21,6 +74,23 @@ export interface RequestView<Usd = number> extends Omit<EndedCall, Hidden | Chan
   readonly running: boolean
 }
 
+/** A call as a list shows it. */
+export function requestView(call: EndedCall, running: boolean): RequestView {
+  const { cost_usd, cost_details, guard, ...rest } = call
+  const shown: Partial<typeof rest> = { ...rest }
+  for (const name of HIDDEN) delete shown[name]
+  const details = Object.entries(cost_details ?? {}).map(([name, usd]) => [name, amount(usd)])
+  return {
+    ...(shown as Omit<typeof rest, Hidden>),
+    cost_usd: cost_usd === null ? null : amount(cost_usd),
+    cost_details: cost_details && Object.fromEntries(details),
+    guard: guard && { outcome: guard.outcome, rules: guard.rules },
+    running,
+  }
+}
+
+const amount = (usd: string): Usd => usdJson(parsePico(usd))
+
 /** A limit that was in force for a call: its rate as it was answered, with what was used of it, or another. */
 export interface LimitInForce {
   readonly limit: string
@@ -31,11 +101,39 @@ export interface LimitInForce {
 }
 
 /** One call. */
-export interface RequestDetails<Usd = number> extends RequestView<Usd> {
+export interface RequestDetails extends RequestView {
   readonly limits: readonly LimitInForce[] | null
   /** The row of the ledger that says what was charged; absent while the call runs. */
   readonly ledger?: { readonly seq: number; readonly cost_usd: Usd } | null
   readonly content?: 'kept' | 'not kept'
   /** Only the ledger knows of the call. */
   readonly log?: 'missing'
+}
+
+/** What a call asked and what its client got, where that is kept. */
+export interface RequestContent {
+  readonly id: string
+  readonly account_id: string
+  readonly key_id: string
+  readonly user: string | null
+  readonly endpoint: string
+  readonly model: string | null
+  readonly decided: NonNullable<EndedCall['decided']>
+  /** The body of the request. */
+  readonly input: { readonly messages?: readonly { readonly content?: unknown }[] }
+  readonly output: readonly {
+    readonly choice: number
+    readonly channel: string
+    readonly text: string
+  }[]
+  readonly cut: boolean
+}
+
+/** A call as the holder of its key sees it: nothing of vendors, addresses or content. */
+export interface HolderCall extends Pick<
+  RequestView,
+  'id' | 'at' | 'endpoint' | 'model' | 'status' | 'code' | 'outcome' | 'usage' | 'cost_usd' | 'tag'
+> {
+  readonly stream: boolean
+  readonly times: Pick<RequestView['times'], 'first_ms' | 'total_ms'>
 }

@@ -1,0 +1,174 @@
+/** Accounts: what operators set of them, and what is answered about them. */
+import * as v from 'valibot'
+import { usdJson, type Pico } from '../../../money/amounts.ts'
+import { spendView, type Limit, type Spent } from './limit.ts'
+import {
+  bodyOf,
+  columnsOf,
+  count,
+  flag,
+  moment,
+  momentOrNull,
+  name,
+  NOTE,
+  recordId,
+  shownOf,
+  signedUsd,
+  SPEND_CAP,
+  text,
+  usd,
+  usdOrNothing,
+  type ChangedSettings,
+  type KeptSettings,
+  type Settings,
+} from './settings.ts'
+
+/** Settings of an account; limits are those of all its keys together. */
+export const ACCOUNT_SETTINGS = {
+  /** Requests per minute; when absent, no limit. */
+  rpm_limit: {
+    stored: 'rpm',
+    schema: count,
+    option: {
+      name: 'rpm',
+      value: 'n',
+      help: 'requests per minute of all its keys; "none" for no limit',
+    },
+  },
+  /** Calls at a time; when absent, no limit. */
+  concurrency_limit: {
+    stored: 'concurrency',
+    schema: count,
+    option: { name: 'concurrency', value: 'n', help: 'their calls at once; "none" for no limit' },
+  },
+  spend_cap: {
+    ...SPEND_CAP,
+    option: {
+      name: 'cap',
+      value: 'usd[/day|/month]',
+      help: 'what they can spend; "none" for no limit',
+    },
+  },
+  /** USD as decimal text. */
+  alert_below_usd: {
+    stored: 'alertBelow',
+    schema: usdOrNothing,
+    role: 'billing',
+    csv: [],
+    option: {
+      name: 'alert',
+      value: 'usd',
+      help: 'a balance below it raises an alert; "none" for the default',
+    },
+  },
+  note: { ...NOTE, role: 'billing' },
+} as const satisfies Settings
+
+/** Settings of an account that a record changes. */
+export type AccountSettingsChange = ChangedSettings<typeof ACCOUNT_SETTINGS>
+
+/** `POST /accounts` */
+export const newAccount = v.strictObject({ name, id: v.nullish(recordId) })
+
+/** `PATCH /accounts/:id`. Null clears a member, an absent member stays. */
+export const accountChange = v.strictObject({
+  name: v.optional(name),
+  disabled: v.optional(flag),
+  ...bodyOf(ACCOUNT_SETTINGS),
+})
+
+/** `POST /accounts/:id/credits` */
+export const credits = v.strictObject({
+  usd,
+  reference: v.nullish(text(200)),
+  note: v.nullish(text(1000)),
+})
+
+/** `POST /accounts/:id/adjust` */
+export const adjustment = v.strictObject({
+  usd: signedUsd,
+  reason: text(1000),
+  reference: v.nullish(text(200)),
+})
+
+/** Columns of `GET /accounts` as CSV. */
+export const ACCOUNT_COLUMNS = [
+  'id',
+  'name',
+  'state',
+  'balance_usd',
+  'available_usd',
+  'free_tier',
+  'spend.day',
+  'spend.month',
+  'spend.lifetime',
+  'key_count',
+  ...columnsOf(ACCOUNT_SETTINGS),
+  'created_at',
+]
+
+/** An account: the owner of keys and of a balance. */
+export interface Account extends KeptSettings<typeof ACCOUNT_SETTINGS> {
+  readonly id: string
+  readonly name: string
+  readonly disabled: boolean
+  /** When the account was archived, ms since epoch: its keys are refused for good. */
+  readonly archivedAt?: number | undefined
+  /** Grows with every change; 0 before the first. */
+  readonly revision: number
+  /** ms since epoch */
+  readonly createdAt: number
+}
+
+/** What changes only when the account is changed. */
+export function accountSettings(account: Account) {
+  return {
+    id: account.id,
+    name: account.name,
+    disabled: account.disabled,
+    ...shownOf(ACCOUNT_SETTINGS, account),
+    archived_at: momentOrNull(account.archivedAt),
+    created_at: moment(account.createdAt),
+  }
+}
+
+/** Money of an account. */
+interface Totals {
+  readonly balance: Pico
+  readonly available: Pico
+  readonly paid: boolean
+  readonly spend: Spent
+}
+
+/** An account with its money. @param place what lists show before it, @param parts what one account shows after it */
+export function accountView<Place extends object, Parts extends object>(
+  account: Account,
+  { balance, available, paid, spend }: Totals,
+  place: Place,
+  parts: Parts,
+) {
+  return {
+    ...accountSettings(account),
+    ...place,
+    balance_usd: usdJson(balance),
+    /** The balance without the holds of running calls. */
+    available_usd: usdJson(available),
+    free_tier: !paid,
+    spend: spendView(spend),
+    running: spend.inFlight,
+    ...parts,
+    revision: account.revision,
+  }
+}
+
+/** An account in an answer. */
+export interface AccountAnswer extends ReturnType<typeof accountView<object, object>> {
+  /** In lists. */
+  readonly state?: string
+  /** Keys that are not archived. */
+  readonly key_count?: number
+  /** Of one account. */
+  readonly limits?: readonly Limit[]
+  /** Ids, of one account. */
+  readonly keys?: readonly string[]
+}

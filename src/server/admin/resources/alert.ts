@@ -1,0 +1,36 @@
+/** Alerts: what is wrong, and what was. */
+import * as v from 'valibot'
+import { moment, momentOrNull, whole } from './settings.ts'
+
+/** `POST /alerts/:id/mute`: for how many seconds nothing is told of an alert. */
+export const mute = v.strictObject({ seconds: whole(0, 2_592_000, ' of seconds') })
+
+/** An alert, active until it has an end. */
+export interface AlertRecord {
+  readonly id: string
+  readonly kind: string
+  readonly object: string
+  readonly message: string
+  /** ms since epoch. */
+  readonly raisedAt: number
+  readonly endedAt?: number
+  /** Sinks and logs are told nothing of it until then; ms since epoch. */
+  readonly mutedUntil?: number
+}
+
+/** An alert as operators see it. */
+export function alertView(alert: AlertRecord) {
+  const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
+  return {
+    id,
+    kind,
+    object: object === '' ? null : object,
+    message,
+    since: moment(raisedAt),
+    ended_at: momentOrNull(endedAt),
+    muted_until: momentOrNull(mutedUntil),
+  }
+}
+
+/** An alert in an answer. */
+export type AlertAnswer = ReturnType<typeof alertView>

@@ -1,0 +1,75 @@
+/** Gateways: how they run, and what they are set to. */
+import type { AlertAnswer } from './alert.ts'
+import { second } from './settings.ts'
+
+/** Settlements that are not confirmed yet, and the age of the oldest. */
+export interface Outbox {
+  readonly ok: boolean
+  readonly outbox: number
+  readonly oldest_ms: number
+}
+
+/** Rows of the request log since the start: stored, and dropped by reason. */
+export interface LogCounts {
+  readonly rows: number
+  readonly dropped: Readonly<Record<string, number>>
+}
+
+/** `GET /status` */
+export interface Status {
+  readonly version: string
+  readonly node: string
+  readonly started_at: string
+  readonly uptime_seconds: number
+  readonly state: string
+  readonly ledger: Outbox
+  readonly memory_bytes: number
+  readonly alerts: readonly Pick<AlertAnswer, 'kind' | 'message'>[]
+  readonly running: number
+  readonly calls: readonly object[]
+}
+
+/** What a gateway tells of itself. Times are ms since epoch. */
+export interface Instance {
+  readonly id: string
+  readonly version: string
+  readonly node: string
+  readonly startedAt: number
+  /** Which worker it is, where several serve one address. */
+  readonly worker?: number
+  /** Calls under way. */
+  readonly running: number
+  /** Rows of the ledger that its index of usage has not read yet; absent without an index. */
+  readonly lag?: number
+  /** Rows of the request log since its start: stored, and dropped by reason; absent without a log. */
+  readonly log?: LogCounts
+  readonly ledger: Pick<Outbox, 'ok' | 'outbox'>
+}
+
+/** One of the gateways that share a state. @param own whether it is the one that answers */
+export function gatewayView(instance: Instance, own: boolean) {
+  const { id, worker = null, version, node, startedAt, running, lag, log, ledger } = instance
+  return {
+    id,
+    own,
+    worker,
+    version,
+    node,
+    started_at: second(startedAt),
+    running,
+    ledger,
+    usage_lag_rows: lag ?? null,
+    log: log ?? null,
+  }
+}
+
+/** A gateway in an answer. */
+export type GatewayAnswer = ReturnType<typeof gatewayView>
+
+/** A value of the configuration; a secret is `set` or `not set`. */
+export interface SettingAnswer {
+  readonly path: string
+  readonly value: unknown
+  readonly secret: boolean
+  readonly origin: { readonly from: string; readonly file?: string; readonly name?: string }
+}

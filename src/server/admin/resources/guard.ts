@@ -1,0 +1,45 @@
+/** What guards decided, and how they work. */
+import type { EndedCall } from '../../../plugin/ended-call.ts'
+
+type Decided = NonNullable<EndedCall['decided']>[number]
+
+/** Calls of which one decision was made; the rule is empty where none was violated. */
+type CountedDecision = Decided & { readonly calls: number }
+
+/** State of a circuit breaker. */
+export type CircuitState = 'closed' | 'half-open' | 'open'
+
+/** How a guard works, since the start of the process. */
+export interface GuardState {
+  readonly circuits: readonly { readonly origin: string; readonly state: CircuitState }[]
+  readonly errors: readonly {
+    readonly kind: string
+    readonly on_error: string
+    readonly count: number
+  }[]
+  /** Of guards that are asked elsewhere; the shares are bounds. */
+  readonly latency: readonly {
+    readonly side: string
+    readonly calls: number
+    readonly mean_ms: number
+    readonly p50_ms: number
+    readonly p95_ms: number
+  }[]
+}
+
+/** `GET /guard` */
+export interface GuardAnswer {
+  readonly range: { readonly from: string; readonly to: string }
+  readonly decisions: readonly (CountedDecision & { readonly day: string })[]
+  readonly keys: readonly (CountedDecision & {
+    readonly account_id: string
+    readonly key_id: string
+    readonly key_name: string | null
+  })[]
+  readonly guards: readonly (GuardState & {
+    readonly guard: string
+    readonly plugin: string
+    readonly execution: string
+    readonly mode: string | undefined
+  })[]
+}

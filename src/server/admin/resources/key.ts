@@ -1,0 +1,240 @@
+/** Keys: what operators set of them, and what is answered about them. */
+import * as v from 'valibot'
+import { usdJson, type Usd } from '../../../money/amounts.ts'
+import { spendView, type Limit, type Spent } from './limit.ts'
+import { policyObject, type Policy } from './policy.ts'
+import {
+  bodyOf,
+  columnsOf,
+  count,
+  flag,
+  modelList,
+  modelsByName,
+  moment,
+  momentOrNull,
+  momentText,
+  name,
+  NOTE,
+  recordId,
+  seedOf,
+  shownOf,
+  SPEND_CAP,
+  whole,
+  type ChangedSettings,
+  type GivenSettings,
+  type KeptSettings,
+  type Settings,
+} from './settings.ts'
+
+const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a vendor'
+const SHA256 = 'the SHA-256 of the key: 64 lower-case hex digits'
+const START = 'the beginning of the key, 1 to 20 visible characters, such as "sk-...ab12"'
+const TIME = 'a valid point in time'
+const TAG = '1 to 64 letters, digits, "_", ".", ":" or "-"'
+
+/** The hash of a secret that was made elsewhere. */
+export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
+
+/** Settings of a key, in the order of the command line. */
+export const KEY_SETTINGS = {
+  /** Requests per minute; when absent, the configured default. */
+  rpm_limit: {
+    stored: 'rpm',
+    schema: count,
+    option: { name: 'rpm', value: 'n', help: 'requests per minute; "none" for the default' },
+  },
+  /** Calls at a time; when absent, the configured default. */
+  concurrency_limit: {
+    stored: 'concurrency',
+    schema: count,
+    option: { name: 'concurrency', value: 'n', help: 'calls at once; "none" for the default' },
+  },
+  spend_cap: {
+    ...SPEND_CAP,
+    option: {
+      name: 'cap',
+      value: 'usd[/day|/month]',
+      help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
+    },
+  },
+  /** Kept as ms since epoch. */
+  expires_at: {
+    stored: 'expiresAt',
+    schema: momentText,
+    record: v.pipe(v.number(TIME), v.safeInteger(TIME)),
+    keep: (text: string) => Date.parse(text),
+    show: moment,
+    option: {
+      name: 'expires',
+      value: 'date',
+      help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
+    },
+  },
+  /** The models that the key can use; when absent, all. */
+  models: {
+    stored: 'models',
+    schema: modelsByName,
+    seed: modelList(MODEL, /^[^/\s:]+\/\S+$/),
+    option: {
+      name: 'models',
+      value: 'ids',
+      help: 'models it can use, separated by commas; "none" for all',
+    },
+  },
+  policy: {
+    stored: 'policy',
+    schema: policyObject,
+    record: v.custom<Policy>(() => true),
+    csv: [],
+    option: {
+      name: 'policy',
+      value: 'file',
+      help: 'JSON file with its policy; "none" removes it',
+    },
+  },
+  /** The tag of its calls, whatever a request says. */
+  tag: {
+    stored: 'tag',
+    schema: v.pipe(v.string(TAG), v.regex(/^[A-Za-z0-9_.:-]{1,64}$/, TAG)),
+    option: { name: 'tag', value: 'text', help: 'the tag of its calls; "none" removes it' },
+  },
+  /** Whether the contents of its calls may be kept where the configuration allows that. */
+  log_content: { stored: 'logContent', schema: flag, absent: false, csv: [] },
+  note: NOTE,
+} as const satisfies Settings
+
+/** Settings of a key that a record changes. */
+export type KeySettingsChange = ChangedSettings<typeof KEY_SETTINGS>
+/** Settings of a key in a request, and in the configuration. */
+export type GivenKeySettings = GivenSettings<typeof KEY_SETTINGS>
+
+/** A key in the `seed` of the configuration, without its secret. */
+export const keySeed = {
+  disabled: v.optional(flag),
+  ...seedOf(KEY_SETTINGS),
+}
+
+/** `POST /accounts/:id/keys`. With `sha256`, a key whose secret was made elsewhere. */
+export const newKey = v.strictObject({
+  name,
+  id: v.nullish(recordId),
+  disabled: v.optional(flag),
+  sha256: v.nullish(secretHash),
+  start: v.nullish(v.pipe(v.string(START), v.regex(/^[\x21-\x7e]{1,20}$/, START))),
+  ...bodyOf(KEY_SETTINGS),
+})
+
+/** `PATCH /keys/:id`. Null clears a member, an absent member stays. */
+export const keyChange = v.strictObject({
+  name: v.optional(name),
+  disabled: v.optional(flag),
+  ...bodyOf(KEY_SETTINGS),
+})
+
+/** `POST /keys/:id/rotate`: for how many seconds the secret before works on. */
+export const rotation = v.strictObject({
+  overlap: v.optional(whole(0, 2_592_000, ' of seconds'), 86_400),
+})
+
+/** Columns of `GET /keys` as CSV. */
+export const KEY_COLUMNS = [
+  'id',
+  'account_id',
+  'name',
+  'start',
+  'state',
+  'spend.day',
+  'spend.month',
+  'spend.lifetime',
+  'running',
+  'last_used_at',
+  ...columnsOf(KEY_SETTINGS),
+  'created_at',
+]
+
+/** A secret that still works for a while. */
+interface PreviousSecret {
+  readonly sha256: string
+  readonly start: string
+  /** ms since epoch; refused from then on. */
+  readonly until: number
+}
+
+/** An API key. Its secret is never stored, only the hash. */
+export interface Key extends KeptSettings<typeof KEY_SETTINGS> {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  /** What lists show of the secret: `sk-sluice-ab12`; for one of another origin what was said, or `seeded`. */
+  readonly start: string
+  /** Hexadecimal SHA-256 of the secret. */
+  readonly sha256: string
+  /** The secret before the last rotation. */
+  readonly previous?: PreviousSecret | undefined
+  readonly disabled: boolean
+  /** When the key was archived, ms since epoch: it is refused for good. */
+  readonly archivedAt?: number | undefined
+  /** Grows with every change. */
+  readonly revision: number
+  /** ms since epoch */
+  readonly createdAt: number
+}
+
+/** What changes only when the key is changed. */
+export function keySettings(key: Key) {
+  const { previous } = key
+  const { expires_at, ...settings } = shownOf(KEY_SETTINGS, key)
+  return {
+    id: key.id,
+    account_id: key.account,
+    name: key.name,
+    start: key.start,
+    disabled: key.disabled,
+    created_at: moment(key.createdAt),
+    expires_at,
+    ...settings,
+    archived_at: momentOrNull(key.archivedAt),
+    previous_secret: previous ? { start: previous.start, until: moment(previous.until) } : null,
+  }
+}
+
+/** A key with what it has spent. @param place what lists show before that */
+export function keyView<Place extends object>(key: Key, spend: Spent, place: Place) {
+  return {
+    ...keySettings(key),
+    ...place,
+    revision: key.revision,
+    spend_usd: usdJson(spend.lifetime),
+    spend: spendView(spend),
+    running: spend.inFlight,
+  }
+}
+
+/** A key in an answer. */
+export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
+  /** In lists. */
+  readonly state?: string
+  /** The hour of its last charge; null where that is not known. */
+  readonly last_used_at?: string | null
+  /** Of one key. */
+  readonly limits?: readonly Limit[]
+  /** Of one key: settings that have no effect. */
+  readonly warnings?: readonly string[]
+}
+
+/** `GET /v1/key`: what the holder of a key sees of it. */
+export interface HolderKey {
+  readonly key_id: string
+  readonly account_id: string
+  readonly free_tier: boolean
+  readonly spend_usd: Usd
+  readonly rpm_limit: number
+  readonly concurrency_limit: number
+  readonly spend_cap_usd: Usd | null
+  readonly spend_cap_scope: 'day' | 'month' | 'lifetime' | null
+  readonly spend_remaining_usd: Usd | null
+  readonly expires_at: string | null
+  readonly limits: readonly Limit[]
+  readonly tag: string | null
+  readonly log_content: boolean
+}

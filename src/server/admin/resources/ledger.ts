@@ -1,0 +1,43 @@
+/** Rows of the ledger. */
+import type { Usd } from '../../../money/amounts.ts'
+
+/** A row. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some were folded. */
+export interface LedgerEntry {
+  readonly seq: number
+  readonly kind: 'usage' | 'top-up' | 'adjust' | 'orphan'
+  /** Of a booking. */
+  readonly reference?: string
+  /** Of a call. */
+  readonly request_id?: string
+  readonly key_id?: string | undefined
+  readonly at: string
+  readonly amount_usd: Usd
+  /** Of a correction. */
+  readonly reason?: string | undefined
+  readonly note?: string | undefined
+  readonly usage?:
+    | {
+        readonly at: string
+        readonly endpoint: string
+        readonly model: string
+        readonly [more: string]: unknown
+      }
+    | undefined
+}
+
+/** Columns of `GET /accounts/:id/ledger` as CSV. */
+export const LEDGER_COLUMNS = [
+  'seq',
+  'kind',
+  'at',
+  'amount_usd',
+  'reference',
+  'request_id',
+  'key_id',
+  'reason',
+  'note',
+  'usage.model',
+  'usage.endpoint',
+  'usage.outcome',
+  'usage.tag',
+]

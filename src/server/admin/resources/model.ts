@@ -1,0 +1,151 @@
+/** Models, their deployments and their prices. */
+import * as v from 'valibot'
+import type { Usd } from '../../../money/amounts.ts'
+import { flag, momentOrNull, text, whole } from './settings.ts'
+
+/** `POST /deployments/:id/cooldown`: for how many seconds a deployment is taken out. */
+export const cooldown = v.strictObject({ seconds: whole(1, 86_400, ' of seconds') })
+
+const ids = v.optional(v.array(v.string('a text'), 'a list of models'), [])
+/** `POST /models/import`: which prices are taken over. */
+export const modelImport = v.strictObject({
+  from: text(1000),
+  text: v.optional(v.string('the text of a price list')),
+  only: ids,
+  accept: ids,
+  write: v.optional(flag, false),
+})
+
+/** Names of units of a price list, USD as decimal text. */
+export type Pricing = Readonly<Record<string, unknown>>
+
+/** Where a price is from, and when it was last compared with that. */
+export interface PriceSource {
+  readonly from: string
+  readonly checked_at?: string | undefined
+}
+
+/**
+ * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
+ * cooldown is over, and one call at a time tests whether the deployment has recovered.
+ */
+export type HealthState = 'healthy' | 'cooldown' | 'probing'
+
+/** A deployment's health at one moment. Times are ms since epoch. */
+export interface HealthReport {
+  readonly state: HealthState
+  /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
+  readonly since?: number
+  /** Failures in a row. */
+  readonly failures: number
+  /** End of the cooldown; only present in state `cooldown`. */
+  readonly cooldownUntil?: number
+  /** Present where an operator has taken the deployment out until then. */
+  readonly takenOut?: true
+  /** Class of the last failure since the last complete answer. */
+  readonly lastFailure?: string
+  /** What the vendor said of it, without secrets and quotations. */
+  readonly lastMessage?: string
+  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
+  readonly latencyMs?: number
+  /** Number of calls that the deployment is working on. */
+  readonly inFlight: number
+}
+
+/** Where requests of a model go. */
+interface DeploymentPlace {
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  readonly priority: number
+}
+
+/** A deployment with its health. */
+export function deploymentView(
+  { id, provider, model, weight, priority }: DeploymentPlace,
+  health: HealthReport,
+) {
+  return {
+    id,
+    provider,
+    model,
+    weight,
+    priority,
+    health: {
+      state: health.state,
+      since: momentOrNull(health.since),
+      failures: health.failures,
+      last_failure: health.lastFailure ?? null,
+      vendor_message: health.lastMessage ?? null,
+      rests_until: momentOrNull(health.cooldownUntil),
+      taken_out: health.takenOut ?? false,
+      latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
+      in_flight: health.inFlight,
+    },
+  }
+}
+
+/** A deployment in an answer. */
+export type Deployment = ReturnType<typeof deploymentView>
+
+/** Failed requests to vendors, by class. */
+type Failures = Readonly<Record<string, number>>
+
+/** A model of the catalog. */
+export interface ModelAnswer {
+  readonly id: string
+  readonly aliases: readonly string[]
+  readonly modality: string
+  readonly free_tier: boolean
+  readonly pricing: Pricing
+  readonly price_version: string
+  readonly price_source: PriceSource
+  readonly next_price_change: {
+    readonly from: string
+    readonly pricing: Pricing
+    readonly price_version: string
+  } | null
+  readonly capabilities: readonly string[] | null
+  /** Null without the index of usage. */
+  readonly last_24h: {
+    readonly calls: number
+    readonly cost_usd: Usd
+    readonly failures: Failures
+  } | null
+  readonly deployments: readonly (Deployment & { readonly failures_24h: Failures | null })[]
+}
+
+/** One price of a model that is another one than before. Prices of tiers have names such as `prompt@272001`. */
+export interface PriceMove {
+  readonly model: string
+  /** Absent where the whole model is meant. */
+  readonly price?: string
+  readonly from: string
+  readonly to: string
+  /** Such as `+20 %` or `×20`; empty where there is no price to compare with. */
+  readonly move: string
+}
+
+/** A move that is not taken over before it is accepted. */
+export interface HeldMove extends PriceMove {
+  /** Why. */
+  readonly reason: string
+  /** What accepts it: `<id>` or `<id>:<price>`. */
+  readonly accept: string
+}
+
+/** `POST /models/import` */
+export interface PriceComparison {
+  readonly sources: readonly object[]
+  readonly added: readonly string[]
+  readonly changed: readonly PriceMove[]
+  readonly removed: readonly string[]
+  readonly held: readonly HeldMove[]
+  readonly same: number
+  readonly disagreements: readonly PriceMove[]
+  readonly own_prices: readonly PriceMove[]
+  /** Whether the gateway may write its price list. */
+  readonly writable: boolean
+  readonly written: boolean
+}

@@ -1,0 +1,232 @@
+/** How a setting of an account or a key is described, and what follows from the descriptions. */
+import * as v from 'valibot'
+import { isMoment } from '../../../errors/moments.ts'
+import { formatPico, MAX_AMOUNT, parsePico } from '../../../money/amounts.ts'
+
+/** A setting as operators write it, as it is kept, and where it occurs. It is kept and shown as it is written unless it says otherwise. */
+interface Setting {
+  /** Its name in records. */
+  readonly stored: string
+  /** Its value in requests, where null clears it. */
+  readonly schema: v.GenericSchema
+  /** Its value in the `seed` of the configuration, where that differs; null where it cannot be seeded. */
+  readonly seed?: v.GenericSchema | null
+  /** Its value in records, where that differs. */
+  readonly record?: v.GenericSchema
+  /** Makes the value of records. */
+  readonly keep?: (given: never) => unknown
+  /** Makes the value of answers. */
+  readonly show?: (stored: never) => unknown
+  /** What answers have where it is not set, if not null. */
+  readonly absent?: unknown
+  /** Its columns in a list as CSV, if not one of its own name. */
+  readonly csv?: readonly string[]
+  /** The option of commands that sets it. */
+  readonly option?: SettingOption
+  /** The least role that may change it, if not `admin`. */
+  readonly role?: 'billing'
+}
+
+/** An option of a command. */
+interface SettingOption {
+  readonly name: string
+  /** Names the value in the help, and says how it is read. */
+  readonly value: string
+  readonly help: string
+}
+
+/** Settings by their names in the API and in the configuration. */
+export type Settings = Readonly<Record<string, Setting>>
+
+type Given<One extends Setting> = v.InferOutput<One['schema']>
+type Kept<One extends Setting> = One extends { record: infer Form extends v.GenericSchema }
+  ? v.InferOutput<Form>
+  : Given<One>
+type Shown<One extends Setting> = One extends { show: (stored: never) => infer Value }
+  ? Value
+  : Kept<One>
+type Absent<One extends Setting> = One extends { absent: infer Value } ? Value : null
+
+/** Settings in a request: null clears, absent stays. */
+export type GivenSettings<All extends Settings> = {
+  readonly [Name in keyof All]?: Given<All[Name]> | null | undefined
+}
+/** Settings in a record. */
+export type KeptSettings<All extends Settings> = {
+  readonly [Name in keyof All as All[Name]['stored']]?: Kept<All[Name]> | undefined
+}
+/** A change of a record, as {@link GivenSettings}. */
+export type ChangedSettings<All extends Settings> = {
+  readonly [Name in keyof All as All[Name]['stored']]?: Kept<All[Name]> | null | undefined
+}
+/** Settings in an answer: null means a default, or no limit. */
+type ShownSettings<All extends Settings> = {
+  readonly [Name in keyof All]: Shown<All[Name]> | Absent<All[Name]>
+}
+
+/** Members of the body of a request. */
+export function bodyOf<All extends Settings>(settings: All) {
+  const entries = Object.entries(settings).map(([name, { schema }]) => [name, v.nullish(schema)])
+  return Object.fromEntries(entries) as {
+    [Name in keyof All]: v.NullishSchema<All[Name]['schema'], undefined>
+  }
+}
+
+/** Members of the `seed` of the configuration. */
+export function seedOf<All extends Settings>(settings: All) {
+  const entries = Object.entries(settings).flatMap(([name, { schema, seed = schema }]) =>
+    seed === null ? [] : [[name, v.optional(seed)]],
+  )
+  return Object.fromEntries(entries) as {
+    [Name in keyof All as All[Name] extends { seed: null } ? never : Name]: v.OptionalSchema<
+      All[Name]['schema'],
+      undefined
+    >
+  }
+}
+
+/** What a request changes in a record. */
+export function changeOf<All extends Settings>(
+  settings: All,
+  given: GivenSettings<All>,
+): ChangedSettings<All> {
+  const entries = Object.entries(settings).map(([name, { stored, keep }]) => {
+    const value = given[name] as never
+    return [stored, keep && value != null ? keep(value) : value]
+  })
+  return Object.fromEntries(entries) as ChangedSettings<All>
+}
+
+/** The settings of a record as answers have them. */
+export function shownOf<All extends Settings>(
+  settings: All,
+  record: KeptSettings<All>,
+): ShownSettings<All> {
+  const values = record as Readonly<Record<string, unknown>>
+  const entries = Object.entries(settings).map(([name, { stored, show, absent = null }]) => {
+    const value = values[stored]
+    return [name, value === undefined ? absent : show ? show(value as never) : value]
+  })
+  return Object.fromEntries(entries) as ShownSettings<All>
+}
+
+/** Columns of a list as CSV. */
+export function columnsOf(settings: Settings): readonly string[] {
+  return Object.entries(settings).flatMap(([name, { csv = [name] }]) => csv)
+}
+
+/** A moment in an answer. @param at ms since epoch */
+export const moment = (at: number): string => new Date(at).toISOString()
+/** A moment that may be unknown. */
+export const momentOrNull = (at: number | undefined): string | null =>
+  at === undefined ? null : moment(at)
+
+/** A moment to the second where it has no fraction. */
+export const second = (at: number): string => moment(at).replace('.000Z', 'Z')
+
+const USD =
+  `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
+  'with at most 12 fractional digits'
+const USD_OR_NOTHING = USD.replace('above 0', 'of at least 0')
+const SIGNED_USD = USD.replace('above 0 and', 'other than 0,').replace(
+  'such as',
+  'negative to take away, such as',
+)
+const COUNT = 'a whole number of at least 1'
+const MOMENT = 'a moment such as "2027-01-31T00:00:00Z"'
+const ID = '1 to 64 lower-case letters, digits, "_" or "-"'
+
+/** An amount of USD above 0, as text. */
+export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
+/** An amount of USD of at least 0, as text. */
+export const usdOrNothing = v.pipe(
+  v.string(USD_OR_NOTHING),
+  v.check(isAmountOrNothing, USD_OR_NOTHING),
+)
+/** An amount of USD above or below 0, as text. */
+export const signedUsd = v.pipe(
+  v.string(SIGNED_USD),
+  v.check((amount) => isAmount(amount.replace(/^-/, '')), SIGNED_USD),
+)
+/** The id of an account or a key. */
+export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
+/** A limit of requests or calls. */
+export const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+/** A switch. */
+export const flag = v.boolean('true or false')
+/** A name; the accounts check its length. */
+export const name = v.string('a text of 1 to 200 characters')
+/** A moment as ISO 8601 text. A Date is accepted too, because YAML turns an unquoted moment into one. */
+export const momentText = v.pipe(
+  v.union([v.string(), v.date()], MOMENT),
+  v.transform((given) => (given instanceof Date ? given.toISOString() : given)),
+  v.check(isMoment, MOMENT),
+)
+
+/** A text. @param most characters */
+export function text(most: number) {
+  const expected = `a text of 1 to ${most} characters`
+  return v.pipe(v.string(expected), v.minLength(1, expected), v.maxLength(most, expected))
+}
+
+/** A whole number. @param unit what it counts, such as ` of seconds` */
+export function whole(least: number, most: number, unit = '') {
+  const expected = `a whole number${unit} from ${least} to ${most}`
+  return v.pipe(
+    v.number(expected),
+    v.safeInteger(expected),
+    v.minValue(least, expected),
+    v.maxValue(most, expected),
+  )
+}
+
+const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
+const MODEL_NAME = 'a model id such as "vendor/model", another name of a model, or "vendor/*"'
+
+/** A list of models. @param expected each of them, of the form */
+export const modelList = (expected: string, form: RegExp) =>
+  v.pipe(v.array(v.pipe(v.string(expected), v.regex(form, expected)), MODELS), v.readonly())
+/** Models by any of the names that clients may use. */
+export const modelsByName = modelList(MODEL_NAME, /^\S{1,256}$/)
+
+/** The most that an account or a key can spend in a period. */
+const spendCap = <Amount extends v.GenericSchema<string>>(usd: Amount) =>
+  v.strictObject({
+    usd,
+    scope: v.picklist(['lifetime', 'day', 'month'], 'one of lifetime, day, month'),
+  })
+
+type SpendCap = v.InferOutput<ReturnType<typeof spendCap<typeof usd>>>
+
+/** The setting of a spend cap, without its option. Its amount is text, so that a client can send back what it read. */
+export const SPEND_CAP = {
+  stored: 'spendCap',
+  schema: spendCap(usd),
+  // With 0, every call is refused.
+  record: spendCap(usdOrNothing),
+  show: ({ usd, scope }: SpendCap) => ({
+    usd: formatPico(parsePico(usd)),
+    scope,
+  }),
+  csv: ['spend_cap.usd', 'spend_cap.scope'],
+} as const
+
+/** The setting of a note for operators. */
+export const NOTE = {
+  stored: 'note',
+  schema: text(1000),
+  seed: null,
+  option: { name: 'note', value: 'text', help: 'for operators; "none" removes it' },
+} as const
+
+function isAmount(amount: string): boolean {
+  return isAmountOrNothing(amount) && parsePico(amount) > 0n
+}
+
+function isAmountOrNothing(amount: string): boolean {
+  try {
+    return parsePico(amount) <= MAX_AMOUNT
+  } catch {
+    return false
+  }
+}
