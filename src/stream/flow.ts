@@ -40,8 +40,8 @@ export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
 }
 
 /**
- * Pushes a sequence through further steps into a sink. A flow that nobody has read is taken over: its parts are pushed
- * from where they arrive. Any other sequence is read one part after the other.
+ * Pushes a sequence through further steps into a sink. A flow that was not read is taken over: its parts are pushed from
+ * where they arrive. Any other sequence is read one part after the other.
  * @param signal with which late answers of a sequence that ignores its end are counted
  */
 export function run<T>(

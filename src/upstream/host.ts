@@ -282,7 +282,7 @@ const JSON_LIMITS: JsonLimits = {
   literal: 1024,
   key: 65_536,
 }
-/** The socket is paused while more than this was received and not pulled. */
+/** The socket is paused while more than this was received and not given. */
 const HIGH_WATER_BYTES = 64 * 1024
 /** How long, and for how many bytes, a finished reader waits for the end of the body, so that the connection can be reused. */
 const LINGER_MS = 500

@@ -119,7 +119,7 @@ export interface Envelope extends AnswerHead {
   /** False: reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
-  /** Told of the tokens written so far, by estimate, where somebody wants to know. */
+  /** Told of the tokens written so far, by estimate. Absent where no hold grows. */
   readonly grow?: ((tokens: number) => void) | undefined
 }
 

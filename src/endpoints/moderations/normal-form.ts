@@ -1,4 +1,4 @@
-/** Moderations in normal form, whoever judges: requests, and results. */
+/** Moderations in normal form, by a model or by guards: requests, and results. */
 import { Buffer } from 'node:buffer'
 import { described, schemaOf } from '../../errors/check-schema.ts'
 import {

@@ -274,7 +274,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #closed = false
   /** Set while closing takes time. */
   #closing: Promise<void> | undefined
-  /** Ends {@link #closing}; set while an answer is read on that nobody waits for. */
+  /** Ends {@link #closing}; set while the answer is read on without a client. */
   #drained: (() => void) | undefined
   #drainedBytes = 0
   #answer: ProviderAnswer | undefined
@@ -728,7 +728,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     clearTimeout(timer)
   }
 
-  /** Counts a part that nobody gets, up to the bound of what is read. */
+  /** Counts a part that no client gets, up to the bound of what is read. */
   #skip(part: unknown): void {
     this.#drainedBytes += Buffer.byteLength(JSON.stringify(part) ?? '')
     if (this.#drainedBytes >= this.#call.runtime.config.billing.drainBytes) this.#drained!()
