@@ -96,9 +96,7 @@ export interface Stage {
  * failed before the head of the response was sent. May be called again, without a meaning.
  */
 export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
-  // A call whose client has left ends without a word of its writer.
-  call.scope.defer(done)
-  new Run(call, stages, out, done).goOn()
+  new Run(call, stages, out, done).begin()
 }
 
 /** The way in of one call. Its methods are bound, not closures: see `lifetime/README.md`. */
@@ -114,6 +112,16 @@ class Run {
     this.#stages = stages
     this.#out = out
     this.#done = done
+  }
+
+  begin(): void {
+    this.#call.scope.defer(this.#ended.bind(this))
+    this.goOn()
+  }
+
+  /** A call whose client has left ends without a word of its writer. Any other writer has its last bytes still to send. */
+  #ended(): void {
+    if (this.#call.answer.outcome === 'cancelled') this.#done()
   }
 
   goOn(): void {

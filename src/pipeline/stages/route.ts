@@ -4,6 +4,7 @@ import {
   type AbortScope,
   type Timeout,
   dropLate,
+  offAbort,
   onAbort,
   deepFrozen,
   type SentRequest,
@@ -251,6 +252,8 @@ interface OneAttempt {
   readonly timeout: Timeout | undefined
   /** Another deployment may still be asked. */
   isOpen: boolean
+  /** Listens to its scope; taken off when the attempt ends. */
+  aborted?: () => void
   /** What the provider was asked for. */
   asked?: Promise<unknown>
   /** What gives the parts of its answer. */
@@ -287,6 +290,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Ends the current attempt. */
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
+  #current: OneAttempt | undefined
   #affinity: SessionAffinity | undefined
   /** Deployments that have failed. */
   #tried: readonly Deployment[] = []
@@ -370,10 +374,20 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#promptUsage() : undefined)
     if (usage) this.#meter(usage)
     if (this.#attempt) call.release(this.#attempt)
+    this.#unlisten()
     this.#leaveDeployment()
     if (this.#finished && !this.#watch?.concluded) return
     void this.#chain?.close()
     this.#attempt?.abort(new ClientDisconnected())
+  }
+
+  /**
+   * Takes the listener off the scope of the attempt, which the connection to the vendor keeps for a while, and with the
+   * listener the whole call: 10 % of a request.
+   */
+  #unlisten(): void {
+    const current = this.#current
+    if (current?.aborted) offAbort(current.scope.signal, current.aborted)
   }
 
   /** Takes the attempt out of the deployment's health. */
@@ -495,6 +509,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       isOpen: true,
     }
     this.#startedAt = attempt.startedAt
+    this.#current = attempt
     const { signal } = scope
     const fail = this.#failAttempt.bind(this, attempt)
     try {
@@ -503,6 +518,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       return fail(error)
     }
     const aborted = this.#abortAttempt.bind(this, attempt)
+    attempt.aborted = aborted
     onAbort(signal, aborted)
     Promise.resolve(attempt.asked).then(this.#answered.bind(this, attempt), fail)
     if (signal.aborted) aborted()
@@ -542,6 +558,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#assessment = undefined
     const reason: unknown = scope.signal.aborted ? scope.signal.reason : error
     void attempt.chain?.close()
+    this.#unlisten()
     scope.abort(reason)
     call.release(scope)
     const failure = this.#failureOf(reason)

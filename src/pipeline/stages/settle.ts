@@ -108,9 +108,8 @@ function settlementOf(
 class Booking {
   readonly #call: Call
   readonly #settlement: Settlement
-  readonly #take: (state: Settled['state']) => void
+  #take: ((state: Settled['state']) => void) | undefined
   readonly #timeout: Timeout
-  #isAnswered = false
 
   /** @param take gets the answer of the ledger, once; `deferred` when there is none in time */
   constructor(call: Call, settlement: Settlement, take: (state: Settled['state']) => void) {
@@ -138,7 +137,7 @@ class Booking {
   }
 
   #failed(error: unknown): void {
-    if (this.#isAnswered) return
+    if (!this.#take) return
     this.#call.runtime.log.error(unbookedLine(this.#settlement, 'the ledger has failed'), error)
     this.#answered('deferred')
   }
@@ -150,10 +149,10 @@ class Booking {
   }
 
   #answered(state: Settled['state']): void {
-    if (this.#isAnswered) return
-    this.#isAnswered = true
+    const take = this.#take
+    this.#take = undefined
     this.#timeout.clear()
-    this.#take(state)
+    take?.(state)
   }
 }
 
