@@ -255,7 +255,7 @@ interface OneAttempt {
   /** Listens to its scope; taken off when the attempt ends. */
   aborted?: () => void
   /** What the provider was asked for. */
-  asked?: Promise<unknown>
+  asked?: Promise<unknown> | undefined
   /** What gives the parts of its answer. */
   chain?: Chain
 }
@@ -530,12 +530,14 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { signal } = scope
     if (chain) return chain.abort(signal.reason)
     // A plugin may ignore its signal, and is not waited for.
-    dropLate(asked!, signal)
+    if (asked) dropLate(asked, signal)
     this.#failAttempt(attempt, signal.reason)
   }
 
   /** Takes what a provider has answered. */
   #answered(attempt: OneAttempt, given: unknown): void {
+    // The plugin's code may hold the request, which is freed with the first part.
+    attempt.asked = undefined
     if (!attempt.isOpen) return
     const { signal } = attempt.scope
     try {
