@@ -121,7 +121,7 @@ export function readBody<T>(reading: BodyReading, result: () => T | Promise<T>):
         reject(error as Error)
       }
     }
-    new BodyReader(reading, decoder, take, reject).begin()
+    new BodyReader({ ...reading, resolve: take, reject }, decoder).begin()
   })
 }
 
@@ -147,12 +147,16 @@ function tooLarge(limitBytes: number): InvalidRequest {
 /** Of this process, which has one event loop. */
 const turns = new Turns()
 
+/** A reading with what it settles. That keeps what was made of the body. */
+interface PendingReading extends BodyReading {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
 class BodyReader {
   /** Undefined once the body is read: the listeners stay on the request, which lives as long as its answer. */
-  #reading: BodyReading | undefined
+  #reading: PendingReading | undefined
   readonly #decoder: Decoder | undefined
-  readonly #resolve: () => void
-  readonly #reject: (error: unknown) => void
   #slow: Timeout | undefined
   /** Bytes as they were sent. */
   #received = 0
@@ -163,16 +167,9 @@ class BodyReader {
   /** The stream has ended while its last piece still waits for memory: a paused stream emits `end` after its last `data`. */
   #ended = false
 
-  constructor(
-    reading: BodyReading,
-    decoder: Decoder | undefined,
-    resolve: () => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(reading: PendingReading, decoder: Decoder | undefined) {
     this.#reading = reading
     this.#decoder = decoder
-    this.#resolve = resolve
-    this.#reject = reject
   }
 
   begin(): void {
@@ -264,8 +261,9 @@ class BodyReader {
     if (this.#waits) return void (this.#ended = true)
     // Decoders end where their format does, and ignore what comes after it.
     if (this.#decoder && this.#decoder.bytesWritten < this.#received) return this.#broken()
+    const { resolve } = this.#reading
     this.#release()
-    this.#resolve()
+    resolve()
   }
 
   #check(): void {
@@ -288,8 +286,9 @@ class BodyReader {
 
   #fail(error: unknown): void {
     if (!this.#reading) return
+    const { reject } = this.#reading
     this.#release()
-    this.#reject(error)
+    reject(error)
   }
 
   /** Stops reading, and releases timeout and decoder. */

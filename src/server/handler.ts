@@ -347,14 +347,10 @@ function serve(
     void call.end('cancelled')
   })
   return new Promise((resolve) => {
-    let isRefused = false
+    const ended = () => resolve(null)
     run(call, route.stages, out, (error) => {
-      if (error !== undefined) {
-        isRefused = true
-        const ended = () => resolve(null)
-        refuseCall(call, request, response, out, error).then(ended, ended)
-        // A refused call ends before its response does.
-      } else if (!isRefused) resolve(null)
+      if (error === undefined) ended()
+      else refuseCall(call, request, response, out, error).then(ended, ended)
     })
   })
 }

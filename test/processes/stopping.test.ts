@@ -158,7 +158,7 @@ describe('the end of a gateway', () => {
     const text = `import { Worker } from 'node:worker_threads'
       const { postMessage } = Worker.prototype
       Worker.prototype.postMessage = function (message, ...more) {
-        if (message !== 'close') postMessage.call(this, message, ...more)
+        if (!message.close) postMessage.call(this, message, ...more)
       }
       const { setTimeout } = globalThis
       globalThis.setTimeout = (then, ms, ...more) => setTimeout(then, ms === 13000 ? 300 : ms, ...more)`

@@ -1,4 +1,5 @@
 /** What a client, the process and the ledger see when a charge cannot be booked. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { everyEndpointConfig, REQUESTS, type Asked, type Ending } from '../../_every-endpoint.ts'
@@ -77,6 +78,23 @@ describe.each(Object.keys(DOUBLES))('a ledger that %s', (fault) => {
       expect(await ledger.verify()).toEqual([])
     },
   )
+})
+
+it('a stream that breaks tells its error, however long its slot takes to come back', async () => {
+  const { t, script } = await open()
+  script.ending = 'broken'
+  const { ledger } = t.gateway.runtime
+  const leave = ledger.leave.bind(ledger)
+  vi.spyOn(ledger, 'settle').mockRejectedValue(new Error('the engine has a fault'))
+  vi.spyOn(ledger, 'leave').mockImplementation(async (lease) => {
+    await nextTurn()
+    return leave(lease)
+  })
+  const ask = REQUESTS.find(({ name }) => name === 'chat, streamed')!
+  const payloads = eventsOf((await ask.ask(t)).text)
+  expect(payloads.at(-1)).toBe('[DONE]')
+  expect(payloads.at(-2).error.code).toBe('service_unavailable')
+  await leaseIsFree(t)
 })
 
 /** A raw sound that breaks off closes the connection. */
