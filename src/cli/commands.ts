@@ -8,6 +8,7 @@ import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
 import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
+import { HEALTH } from './health-command.ts'
 import { PLUGIN_COMMANDS } from './plugin/commands.ts'
 
 const CONFIG: OptionSpecs = {
@@ -71,19 +72,7 @@ export const COMMANDS: readonly Command[] = [
     },
     run: async (args) => (await import('./serve.ts')).serve(args),
   },
-  {
-    name: 'health',
-    help: 'Ask a running gateway whether it is ready; for supervisors.',
-    options: {
-      live: { help: 'only whether it answers' },
-      url: {
-        value: 'url',
-        help: 'its address (default: SLUICEGATE_URL, else http://127.0.0.1:8787)',
-      },
-      timeout: { value: 'seconds', help: 'how long to wait (default: 5)' },
-    },
-    run: async (args) => (await import('./health.ts')).health(args),
-  },
+  HEALTH,
   {
     name: 'version',
     help: 'Print the versions of the gateway, Node.js and SQLite; also --version.',

@@ -2,8 +2,8 @@
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
 import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
-import { COMMANDS } from './commands.ts'
 import { failed } from './fatal.ts'
+import { HEALTH } from './health-command.ts'
 import { withCommand } from './default-command.ts'
 
 const PROGRAM = 'sluicegate'
@@ -23,11 +23,12 @@ export async function main(line: readonly string[]): Promise<number> {
     const asked = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
     const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
+    const commands = words[0] === HEALTH.name ? [HEALTH] : (await import('./commands.ts')).COMMANDS
     if (asked) {
-      process.stdout.write(words.length === 0 ? overview() : helpFor(words))
+      process.stdout.write(words.length === 0 ? overview(commands) : helpFor(words, commands))
       return 0
     }
-    const command = commandOf(words)
+    const command = commandOf(words, commands)
     await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
     return 0
   } catch (error) {
@@ -35,13 +36,13 @@ export async function main(line: readonly string[]): Promise<number> {
   }
 }
 
-function commandOf(words: readonly string[]): Command {
+function commandOf(words: readonly string[], commands: readonly Command[]): Command {
   const [first = '', second = ''] = words
   const found =
-    COMMANDS.find(({ name }) => name === `${first} ${second}`) ??
-    COMMANDS.find(({ name }) => name === first)
+    commands.find(({ name }) => name === `${first} ${second}`) ??
+    commands.find(({ name }) => name === first)
   if (found) return found
-  const family = COMMANDS.filter(({ name }) => name.startsWith(`${first} `))
+  const family = commands.filter(({ name }) => name.startsWith(`${first} `))
   if (family.length > 0) {
     const verbs = family.map(({ name }) => name.slice(first.length + 1))
     const meant = nearest(second, verbs)
@@ -49,7 +50,7 @@ function commandOf(words: readonly string[]): Command {
     const hint = meant ? `did you mean "${first} ${meant}"?` : `it has ${verbs.join(', ')}.`
     throw new CommandError(`${wrong}; ${hint}`, 2)
   }
-  const meant = nearest(first, new Set(COMMANDS.map(({ name }) => name.split(' ')[0]!)))
+  const meant = nearest(first, new Set(commands.map(({ name }) => name.split(' ')[0]!)))
   const hint = meant ? `did you mean "${meant}"?` : `"${PROGRAM} --help" lists the commands.`
   throw new CommandError(`There is no command "${first}"; ${hint}`, 2)
 }
@@ -120,10 +121,10 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
 }
 
 /** The help of a command, or the list of commands of a family such as `keys`. */
-function helpFor(words: readonly string[]): string {
-  const family = COMMANDS.filter(({ name }) => name.startsWith(`${words[0]} `))
+function helpFor(words: readonly string[], commands: readonly Command[]): string {
+  const family = commands.filter(({ name }) => name.startsWith(`${words[0]} `))
   if (words.length === 1 && family.length > 0) return overview(family)
-  const command = commandOf(words)
+  const command = commandOf(words, commands)
   const options = Object.entries(command.options ?? {}).map(
     ([name, { value, optional, help }]) =>
       [`--${name}${value ? (optional ? `[=<${value}>]` : ` <${value}>`) : ''}`, help] as const,
@@ -131,7 +132,7 @@ function helpFor(words: readonly string[]): string {
   return `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
 }
 
-function overview(commands: readonly Command[] = COMMANDS): string {
+function overview(commands: readonly Command[]): string {
   const lines = commands.map((command) => [usageOf(command, ''), command.help] as const)
   const more = `"${PROGRAM} <command> --help" lists the options of a command.`
   return `Usage: ${PROGRAM} <command> [options]\n\n${columns(lines)}\n${more}\n`
