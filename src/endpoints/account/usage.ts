@@ -1,4 +1,4 @@
-/** `GET /v1/key/usage` and `/v1/key/requests`: what the holder of a key has used, and the calls behind it. */
+/** `GET /v1/key/usage` and `/v1/key/requests`: the usage of a key for its holder, and the calls behind it. */
 import { NotFound } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'

@@ -1,6 +1,4 @@
-/** The length of sound in MP4 and related formats (ISO 14496-12). */
-
-/** Upper bound on boxes read; a file of the largest size has less than half as many. */
+/** The upper bound on boxes read; a file of the largest size has less than half as many. */
 const MAX_BOXES = 500_000
 
 interface Box {
@@ -50,7 +48,7 @@ interface Track {
   /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** Default for fragments that state none. */
+  /** The duration in fragments that state none. */
   sampleDuration: number
   /** Start of the next fragment, in units. */
   position: number
@@ -71,7 +69,6 @@ function trackOf(bytes: Buffer, trak: Box): Track | undefined {
   return { id, timescale, seconds, sampleDuration: 0, position: 0 }
 }
 
-/** The sum of a table of sample durations. */
 function unitsIn(bytes: Buffer, media: Box): number | undefined {
   let box: Box | undefined = media
   for (const type of ['minf', 'stbl', 'stts']) box = box && childOf(bytes, box, type)

@@ -38,7 +38,7 @@ export function segmentsFromWords(
   return segments
 }
 
-/** The place of each word in the text, whose blanks and punctuation count; undefined if a word is not found. */
+/** The offset of each word in the text, whose blanks and punctuation count; undefined if a word is missing. */
 function placesOf(text: string, words: readonly TranscriptWord[]): number[] | undefined {
   const places: number[] = []
   let from = 0

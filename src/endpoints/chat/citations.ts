@@ -10,13 +10,12 @@ import type { Grounding } from '../../search/search.ts'
 import { withMessage } from './conversation.ts'
 import { searchRequest, webPlugin, type ChatRequest } from './request.ts'
 
-/** One citation, in the form of OpenAI's annotations. */
 interface Annotation {
   readonly type: 'url_citation'
   readonly url_citation: {
     readonly url: string
     readonly title: string
-    /** In Unicode code points of the whole content; 0 if the source is not anchored in it. */
+    /** The offset in Unicode code points of the whole content; 0 if the source is not anchored in it. */
     readonly start_index: number
     /** Exclusive. */
     readonly end_index: number
@@ -25,9 +24,9 @@ interface Annotation {
   }
 }
 
-/** Bound for a model that repeats itself. */
+/** A bound for a model that repeats itself. */
 const MAX_CITATIONS = 100
-/** UTF-16 code units of an answer, all choices together, that are searched. */
+/** The UTF-16 code units of an answer, all choices together, that are searched. */
 const MAX_CHARACTERS = 1_000_000
 
 const URL_PART = String.raw`(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\))+)`
@@ -76,7 +75,7 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
 /** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
   readonly #results: readonly SearchResult[]
-  /** By choice. */
+  /** The text of each choice. */
   readonly #contents: string[] = []
   /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
@@ -122,7 +121,6 @@ export class CitationStep implements Step<ChatChunk, ChatChunk> {
 }
 
 interface Place {
-  /** In UTF-16 code units. */
   readonly start: number
   readonly end: number
   readonly sources: readonly SearchResult[]

@@ -14,7 +14,6 @@ import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
 
-/** The guard adapter of chat. */
 export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   inputTexts: chatTexts,
   withhold,
@@ -48,10 +47,10 @@ const KNOWN = new Set([
 
 type Removed = (field: string) => void
 
-/** What vendors make ids and names of formats of. Anything else may be text, which no guard reads there. */
+/** The form of vendors' ids and names of formats. Anything else may be text, which no guard reads there. */
 const HANDLE = /^[\w.:=+/-]{1,256}$/
 
-/** What a vendor says of itself in the head of an answer: words that no guard reads. */
+/** Members of a vendor about itself in the head of an answer: words that no guard reads. */
 const NOTES = ['system_fingerprint', 'service_tier'] as const
 
 function withoutNotes(head: AnswerHead): AnswerHead {
@@ -62,7 +61,7 @@ function withoutNotes(head: AnswerHead): AnswerHead {
 class ChatCodec implements OutputCodec<AnswerChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
-  /** The head of the chunk before, and what is left of it. */
+  /** The head of the previous chunk, and what is left of it. */
   #head: AnswerHead | undefined
   #shownHead: AnswerHead | undefined
 
@@ -187,7 +186,7 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
   }
 }
 
-/** A call whose id is none of a vendor's making gets one of the gateway's. It begins with its id. */
+/** Replaces an id that no vendor makes by one of the gateway. A call begins with its id. */
 function withHandle<Call extends { readonly id?: string | null }>(
   call: Call,
   removed: Removed,
@@ -254,7 +253,6 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
   }
 }
 
-/** A chunk of an answer with this delta only. */
 function only(
   head: AnswerHead | undefined,
   index: number,

@@ -38,7 +38,7 @@ const tokens = list(integer(0, Number.MAX_SAFE_INTEGER), 1)
 const texts = list(filledText, 1, MAX_INPUTS)
 const tokenLists = list(tokens, 1, MAX_INPUTS)
 
-/** The first item decides what the others have to be. */
+/** The first item decides the type of the others. */
 const items: Check = (value) => {
   const [first] = value as unknown[]
   if (Array.isArray(first)) return tokenLists(value)

@@ -1,4 +1,3 @@
-/** Valid requests for images. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -48,15 +47,13 @@ export interface ImageRequest extends ImageInput {
   readonly mask?: MediaFile
 }
 
-/** Values of `quality`. */
 export const QUALITIES = ['low', 'medium', 'high', 'auto', 'standard', 'hd']
-/** Values of `output_format`. */
 export const FORMATS = ['png', 'jpeg', 'webp']
 /** `auto`, or width and height in pixels. */
 export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
 
 const GENERATION_LIMIT_BYTES = 1024 * 1024
-/** Room for everything but the files. */
+/** The room for everything but the files. */
 const FORM_LIMIT_BYTES = 4 * 1024 * 1024
 const MAX_PROMPT = 32_000
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
@@ -99,7 +96,7 @@ const members = {
   partial_images: integer(0, 3),
   user: text,
 }
-/** Members of a body for new images, and for edits but for their files. */
+/** Members of a body for new images, and for edits without their files. */
 export const generationBody = object(members, ['model', 'prompt'])
 export const editBody = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, [
   'model',
@@ -126,7 +123,6 @@ const NULLABLE = [
   'input_fidelity',
 ]
 
-/** @throws InvalidRequest */
 export async function readGeneration(incoming: Incoming): Promise<ImageRequest> {
   const body = await readJson(incoming, GENERATION_LIMIT_BYTES)
   return validated(body, generationBody, readPolicy)

@@ -1,4 +1,3 @@
-/** Valid requests for OCR. */
 import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -41,9 +40,9 @@ export interface OcrRequest extends OcrInput {
   readonly policy?: Policy
 }
 
-/** Servers refuse longer addresses. */
+/** The longest address that servers accept. */
 const MAX_URL = 8192
-/** Ten times the largest document that vendors take. */
+/** Ten times the pages of the largest document that vendors take. */
 const MAX_PAGE = 9999
 const MAX_PAGES_TEXT = 65_536
 const ADDRESS = 'a data URL or an https URL'
@@ -117,7 +116,6 @@ export const ocrBody = object(
 /** Size of a body by that of its document: base64 takes a third more, and other members need room. */
 const BODY_PER_DOCUMENT = 1.4
 
-/** @throws InvalidRequest */
 export async function readOcr(
   incoming: Incoming,
   { document: limitBytes }: BodyLimits,
@@ -127,8 +125,7 @@ export async function readOcr(
 }
 
 /**
- * Validates a parsed body. The size is checked before everything else.
- * @param limitBytes of the document
+ * Validates a parsed body. The size is checked before everything else. @param limitBytes the limit of the document
  * @throws InvalidRequest
  */
 function validated(body: object, limitBytes: number): OcrRequest {
@@ -151,14 +148,13 @@ function validated(body: object, limitBytes: number): OcrRequest {
   }
 }
 
-/** The address of a document, and the path of its member. */
 interface Place {
   readonly kind: 'document' | 'image'
   readonly url: string
   readonly param: string
 }
 
-/** Undefined without a text that could be an address. */
+/** The place of the address; undefined without a text that could be one. */
 function placeOf(written: any): Place | undefined {
   const kind = kindOf(written)
   if (kind === 'document' && typeof written.document_url === 'string') {
@@ -250,7 +246,7 @@ function pagesText(value: unknown): Problem | undefined {
   return fits ? undefined : wrong('invalid_value', given, expected)
 }
 
-/** In ascending order, without duplicates. */
+/** The page numbers in ascending order, without duplicates. */
 function pagesOf(selected: string | readonly number[]): readonly number[] {
   const chosen = new Set<number>()
   if (typeof selected !== 'string') for (const page of selected) chosen.add(page)

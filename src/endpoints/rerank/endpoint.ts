@@ -27,7 +27,7 @@ interface RerankRequest extends RerankInput {
 
 const LIMIT_BYTES = 10 * 1024 * 1024
 const MAX_DOCUMENTS = 1000
-/** Documents that vendors search for one unit. */
+/** The number of documents that vendors search for one unit. */
 const DOCUMENTS_PER_UNIT = 100
 /** Vendors count a long document as several. */
 const UNITS_PER_DOCUMENT = 100
@@ -105,7 +105,6 @@ export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>
   }),
 })
 
-/** The figures of a request. */
 interface RerankSize extends PromptSize {
   readonly documents: number
   readonly units: number
@@ -126,7 +125,7 @@ function sizeOf({ query, documents }: RerankInput): RerankSize {
   }
 }
 
-/** What an answer has consumed. Units are counted here where the vendor does not count them; tokens where they have a price. */
+/** Usage of an answer. Units are counted here where the vendor does not count them; tokens where they have a price. */
 function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): UsageReport {
   const { units, documents } = size
   const soft = units + documents
@@ -145,7 +144,6 @@ function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): 
   }
 }
 
-/** The search units of an answer. */
 function unitsIn(receipt: Receipt): number {
   return consumedIn(receipt).searchUnits ?? 0
 }

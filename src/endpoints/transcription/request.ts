@@ -1,4 +1,3 @@
-/** Valid requests for transcripts. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -44,7 +43,6 @@ export interface TranscriptionRequest extends Omit<Known, 'response_format'> {
   readonly [member: string]: unknown
 }
 
-/** The named members of {@link TranscriptionInput}. */
 type Known = {
   [K in keyof TranscriptionInput as string extends K ? never : K]: TranscriptionInput[K]
 } & {
@@ -76,7 +74,7 @@ const chunking = either('"auto", or an object with a type', {
   }),
 })
 
-/** The members of a body but for the file. */
+/** The members of a body without the file. */
 export const transcriptionBody = object(
   {
     model: filledText,
@@ -233,7 +231,7 @@ function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits
   )
 }
 
-/** A neutral name with the right extension: vendors go by it, and names that clients give may be wrong or private. */
+/** Gives a neutral name with the right extension: vendors go by it, and names of clients may be wrong or private. */
 function named({ bytes, mediaType, filename }: MediaFile): MediaFile {
   const ending = extensionOf(mediaType) || (/\.[a-z0-9]{2,5}$/i.exec(filename ?? '')?.[0] ?? '')
   return { bytes, mediaType, filename: `audio${ending}` }

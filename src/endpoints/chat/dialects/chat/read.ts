@@ -74,8 +74,6 @@ const name: Check = described(
   () => ({ type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }),
 )
 
-// --- messages ---
-
 const bareOrData = media({ bare: true, url: false })
 const bareDataOrUrl = media({ bare: true, url: true })
 const dataOrUrl = media({ bare: false, url: true })
@@ -136,8 +134,6 @@ const message = variant('role', {
   function: object({ content, name: text }, ['name', 'content']),
 })
 
-// --- tools ---
-
 const description = text
 const definition = object({ name, description, parameters: object({}), strict: boolean }, ['name'])
 const tool = variant(
@@ -167,8 +163,6 @@ const toolChoice = either('none, auto, required or an object', {
     ),
   }),
 })
-
-// --- the other fields ---
 
 const schema: Check = described(
   (value) => {

@@ -7,20 +7,19 @@ import { isVendorResult } from './fields.ts'
 /** Marks reasoning whose one string is this form's own. */
 export const OWN_FORMAT = 'anthropic-claude-v1'
 
-/** Begins a coding assistant's note about itself for the vendor. */
+/** The beginning of a coding assistant's note about itself for the vendor. */
 const NOTE = 'x-anthropic-billing-header:'
 const MAX_NOTE = 256
 
-/** A conversation, and the paths of what has no place in it. */
+/** A conversation, and the paths of parts that have no place in it. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
   readonly ignored: readonly string[]
 }
 
 /**
- * Translates valid messages.
- * @param text of the body, from which the inputs of calls are copied
- * @throws InvalidRequest for reasoning that was changed
+ * Translates valid messages. @param text the body, from which the inputs of calls are copied @throws InvalidRequest
+ * for changed reasoning
  */
 export function toConversation(body: Record<string, any>, text: string): Conversation {
   const ignored: string[] = []
@@ -129,7 +128,7 @@ function answerMessage(
   }
 }
 
-/** What came before a block of reasoning, which is signed at its place; null at the start. Providers write the same. */
+/** The position of a block of reasoning behind texts and calls; null at the start. Providers write the same. */
 function positionOf(characters: number, calls: number): string | null {
   return characters === 0 && calls === 0 ? null : `after-${characters}-${calls}`
 }
@@ -147,7 +146,6 @@ function detailOf(
   return { type: 'reasoning.text', text: thinking, ...signed, id, format: OWN_FORMAT }
 }
 
-/** A block of texts, images and files, in parts. */
 function partsOf(block: any): any[] {
   const { type } = block
   const text = textOf(block)
@@ -194,7 +192,7 @@ function documentOf({ source, title, context }: any): object[] {
   }
 }
 
-/** The title of a file is its name. */
+/** The file name is the title; notes are the rest. */
 function notesBut(context: string | undefined): object[] {
   return context ? [textPart(context)] : []
 }

@@ -25,7 +25,10 @@ const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>
 
-/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches and signatures depend on it. */
+/**
+ * Members that nothing changes keep their text: caches and signatures depend on it. See {@link
+ * NativeFormat.prepare}.
+ */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
   const text = rawJson?.text
@@ -70,7 +73,7 @@ function limit(
   changes.set('thinking', JSON.stringify(lower))
 }
 
-/** The policy's text comes first, but after a note of a coding assistant, which the vendor reads only there. */
+/** Puts the policy's text first, but after a note of a coding assistant, which the vendor reads only there. */
 function systemText(
   { system }: Record<string, any>,
   text: string,

@@ -1,4 +1,3 @@
-/** Reads a body of Anthropic's Messages API. */
 import { isObject, toInvalidRequest } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import type { Incoming } from '../../../../pipeline/http.ts'
@@ -11,16 +10,15 @@ import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 import { WORDS } from './words.ts'
 
-/** What the writer has to know of a request. */
+/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
-  /** Thinking goes out without its text. */
+  /** Whether thinking goes out without its text. */
   readonly hidesThinking: boolean
   readonly stopSequences: readonly string[]
 }
 
 /**
- * Translates a parsed body.
- * @param counting its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
  */
 export function readMessagesRequest(
@@ -57,7 +55,7 @@ export function readMessagesRequest(
   }
 }
 
-/** Members whose values mean the same in the normal form, by their names there. */
+/** Members with the same values in the normal form, by their names there. */
 const SAME: readonly (readonly [name: string, own: string])[] = [
   ['temperature', 'temperature'],
   ['top_p', 'top_p'],
@@ -82,13 +80,11 @@ function plainMembers(given: Record<string, any>): Partial<ChatRequest> {
   return members
 }
 
-/** Absent members and those that are null mean the same; a policy of null is an error. */
+/** Removes members that are null, which mean the same as absent ones; a policy of null is an error. */
 function withoutNulls(body: Record<string, any>): Record<string, any> {
   const members = Object.entries(body)
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
 }
-
-// --- tools ---
 
 function foreignTools(tools: readonly any[]): string[] {
   return tools.flatMap((tool, index) => (isOwn(tool) ? [] : [pathOf(tool, index)]))
@@ -144,7 +140,10 @@ function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
   return choice.type === 'any' ? 'required' : choice.type
 }
 
-/** A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its tools. */
+/**
+ * A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its
+ * tools.
+ */
 function searchTool(given: Record<string, any>, tools: readonly any[]) {
   const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
   if (index < 0 || given.tool_choice?.type === 'none' || !endsWithQuestion(given)) return undefined
@@ -159,8 +158,6 @@ function searchTool(given: Record<string, any>, tools: readonly any[]) {
 function textsOf(list: unknown): readonly string[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
 }
-
-// --- thinking, format ---
 
 function reasoningOf({ thinking, output_config }: Record<string, any>): Partial<ChatRequest> {
   const effort = output_config?.effort ?? undefined

@@ -23,8 +23,6 @@ import {
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 
-// --- parts ---
-
 const noFileId = noFileStore('the content itself as base64, or its URL')
 const dataOrUrl = media({ bare: false, url: true })
 const dataOrBare = media({ bare: true, url: false })
@@ -67,8 +65,6 @@ function withoutFileId(check: Check): Check {
   return described(whole, () => schemaOf(check))
 }
 
-// --- tools ---
-
 const definition = { name: filledText, description: text }
 const functionTool = object({ ...definition, parameters: object({}), strict: boolean }, ['name'])
 const customTool = object({ ...definition, format: object({}) }, ['name'])
@@ -101,8 +97,6 @@ const toolChoice = either('none, auto, required or an object', {
   ),
 })
 
-// --- items ---
-
 const called = { call_id: filledText, name: filledText, namespace: text }
 const output = object({ call_id: filledText, output: content }, ['call_id', 'output'])
 const anyOutput = object({ call_id: filledText })
@@ -127,7 +121,7 @@ const ITEMS = {
   apply_patch_call: ownCall,
   apply_patch_call_output: anyOutput,
 }
-/** Others are not checked, see {@link isDropped}. */
+/** Items of other types are not checked, see {@link isDropped}. */
 const item = variant('type', ITEMS, { absent: 'message', others: anything })
 
 function agentContent() {
@@ -142,14 +136,12 @@ export function isDropped(type: string): boolean {
 }
 
 /**
- * Whether the words of an item are those of a conversation, or define tools. Of any other item, guards that judge a
- * conversation read nothing.
+ * Whether the words of an item belong to a conversation, or define tools. Guards that judge a conversation read
+ * nothing of any other item.
  */
 export function isOfConversation(type: string | null = 'message'): boolean {
   return type === null || Object.hasOwn(ITEMS, type) || type.startsWith('tool_search_')
 }
-
-// --- the other fields ---
 
 const format = variant(
   'type',
@@ -207,7 +199,7 @@ export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
   'access_programs',
 ])
 
-/** What needs a store of answers, and what does without it. */
+/** Members that need a store of answers, and their values that do without it. */
 const STATEFUL: Readonly<Record<string, string>> = {
   previous_response_id:
     'Responses are not stored here. Send the whole conversation in "input", with the reasoning items of earlier answers.',

@@ -9,10 +9,10 @@ import { REMOVED } from './words.ts'
 
 type Changes = Map<string, string | undefined>
 
-/** Members with names of the client's end users, or made of them. */
+/** Members with names of the client's end users, or derived from them. */
 const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 
-/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches depend on it. */
+/** Members that nothing changes keep their text: caches depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream } = request
   const text = rawJson?.text
@@ -45,7 +45,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   return { input: { body: withMembers(text, 0, changes), headers: {}, stream }, ignored }
 }
 
-/** Whether the vendor would get what guards cannot read, or tools among the items that it may not run. */
+/** Whether the vendor would get input that guards cannot read, or tools among the items that it may not run. */
 function isUnreadable(body: Record<string, any>, { guarded, model }: NativeTarget): boolean {
   const { input } = body
   if (!Array.isArray(input)) return false
@@ -64,7 +64,7 @@ function limitOf(
   return Math.max(Math.min(wanted, model.maxOutputTokens ?? Infinity), MIN_OUTPUT_TOKENS)
 }
 
-/** The items without their ids, which the vendor would look for, and without reasoning that it cannot read. */
+/** The items without their ids, which the vendor would look up, and without reasoning that it cannot read. */
 function inputText(input: readonly any[], text: string, at: number): string {
   return withItems(text, at, (item, index, start) => {
     const { type, id, encrypted_content: opaque } = input[index]

@@ -13,7 +13,6 @@ const RESULTS = new Map<unknown, number>([
   ['high', 10],
 ])
 
-/** A tool with its path in the request. */
 interface PlacedTool {
   readonly tool: any
   readonly path: string
@@ -26,7 +25,7 @@ interface ToolMembers {
   readonly ignored: readonly string[]
   /** The names of tools in namespaces, by their names in the normal form. */
   readonly names: ReadonlyMap<string, ToolName>
-  /** Why the request cannot be translated: a tool has to be called that is left out. */
+  /** The reason why the request cannot be translated: a tool has to be called that is left out. */
   readonly untranslatable: InvalidRequest | undefined
 }
 
@@ -41,7 +40,7 @@ export function toolsIn({ tools, input }: Record<string, any>): PlacedTool[] {
   return [...placed(tools ?? [], 'tools'), ...further]
 }
 
-/** Translates tools and the choice among them. @param isQuestion the conversation ends with words of the user */
+/** @param isQuestion whether the conversation ends with words of the user */
 export function toToolMembers(given: Record<string, any>, isQuestion: boolean): ToolMembers {
   const placed = toolsIn(given)
   const names = new Map<string, ToolName>()
@@ -98,7 +97,6 @@ export function notOffered({ type }: { readonly type: unknown }): InvalidRequest
   return new InvalidRequest('unsupported_value', message, { param: 'tool_choice' })
 }
 
-/** The path of a tool in a header. */
 function pathOf({ tool, path }: PlacedTool): string {
   return `${path}.${tool.type}`
 }
