@@ -12,7 +12,7 @@ export type Read<Answer> = Answer extends SentUsd
     ? { readonly [Name in keyof Answer]: Read<Answer[Name]> }
     : Answer
 
-/** Members whose members are amounts; so are those of a limit on spend. */
+/** Members whose members are amounts, as are those of a limit on spend. */
 const AMOUNTS: ReadonlySet<string> = new Set(['cost_details', 'pricing', 'prices', 'spend'])
 
 /** Reads JSON. Amounts become the decimal text that was sent; undefined for text that is no JSON. */

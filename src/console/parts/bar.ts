@@ -4,7 +4,7 @@ import { html } from '../html.ts'
 const WIDTH = 96
 const HEIGHT = 24
 
-/** A share from 0 to 1. The figure beside it says the same. */
+/** A share from 0 to 1. The figure beside it has the same value. */
 export function Bar({
   share,
   tone = 'accent',
@@ -27,7 +27,7 @@ export function Bar({
   </svg>`
 }
 
-/** How a figure went: one stroke, the last point marked, no axes. */
+/** The course of a figure: one stroke, the last point marked, no axes. */
 export function Spark({
   values,
   label,

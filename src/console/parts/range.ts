@@ -18,16 +18,14 @@ const CHOICES = [
 const CUSTOM = 'custom'
 const HOUR_MS = 3_600_000
 
-/** A span as the API takes it. */
 interface Span {
   readonly from: string | undefined
   readonly to: string | undefined
 }
 
 /**
- * The span that the address says, as moments. Relative ones end at the minute of `now`, so that a question asked again
- * soon is the same question.
- * @param standard `from` when the address says none
+ * The span of the address, as moments. Relative ones end at the minute of `now`, so that a question asked again soon
+ * is the same question. @param standard `from` when the address has none
  */
 export function spanOf(query: URLSearchParams, standard: string | undefined, now: number): Span {
   const from = query.get('from') ?? standard
@@ -43,7 +41,6 @@ export function spanOf(query: URLSearchParams, standard: string | undefined, now
   return { from, to }
 }
 
-/** Chooses the span. */
 export function Range({ standard }: { readonly standard: string }) {
   const [custom, setCustom] = useState(false)
   const box = useRef<HTMLSelectElement>(null)

@@ -47,7 +47,6 @@ const ROWS: readonly Column<LedgerRow>[] = [
   },
 ]
 
-/** The screen. */
 export function Account({ params }: ScreenProps) {
   const { id = '', tab = 'overview' } = params
   const answer = useAnswer<{ data: AccountRow }>(`/admin/accounts/${id}`)
@@ -155,7 +154,7 @@ function settingsOf(row: AccountRow): (readonly [string, Content])[] {
   ]
 }
 
-/** What running calls have set aside. */
+/** The amount that running calls hold. */
 function heldOf({ balance_usd: balance, available_usd: available }: AccountRow): Usd {
   return addAmounts([balance, available.startsWith('-') ? available.slice(1) : `-${available}`])
 }

@@ -1,4 +1,4 @@
-/** Accounts: what they have, what they spend, and making one. */
+/** Accounts: balances, spend, and making one. */
 import { useState } from 'preact/hooks'
 import { call, usePages, withQuery } from '../api.ts'
 import type { AccountRow } from '../answers.ts'
@@ -68,7 +68,6 @@ const COLUMNS: readonly Column<AccountRow>[] = [
   },
 ]
 
-/** The screen. */
 export function Accounts() {
   const { query } = place.value
   const [creating, setCreating] = useState(query.has('new'))
@@ -118,7 +117,6 @@ export function AccountState({ row }: { readonly row: AccountRow }) {
   return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
 }
 
-/** How many keys an account has. */
 export function keysOf({ keys, key_count: counted }: AccountRow): number {
   return counted ?? keys?.length ?? 0
 }

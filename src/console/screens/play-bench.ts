@@ -21,23 +21,23 @@ import {
   type Turn,
 } from './play-request.ts'
 
-/** Of a model whose modality is not known. */
+/** The modality of a model that states none. */
 const FALLBACK: Modality = 'chat'
 const SIDES = ['request', 'events', 'cost', 'headers'] as const
 type Side = (typeof SIDES)[number]
 
-/** What the bench needs from where it stands. */
+/** What surrounds the bench. */
 interface BenchProps {
   readonly models: readonly PlayModel[]
   /** The key that calls are made with. @throws ApiError */
   readonly credential: () => Promise<string>
-  /** Who pays: beside the button that sends. */
+  /** Who pays, shown beside the button that sends. */
   readonly charged: Content
-  /** Stands below the cost of a call. */
+  /** The content below the cost of a call. */
   readonly after: (exchange: Exchange) => Content
   /** Called when a call has ended. */
   readonly onEnded: () => void
-  /** Needed for sending. */
+  /** The role that sending needs. */
   readonly role?: Role
 }
 
@@ -100,7 +100,7 @@ export function Bench({ models, credential, charged, after, onEnded, role }: Ben
   </div>`
 }
 
-/** What was sent and what came back, in parts. */
+/** The request and the answer, in parts. */
 function Beside({
   bench: { request, exchange },
   after,
@@ -158,7 +158,7 @@ function Turns({ turns }: { readonly turns: readonly Turn[] }) {
   </ol>`
 }
 
-/** The state of the bench: what is typed, the turns before it, and the call. */
+/** The state of the bench: the form, the turns before it, and the call. */
 function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: () => void) {
   const [draft, setDraft] = useState<Draft>(EMPTY)
   const [turns, setTurns] = useState<readonly Turn[]>([])

@@ -15,10 +15,9 @@ import type { PlayToken } from '../../server/admin/resources/session.ts'
 
 /** A token that ends within this time is renewed before a call. */
 const MARGIN_MS = 60_000
-/** Keys to choose from; another one is named in the address. */
+/** The most keys to choose from; another one is named in the address. */
 const MOST_KEYS = 200
 
-/** The screen. */
 export function Playground() {
   const keys = useAnswer<{ data: readonly KeyRow[] }>(
     withQuery('/admin/keys', { limit: MOST_KEYS }),
@@ -85,7 +84,7 @@ function AsKey({
   </div>`
 }
 
-/** What is left after a call, and the call in the list of requests. */
+/** The balance after a call, and the call in the list of requests. */
 function Afterwards({
   exchange: { state, headers },
   balance,

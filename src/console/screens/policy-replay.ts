@@ -9,7 +9,7 @@ import type { Replayed } from '../../server/admin/resources/policy.ts'
 
 const CALLS = 50
 
-/** The button, and what it found. @param policy undefined while it is wrong */
+/** The button, and its result. @param policy undefined while it is wrong */
 export function Replay({
   keyId,
   policy,

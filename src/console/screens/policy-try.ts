@@ -13,7 +13,7 @@ import type { Read } from '../amounts.ts'
 
 const SILENCE_MS = 400
 
-/** What is tried, and what became of it. */
+/** The running evaluation, and its result. */
 interface TrialState {
   readonly trial: Read<Tried> | undefined
   readonly error: ApiError | undefined
@@ -21,7 +21,6 @@ interface TrialState {
   run(ask: boolean): void
 }
 
-/** Texts to try. */
 export interface TrialTexts {
   readonly input: string
   readonly output: string
@@ -29,7 +28,7 @@ export interface TrialTexts {
   readonly chunk: number
 }
 
-/** Evaluates a policy after every pause of typing. Also says what the gateway finds wrong with it. */
+/** Evaluates a policy after every pause of typing. Also reports what the gateway finds wrong with it. */
 export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialState {
   const [trial, setTrial] = useState<Read<Tried>>()
   const [error, setError] = useState<ApiError>()
@@ -70,7 +69,7 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
   return { trial, error, busy, run: (ask) => ask && setAsked((last) => last + 1) }
 }
 
-/** The texts, and what each rule says of them. */
+/** The texts, and the verdict of each rule on them. */
 export function TryIt({
   state,
   texts,
@@ -142,7 +141,7 @@ function Findings({
     </section>`
 }
 
-/** The text with the spans that rules found. */
+/** The text with the spans of the rules. */
 function MarkedText({
   side,
   text,

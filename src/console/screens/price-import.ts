@@ -1,4 +1,4 @@
-/** Taking over prices of a public list: what would change, what is held back and why, and only what is ticked is written. */
+/** Importing prices of a public list: what would change, what is held back and why. Only what is ticked is written. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { count } from '../format.ts'

@@ -1,4 +1,4 @@
-/** One call, in a sheet: what it was, where its time went, what it cost and why. */
+/** One call, in a sheet: the request, where its time went, its cost and why. */
 import { useAnswer } from '../api.ts'
 import type { ShownDetails } from '../answers.ts'
 import { count, duration, exactMoney, plainDecimal, shortId } from '../format.ts'
@@ -15,7 +15,6 @@ import { ESTIMATED } from '../text.ts'
 import { KeptContent } from './content.ts'
 import { EndCall, Status } from './outcome.ts'
 
-/** The sheet of a call. */
 export function RequestSheet({
   id,
   onClose,
@@ -145,7 +144,7 @@ interface Step {
   readonly from: number
   readonly to: number
   readonly tone: string
-  /** What a vendor answered that failed. */
+  /** The answer of a vendor that failed. */
   readonly said?: string
 }
 

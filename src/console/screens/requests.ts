@@ -1,4 +1,4 @@
-/** Requests: why did this call fail, what did it cost, who made it. */
+/** Requests: why a call failed, its cost, and who made it. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
 import type { ShownCall } from '../answers.ts'
@@ -44,9 +44,9 @@ const FILTERS: readonly Filter[] = [
 const NAME = 'requests'
 const LIVE_EVENTS = ['call.started', 'call.ended', 'call.refused', 'skipped']
 const LIVE = '/admin/events?type=call.started&type=call.ended&type=call.refused'
-/** Calls that are counted while they wait to be shown. */
+/** The most calls that are counted while they wait to be shown. */
 const MOST_WAITING = 1000
-/** At most this often the list is asked for while calls arrive. */
+/** The least time between two requests for the list while calls arrive. */
 const LIVE_MS = 1000
 
 const COLUMNS: readonly Column<ShownCall>[] = [
@@ -73,7 +73,6 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   },
 ]
 
-/** The screen. */
 export function Requests() {
   const { query } = place.value
   const path = useMemo(() => pathOf(query, Date.now()), [query.toString()])
@@ -148,7 +147,7 @@ export function Requests() {
   </div>`
 }
 
-/** The rest of a list, and how far a search came. */
+/** Loads the rest of a list, and shows how far a search came. */
 export function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
   if (list.next === null) return null
   return html`<p class="more">

@@ -1,4 +1,4 @@
-/** The audit log: who changed what, from where, and what differs. */
+/** The audit log: who changed what, from where, and the differences. */
 import { useMemo } from 'preact/hooks'
 import { usePages, withQuery } from '../api.ts'
 import { html } from '../html.ts'
@@ -41,7 +41,6 @@ const COLUMNS: readonly Column<ChangeAnswer>[] = [
   { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
 ]
 
-/** The part of the settings. */
 export function AuditLog() {
   const { query } = place.value
   const asked = [...query].filter(([name]) => name !== 'open').join('&')
