@@ -157,6 +157,7 @@ function billed(receipt: Receipt, call: Call): object {
   return billedJson(receipt, usageJson(receipt, call))
 }
 
+/** Unix seconds. */
 function createdAt({ startedAt }: Call): number {
   return Math.floor(startedAt / 1000)
 }
