@@ -13,7 +13,6 @@ interface FullChoice {
   readonly finish_reason: string | null
 }
 
-/** The content of all choices of an answer. */
 export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
   return choices.map(({ message, finish_reason }) => ({
     text: message.content ?? '',
@@ -68,7 +67,7 @@ export function missingMembers(wanted: unknown, found: unknown, path: string): s
   )
 }
 
-/** Two values that differ; long ones from a little before the place where they part. */
+/** Two values that differ; long ones from a little before the first difference. */
 function apart(wanted: unknown, found: unknown): string {
   const texts = [wanted, found].map((value) => JSON.stringify(value) ?? 'nothing')
   const [one, other] = texts as [string, string]
@@ -79,7 +78,6 @@ function apart(wanted: unknown, found: unknown): string {
   return `expected ${part(one)}, found ${part(other)}`
 }
 
-/** A value as a report shows it. */
 export function show(value: unknown): string {
   return shortened(JSON.stringify(value) ?? 'nothing')
 }

@@ -43,11 +43,9 @@ import {
 
 export type { GuardCase }
 
-/** How to test a guard. */
 export interface GuardTestOptions extends KitOptions {
-  /** Options of the plugin. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** Answers in place of every model that the guard asks; by default the `model` of the case. */
+  /** Replaces every model that the guard asks; by default the `model` of the case answers. */
   readonly ask?: FakeModel
   /** Name of the option with the address of the guard's service; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
@@ -56,14 +54,14 @@ export interface GuardTestOptions extends KitOptions {
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const RANDOM_SPLITS = 20
 const UNFIT = 'the guard blocks the text around the cases, or takes no long ones'
-/** Of checks that take the text apart. */
+/** The limit for checks that take the text apart. */
 const MAX_CASES = 4
 const MAX_NAME_CHARACTERS = 40
 
 /**
- * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong counts,
- * offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass in place of an error.
- * @throws ConfigError if the options are invalid; whatever `setup` throws
+ * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong
+ * counts, offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass that
+ * should be an error. @throws ConfigError if the options are invalid; whatever `setup` throws
  */
 export async function checkGuard(
   plugin: GuardPlugin,
@@ -141,7 +139,7 @@ async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): 
   }
 }
 
-/** Checks of the guard with a case that is found in the text alone. */
+/** Checks the guard with a case of the text alone. */
 async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolean): Promise<void> {
   const { guard, cases } = fixture
   const blocked = cases.filter(({ expect }) => expect !== 'pass')
@@ -224,7 +222,6 @@ async function checkCuts(fixture: GuardFixture, one: GuardCase, on: string): Pro
   return toCheck('cuts', on, problems)
 }
 
-/** Checks that a remote guard does not pass a text while its service is down. */
 async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const { guard, host } = fixture
   // Another text, because the guard may cache verdicts.

@@ -31,11 +31,10 @@ import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { Transcript } from './transcripts.ts'
 import { startUpstream } from './fake-upstream.ts'
 
-/** What to test, and how. */
 export interface TestOptions extends ProviderSetup, KitOptions {
   /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
   readonly transcripts?: readonly Transcript[]
-  /** What requests of the vendor look like. When absent, difficult conversations are not checked. */
+  /** The form of the vendor's requests. When absent, difficult conversations are not checked. */
   readonly requests?: RequestForm
 }
 
@@ -110,7 +109,7 @@ async function runChecks(
   await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
 }
 
-/** Of a provider without chat only what every plugin is checked for. */
+/** Checks a provider without chat only as every plugin is. */
 function checkMethods({ methods }: ProviderUnderTest): Check {
   if (methods.length > 0)
     return toCheck(

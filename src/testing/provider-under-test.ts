@@ -16,14 +16,12 @@ import type {
 import type { TestRequest } from './requests.ts'
 import type { IsolatedHost } from './hosts.ts'
 
-/** A set of options to try. */
 export interface Attempt {
   /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly options: Readonly<Record<string, unknown>>
 }
 
-/** The outcome of one request. */
 export interface Outcome {
   /** Chunks as the provider returned them. */
   readonly raw: readonly ChatChunk[]
@@ -35,7 +33,6 @@ export interface Outcome {
   readonly error: unknown
 }
 
-/** An answer in progress. */
 interface Answering {
   readonly parts: Flow<ChatChunk>
   /** Chunks that the provider has returned so far. */
@@ -68,12 +65,11 @@ class StalledError extends Error {
 /** A provider that was set up for a test. Its creator closes it. */
 export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
-  /** Options with which the provider was set up. */
   readonly options: Readonly<Record<string, unknown>>
   /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly host: IsolatedHost
-  /** Everything that the provider has thrown. */
+  /** All errors of the provider. */
   readonly thrown: unknown[] = []
   readonly #provider: Provider
   readonly #timeoutMs: number
@@ -92,12 +88,10 @@ export class ProviderUnderTest {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Whether the provider has the method `chat`. */
   get chats(): boolean {
     return typeof this.#provider.chat === 'function'
   }
 
-  /** Names of the methods that answer requests. */
   get methods(): string[] {
     return METHODS.filter((name) => typeof this.#provider[name] === 'function')
   }

@@ -7,7 +7,6 @@ import { toConfigIssues } from '../errors/issues.ts'
 import type { ChatInput, ProviderPlugin } from '../plugin.ts'
 import type { Transcript } from './transcripts.ts'
 
-/** A request as the gateway passes it to a provider. */
 export interface TestRequest {
   readonly input: ChatInput
   readonly model: string

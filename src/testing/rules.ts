@@ -6,14 +6,12 @@ import * as v from 'valibot'
 import type { OpenAIUsage } from '../plugin.ts'
 import { chunkSchema, count, describeIssue, type WellFormed } from './shapes.ts'
 
-/** Form of the stream that is checked. */
 export interface StreamForm {
   /**
    * Where usage is expected: in the `last` chunk with a finish_reason, in a chunk `apart` that the client has asked for, or
    * in `none`, because nothing has been charged yet.
    */
   readonly usage: 'last' | 'apart' | 'none'
-  /** Whether the client asked for log probabilities. */
   readonly logprobs?: boolean
 }
 
@@ -66,10 +64,8 @@ export function usageViolations(reported: OpenAIUsage): string[] {
   return found
 }
 
-/** Adds a problem to the report. */
 type AddProblem = (problem: string) => void
 
-/** State of one choice. */
 interface ChoiceState {
   /** Index of the last tool call. */
   call: number

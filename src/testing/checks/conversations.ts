@@ -8,24 +8,22 @@ import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import { describeError, skipped, toCheck, type Check } from '../report.ts'
 import { toTestRequest } from '../requests.ts'
 
-/** The requests that a vendor takes. */
 export interface RequestForm {
   /** The vendor's published form of a body. It should refuse unknown members. */
   readonly schema: Schema
   /** Name of the model; default `test-model`. */
   readonly model?: string
-  /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
   /** Conversations that the vendor cannot take: code and `param` of the error that the client gets. */
   readonly refused?: Partial<Record<ConversationName, readonly [code: string, param: string]>>
   /**
-   * Texts that do not arrive as they were, each because the vendor wants them in another form. Every other text of a
+   * Texts that arrive changed, each because the vendor wants them in another form. Every other text of a
    * conversation has to arrive.
    */
   readonly changed?: Partial<Record<ConversationName, readonly string[]>>
 }
 
-/** What became of a conversation: the body that was sent, or what was thrown in place of a request. */
+/** The result of a conversation: the body that was sent, or the error that replaced the request. */
 type Translation = { readonly sent: SentBody } | { readonly error: unknown }
 
 const NAMES = Object.keys(DIFFICULT_CONVERSATIONS) as ConversationName[]
@@ -46,7 +44,7 @@ export async function checkConversations(fixture: Fixture, form: RequestForm): P
   return failed.length > 0 ? failed : [toCheck(name, null, [], [seen])]
 }
 
-/** What is wrong with a translation: each problem names the member and the cause. */
+/** The problems of a translation: each names the member and the cause. */
 export async function problemsOf(
   name: ConversationName,
   translation: Translation,

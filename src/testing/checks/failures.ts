@@ -62,10 +62,10 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-/** Sends one request. Never throws: what the provider has thrown is in the outcome. */
+/** Sends one request. Never throws: the provider's error is in the outcome. */
 export type Ask = () => Promise<Pick<Outcome, 'error'>>
 
-/** Checks every fault. @param asks requests, by what they are called in problems */
+/** @param asks requests, by their names in problems */
 export async function checkFailures(
   fixture: Fixture,
   asks: Readonly<Record<string, Ask>>,
@@ -98,7 +98,10 @@ async function checkFault(
     : toCheck('errors', fault.name, problems)
 }
 
-/** Run after all other checks: no error or log line may contain a secret, no message the vendor's account or address. */
+/**
+ * Checks that no error or log line contains a secret, and no message the vendor's account or address. Runs after all
+ * other checks.
+ */
 export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
   const check = (text: string, where: string, what: string, hidden: readonly string[]) => {

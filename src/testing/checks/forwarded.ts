@@ -1,11 +1,11 @@
-/** Checks that what a client sets, and every message, reaches the vendor. */
+/** Checks that all settings of a client, and every message, reach the vendor. */
 import { json } from '../fake-upstream.ts'
 import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import { skipped, toCheck, type Check } from '../report.ts'
 import { toTestRequest, type TestRequest } from '../requests.ts'
 import type { Transcript } from '../transcripts.ts'
 
-/** Two values of members that most vendors have a word for. */
+/** Two values of members that most vendors support. */
 const PROBES: Readonly<Record<string, readonly unknown[]>> = {
   max_completion_tokens: [2016, 2017],
   temperature: [0.25, 0.75],
@@ -16,7 +16,7 @@ const PROBES: Readonly<Record<string, readonly unknown[]>> = {
   frequency_penalty: [0.25, 0.75],
 }
 
-/** The same of members that many vendors have no word for: they have to be sent where a case has them. */
+/** Two values of members that many vendors do not support: they have to be sent where a case has them. */
 const MORE_PROBES: Readonly<Record<string, readonly unknown[]>> = {
   response_format: [
     { type: 'json_object' },
@@ -49,7 +49,7 @@ const TURNS = [
     ],
   },
 ]
-/** The same for a vendor that knows tools. */
+/** Texts of a conversation for a vendor that knows tools. */
 const CALLS = [
   { role: 'user', content: 'Question zq1.' },
   {
@@ -67,8 +67,8 @@ const WORD = /zq\d/g
 const MAX_DEPLOYMENTS = 4
 
 /**
- * Checks each member that the vendor is not said to ignore, and conversations. A member has to have an influence on one of the
- * deployments at least: models differ in what they take.
+ * Checks each member that the vendor does not declare to ignore, and conversations. A member has to have an
+ * influence on one of the deployments at least: models differ in what they take.
  */
 export async function checkForwarded(
   fixture: Fixture,
@@ -110,7 +110,6 @@ export async function checkForwarded(
   return toCheck('forwarded', null, [...new Set(problems)], lost.length > 0 ? [note] : [])
 }
 
-/** A case for each deployment. */
 function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
   const keys = ({ request: { model, tools }, deployment }: Transcript) =>
     JSON.stringify([model, deployment, tools !== undefined])
@@ -119,7 +118,7 @@ function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
 
 type Send = (members: object) => Promise<string | undefined>
 
-/** Whether the request is the same with one image or another. A provider may refuse both. */
+/** Checks that the request differs with one image or another. A provider may refuse both. */
 async function partProblems(sent: Send): Promise<string[]> {
   const problems: string[] = []
   for (const [kind, part] of Object.entries(PARTS)) {
@@ -133,7 +132,7 @@ async function partProblems(sent: Send): Promise<string[]> {
   return problems
 }
 
-/** Of a vendor that knows tools: a call and its result arrive, and how tools have to be used. */
+/** Checks that a call and its result arrive, and how tools have to be used, where the vendor knows tools. */
 async function toolProblems(sent: Send, { request }: Transcript): Promise<string[]> {
   const problems: string[] = []
   const body = await sent({ messages: CALLS, tools: TOOLS })
@@ -157,7 +156,7 @@ async function toolProblems(sent: Send, { request }: Transcript): Promise<string
   return problems
 }
 
-/** Whether each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */
+/** Checks that each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */
 function conversationProblems(body: string | undefined): string[] {
   if (body === undefined) return []
   const found: string[] = body.match(WORD) ?? []
