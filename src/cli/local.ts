@@ -72,7 +72,7 @@ const HEADINGS = [
   'USD PER UNIT',
 ]
 
-/** @param origins of the members of its entry */
+/** @param origins the origins of the members of its entry */
 function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = new Map()) {
   const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
   const { capabilities } = model
@@ -103,7 +103,7 @@ function refuseWarnings(args: Arguments, warnings: number): void {
 /** Modalities whose requests can ask for a capability. */
 const HAVE_CAPABILITIES = new Set(['chat', 'image', 'transcription'])
 
-/** What stands under the table. */
+/** The remarks below the table. */
 function remarks(
   models: readonly Model[],
   warnings: readonly (Finding | IdleGuard)[],

@@ -1,18 +1,17 @@
-/** Where settings come from, as `check` shows it. */
+/** The origins of settings, as `check` shows them. */
 import type { LoadedConfig } from '../config/config.ts'
 import { originInWords, type Origin } from '../config/origins.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 import { table } from './output.ts'
 
-/** Where the values of a configuration come from. */
+/** The origins of the values of a configuration. */
 interface ConfigOrigins {
-  /** By the id of a model and the member of its entry; without what is a default. */
+  /** The keys are the id of a model and the member of its entry; without defaults. */
   readonly ofModels: ReadonlyMap<string, ReadonlyMap<string, Origin[]>>
   /** All settings that are not in the entry of a model. */
   readonly others: readonly Setting[]
 }
 
-/** The origins of a configuration's values. */
 export function originsOf(loaded: LoadedConfig): ConfigOrigins {
   const ofModels = new Map<string, Map<string, Origin[]>>()
   const others: Setting[] = []
@@ -32,7 +31,6 @@ export function originsOf(loaded: LoadedConfig): ConfigOrigins {
   return { ofModels, others }
 }
 
-/** The names of origins, each once. */
 export function namesOf(origins: readonly Origin[]): string[] {
   return [...new Set(origins.map(originInWords))]
 }

@@ -6,8 +6,8 @@ import { cell, print, table } from './output.ts'
 import { readPolicyFile, shown } from './settings.ts'
 
 /**
- * `policy test`: the verdict of every rule of a policy on the given texts, or whether it says of each case what is expected.
- * @throws CommandError with status 1 when it does not
+ * `policy test`: the verdict of every rule of a policy on the given texts, or whether each case has the expected
+ * one. @throws CommandError with status 1 when one has not
  */
 export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
@@ -37,7 +37,7 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
 
 const HEADINGS = ['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND']
 
-/** A text, and what is expected of a rule. */
+/** A text, and the expected verdict of a rule. */
 interface Case {
   readonly side: 'input' | 'output'
   readonly text: string
@@ -109,7 +109,7 @@ export async function diffPolicies(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `policy replay`: what a policy would have done to calls whose contents were kept. */
+/** `policy replay`: the effect of a policy on calls whose contents were kept. */
 export async function replayPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
   const { key, from, to, limit } = args.text

@@ -9,11 +9,10 @@ import { issuesOf } from './fatal.ts'
 /** Most paths that a line of the log names. */
 const MOST_PATHS = 50
 
-/** A configuration that is in use. */
 interface Watched {
   readonly log: ConsolaInstance
   readonly loaded: LoadedConfig
-  /** With which it was loaded. */
+  /** The options with which it was loaded. */
   readonly options: LoadOptions
 }
 

@@ -4,7 +4,7 @@ import type { Arguments } from './command.ts'
 import { cell, print, table } from './output.ts'
 import { shown } from './settings.ts'
 
-/** `config show`: the settings of the running gateway; those that are not written anywhere with `--all` only. */
+/** `config show`: the settings of the running gateway; defaults with `--all` only. */
 export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/config')
   const found = args.on.has('all')
@@ -38,7 +38,7 @@ export async function listGateways(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `guard`: what guards decided, by rule, and how they work. */
+/** `guard`: decisions of guards, by rule, and their state. */
 export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
   const { from, to, account, key } = args.text
   const given = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
@@ -70,7 +70,7 @@ export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** Numbers of the API are the text that it sent. */
+/** The sum of counts: numbers of the API are the text that it sent. */
 function sumOf(counts: readonly unknown[]): number {
   return counts.reduce((sum: number, one) => sum + Number(cell(one)), 0)
 }

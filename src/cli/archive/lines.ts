@@ -18,17 +18,15 @@ export class LineError extends Error {
   }
 }
 
-/** A line that is not complete. */
+/** An incomplete line. */
 export class TornLine extends LineError {}
 
-/** A record of the gateway. */
 export interface RecordLine {
   readonly kind: 'record'
   readonly key: string
   readonly value: object
 }
 
-/** One line of an export. */
 export type Line =
   | { readonly kind: 'export'; readonly version: number; readonly at: number }
   /** Begins settlements of a damaged ledger: they were written one by one, so no line ends them. */

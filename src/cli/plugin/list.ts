@@ -9,7 +9,6 @@ import { print, table } from '../output.ts'
 
 const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search|sink)-(.+)$/
 
-/** A plugin that is there. */
 interface Listed {
   readonly kind: string
   readonly name: string
@@ -20,7 +19,7 @@ interface Listed {
   readonly error?: string
 }
 
-/** Prints them; a package that cannot be loaded with the reason. */
+/** Prints the plugins; a package that cannot be loaded with the reason. */
 export async function listPlugins(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { directory, config } = loaded

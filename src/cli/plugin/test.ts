@@ -46,7 +46,7 @@ async function testOnce({ positionals, text, on }: Arguments): Promise<void> {
   }
 }
 
-/** A path that begins with a slash for a file that is there, else the name. */
+/** A path that begins with a slash for an existing file, else the name. */
 export function fileOrName(given: string): string {
   const isFile = /^\.{0,2}\//.test(given) || (/\.[cm]?[jt]s$/.test(given) && existsSync(given))
   return isFile ? resolve(given) : given
@@ -59,8 +59,8 @@ export function casesOf(file: string, named: string | undefined): string {
 }
 
 /**
- * Options for asking a real vendor: with the values of the environment and of `.env` in place of `${NAME}`.
- * @param live whether it is asked @throws CommandError for a variable that is not set
+ * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`. @param live whether
+ * it is asked @throws CommandError for a variable that is not set
  */
 export async function liveOptions(
   given: string | undefined,
@@ -119,7 +119,7 @@ function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string
   ].join('')
 }
 
-/** What to change, once for each name of a check. */
+/** The repairs, once for each name of a check. */
 function hints(failed: readonly Check[]): string[] {
   const byName = new Map(failed.map(({ name, hint }) => [name, hint]))
   return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)
