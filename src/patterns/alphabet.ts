@@ -12,7 +12,6 @@ const SETS = 2 ** 24
 /** Intervals of symbols between two pauses. */
 const PIECE = 256
 
-/** @returns the ranges of these code points */
 export function rangesOf(codePoints: Iterable<number>): Ranges {
   const ranges: number[] = []
   for (const codePoint of [...new Set(codePoints)].sort((a, b) => a - b)) {
@@ -22,7 +21,6 @@ export function rangesOf(codePoints: Iterable<number>): Ranges {
   return ranges
 }
 
-/** All other code points. */
 export function complement(ranges: Ranges): Ranges {
   const others: number[] = []
   let next = 0
@@ -41,12 +39,11 @@ interface Sorted {
   readonly samples: readonly number[]
 }
 
-/** The classes into which a list of character sets divides all symbols. */
 export class Alphabet {
   readonly #sets: readonly Ranges[]
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
-  /** By class but the last, which is that of {@link SEPARATOR_SYMBOL}. */
+  /** One symbol of each class but the last, which is that of {@link SEPARATOR_SYMBOL}. */
   readonly #samples: readonly number[]
   readonly #ascii: Int32Array
 
@@ -67,7 +64,6 @@ export class Alphabet {
     return symbol < 128 ? this.#ascii[symbol]! : this.#search(symbol)
   }
 
-  /** Whether the set with this number contains a class. */
   contains(set: number, symbolClass: number): boolean {
     const sample = this.#samples[symbolClass]
     if (sample === undefined) return false
@@ -82,7 +78,7 @@ export class Alphabet {
   }
 }
 
-/** The place of the last of some sorted numbers that is at most this one; -1 for none. */
+/** The index of the last of some sorted numbers that is at most this one; -1 for none. */
 function lastUpTo(number: number, numbers: readonly number[]): number {
   let low = -1
   let high = numbers.length
@@ -95,8 +91,8 @@ function lastUpTo(number: number, numbers: readonly number[]): number {
 }
 
 /**
- * Sweeps over all borders. What sets contain an interval is told by the exclusive or of their random 64-bit numbers:
- * listing the sets for every interval would take quadratic time.
+ * Sweeps over all borders. The sets of an interval are identified by the exclusive or of their random 64-bit
+ * numbers: listing the sets for every interval would take quadratic time.
  */
 function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   const borders = bordersOf(sets)
@@ -125,7 +121,7 @@ function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   }
 }
 
-/** Where sets begin and end, each with the number of the set, in order. */
+/** The borders of sets, each with the number of the set, in order. */
 function bordersOf(sets: readonly Ranges[]): Float64Array {
   const borders = new Float64Array(sets.reduce((sum, { length }) => sum + length, 0))
   let count = 0

@@ -18,10 +18,9 @@ import {
   type Regex,
 } from './regex.ts'
 
-/** A pattern that can be used. */
 export interface ParsedPattern {
   readonly regex: Regex
-  /** A match may be under way for a text of any length. */
+  /** Whether a match may be under way for a text of any length. */
   readonly unbounded: boolean
   /** The folded symbols of a pattern without metacharacters; empty if folding removes all of it. */
   readonly literal?: readonly number[]
@@ -33,7 +32,7 @@ export interface CompiledPatterns {
   readonly decoded: ProductDfa | undefined
 }
 
-// A literal needs so many letters or digits for these views: shorter ones would match ordinary text.
+// The least number of letters or digits of a literal in these views: shorter ones would match ordinary text.
 const SQUEEZED = 5
 const UNMARKED = 5
 const LEET = 5
@@ -41,7 +40,7 @@ const DERIVED = 6
 const DECODED = 5
 /** Instructions of a pattern between two pauses. */
 const PIECE = 64
-/** Classes of up to so many members also match what these fold to. */
+/** Classes of up to so many members also match the folded forms of these. */
 const WRITTEN_OUT = 32
 
 const LETTER = /^\p{L}$/u
@@ -49,7 +48,7 @@ const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u
 
 let gaps: Ranges | undefined
 
-/** @throws PatternError for a pattern that cannot be used */
+/** @throws PatternError */
 export function* parsePattern(pattern: string): Task<ParsedPattern> {
   const regex = yield* parseRegex(pattern)
   yield
@@ -162,8 +161,9 @@ function* addEvasions(
 }
 
 /**
- * View `squeezed`: gaps of up to three other symbols between letters, and at most two letters without a gap. Instructions
- * are made from the last letter to the first: once for a letter behind a gap, once for a letter behind another letter.
+ * View `squeezed`: gaps of up to three other symbols between letters, and at most two letters without a gap.
+ * Instructions are made from the last letter to the first: once for a letter behind a gap, once for a letter behind
+ * another letter.
  */
 function addSqueezed(
   builder: NfaBuilder,
@@ -185,7 +185,7 @@ function addSqueezed(
   builder.start(builder.char([letters[0]!, letters[0]!], alone))
 }
 
-/** What a `char` instruction becomes in a view: alternatives, each a sequence of sets. */
+/** The form of a `char` instruction in a view: alternatives, each a sequence of sets. */
 type Shape = (one: Instruction & { kind: 'char' }, regex: Regex) => readonly (readonly Ranges[])[]
 
 function* addRegex(
@@ -214,8 +214,8 @@ function* addRegex(
 
 const asWritten: Shape = (one) => (isLost(one, isIgnorable) ? [[]] : [[one.set]])
 
-// A literal character is folded. A class stays, and a small one also matches what its members fold to; a large one does
-// not, or \p{Cyrillic} would match an "a".
+// A literal character is folded. A class stays, and a small one also matches the folded forms of its members; a
+// large one does not, or \p{Cyrillic} would match an "a".
 const asFolded: Shape = (one, { instructions }) => {
   const { set, literal, next } = one
   if (literal !== undefined) {
@@ -245,7 +245,6 @@ const asFolded: Shape = (one, { instructions }) => {
   ]
 }
 
-/** Whether an instruction reads only characters that a view drops. */
 function isLost(one: Instruction, disappears: (codePoint: number) => boolean): boolean {
   if (one.kind !== 'char') return false
   if (one.literal !== undefined) return disappears(one.literal)

@@ -1,6 +1,7 @@
 /**
- * A place in a text that is read through a DFA, with as much of the text as a match under way may need: where a match begins is
- * found by stepping the reversed automaton over that past. Nothing from the oldest possible beginning on may be released.
+ * A place in a text that is read through a DFA, with as much of the text as a match under way may need: the start of
+ * a match is found by stepping the reversed automaton over that past. Nothing from the oldest possible start on may
+ * be released.
  */
 import type { PatternMatch, PatternView } from '../plugin.ts'
 import {
@@ -16,7 +17,7 @@ import {
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
 
-/** A match that has ended; where it begins is not known yet. */
+/** A match that has ended, with an unknown start. */
 interface Ending {
   readonly match: MatchEnd
   /** The symbol with which it ended, and its offsets; {@link NO_SYMBOL} at the end of the text. */
@@ -27,7 +28,7 @@ interface Ending {
 
 /** A walk back over the past that may be interrupted. */
 interface WalkBack {
-  /** What is alive behind the symbol at `at`. */
+  /** The state behind the symbol at `at`. */
   state: BackwardState
   at: number
   /** The oldest place so far where a match may begin, or -1. */
@@ -36,7 +37,7 @@ interface WalkBack {
 
 /** A past of up to so many symbols is walked at every question. */
 const SHORT = 256
-/** A longer one is walked so many symbols for each that came since: the answer lags by less than an eighth of it. */
+/** A longer one is walked so many symbols for each new symbol: the answer lags by less than an eighth of it. */
 const PACE = 16
 /** Symbols between two pauses of a walk; a symbol takes 2 µs with large sets of states, and 10 when they are new. */
 const PIECE = 64
@@ -46,20 +47,19 @@ const WIDTH = 4
 const NO_SYMBOL = -1
 const NO_PAST = new Int32Array(0)
 
-/** Which view is reported where several match at the same place. */
+/** The order in which views are reported that match at the same place. */
 const ORDER: readonly PatternView[] = ['raw', 'folded', 'squeezed', 'leet', 'derived', 'decoded']
 
-/** A place in a text with its past. */
 export class MatchCursor {
   readonly #dfa: ProductDfa
   #state: ForwardState
-  /** Symbols from #first to #count, the first being the oldest place known where a match under way may begin. */
+  /** Symbols from #first to #count, the first being the oldest known place where a match under way may begin. */
   #past = NO_PAST
   #first = 0
   #count = 0
   /** The last walk back, if it was interrupted. */
   #walk: WalkBack | undefined
-  /** #count at the last question. */
+  /** The #count of the last question. */
   #asked = 0
   #ending: Ending | undefined
   #found: PatternMatch | undefined
@@ -69,31 +69,28 @@ export class MatchCursor {
     this.#state = dfa.beginning
   }
 
-  /** Begins again, as before any text. */
   restart(): void {
     this.#state = this.#dfa.beginning
     this.#dropPast()
   }
 
-  /** A match has ended. Nothing may follow it. */
+  /** Whether a match has ended. Nothing may follow it. */
   get isOver(): boolean {
     return this.#ending !== undefined
   }
 
-  /** How many symbols of the past are kept. */
   get kept(): number {
     return this.#count - this.#first
   }
 
-  /** Where the kept past begins; Infinity if nothing is under way. At most {@link pendingStart}, and quicker. */
+  /** The start of the kept past; Infinity if nothing is under way. At most {@link pendingStart}, and quicker. */
   get since(): number {
     return this.#first < this.#count ? this.#startAt(this.#first) : Infinity
   }
 
   /**
-   * Reads a code point.
-   * @param start its offsets in the text
-   * @returns whether a match ends with it or before it; {@link locate} tells where
+   * Reads a code point. @param start its offsets in the text @returns whether a match ends with it or before it;
+   * {@link locate} returns its place
    */
   read(codePoint: number, start: number, end: number): boolean {
     const codeClass = this.#dfa.classOf(codePoint)
@@ -110,12 +107,12 @@ export class MatchCursor {
     return false
   }
 
-  /** The text is over. @returns whether a match ends with it; {@link locate} tells where */
+  /** Ends the text. @returns whether a match ends with it; {@link locate} returns its place */
   finish(): boolean {
     return this.#choose(this.#dfa.endsAtTextEnd(this.#state), NO_SYMBOL, 0, 0)
   }
 
-  /** Hands on what is kept of the text from an offset on. */
+  /** Passes on the kept text from an offset on. */
   replay(from: number, to: (codePoint: number, start: number, end: number) => void): void {
     for (let at = this.#first; at < this.#count; at++) {
       const [, start, end, codePoint] = this.#past.subarray(at * WIDTH, (at + 1) * WIDTH)
@@ -124,8 +121,8 @@ export class MatchCursor {
   }
 
   /**
-   * Where the oldest match under way may begin; Infinity if there is none. Never decreases.
-   * @param isExact false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
+   * The start of the oldest match that may be under way; Infinity if there is none. Never decreases. @param isExact
+   * false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
    */
   pendingStart(isExact: boolean): number {
     if (this.#state.isIdle) return Infinity
@@ -149,7 +146,7 @@ export class MatchCursor {
     return this.#startAt(this.#first)
   }
 
-  /** Drops what is over if the past is short, in steps; for a search of one match in a whole text. */
+  /** Drops the finished past if it is short, in steps; for a search of one match in a whole text. */
   *dropIfShort(): Task<void> {
     if (this.kept <= SHORT) yield* this.pendingStartTask()
   }
@@ -159,7 +156,7 @@ export class MatchCursor {
     return (this.#found ??= (yield* this.#locate(this.#ending!))!)
   }
 
-  /** Of all matches that end at one place, takes the first pattern's, and of its views the first in {@link ORDER}. */
+  /** Takes the first pattern's of all matches that end at one place, and of its views the first in {@link ORDER}. */
   #choose(ends: readonly MatchEnd[], symbol: number, start: number, end: number): boolean {
     for (const match of [...ends].sort(byOrder)) {
       const ending = { match, symbol, start, end }
@@ -251,7 +248,6 @@ export class MatchCursor {
     return at
   }
 
-  /** The symbol that a code point of this class is in the present context. */
   #symbolOf(codeClass: number): number {
     return this.#dfa.symbolOf(this.#state, codeClass)
   }
@@ -297,7 +293,7 @@ export class DecodedText implements CodePointSink {
   readonly #cursor: MatchCursor
   readonly #note: (match: PatternMatch) => void
 
-  /** @param note is told of the match, at most once */
+  /** @param note gets the match, at most once */
   constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
     this.begins = dfa.firstBytes
     this.#cursor = new MatchCursor(dfa)

@@ -6,15 +6,13 @@ import { Base64, DIGITS, Hex, SEXTETS } from './views/decode.ts'
 import { Escapes, mayEscape } from './views/escapes.ts'
 import { fold } from './views/fold.ts'
 
-/** Looks for encoded matches beside the cursor that reads the text itself. */
 export class EncodedScanner {
   readonly #dfa: ProductDfa
   readonly #decoders: Decoders
-  /** Any decoder of hexadecimal digits is active. */
   #inRow = false
   /** Escapes are decoded, and a match with one inside may be under way. */
   #escaping = false
-  /** Where the text begins that the decoder of escapes has not read. */
+  /** The start of the text that the decoder of escapes has not read. */
   #escapesStart = 0
 
   constructor(dfa: ProductDfa) {
@@ -27,7 +25,7 @@ export class EncodedScanner {
     return this.#decoders.found
   }
 
-  /** An escape may begin with the next code point: what is under way in the text may go on behind it. */
+  /** Begins an escape that may start with the next code point: a match under way in the text may continue behind it. */
   beginEscape(cursor: MatchCursor): void {
     if (this.#escaping) return
     this.#escaping = true
@@ -58,13 +56,16 @@ export class EncodedScanner {
     return this.found !== undefined
   }
 
-  /** The text is over. @returns whether there is a match */
+  /** Ends the text. @returns whether there is a match */
   finish(): boolean {
     if (this.#escaping) this.#decoders.escapes.end()
     return this.found !== undefined
   }
 
-  /** Where the oldest match under way may begin; Infinity if there is none. See {@link MatchCursor.pendingStart}. */
+  /**
+   * The start of the oldest match that may be under way; Infinity if there is none. See {@link
+   * MatchCursor.pendingStart}.
+   */
   pendingStart(isExact: boolean): number {
     const { base64, hex, escapes } = this.#decoders
     let pending = base64.pendingStart(isExact)
@@ -79,12 +80,14 @@ export class EncodedScanner {
   }
 }
 
-/** One decoder for each way in which a text may hold encoded text, and what they find. They ignore invisible characters. */
+/**
+ * One decoder for each way in which a text may hold encoded text, and their match. They ignore invisible characters.
+ */
 export class Decoders {
   /** Of several matches that end at the same place, that of the first pattern. */
   found: PatternMatch | undefined
   readonly base64: Base64
-  /** For pairs of digits that begin with the first digit of a row, and with the second. */
+  /** Decoders of pairs of digits that begin with the first digit of a row, and with the second. */
   readonly hex: readonly [Hex, Hex]
   readonly escapes: Escapes
 
@@ -105,12 +108,12 @@ export class Decoders {
   }
 }
 
-// What an ASCII character is to the decoders, as bits.
+// The roles of an ASCII character for the decoders, as bits.
 export const BASE64 = 1
 export const HEX_DIGIT = 2
-/** An escape may begin with it. */
+/** A character that may begin an escape. */
 export const ESCAPE = 4
-/** Every view ignores it. */
+/** A character that every view ignores. */
 export const INVISIBLE = 8
 
 /** The bits above by ASCII code. */

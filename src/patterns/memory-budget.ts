@@ -1,6 +1,5 @@
-/** Holder of memory that only serves speed and can be given back at any time. */
+/** A holder of memory that only serves speed and can be given back at any time. */
 export interface BudgetOwner {
-  /** Forgets everything. */
   drop(): void
 }
 
@@ -16,7 +15,7 @@ class MemoryBudget {
     this.#limit = limit
   }
 
-  /** Notes that an owner holds so many bytes more; others may have to drop theirs. @returns how many it holds */
+  /** Records that an owner holds so many bytes more; others may have to drop theirs. @returns the bytes of the owner */
   reserve(owner: BudgetOwner, bytes: number): number {
     const held = (this.#owners.get(owner) ?? 0) + bytes
     this.#owners.delete(owner)
@@ -26,7 +25,7 @@ class MemoryBudget {
     return held
   }
 
-  /** Notes that an owner holds nothing any more. */
+  /** Records that an owner holds nothing any more. */
   release(owner: BudgetOwner): void {
     this.#total -= this.#owners.get(owner) ?? 0
     this.#owners.delete(owner)
@@ -41,5 +40,5 @@ class MemoryBudget {
   }
 }
 
-/** What all patterns of the process have learnt from texts. */
+/** The memory of all patterns of the process. */
 export const memoryBudget = new MemoryBudget(128 << 20)

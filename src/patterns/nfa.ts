@@ -8,7 +8,7 @@ import type { Task } from './time-slice.ts'
 import { Alphabet, type Ranges } from './alphabet.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
-/** What it means that an ACCEPT instruction is reached. */
+/** The meaning of an ACCEPT instruction. */
 export interface MatchTarget {
   /** Position in the list of patterns. */
   readonly pattern: number
@@ -27,8 +27,8 @@ interface NfaInit {
   readonly starts: readonly number[]
 }
 
-// Kinds of instructions, each with two operands. CHAR: the next one, and the number of its set. SPLIT: both next ones.
-// ASSERT: the next one, and its conditions. ACCEPT: none, and the number of its target.
+// Kinds of instructions, each with two operands. CHAR: the next one, and the number of its set. SPLIT: both next
+// ones. ASSERT: the next one, and its conditions. ACCEPT: none, and the number of its target.
 const CHAR = 0
 const SPLIT = 1
 const ASSERT = 2
@@ -42,7 +42,6 @@ const PIECE = 1 << 12
 export class Nfa {
   readonly alphabet: Alphabet
   readonly targets: readonly MatchTarget[]
-  /** Number of instructions. */
   readonly size: number
   /** Any instruction is an assertion. */
   readonly asserts: boolean
@@ -50,17 +49,17 @@ export class Nfa {
   readonly #first: Int32Array
   readonly #second: Int32Array
   readonly #starts: readonly number[]
-  /** By target: its instruction. */
+  /** Instructions by target. */
   readonly #accepts: number[] = []
-  /** What leads to an instruction by reading a symbol, and by an epsilon transition. */
+  /** Predecessors of an instruction by reading a symbol. */
   readonly #bySymbol: ReverseEdges
   readonly #byEpsilon: ReverseEdges
-  /** By position: its instruction; and the other way round. */
+  /** Instructions by position. */
   readonly #instructions: number[] = []
   readonly #positionOf: Int32Array
-  /** By number of a set: the positions that read it. */
+  /** The positions that read a set, by its number. */
   readonly #positionsOfSet: number[][] = []
-  /** The present closure, and by instruction the last closure that it was in. */
+  /** The present closure. */
   readonly #closure: number[] = []
   readonly #closedIn: Int32Array
   #closures = 0
@@ -90,23 +89,24 @@ export class Nfa {
     return this.#instructions.length
   }
 
-  /** The positions with which a match may begin where these conditions hold. */
   first(conditions: number): number[] {
     return this.#positionsIn(this.#epsilonClosure(this.#starts, conditions))
   }
 
-  /** The positions that may follow some positions where these conditions hold. */
+  /** The positions that may follow others where these conditions hold. */
   follow(positions: readonly number[], conditions: number): number[] {
     return this.#positionsIn(this.#epsilonClosure(this.#nextOf(positions), conditions))
   }
 
-  /** The positions that some positions may follow where these conditions hold. */
+  /** The positions that others may follow where these conditions hold. */
   precede(positions: readonly number[], conditions: number): number[] {
     const instructions = positions.map((position) => this.#instructions[position]!)
     return this.#leadingTo(this.#reverseClosure(instructions, conditions))
   }
 
-  /** The positions after which a target is reached where these conditions hold; without conditions, whatever follows. */
+  /**
+   * The positions after which a target is reached where these conditions hold; without conditions, whatever follows.
+   */
   last(target: number, conditions: number): number[] {
     return this.#leadingTo(this.#reverseClosure([this.#accepts[target]!], conditions))
   }
@@ -118,12 +118,10 @@ export class Nfa {
       .map((at) => this.#second[at]!)
   }
 
-  /** Nothing can follow a position but the end of a match. */
   isFinal(position: number): boolean {
     return this.#kind[this.#first[this.#instructions[position]!]!] === ACCEPT
   }
 
-  /** The positions that read a class of symbols. */
   reading(symbolClass: number): number[] {
     return this.#positionsOfSet.flatMap((positions, set) =>
       this.alphabet.contains(set, symbolClass) ? positions : [],
@@ -188,7 +186,7 @@ export class Nfa {
     this.#closure.push(at)
   }
 
-  /** Whether a SPLIT or ASSERT goes on where these conditions hold. */
+  /** Whether a SPLIT or ASSERT continues where these conditions hold. */
   #isOpen(at: number, conditions: number): boolean {
     return this.#kind[at] === SPLIT || (this.#second[at]! & ~conditions) === 0
   }
@@ -210,14 +208,12 @@ export class Nfa {
   }
 }
 
-/** Edges by their end. */
 class ReverseEdges {
-  /** By end: the number of the newest edge; by edge: where it comes from, and the edge before with the same end. */
+  /** The newest edge, by end. */
   readonly #newest: Int32Array
   readonly #sources = [-1]
   readonly #older = [0]
 
-  /** @param size number of instructions */
   constructor(size: number) {
     this.#newest = new Int32Array(size)
   }
@@ -227,7 +223,6 @@ class ReverseEdges {
     this.#newest[end] = this.#sources.push(source) - 1
   }
 
-  /** Calls back with everything that leads to an instruction. */
   each(end: number, use: (source: number) => void): void {
     for (let edge = this.#newest[end]!; edge !== 0; edge = this.#older[edge]!) {
       use(this.#sources[edge]!)
@@ -244,7 +239,7 @@ export class NfaBuilder {
   readonly #second: number[] = []
   readonly #sets: Ranges[] = []
   readonly #setNumbers = new Map<string, number>()
-  /** Long sets are often given several times, as the same array. */
+  /** Numbers of known sets: long ones are often given several times, as the same array. */
   readonly #known = new Map<Ranges, number>()
   readonly #targets: MatchTarget[] = []
   readonly #starts: number[] = []
@@ -262,12 +257,11 @@ export class NfaBuilder {
     return this.#put(at, CHAR, next, this.set(set))
   }
 
-  /** Goes both ways; the same way twice is a jump. */
   split(first: number, second: number, at = this.size): number {
     return this.#put(at, SPLIT, first, second)
   }
 
-  /** Goes on where all of these conditions hold. */
+  /** Continues where all of these conditions hold. */
   assert(conditions: number, next: number, at = this.size): number {
     return this.#put(at, ASSERT, next, conditions)
   }
@@ -276,12 +270,12 @@ export class NfaBuilder {
     return this.#put(at, ACCEPT, -1, this.#targets.push(target) - 1)
   }
 
-  /** A match may begin here. */
+  /** Lets a match begin here. */
   start(state: number): void {
     this.#starts.push(state)
   }
 
-  /** Makes the alphabet tell a set from all other symbols. @returns its number */
+  /** Makes the alphabet distinguish a set from all other symbols. @returns its number */
   set(ranges: Ranges): number {
     const known = this.#known.get(ranges)
     if (known !== undefined) return known
@@ -330,15 +324,14 @@ export interface Accepted {
   readonly before: boolean
 }
 
-/** Where steps in one direction lead under the same conditions, learnt position by position. */
 interface Links {
   readonly direction: 1 | -1
   readonly conditions: number
   /** Positions that lead to their neighbour. */
   readonly shift: Int32Array
-  /** Positions that lead elsewhere, or of which that is not known yet. */
+  /** Positions with other successors, or unknown ones. */
   readonly linked: Int32Array
-  /** By position: where else it leads, as a number in `groups`; 0 if it is not known yet. */
+  /** Groups of other successors, by position; 0 if not known yet. */
   readonly groupOf: Int32Array
   readonly groups: Positions[]
   readonly numbers: Map<string, number>
@@ -350,11 +343,11 @@ const LINKED_AT_ONCE = 512
 /** Upper bound on cached masks of classes of symbols. */
 const MAX_CLASSES = 256
 
-/** Steps sets of positions of an NFA. What it has learnt can be dropped. */
+/** Steps sets of positions of an NFA. Its learnt links can be dropped. */
 export class NfaSimulation implements BudgetOwner {
   readonly #nfa: Nfa
   readonly #words: number
-  /** By position: the target that is reached as soon as it has read, or -1; those with one, and those with nothing else. */
+  /** The target that is reached as soon as a position has read, or -1. */
   readonly #targetOf: Int32Array
   readonly #accepting: Int32Array
   readonly #final: Int32Array
@@ -364,7 +357,7 @@ export class NfaSimulation implements BudgetOwner {
   readonly #first = new Map<number, Int32Array>()
   readonly #last = new Map<number, Int32Array>()
   readonly #reading = new Map<number, Int32Array>()
-  /** The set that a step puts together. Zero between steps; one word more than there are. */
+  /** The set under construction. Zero between steps; one word more than there are. */
   readonly #next: Int32Array
   readonly #sparse: Int32Array
 
@@ -391,11 +384,7 @@ export class NfaSimulation implements BudgetOwner {
     memoryBudget.release(this)
   }
 
-  /**
-   * Reads one symbol.
-   * @param conditions those that hold before the symbol
-   * @param accepted receives the targets that are reached
-   */
+  /** @param conditions those that hold before the symbol @param accepted receives the targets that are reached */
   read(from: Positions, symbolClass: number, conditions: number, accepted: Accepted[]): Positions {
     this.accept(from, conditions, accepted)
     const reads = this.#readingOf(symbolClass)
@@ -453,13 +442,11 @@ export class NfaSimulation implements BudgetOwner {
     return false
   }
 
-  /** The positions after which a target is reached where these conditions hold. */
   last(target: number, conditions: number): Positions {
     setBits(this.#next, this.#nfa.last(target, conditions))
     return this.#take()
   }
 
-  /** The set that was put together. */
   #take(): Positions {
     const [next, sparse] = [this.#next, this.#sparse]
     let length = 0
@@ -473,7 +460,7 @@ export class NfaSimulation implements BudgetOwner {
     return length === 0 ? NO_POSITIONS : sparse.slice(0, length)
   }
 
-  /** Puts together where links lead to. @param mask positions that count; all without it */
+  /** Follows links. @param mask positions that count; all without it */
   #step(links: Links, from: Positions, mask?: Int32Array): Int32Array {
     const { direction, conditions, shift, linked, groupOf, groups } = links
     const next = this.#next
@@ -509,7 +496,7 @@ export class NfaSimulation implements BudgetOwner {
     return next
   }
 
-  /** Learns where a position leads. @returns how much work that was */
+  /** Learns the links of a position. @returns the amount of work */
   #learn(links: Links, position: number): number {
     const { direction, conditions, shift, linked, groupOf, groups, numbers } = links
     const mask = 1 << (position & 31)
@@ -600,7 +587,6 @@ function setBits(words: Int32Array, positions: readonly number[]): Int32Array {
   return words
 }
 
-/** The lowest position in the rest of a word. */
 function lowestOf(word: number, rest: number): number {
   return (word << 5) + 31 - Math.clz32(rest & -rest)
 }

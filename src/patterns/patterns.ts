@@ -22,8 +22,8 @@ import { mayEscape } from './views/escapes.ts'
 const LONG = 1 << 14
 const STEP = 64
 /**
- * Reads the text itself with one cursor, and what is encoded in it beside. After `pushSliced` or `endSliced` has returned a
- * promise, nothing may be pushed until it is settled; if it rejects, the scan is of no further use.
+ * Reads the text itself with one cursor, and its encoded parts in addition. After `pushSliced` or `endSliced` has
+ * returned a promise, nothing may be pushed until it is settled; if it rejects, the scan is of no further use.
  */
 export class PatternScan implements TextScan {
   readonly #cursor: MatchCursor
@@ -46,7 +46,7 @@ export class PatternScan implements TextScan {
     return this.#ended() ?? runSync(this.#stop())
   }
 
-  /** {@link push} in time slices: a promise only if it takes longer than one. */
+  /** Like {@link push}, in time slices: a promise only if it takes longer than one. */
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
     const isLong = text.length > LONG && !this.#progress.match
     if (isLong) return runSliced(this.#readLong(text), proceed)
@@ -63,7 +63,7 @@ export class PatternScan implements TextScan {
     return this.#isOver || this.#finish() ? yield* this.#locate() : undefined
   }
 
-  /** @returns nothing where a match has ended that is to be located */
+  /** @returns undefined where a match has ended that is to be located */
   #pushed(text: string): ScanProgress | undefined {
     if (this.#progress.match) return this.#progress
     this.#read(text)
@@ -120,7 +120,7 @@ export class PatternScan implements TextScan {
     this.#position = end
   }
 
-  /** The text is over. @returns whether there is a match */
+  /** Ends the text. @returns whether there is a match */
   #finish(): boolean {
     this.#read('', true)
     return this.#isOver || this.#cursor.finish() || this.#encoded?.finish() === true
@@ -156,7 +156,6 @@ export { PatternError }
 /** A pattern that cannot be used. */
 interface PatternProblem {
   readonly index: number
-  /** Why, in words that follow "the pattern". */
   readonly reason: string
   /** The pattern as a literal, if that can be used. */
   readonly suggestion?: string
@@ -170,7 +169,6 @@ interface PatternWarning {
 }
 
 interface PatternCheck {
-  /** The first one. */
   readonly problem?: PatternProblem
   readonly warnings: readonly PatternWarning[]
 }
@@ -184,7 +182,10 @@ const STEP_SIZE = 1 << 18
 /** Instructions of all patterns of a list. */
 const MAX_SIZE = 12_000
 
-/** Matchers by list, apart by origin: requests must not evict those of keys. Sizes are in instructions of all views. */
+/**
+ * Matchers by list, with a cache for each origin: requests must not evict those of keys. Sizes are in instructions
+ * of all views.
+ */
 const matchers = {
   key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
@@ -196,7 +197,7 @@ const parsings = new LRUCache<string, ParsedPattern | PatternError>({
   maxSize: 100_000,
 })
 
-/** Compilations that are under way, by origin and list: all callers that want the same matcher advance the same task. */
+/** Compilations under way, by origin and list: all callers that want the same matcher advance the same task. */
 const compilations = new Map<string, Compilation>()
 
 interface Compilation {
@@ -206,9 +207,8 @@ interface Compilation {
 }
 
 /**
- * Compiles patterns; the same list again costs a look-up.
- * @param origin whose patterns they are; each origin has a cache of its own
- * @throws Error that says which pattern is wrong, and why
+ * Compiles patterns; the same list again costs a look-up. @param origin the author of the patterns; each origin has
+ * a cache of its own @throws Error that names the wrong pattern, and the reason
  */
 export function compilePatterns(
   patterns: readonly string[],
@@ -218,8 +218,8 @@ export function compilePatterns(
 }
 
 /**
- * {@link compilePatterns} in time slices: a promise only if it takes longer than one.
- * @param proceed throws when the matcher is no longer wanted; asked before each further slice
+ * Like {@link compilePatterns}, in time slices: a promise only if it takes longer than one. @param proceed throws
+ * when the matcher is no longer wanted; called before each further slice
  */
 export function compilePatternsSliced(
   patterns: readonly string[],
@@ -229,14 +229,14 @@ export function compilePatternsSliced(
   return runSliced(compileTask(patterns, origin), proceed)
 }
 
-/** Looks for what would make {@link compilePatterns} throw, and for what is allowed but unwise. Never throws. */
+/** Reports the problem for which {@link compilePatterns} would throw, and drawbacks. Never throws. */
 export function checkPatterns(patterns: readonly string[]): PatternCheck {
   return runSync(checkTask(patterns))
 }
 
 /**
- * {@link checkPatterns} in time slices: a promise only if it takes longer than one.
- * @param proceed throws when the result is no longer wanted; asked before each further slice
+ * Like {@link checkPatterns}, in time slices: a promise only if it takes longer than one. @param proceed throws when
+ * the result is no longer wanted; called before each further slice
  */
 export function checkPatternsSliced(
   patterns: readonly string[],
@@ -245,7 +245,6 @@ export function checkPatternsSliced(
   return runSliced(checkTask(patterns), proceed)
 }
 
-/** A pattern that matches this text and nothing else. */
 export function escapePattern(text: string): string {
   return text.replace(/[\\.^$|?*+()[\]{}]/g, '\\$&')
 }
@@ -266,14 +265,14 @@ export class PatternMatcher implements MatcherContract {
     this.#compiled = compiled
   }
 
-  /** The first match in a whole text. Blocks for as long as it takes; {@link search} does not. */
+  /** The first match in a whole text. Blocks until it is found; {@link search} does not. */
   find(text: string): PatternMatch | undefined {
     return runSync(this.searchTask(text))
   }
 
   /**
-   * {@link find} in time slices: a promise only if it takes longer than one.
-   * @param proceed throws when the result is no longer wanted; asked before each further slice
+   * Like {@link find}, in time slices: a promise only if it takes longer than one. @param proceed throws when the
+   * result is no longer wanted; called before each further slice
    */
   search(
     text: string,
@@ -282,7 +281,7 @@ export class PatternMatcher implements MatcherContract {
     return runSliced(this.searchTask(text), proceed)
   }
 
-  /** {@link search} as a task, for callers that measure its steps. */
+  /** Like {@link search}, as a task, for callers that measure its steps. */
   *searchTask(text: string): Task<PatternMatch | undefined> {
     if (!(yield* mayContainMatch(this.#compiled, text))) return undefined
     const step = Math.min(SLICE, Math.ceil(STEP_SIZE / this.#compiled.text.size))

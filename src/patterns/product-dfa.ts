@@ -1,6 +1,6 @@
 /**
- * The product automaton: the NFAs of all views over one text, stepped together by its code points. What a code point is in each
- * view is found once; from then on it is a class, and a step that is known is a look-up in a table.
+ * The product automaton: the NFAs of all views over one text, stepped together by its code points. The symbols of a
+ * code point in each view are computed once; from then on it is a class, and a known step is a look-up in a table.
  */
 import type { Task } from './time-slice.ts'
 import {
@@ -24,13 +24,13 @@ import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 import type { Ranges } from './alphabet.ts'
 
 /**
- * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
- * space undone, but for line feeds. `squeezed`: the same, and line feeds are white space. `unmarked`: the same without marks of
- * Markdown and tag characters.
+ * The view of an NFA on a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and
+ * runs of white space undone, but for line feeds. `squeezed`: the same, and line feeds are white space. `unmarked`:
+ * the same without marks of Markdown and tag characters.
  */
 export type Normalization = 'plain' | 'folded' | 'squeezed' | 'unmarked'
 
-// Conditions that an assertion may ask of a place between two symbols. The values are those of RE2.
+// Conditions of an assertion on a place between two symbols. The values are those of RE2.
 const LINE_START = 1
 const LINE_END = 2
 const TEXT_START = 4
@@ -38,7 +38,7 @@ const TEXT_END = 8
 const WORD_BORDER = 16
 const NO_WORD_BORDER = 32
 
-// Kinds of symbols before and behind a place.
+// Kinds of symbols around a place.
 /** The beginning of the text. */
 const BEGINNING = 0
 const OTHER = 1
@@ -73,11 +73,14 @@ export interface MatchEnd {
   readonly conditions: number
 }
 
-/** Bits of a kind. A context holds the kind of the last symbol that each component saw. */
+/** Bits of a kind. A context holds the kind of the last symbol of each component. */
 const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
-/** What a component sees of a code point: classes of symbols, the conditions before each, and the kind of the last one seen. */
+/**
+ * The effect of a code point in a component: classes of symbols, the conditions before each, and the kind of the
+ * last one.
+ */
 interface Reading {
   readonly symbols: readonly number[]
   readonly conditions: readonly number[]
@@ -89,11 +92,10 @@ class Component {
   readonly nfa: Nfa
   readonly #simulation: NfaSimulation
   readonly #normalization: Normalization
-  /** Position of its kind in a context. */
   readonly #shift: number
-  /** By class of code points: the classes of their symbols. */
+  /** Classes of symbols by class of code points. */
   readonly #images: (readonly number[])[] = []
-  /** By class of symbols: their kind. */
+  /** Kinds by class of symbols. */
   readonly #kinds: number[] = []
 
   constructor({ normalization, nfa }: Automaton, index: number) {
@@ -103,12 +105,10 @@ class Component {
     this.#shift = index * KIND_BITS
   }
 
-  /** Its part of the context at the beginning of a text. */
   get beginning(): number {
     return (this.nfa.asserts ? BEGINNING : OTHER) << this.#shift
   }
 
-  /** The classes of the symbols of a code point. */
   imageOf(codePoint: number): readonly number[] {
     return readAs(this.#normalization, codePoint).map((symbol) => {
       const symbolClass = this.nfa.alphabet.classOf(symbol)
@@ -117,22 +117,19 @@ class Component {
     })
   }
 
-  /** Defines the next class of code points by the classes of their symbols. */
   learn(image: readonly number[]): void {
     this.#images.push(image)
   }
 
-  /** Whether it sees any symbol of a code point of this class in this context. */
   sees(codeClass: number, context: number): boolean {
     return this.#read(codeClass, context).symbols.length > 0
   }
 
-  /** Its part of the context after a code point. */
   contextAfter(codeClass: number, context: number): number {
     return this.#read(codeClass, context).kind << this.#shift
   }
 
-  /** Reads a code point. @param ends receives the matches that end with it */
+  /** @param ends receives the matches that end with the code point */
   advance(from: Positions, codeClass: number, context: number, ends: MatchEnd[]): Positions {
     const { symbols, conditions } = this.#read(codeClass, context)
     return symbols.reduce((positions, symbolClass, at) => {
@@ -143,12 +140,10 @@ class Component {
     }, from)
   }
 
-  /** Steps back over a code point. */
   retreat(from: Positions, codeClass: number, context: number): StepBack {
     return this.#unread(from, this.#read(codeClass, context))
   }
 
-  /** The matches that end where the text ends. */
   finish(positions: Positions, context: number): MatchEnd[] {
     const conditions = conditionsBetween((context >>> this.#shift) & KIND_MASK, END)
     const accepted: Accepted[] = []
@@ -156,7 +151,7 @@ class Component {
     return this.#endsOf(accepted, 0, conditions)
   }
 
-  /** What leads to the end of a match, before the code point with which it was reached. */
+  /** The positions that lead to the end of a match, before the code point with which it was reached. */
   undo({ number, symbols, conditions }: MatchEnd, codeClass: number, context: number): StepBack {
     const last = this.#simulation.last(number, conditions)
     if (symbols === 0) return { positions: last, begins: false }
@@ -198,7 +193,6 @@ class Component {
   }
 }
 
-/** The positions before a code point, and whether a match may begin with it. */
 interface StepBack {
   readonly positions: Positions
   readonly begins: boolean
@@ -213,7 +207,7 @@ function readAs(normalization: Normalization, codePoint: number): readonly numbe
   return normalization === 'unmarked' ? foldUnmarked(codePoint) : fold(codePoint)
 }
 
-/** @param asserts whether the NFA has assertions; without, most kinds need not be told apart */
+/** @param asserts whether the NFA has assertions; without, most kinds need not be distinguished */
 function kindOf(symbol: number, normalization: Normalization, asserts: boolean): number {
   if (symbol === SPACE && normalization !== 'plain') return GAP
   if (!asserts) return OTHER
@@ -222,7 +216,7 @@ function kindOf(symbol: number, normalization: Normalization, asserts: boolean):
   return symbol >= 0 && /^\w$/.test(String.fromCodePoint(symbol)) ? WORD : OTHER
 }
 
-/** {@link LETTER}, {@link BLANK} and {@link AS_IS}, as far as they apply. */
+/** The flags {@link LETTER}, {@link BLANK} and {@link AS_IS} of a code point. */
 function traitsOf(codePoint: number): number {
   if (codePoint === SEPARATOR_SYMBOL) return 0
   const symbols = fold(codePoint)
@@ -257,24 +251,23 @@ const UNCLASSIFIED = 0xffff
 /** Characters that are classified between two pauses. */
 const PIECE = 16
 
-/** An NFA and how it sees a text. */
+/** An NFA and its view on a text. */
 export interface Automaton {
   readonly normalization: Normalization
   readonly nfa: Nfa
 }
 
-/** A state of the product: where each NFA is between two code points of a text, and what came before. */
+/** A state of the product: the positions of each NFA between two code points of a text, and the symbols before. */
 export class ForwardState {
-  /** By component. */
+  /** The positions of each component. */
   readonly positions: readonly Positions[]
-  /** The kind of the last symbol that each component saw, as far as assertions and runs of white space depend on it. */
+  /** The kind of the last symbol of each component, as far as assertions and runs of white space depend on it. */
   readonly context: number
   /** No match is under way. */
   readonly isIdle: boolean
-  /** Holds its transitions, in a row that begins at an index. */
   readonly table: TransitionTable
   readonly row: number
-  /** By class of code points: steps with which a match ends, as far as they are known. */
+  /** Known steps with which a match ends, by class of code points. */
   endings: Map<number, Step> | undefined
   /** The backward state of all matches under way, if it is known. */
   alive: BackwardState | undefined
@@ -294,14 +287,13 @@ export class ForwardState {
   }
 }
 
-/** All forward states since the last time they were dropped, and the transitions between them that are known. */
+/** All forward states since the last time they were dropped, and the known transitions between them. */
 class TransitionTable {
-  /** By row plus class of code points: the row of the next state; 0 where it is not known, or a match ends. */
+  /** The row of the next state, by row plus class of code points; 0 where it is not known, or a match ends. */
   cells: Int32Array
-  /** By `row >> shift`. */
+  /** States by `row >> shift`. */
   readonly states: (ForwardState | undefined)[] = [undefined]
   readonly shift: number
-  /** Numbers in a row. */
   readonly stride: number
 
   constructor(classes: number) {
@@ -324,21 +316,20 @@ class TransitionTable {
   }
 }
 
-/** What a code point leads to, and the matches that end with it or before it. */
+/** The next state of a step, and the matches that end with the code point or before it. */
 interface Step {
   readonly state: ForwardState
   readonly ends: readonly MatchEnd[]
 }
 
-/** A state of the reversed product: from which positions a match under way may have come. */
+/** A state of the reversed product: positions from which a match under way may have come. */
 export class BackwardState {
-  /** By component. */
   readonly positions: readonly Positions[]
   /** A match may begin with the code point that was just stepped over. */
   readonly begins: boolean
   /** No match is left to follow back. */
   readonly isEmpty: boolean
-  /** By symbol, as far as they are known. */
+  /** Known states by symbol. */
   readonly before = new Map<number, BackwardState>()
 
   constructor(positions: readonly Positions[], begins: boolean) {
@@ -352,15 +343,14 @@ export class BackwardState {
 const STATES_BYTES = 2 << 20
 
 /**
- * The product of all views' NFAs over one text, and its reverse, determinized lazily (subset construction): a state is made when a
- * text first leads to it. Too many states are dropped together. Readers that still hold one go on from it to new ones.
+ * The product of all views' NFAs over one text, and its reverse, determinized lazily (subset construction): a state
+ * is made when a text first leads to it. Too many states are dropped together. Readers that still hold one continue
+ * from it to new ones.
  */
 export class ProductDfa implements BudgetOwner {
   /** Classes of ASCII. */
   readonly ascii = new Uint16Array(128)
-  /** Instructions of all NFAs. */
   readonly size: number
-  /** Traits by class, as of `traitsOf`. */
   readonly traits: number[] = []
   readonly #components: readonly Component[]
   readonly #asserts: boolean
@@ -370,7 +360,6 @@ export class ProductDfa implements BudgetOwner {
   /** Classes by code point, in pages of 256. */
   #pages: (Uint16Array | undefined)[] = []
   #pageCount = 0
-  /** All states by what they stand for. */
   readonly #forward = new StateMap<ForwardState>()
   readonly #backward = new StateMap<BackwardState>()
   #table: TransitionTable | undefined
@@ -399,7 +388,6 @@ export class ProductDfa implements BudgetOwner {
     return dfa
   }
 
-  /** The state before any text. */
   get beginning(): ForwardState {
     return (this.#beginning ??= this.#forwardState(
       this.#components.map(() => NO_POSITIONS),
@@ -407,7 +395,7 @@ export class ProductDfa implements BudgetOwner {
     ))
   }
 
-  /** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
+  /** 0 for a byte of UTF-8 with which no match can begin. The first of several bytes may begin anything. */
   get firstBytes(): Uint8Array {
     return (this.#firstBytes ??= Uint8Array.from({ length: 256 }, (_, byte) => {
       if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
@@ -416,7 +404,7 @@ export class ProductDfa implements BudgetOwner {
     }))
   }
 
-  /** By two bytes of UTF-8: what a search has learnt of matches that begin with them. */
+  /** Results of searches for matches that begin with two bytes of UTF-8. */
   get beginnings(): Uint8Array {
     if (this.#beginnings === undefined) {
       this.#beginnings = new Uint8Array(1 << 16)
@@ -434,7 +422,7 @@ export class ProductDfa implements BudgetOwner {
     memoryBudget.release(this)
   }
 
-  /** @param codePoint or {@link SEPARATOR_SYMBOL} */
+  /** @param codePoint a code point or {@link SEPARATOR_SYMBOL} */
   classOf(codePoint: number): number {
     if (codePoint < 128)
       return codePoint === SEPARATOR_SYMBOL ? this.#separatorClass : this.ascii[codePoint]!
@@ -450,7 +438,7 @@ export class ProductDfa implements BudgetOwner {
     return known === UNCLASSIFIED ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
   }
 
-  /** What has to be kept of a code point to step back over it: its class, and the context before it. */
+  /** The symbol with which a code point is stepped over backward: its class, and the context before it. */
   symbolOf({ context }: ForwardState, codeClass: number): number {
     return (codeClass << this.#contextBits) | context
   }
@@ -480,7 +468,6 @@ export class ProductDfa implements BudgetOwner {
     return step
   }
 
-  /** The matches that end where the text ends. */
   endsAtTextEnd({ positions, context }: ForwardState): readonly MatchEnd[] {
     if (!this.#asserts) return []
     return this.#components.flatMap((component, index) =>
@@ -569,7 +556,7 @@ const EDGE_BYTES = 40
 class StateMap<State extends { readonly positions: readonly Positions[] }> {
   readonly #byHash = new Map<number, { readonly state: State; readonly label: number }[]>()
 
-  /** @param make makes a state that is not there yet; it may clear the map */
+  /** @param make makes a missing state; it may clear the map */
   of(positions: readonly Positions[], label: number, make: () => State): State {
     const hash = hashOf(positions, label)
     const known = this.#byHash

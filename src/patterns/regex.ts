@@ -20,16 +20,15 @@ export type Instruction =
 export interface Regex {
   readonly instructions: readonly Instruction[]
   readonly start: number
-  /** Case counts in a part of it. */
+  /** Whether case counts in a part of it. */
   readonly caseSensitive: boolean
   /** Instructions, as counted for limits. */
   readonly size: number
 }
 
-/** A pattern cannot be used; the message says why, in words that follow "the pattern". */
+/** The reason why a pattern cannot be used, in words that follow "the pattern". */
 export class PatternError extends Error {}
 
-/** Instructions that a pattern may have. */
 const MAX_SIZE = 1_500
 
 const LITERAL = /^[^\\.^$|?*+()[\]{}]*$/
@@ -56,8 +55,8 @@ export function isLiteral(pattern: string): boolean {
 }
 
 /**
- * Parses an expression; case does not count unless the expression says so.
- * @throws PatternError for what is not RE2, and for what is too large
+ * Parses an expression; case does not count unless the expression wants it. @throws PatternError for an expression
+ * that is not RE2, or too large
  */
 export function* parseRegex(pattern: string): Task<Regex> {
   const { size, caseSensitive } = survey(pattern)
@@ -88,7 +87,6 @@ export function isNullable(regex: Regex, reads: (one: Instruction) => boolean): 
   return false
 }
 
-/** Whether a match may be under way for a text of any length. */
 export function isUnbounded({ instructions, start }: Regex): boolean {
   // A match ends as soon as it is complete, so what may follow does not count.
   const ends = endsOf(instructions)
@@ -163,7 +161,6 @@ function variantsOf(literal: number): Ranges {
   return ranges
 }
 
-/** All code points in some ranges. */
 export function membersOf(ranges: Ranges): number[] {
   const members: number[] = []
   for (let at = 0; at < ranges.length; at += 2) {
@@ -172,7 +169,6 @@ export function membersOf(ranges: Ranges): number[] {
   return members
 }
 
-/** The number of code points in some ranges. */
 export function countOf(ranges: Ranges): number {
   return ranges.reduce((sum, bound, at) => sum + (at % 2 === 0 ? -bound : bound + 1), 0)
 }

@@ -29,12 +29,12 @@ type Utf16 = Uint16Array
 
 /** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13
-/** The same where each is decoded. */
+/** Characters between two pauses where each is decoded: a decoded one takes longer. */
 const DECODED_PIECE = 1 << 10
 /** Longer runs are decoded as a whole. */
 const SHORT_RUN = 64
 
-/** Whether a text may match. A no is certain, a yes nearly so. */
+/** Whether a text may match. False is certain, true nearly so. */
 export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task<boolean> {
   const units = unitsOf(text)
   const pass = new Pass(compiled, units)
@@ -66,14 +66,13 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
 /** One pass over a text: the automaton of the text itself, and the table of encoded candidates. */
 class Pass {
   readonly encoded: EncodedSearch | undefined
-  /** What {@link CANDIDATES} reported for the last character read; an escape stays reported. */
+  /** Reports of {@link CANDIDATES} for the last character; an escape stays reported. */
   reports = 0
-  /** The last step was not in the table. */
+  /** Whether the last step was not in the table. */
   isNew = false
   readonly #dfa: ProductDfa
   #state: ForwardState
   readonly #units: Utf16
-  /** A state of {@link CANDIDATES}. */
   #candidates = 0
 
   constructor({ text: dfa, decoded }: CompiledPatterns, units: Utf16) {
@@ -83,7 +82,10 @@ class Pass {
     this.#units = units
   }
 
-  /** Skips ASCII characters with known transitions that neither end a match nor report anything. @returns up to where */
+  /**
+   * Skips ASCII characters with known transitions that neither end a match nor report anything. @returns the index
+   * after them
+   */
   skip(from: number, to: number): number {
     const units = this.#units
     const { ascii } = this.#dfa
@@ -128,7 +130,6 @@ class Pass {
     return ends.length > 0
   }
 
-  /** Whether a match ends where the text ends. */
   endsInMatch(): boolean {
     return this.#dfa.endsAtTextEnd(this.#state).length > 0
   }
@@ -142,13 +143,12 @@ function unitsOf(text: string): Utf16 {
 
 const NO_CANDIDATES = new Int32Array(128)
 
-/** Looks for matches in the parts of a text that may be encoded. */
 class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
   readonly #firstBytes: Uint8Array
   readonly #beginnings: Uint8Array
-  /** Used for short runs. */
+  /** The decoder of short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
 
@@ -168,7 +168,7 @@ class EncodedSearch {
     return this.#dfa.classOf(codePoint) !== UNSEEN_CLASS
   }
 
-  /** Whether there is a match in a run of base64; at this place it has just become long enough. */
+  /** Whether there is a match in a run of base64 that has just reached its least length at this place. */
   isInRun(at: number): boolean | Task<boolean> {
     const start = this.#startOf(at, BASE64, MIN_BASE64)
     const end = this.#endOfShortRun(start, at)
@@ -177,7 +177,7 @@ class EncodedSearch {
     return this.#decode(start, [decoder], (state) => base64RunIn(state) > 0)
   }
 
-  /** The same for a row of hexadecimal digits. */
+  /** Whether there is a match in such a row of hexadecimal digits. */
   *isInRow(at: number): Task<boolean> {
     const decoders = [new Hex(this.#sink(), 0), new Hex(this.#sink(), 1)]
     const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
@@ -189,13 +189,15 @@ class EncodedSearch {
     return yield* this.#decode(0, [new Escapes(this.#sink())], () => true)
   }
 
-  /** Goes back over so many characters of a kind, of which the last is at this place. @returns where the first is */
+  /**
+   * Goes back over so many characters of a kind, of which the last is at this place. @returns the index of the first
+   */
   #startOf(at: number, kind: number, count: number): number {
     for (let left = count - 1; left > 0;) if (isOf(kind, this.#units[--at]!)) left--
     return at
   }
 
-  /** Where a run ends if it is short and without invisible characters; else 0. */
+  /** The end of a run if it is short and without invisible characters; else 0. */
   #endOfShortRun(start: number, at: number): number {
     const units = this.#units
     const last = Math.min(units.length, start + SHORT_RUN)
@@ -233,7 +235,6 @@ class EncodedSearch {
     return false
   }
 
-  /** Whether a match may begin with these two bytes. */
   #mayBegin(two: number): boolean {
     const known = this.#beginnings[two]!
     if (known !== 0) return known === MAY_BEGIN
@@ -261,7 +262,7 @@ class EncodedSearch {
     return this.#found
   }
 
-  /** Decodes from a place on. @param goesOn whether a state of {@link CANDIDATES} is still that of a run or row */
+  /** @param goesOn whether a state of {@link CANDIDATES} is still that of a run or row */
   *#decode(
     from: number,
     decoders: readonly Decoder[],
@@ -305,23 +306,24 @@ function codePointAt(units: Utf16, at: number): number {
 /** Fewer digits are not decoded. */
 const MIN_DIGITS = MIN_PAIRS * 2
 
-// An automaton over ASCII that tells where something encoded may be. Its states are counters: of base64 characters in a row, of
-// hexadecimal digits with separators between them (both up to the length from which they are decoded), and of separators since
-// the last digit. A counter has bits of its own, and a state plus an ASCII code is an index into the table.
+// An automaton over ASCII that finds places that may be encoded. Its states are counters: of base64 characters in a
+// row, of hexadecimal digits with separators between them (both up to the length from which they are decoded), and
+// of separators since the last digit. A counter has bits of its own, and a state plus an ASCII code is an index into
+// the table.
 const RUN_SHIFT = 13
 const ROW_SHIFT = 9
 const SEPARATORS_SHIFT = 7
 
-// What a step of the table may report beside the next state.
+// Reports of a step of the table, beside the next state.
 const REPORT = 1 << 17
-/** A run or a row has become long enough; reported once for each. */
+/** A run or a row has reached its least length; reported once for each. */
 const BASE64_RUN = REPORT
 const HEX_ROW = REPORT << 1
 /** An escape may begin here. */
 const ESCAPE_START = REPORT << 2
 const STATE = REPORT - 1
 
-/** By state plus ASCII code: the next state and what is reported. State 0 stands before any text. */
+/** The next state and the reports, by state plus ASCII code. State 0 stands before any text. */
 const CANDIDATES = Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
   const code = index & 127
   return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)

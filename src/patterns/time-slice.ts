@@ -1,6 +1,6 @@
 /**
- * Cooperative time slicing for work that may take long. All such work of the process shares one slice of about 2 ms in
- * each turn of the event loop, so streams of other calls go on whatever the patterns of one call cost.
+ * Cooperative time slicing for long work. All such work of the process shares one slice of about 2 ms in each turn
+ * of the event loop, so streams of other calls continue whatever the patterns of one call cost.
  */
 
 /** Work in small steps; each takes well under a millisecond, or a few milliseconds before the code is compiled. */
@@ -8,17 +8,17 @@ export type Task<T> = Generator<void, T, void>
 
 const SLICE_MS = 2
 
-/** When the slice of this turn of the event loop began; undefined while no work has asked for the time. */
+/** The start of the slice in this turn of the event loop; undefined while no work has asked for the time. */
 let sliceBegan: number | undefined
 let turnScheduled = false
 /** Callbacks of unfinished work, in the order in which they get a slice of their own. */
 const waiting: (() => void)[] = []
 
 /**
- * Lets the event loop turn if the shared slice is used up. Long-running code calls it every few hundred microseconds:
- * `const due = yieldIfDue(proceed); if (due) await due`.
- * @param proceed throws when the result is no longer wanted; asked each time the work may go on
- * @returns nothing while there is time left, else a promise that resolves in a later turn, one caller per turn
+ * Lets the event loop turn if the shared slice is used up. Long-running code calls it every few hundred
+ * microseconds: `const due = yieldIfDue(proceed); if (due) await due`. @param proceed throws when the result is no
+ * longer wanted; called each time the work may continue @returns undefined while there is time left, else a promise
+ * that resolves in a later turn, one caller per turn
  */
 export function yieldIfDue(proceed?: () => void): void | Promise<void> {
   if (isSliceUsedUp()) return new Promise<void>(nextSlice).then(proceed)
@@ -41,8 +41,8 @@ function runSlice<T>(task: Task<T>): IteratorResult<void, T> {
 }
 
 /**
- * Runs a task in slices. Returns a promise only if one slice is not enough.
- * @param proceed throws when the result is no longer wanted; asked before each further slice
+ * Runs a task in slices. Returns a promise only if one slice is not enough. @param proceed throws when the result is
+ * no longer wanted; called before each further slice
  */
 export function runSliced<T>(task: Task<T>, proceed?: () => void): T | Promise<T> {
   const { done, value } = runSlice(task)

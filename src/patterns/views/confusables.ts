@@ -38,7 +38,7 @@ const LOOK_ALIKES: Readonly<Record<string, string>> = {
 /** Letters in frames, in the order of the alphabet: in parentheses, on black discs and squares, of flags. */
 const FRAMED = [0x249c, 0x1f110, 0x1f130, 0x1f150, 0x1f170, 0x1f1e6]
 
-/** Code point of a look-alike to the code point of the letter, `a` to `z`. Version 1. */
+/** Code points of letters, `a` to `z`, by the code point of their look-alike. Version 1. */
 export const CONFUSABLES: ReadonlyMap<number, number> = new Map([
   ...Object.entries(LOOK_ALIKES).flatMap(([letter, others]) =>
     Array.from(others, (other) => [other.codePointAt(0)!, letter.charCodeAt(0)] as const),

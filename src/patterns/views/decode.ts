@@ -1,22 +1,22 @@
 /**
- * View `decoded`: base64 and hexadecimal digits; escapes are in `escapes.ts`. A decoder reads code points with their offsets in
- * the text, and hands decoded symbols with the offsets of what they were decoded from to a sink. Only one level is decoded.
+ * View `decoded`: base64 and hexadecimal digits; escapes are in `escapes.ts`. A decoder reads code points with their
+ * offsets in the text, and passes decoded symbols to a sink, with the offsets of their encoded form. Only one level
+ * is decoded.
  */
 import { SEPARATOR_SYMBOL } from './fold.ts'
 
-/** Receives decoded symbols. */
 export interface CodePointSink {
-  /** No match is under way that may go on with the next symbol. */
+  /** Whether no match is under way that may continue with the next symbol. */
   readonly idle: boolean
-  /** By byte of UTF-8: 0 if no match begins with it. */
+  /** 0 for a byte of UTF-8 with which no match begins. */
   readonly begins: Uint8Array
   /** @param symbol a code point, or `SEPARATOR_SYMBOL` for bytes that are not text */
   read(symbol: number, start: number, end: number): void
-  /** The next symbol does not continue what was read. */
+  /** Called where the next symbol does not continue the previous ones. */
   restart(): void
   /**
-   * Where the oldest match under way may begin in the text; Infinity if there is none.
-   * @param isExact false: the answer may lag
+   * The start of the oldest match that may be under way in the text; Infinity if there is none. @param isExact
+   * false: the answer may lag
    */
   pendingStart(isExact: boolean): number
 }
@@ -26,7 +26,7 @@ export interface Decoder {
   read(codePoint: number, start: number, end: number): void
   /** The text is over. */
   end(): void
-  /** Where the oldest undecided part of the text begins; Infinity if there is none. */
+  /** The start of the oldest undecided part of the text; Infinity if there is none. */
   pendingStart(isExact: boolean): number
 }
 
@@ -42,7 +42,6 @@ export class Utf8Decoder {
     this.#sink = sink
   }
 
-  /** No code point is incomplete, and no match is under way. */
   get idle(): boolean {
     return this.#missing === 0 && this.#sink.idle
   }
@@ -65,7 +64,7 @@ export class Utf8Decoder {
     else this.#sink.read(SEPARATOR_SYMBOL, start, end)
   }
 
-  /** Nothing follows that could complete a code point. */
+  /** Ends the bytes: nothing follows that could complete a code point. */
   cut(end: number): void {
     if (this.#missing === 0) return
     this.#missing = 0
@@ -109,19 +108,18 @@ function valuesOf(alphabet: string): Int8Array {
   return values
 }
 
-/** The first values of something that is decoded only if it becomes long enough, with their offsets. */
+/** The first values of a sequence that is decoded only if it reaches a least length, with their offsets. */
 class Beginning {
   readonly #numbers: Int32Array
   readonly #length: number
   count = 0
 
-  /** @param length values from which on it is long enough */
+  /** @param length the least length, in values */
   constructor(length: number) {
     this.#numbers = new Int32Array(length * 3)
     this.#length = length
   }
 
-  /** Where it begins. */
   get start(): number {
     return this.#numbers[1]!
   }
@@ -130,7 +128,7 @@ class Beginning {
     return this.count === this.#length
   }
 
-  /** @returns whether it is long enough now */
+  /** @returns whether the least length is reached */
   add(value: number, start: number, end: number): boolean {
     const numbers = this.#numbers
     const at = this.count++ * 3
@@ -161,7 +159,7 @@ SEXTETS[0x5f] = 63
  * the fourth character. Line breaks behind so many do not end a run.
  */
 export class Base64 implements Decoder {
-  /** By the position of a group's first character, modulo 4. */
+  /** Decoders by the position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
   readonly #beginning = new Beginning(MIN_BASE64)
   #fed = 0
@@ -228,7 +226,7 @@ for (const [index, code] of [...'ABCDEF'].entries()) DIGITS[code.charCodeAt(0)] 
  */
 export class Hex implements Decoder {
   readonly #bytes: Utf8Decoder
-  /** How many digits of a row are skipped before the first pair: 0 or 1. */
+  /** The number of digits that are skipped before the first pair: 0 or 1. */
   readonly #offset: number
   #skip: number
   #half = -1
@@ -241,7 +239,7 @@ export class Hex implements Decoder {
     this.#offset = this.#skip = offset
   }
 
-  /** A character that is no digit would change something. */
+  /** Whether a character that is no digit would change anything. */
   get isActive(): boolean {
     return this.#half >= 0 || this.#beginning.count > 0 || this.#skip !== this.#offset
   }
@@ -302,17 +300,14 @@ export function isSeparator(codePoint: number): boolean {
   return isWhite(codePoint) || SEPARATORS.has(codePoint)
 }
 
-/** Whether it is the `x` of `0x`. */
 export function isHexSign(codePoint: number): boolean {
   return codePoint === 0x78 || codePoint === 0x58
 }
 
-/** Blank, tab or line break. */
 export function isWhite(codePoint: number): boolean {
   return codePoint === 0x20 || codePoint === 0x09 || isLineBreak(codePoint)
 }
 
-/** Line feed or carriage return. */
 export function isLineBreak(codePoint: number): boolean {
   return codePoint === 0x0a || codePoint === 0x0d
 }

@@ -12,7 +12,6 @@ const UNFINISHED =
 export const ANY_ESCAPE =
   /%[^ -~\t\n\r]*[\da-f][^ -~\t\n\r]*[\da-f]|\\[^ -~\t\n\r]*[xu][^ -~\t\n\r]*[\da-f{]|&[^ -~\t\n\r]*#[^ -~\t\n\r]*[\dx]/i
 
-/** Whether an escape may begin with this code point. */
 export function mayEscape(codePoint: number): boolean {
   // % & \
   return codePoint === 0x25 || codePoint === 0x26 || codePoint === 0x5c
@@ -22,7 +21,7 @@ export function mayEscape(codePoint: number): boolean {
 export class Escapes implements Decoder {
   readonly #sink: CodePointSink
   readonly #bytes: Utf8Decoder
-  /** What may become an escape, with the offsets of its characters. */
+  /** The beginning of a possible escape, with the offsets of its characters. */
   #open = ''
   readonly #starts: number[] = []
   readonly #ends: number[] = []
@@ -59,12 +58,12 @@ export class Escapes implements Decoder {
     this.read(codePoint, start, end)
   }
 
-  /** Nothing is undecided, and no match is under way. */
+  /** Whether nothing is undecided, and no match is under way. */
   get idle(): boolean {
     return this.#open === '' && this.#high === 0 && this.#bytes.idle
   }
 
-  /** The next character does not continue what was read. Only while {@link idle}. */
+  /** Drops state, as the next character does not continue the previous ones. Only while {@link idle}. */
   restart(): void {
     this.#bytes.restart()
   }

@@ -3,10 +3,10 @@ import { CONFUSABLES } from './confusables.ts'
 
 export const NEWLINE = 0x0a
 export const SPACE = 0x20
-/** Stands between texts that do not belong together; no pattern matches across it. */
+/** Separates texts that do not belong together; no pattern matches across it. */
 export const SEPARATOR_SYMBOL = -1
 
-// Each over one code point.
+// Expressions for one code point.
 const IGNORABLE = /^[\p{Default_Ignorable_Code_Point}\p{Cc}\ufff9-\ufffb]$/u
 const KEPT_CONTROLS = new Set([0x09, 0x0a, 0x0d])
 /** Marks over, through and around letters, with those of Cyrillic, which are stacked upon Latin letters too. */
@@ -30,7 +30,7 @@ export function isIgnorable(codePoint: number): boolean {
 }
 
 /**
- * The symbols that a code point is folded to; none if it is invisible or an accent. All white space but the line feed is
+ * The folded symbols of a code point; none if it is invisible or an accent. All white space but the line feed is
  * {@link SPACE}. Folding a folded symbol gives the same symbol.
  */
 export function fold(codePoint: number): readonly number[] {
@@ -51,8 +51,8 @@ export function fold(codePoint: number): readonly number[] {
 }
 
 /**
- * {@link fold} without what parts letters and is not seen: marks of Markdown, page breaks, and tag characters, which
- * {@link fold} reads as ASCII.
+ * Like {@link fold}, without invisible separators of letters: marks of Markdown, page breaks, and tag characters,
+ * which {@link fold} reads as ASCII.
  */
 export function foldUnmarked(codePoint: number): readonly number[] {
   const isTag = codePoint >= TAGS && codePoint < TAGS + 0x80
@@ -66,7 +66,7 @@ export function isMark(symbol: number): boolean {
   return symbol === 0x2a || symbol === 0x5f || symbol === 0x7e || symbol === 0x60
 }
 
-/** {@link fold} of each code point, joined. */
+/** The folded symbols of each code point, joined. */
 export function foldAll(text: string): number[] {
   return Array.from(text).flatMap((character) => fold(character.codePointAt(0)!))
 }
