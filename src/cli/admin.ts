@@ -49,17 +49,17 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
     const { url, token, close } = await openFolder(args, begins)
     return adminAt(url, token, close)
   }
-  const given = {
+  const options = {
     url: args.text.url,
     token: args.text.token ?? (process.env.SLUICEGATE_ADMIN_TOKEN || undefined),
   }
   const config =
-    given.url === undefined || given.token === undefined
+    options.url === undefined || options.token === undefined
       ? (await configurationOf(args)).loaded.config
       : undefined
-  const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
+  const url = (options.url ?? urlOf(config!)).replace(/\/+$/, '')
   const token =
-    given.token ??
+    options.token ??
     config?.admin.token ??
     (config?.admin.enabled ? readAdminToken(config.state) : undefined)
   if (token === undefined) {

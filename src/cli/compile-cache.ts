@@ -31,9 +31,9 @@ export function compileCacheOf(args: readonly string[]): string | undefined {
 
 /** Whether a path is a folder, no link, that only this user can write to. @throws Error if there is none */
 function isOwn(path: string): boolean {
-  const found = lstatSync(path)
-  const mine = process.getuid === undefined || found.uid === process.getuid()
-  return found.isDirectory() && mine && (found.mode & OTHERS_WRITE) === 0
+  const stats = lstatSync(path)
+  const mine = process.getuid === undefined || stats.uid === process.getuid()
+  return stats.isDirectory() && mine && (stats.mode & OTHERS_WRITE) === 0
 }
 
 function optionOf(args: readonly string[], name: string): string | undefined {

@@ -52,6 +52,6 @@ async function tryLogin(
 
 /** The cause of a failure is for the operator, its message for the client. */
 function reasonOf(error: unknown): string {
-  const told = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
-  return told instanceof Error ? told.message : String(told)
+  const reason = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
+  return reason instanceof Error ? reason.message : String(reason)
 }

@@ -20,10 +20,10 @@ export async function main(line: readonly string[]): Promise<number> {
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
-    const asked = argv.some((word) => HELP.has(word))
+    const wantsHelp = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
     const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
-    if (asked) {
+    if (wantsHelp) {
       process.stdout.write(words.length === 0 ? overview() : helpFor(words))
       return 0
     }

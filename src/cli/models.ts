@@ -132,9 +132,9 @@ function usageOf({ text }: Arguments, model: Model): Usage {
 }
 
 function countOf(text: Arguments['text'], name: string): number {
-  const given = text[name] ?? '0'
-  if (/^\d{1,15}$/.test(given)) return Number(given)
-  throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(given)}.`, 2)
+  const option = text[name] ?? '0'
+  if (/^\d{1,15}$/.test(option)) return Number(option)
+  throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(option)}.`, 2)
 }
 
 function told(models: number, findings: readonly Finding[]): string {

@@ -24,9 +24,9 @@ export function originsOf(loaded: LoadedConfig): ConfigOrigins {
     if (setting.origin.from === 'default') continue
     let members = ofModels.get(id)
     if (!members) ofModels.set(id, (members = new Map()))
-    const known = members.get(member) ?? []
-    const isKnown = namesOf(known).includes(originInWords(setting.origin))
-    members.set(member, isKnown ? known : [...known, setting.origin])
+    const origins = members.get(member) ?? []
+    const isKnown = namesOf(origins).includes(originInWords(setting.origin))
+    members.set(member, isKnown ? origins : [...origins, setting.origin])
   }
   return { ofModels, others }
 }

@@ -28,10 +28,10 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
     one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
   ])
   print(args, data, () => {
-    const told =
+    const summary =
       rows.length > 0 ? table(HEADINGS, rows) : 'With this policy nothing checks the text.\n'
     const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
-    return told + warnings
+    return summary + warnings
   })
 }
 
@@ -66,9 +66,9 @@ async function testCases(
     const rows = wrong.map(({ side, rule, expected, verdict, text }) => {
       return [side, rule, expected, verdict, JSON.stringify(text.slice(0, 60))]
     })
-    const told = `${results.length} cases, ${wrong.length} of them with another verdict.\n`
-    if (rows.length === 0) return told
-    return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + told
+    const summary = `${results.length} cases, ${wrong.length} of them with another verdict.\n`
+    if (rows.length === 0) return summary
+    return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + summary
   })
   if (wrong.length > 0)
     throw new CommandError(
@@ -137,10 +137,12 @@ export async function replayPolicy(admin: Admin, args: Arguments): Promise<void>
       one.to,
       one.rules.join(','),
     ])
-    const told =
+    const summary =
       `${calls} calls with content, ${changed.length} with another verdict; ` +
       `${before} were blocked, ${after} would be.\n`
-    return rows.length === 0 ? told : table(['REQUEST', 'SIDE', 'FROM', 'TO', 'RULES'], rows) + told
+    return rows.length === 0
+      ? summary
+      : table(['REQUEST', 'SIDE', 'FROM', 'TO', 'RULES'], rows) + summary
   })
 }
 

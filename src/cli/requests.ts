@@ -82,8 +82,8 @@ function flat(value: object, prefix = ''): Record<string, unknown> {
 
 function attemptLines(path: string, attempts: any[]): [string, unknown][] {
   return attempts.map(({ deployment, ms, result, status, message }, i) => {
-    const told = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
-    const end = told === '' ? '' : ` (${told})`
+    const reason = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
+    const end = reason === '' ? '' : ` (${reason})`
     return [`${path}.${i + 1}`, `${deployment} ${result} after ${ms} ms${end}`]
   })
 }

@@ -17,13 +17,13 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
 
 /** The settings of an account or a key from the options, in the form of the API. Absent options leave a setting as it is. */
 export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
-  const given = Object.entries(settings).flatMap(([member, { option }]) => {
+  const changes = Object.entries(settings).flatMap(([member, { option }]) => {
     const value = option && text[option.name]
     if (value === undefined) return []
     const read = READERS[option!.value] ?? ((text) => text)
     return [[member, value === NONE ? null : read(value, `--${option!.name}`)]]
   })
-  return { name: text.name, ...Object.fromEntries(given) }
+  return { name: text.name, ...Object.fromEntries(changes) }
 }
 
 function wholeNumber(text: string, option: string): number {

@@ -7,11 +7,11 @@ import { shown } from './settings.ts'
 /** `config show`: the settings of the running gateway; defaults with `--all` only. */
 export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/config')
-  const found = args.on.has('all')
+  const settings = args.on.has('all')
     ? data
     : data.filter(({ origin }: any) => origin.from !== 'default')
-  print(args, found, () => {
-    const rows = found.map(({ path, value, origin }: any) => {
+  print(args, settings, () => {
+    const rows = settings.map(({ path, value, origin }: any) => {
       const where = [origin.from, origin.file ?? origin.name].filter((one) => one !== undefined)
       return [path, shown(value), where.join(' ')]
     })
@@ -41,10 +41,10 @@ export async function listGateways(admin: Admin, args: Arguments): Promise<void>
 /** `guard`: decisions of guards, by rule, and their state. */
 export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
   const { from, to, account, key } = args.text
-  const given = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
+  const filters = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value] as [string, string]],
   )
-  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(given)}`)
+  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(filters)}`)
   print(args, data, () => {
     const sums = Map.groupBy(data.decisions, (one: any) =>
       [one.rule || '-', one.side, one.mode, one.outcome].join('\t'),

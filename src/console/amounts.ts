@@ -23,8 +23,8 @@ export function readAnswer(text: string): unknown {
       if (typeof value === 'number') {
         const source = plainDecimal(context?.source ?? String(value))
         if (key === 'usd' || key === 'cost' || key.endsWith('_usd')) return source
-        const known = sources.get(this) ?? new Map<string, string>()
-        sources.set(this, known.set(key, source))
+        const texts = sources.get(this) ?? new Map<string, string>()
+        sources.set(this, texts.set(key, source))
         return value
       }
       if (typeof value !== 'object' || value === null) return value

@@ -40,10 +40,10 @@ function Console() {
   const start = () => {
     setError(undefined)
     const token = takeToken()
-    const asked = token
+    const request = token
       ? call<{ data: Session | null }>('POST', '/admin/session', { body: { token } })
       : call<{ data: Session | null }>('GET', '/admin/session')
-    asked.then(
+    request.then(
       ({ data }) => (session.value = data),
       (thrown: unknown) => {
         const failure = toApiError(thrown)

@@ -112,8 +112,8 @@ const PLACES: Readonly<Record<string, (id: string) => string>> = {
 }
 
 async function find(text: string, signal: AbortSignal): Promise<readonly Hit[]> {
-  const known = exact(text)
-  if (known) return [known]
+  const place = exact(text)
+  if (place) return [place]
   const url = withQuery('/admin/search', { q: text })
   const { data } = await call<{ data: readonly Omit<Hit, 'href'>[] }>('GET', url, { signal })
   return data.map((one) => ({ ...one, href: PLACES[one.kind]!(one.id) }))

@@ -77,9 +77,9 @@ export function methodProblem(guard: Guard): string | undefined {
   return needsFullText ? '"reach" and "needsFullText" do not go together' : undefined
 }
 
-function listOf(found: Found): readonly Finding[] {
-  if (found === undefined || found === null) return []
-  return Array.isArray(found) ? found : [found as Finding]
+function listOf(findings: Found): readonly Finding[] {
+  if (findings === undefined || findings === null) return []
+  return Array.isArray(findings) ? findings : [findings as Finding]
 }
 
 function verdictOf(guard: Guard, findings: readonly Finding[], length: number): Verdict {
@@ -163,12 +163,12 @@ class WindowCheck implements OutputCheck {
     let start = this.#beforePair(Math.max(0, this.#decided - this.#reach))
     while (start < end) {
       const window = this.#text.slice(start - this.#base, end - this.#base)
-      const found = this.#judge(window)
-      if (found instanceof Promise) {
-        found.catch(() => {})
+      const findings = this.#judge(window)
+      if (findings instanceof Promise) {
+        findings.catch(() => {})
         throw new Error('a local guard must not return a promise: "check" did')
       }
-      const all = listOf(found).map((one) => shifted(one, start))
+      const all = listOf(findings).map((one) => shifted(one, start))
       const here = all.filter((one) => isIn(one, this.#decided, to))
       if (here.length > 0) {
         this.#decided = Math.max(this.#decided, Math.min(...here.map((one) => one.start ?? 0)))

@@ -105,8 +105,8 @@ export class GuardRegistry {
     if (!guard.input && !guard.output) return undefined
     const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
     if (!hasRules && !this.hasAlways && !guard.model?.startsWith(BY_NAME)) return undefined
-    const known = this.#plans.get(policy)
-    if (known) return known.plan
+    const cached = this.#plans.get(policy)
+    if (cached) return cached.plan
     return this.#makePlan(policy, proceed).then((made) => {
       const { enforcing, monitoring } = made
       const isNeeded = hasRules || enforcing.assignments.length + monitoring.assignments.length > 0
@@ -136,10 +136,10 @@ export class GuardRegistry {
       const enforced = guard.mode === 'block' && mode === 'block'
       return billing === 'account' && (enforced || billMonitor)
     })
-    const given = paying.flatMap((one) =>
+    const asking = paying.flatMap((one) =>
       ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
     )
-    return given.flatMap(({ instance, origin }) => {
+    return asking.flatMap(({ instance, origin }) => {
       const model = askedBy(instance, judgeModelOf(policy))
       return model === undefined ? [] : [{ guard: instance.guard, origin, model }]
     })

@@ -118,8 +118,8 @@ export function checkVerdict(
         throw invalid('spans outside of the text')
       if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
         throw invalid('a score that is not from 0 to 1')
-      const known = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
-      return Object.fromEntries(known) as unknown as BlockVerdict
+      const members = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
+      return Object.fromEntries(members) as unknown as BlockVerdict
     }
     default:
       throw invalid('an action that does not exist')
@@ -473,8 +473,8 @@ export class VerdictCache {
   #keyOf(guard: string, context: GuardContext, item: TextItem): string {
     const { accountId, keyId, operation, model, origin, rules, judgeModel } = context
     const { side, channel, text, context: shown } = item
-    const asked = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
-    const parts = JSON.stringify([...asked, side, channel, shown, text])
+    const circumstances = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
+    const parts = JSON.stringify([...circumstances, side, channel, shown, text])
     return createHmac('sha256', this.#secret).update(parts).digest('base64')
   }
 }
@@ -580,13 +580,13 @@ export class CircuitBreaker {
   }
 
   #countInvalid(account: string, now: number): void {
-    const known = this.#invalid.get(account) ?? { at: [], closedUntil: 0 }
-    this.#invalid.set(account, known)
-    known.at.push(now)
-    if (known.at.length < MAX_INVALID) return
-    if (now - known.at.shift()! > WINDOW_MS) return
-    known.closedUntil = now + OPEN_MS
-    known.at.length = 0
+    const invalid = this.#invalid.get(account) ?? { at: [], closedUntil: 0 }
+    this.#invalid.set(account, invalid)
+    invalid.at.push(now)
+    if (invalid.at.length < MAX_INVALID) return
+    if (now - invalid.at.shift()! > WINDOW_MS) return
+    invalid.closedUntil = now + OPEN_MS
+    invalid.at.length = 0
   }
 
   #probed(ok: boolean, now: number): void {

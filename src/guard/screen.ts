@@ -473,11 +473,11 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     const { channel, index, part, unscanned } = piece
     if (unscanned) this.#init.observer.unscanned(unscanned)
     const all = this.#readersOf(channel)
-    const texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
+    const texts = piece.texts.map(({ text: content, duplicate, item = 0 }) => {
       const readers = duplicate ? all.filter(({ local }) => local) : all
       const stream = { channel, choice: choice.index, index }
       const text = new ScreenedText<Part>(stream, readers, { atOnce: true }, this.#changed)
-      text.retain({ kind: 'text', choice: choice.index, part, channel, text: said })
+      text.retain({ kind: 'text', choice: choice.index, part, channel, text: content })
       text.tell()
       text.end()
       return { text, index: item }

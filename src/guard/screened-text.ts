@@ -233,7 +233,7 @@ export class ScreenedText<Part> {
   }
 
   /** @param from no guard blocks before this offset */
-  async #readAgain(known: BlockedAt, from: number): Promise<BlockedAt> {
+  async #readAgain(earliest: BlockedAt, from: number): Promise<BlockedAt> {
     const text = this.#text
     const locals = this.readings.map(({ scanner }) => scanner).filter(({ local }) => local)
     const proceed = () => {
@@ -254,11 +254,11 @@ export class ScreenedText<Part> {
         if (due) await due
       }
       const found = blocking()
-      if (!found) return known
+      if (!found) return earliest
       start = at
       if (step > 1) continue
       const offsets = readings.flatMap(({ stop, safeOffset }) => (stop?.fault ? [] : safeOffset))
-      return { reading: found, safeOffset: Math.min(known.safeOffset, ...offsets) }
+      return { reading: found, safeOffset: Math.min(earliest.safeOffset, ...offsets) }
     }
   }
 

@@ -103,7 +103,7 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
       const inSlices = sliced(check, LONG, proceed)
       if (!atOnce) return inSlices
       return fullText((text) =>
-        andThen(inSlices.push(text), (known) => (known.verdict ? known : inSlices.end())),
+        andThen(inSlices.push(text), (progress) => (progress.verdict ? progress : inSlices.end())),
       )
     },
   }
@@ -177,19 +177,19 @@ function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
 function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
   let queue = ''
   let ending = false
-  let asked: Promise<TextProgress> | undefined
+  let pending: Promise<TextProgress> | undefined
   let latest = NOTHING_SAFE
   const next = (): Answer => {
-    if (asked) return asked
+    if (pending) return pending
     if (queue === '' && !ending) return latest
     const text = queue === '' ? undefined : queue
     if (text === undefined) ending = false
     queue = ''
-    asked = ask(text).then((progress) => {
-      asked = undefined
+    pending = ask(text).then((progress) => {
+      pending = undefined
       return (latest = progress)
     })
-    return asked
+    return pending
   }
   return {
     push(text) {
@@ -217,8 +217,8 @@ function sliced(check: TextCheck, longest: number, proceed: () => void): TextChe
 function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer {
   for (let at = SLICE; ; at += SLICE) {
     const answer = check.push(text.slice(at - SLICE, at))
-    const goOn = (known: TextProgress): Answer =>
-      known.verdict || at >= text.length ? known : pushSlices(check, text.slice(at), proceed)
+    const goOn = (progress: TextProgress): Answer =>
+      progress.verdict || at >= text.length ? progress : pushSlices(check, text.slice(at), proceed)
     if (answer instanceof Promise) return answer.then(goOn)
     const due = answer.verdict ? undefined : yieldIfDue(proceed)
     if (due) return due.then(() => goOn(answer))

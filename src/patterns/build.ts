@@ -152,10 +152,10 @@ function* addEvasions(
     addChain(builder, literal, { pattern, view: 'leet' }, (symbol) => rangesOf(leetGroup(symbol)))
   }
   if (letters < DERIVED) return
-  const known = new Set([literal.join()])
+  const written = new Set([literal.join()])
   for (const derived of [literal.map(rotated), literal.toReversed()]) {
-    if (known.has(derived.join())) continue
-    known.add(derived.join())
+    if (written.has(derived.join())) continue
+    written.add(derived.join())
     addChain(builder, derived, { pattern, view: 'derived' })
   }
 }

@@ -277,8 +277,8 @@ export class NfaBuilder {
 
   /** Makes the alphabet distinguish a set from all other symbols. @returns its number */
   set(ranges: Ranges): number {
-    const known = this.#known.get(ranges)
-    if (known !== undefined) return known
+    const cached = this.#known.get(ranges)
+    if (cached !== undefined) return cached
     const key = ranges.join()
     let number = this.#setNumbers.get(key)
     if (number === undefined) {

@@ -296,8 +296,8 @@ export class PatternMatcher implements MatcherContract {
 
 function* compileTask(patterns: readonly string[], origin: Origin): Task<PatternMatcher> {
   const id = idOf(patterns)
-  const known = matchers[origin].get(id)
-  if (known) return known
+  const cached = matchers[origin].get(id)
+  if (cached) return cached
   const { parsings, problem } = yield* parseAll(patterns)
   if (problem) throw new Error(`Pattern ${problem.index} ${problem.reason}.`)
   const key = `${origin} ${id}`

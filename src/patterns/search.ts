@@ -51,8 +51,8 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
     if (pass.read(codePoint)) return true
     const { reports, isNew } = pass
     if ((reports & BASE64_RUN) !== 0) {
-      const found = pass.encoded!.isInRun(at)
-      if (typeof found === 'boolean' ? found : yield* found) return true
+      const matches = pass.encoded!.isInRun(at)
+      if (typeof matches === 'boolean' ? matches : yield* matches) return true
     }
     if ((reports & HEX_ROW) !== 0 && (yield* pass.encoded!.isInRow(at))) return true
     if (isNew) yield
@@ -236,8 +236,8 @@ class EncodedSearch {
   }
 
   #mayBegin(two: number): boolean {
-    const known = this.#beginnings[two]!
-    if (known !== 0) return known === MAY_BEGIN
+    const cached = this.#beginnings[two]!
+    if (cached !== 0) return cached === MAY_BEGIN
     const bytes = new Utf8Decoder(this.#sink())
     bytes.read(two >>> 8, 0, 0)
     if (!bytes.idle) bytes.read(two & 0xff, 0, 0)

@@ -29,11 +29,11 @@ async function run(job: PluginJob): Promise<void> {
   const heartbeat = setInterval(() => tell({ alive: true }), ALIVE_MS).unref()
   try {
     providePluginImports()
-    const found = await findPlugin(job.plugin, job.directory)
-    const { kind, name, api } = found.plugin
+    const plugin = await findPlugin(job.plugin, job.directory)
+    const { kind, name, api } = plugin.plugin
     tell({ found: { kind, name, api } })
-    const watch = watchProcess(dirname(found.file))
-    const report = await runPluginJob(job, found, (progress) => tell({ progress }))
+    const watch = watchProcess(dirname(plugin.file))
+    const report = await runPluginJob(job, plugin, (progress) => tell({ progress }))
     // Rejections without a handler are told after the microtasks.
     await nextTurn()
     tell({ report, more: watch.checks() })

@@ -69,8 +69,8 @@ async function setUp(
 ): Promise<Record<string, unknown> | undefined> {
   // A sink gets another host than those of the kits.
   if (kind === 'sink') return undefined
-  const given = options ? { options } : {}
-  const valid = await optionsWithAddress(plugin, given, NO_SERVICE, KEY).catch((error) => {
+  const setup = options ? { options } : {}
+  const valid = await optionsWithAddress(plugin, setup, NO_SERVICE, KEY).catch((error) => {
     if (options) throw error
     return undefined
   })

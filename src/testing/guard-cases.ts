@@ -130,8 +130,8 @@ export function progressOf(fixture: GuardFixture, one: GuardCase, choice = 0): P
       const answer = piece === undefined ? check.end() : check.push(piece)
       refusePromise(guard, answer, 'its output check')
       length += piece?.length ?? 0
-      const given = await answered(fixture, answer)
-      const { safeOffset: next, verdict } = checkProgress(given, safe, length)
+      const result = await answered(fixture, answer)
+      const { safeOffset: next, verdict } = checkProgress(result, safe, length)
       safe = next
       const block = verdict && checkVerdict(verdict, length, ruleFilterFor(fixture, one))
       if (!block) released = safe

@@ -179,14 +179,14 @@ async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolea
 async function checkInput(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems = await tried(async () => {
     const [alone] = await checkTexts(fixture, one, [one.text])
-    const found = expectedIn(one, alone)
+    const expected = expectedIn(one, alone)
     // A recorded answer of a service is about one text.
-    if (one.answer) return found
+    if (one.answer) return expected
     const three = await checkTexts(fixture, one, ['', one.text, ''])
     if (three.some((block, i) => block?.rule !== (i === 1 ? alone?.rule : undefined))) {
-      found.push('among other texts the verdict differs, or verdicts are out of order')
+      expected.push('among other texts the verdict differs, or verdicts are out of order')
     }
-    return found
+    return expected
   })
   return toCheck('input', on, problems)
 }
@@ -208,16 +208,18 @@ async function checkCuts(fixture: GuardFixture, one: GuardCase, on: string): Pro
   ]
   const problems = await tried(async () => {
     const whole = await streamText(fixture, one, [text])
-    const found = expectedIn(one, whole.block)
+    const expected = expectedIn(one, whole.block)
     for (const ends of ways) {
       const cut = await streamText(fixture, one, piecesOf(text, ends))
       if (cut.safe !== whole.safe || cut.block?.rule !== whole.block?.rule) {
-        const told = ({ safe, block }: Outcome) => `${block?.rule ?? 'pass'} after ${safe}`
-        found.push(`split at ${ends.slice(0, 8).join(', ')}: ${told(cut)}; whole: ${told(whole)}`)
+        const inWords = ({ safe, block }: Outcome) => `${block?.rule ?? 'pass'} after ${safe}`
+        expected.push(
+          `split at ${ends.slice(0, 8).join(', ')}: ${inWords(cut)}; whole: ${inWords(whole)}`,
+        )
         break
       }
     }
-    return found
+    return expected
   })
   return toCheck('cuts', on, problems)
 }
@@ -243,8 +245,8 @@ async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Pro
 }
 
 function expectedIn({ expect, spans }: GuardCase, block: BlockVerdict | undefined): string[] {
-  const found = block?.rule ?? 'pass'
-  if (found !== expect) return [`it was ${found}, expected ${expect}`]
+  const verdict = block?.rule ?? 'pass'
+  if (verdict !== expect) return [`it was ${verdict}, expected ${expect}`]
   if (!spans) return []
   const places = (all: readonly Pick<Span, 'start' | 'end'>[]) =>
     all.map(({ start, end }) => `${start}–${end}`).join(', ') || 'nowhere'

@@ -166,13 +166,13 @@ export class TestHost extends WatchedHosts {
       }),
       askModel: async (model, request) => {
         reach()
-        const said = this.#fakeModel?.(request, model) ?? this.model
-        if (said === undefined) {
+        const answer = this.#fakeModel?.(request, model) ?? this.model
+        if (answer === undefined) {
           throw new Error(
             `it asked ${model}, but neither the case has a "model" nor the test an option "ask"`,
           )
         }
-        return typeof said === 'string' ? completionOf(said) : said
+        return typeof answer === 'string' ? completionOf(answer) : answer
       },
       compilePatterns: (patterns) => compilePatterns(patterns),
       yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),

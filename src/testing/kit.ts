@@ -85,7 +85,7 @@ async function runChecks(
     if (Object.keys(asks).length > 0) await checkFailures(fixture, asks, run)
     return
   }
-  const given = await Promise.all(transcripts.map((one) => toCase(provider, one)))
+  const transcriptCases = await Promise.all(transcripts.map((one) => toCase(provider, one)))
   const samples = await Promise.all(
     SAMPLES.map((one) => toSampleCase(provider, one, transcripts[0])),
   )
@@ -94,7 +94,7 @@ async function runChecks(
   const setUpCheck = checkSetUp(fixture, outcome)
   await run.run('set up', null, () => setUpCheck)
   if (setUpCheck.result === 'failed') return
-  if (given.length > 0) await checkCases(fixture, given, run, thorough)
+  if (transcriptCases.length > 0) await checkCases(fixture, transcriptCases, run, thorough)
   else await checkSamples(fixture, samples, outcome, run, thorough)
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
   await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
@@ -135,10 +135,10 @@ function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
     const tried = addressOption ? ` whose address is in "${addressOption}"` : ''
     return toCheck('set up', null, [`${who}${tried}; ${NAME_IT}`])
   }
-  const asked = vendor.requests.length > 0
-  if (asked || error === undefined) {
+  const hasRequests = vendor.requests.length > 0
+  if (hasRequests || error === undefined) {
     const where = addressOption ? [`the address is in "${addressOption}"`] : []
-    return toCheck('set up', null, [], asked ? where : [NO_UPSTREAM])
+    return toCheck('set up', null, [], hasRequests ? where : [NO_UPSTREAM])
   }
   const failed = `it failed before its first request: ${describeError(error)}`
   return toCheck('set up', null, [`${failed}; ${NAME_IT}`])

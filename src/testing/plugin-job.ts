@@ -90,6 +90,6 @@ async function readForm(file: string): Promise<RequestForm> {
 
 async function casesBeside(file: string): Promise<string | undefined> {
   const folder = file.replace(/\.[cm]?[jt]s$/, '.cases')
-  const found = await stat(folder).catch(() => undefined)
-  return found?.isDirectory() ? folder : undefined
+  const stats = await stat(folder).catch(() => undefined)
+  return stats?.isDirectory() ? folder : undefined
 }

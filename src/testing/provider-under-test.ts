@@ -107,7 +107,7 @@ export class ProviderUnderTest {
     const requestId = 'req_test'
     const answer = await this.#provider.chat!({ input, model, options, requestId, signal, log })
     const streamed = Symbol.asyncIterator in answer
-    const given = streamed ? toFlow(answer) : flowOf(toChunk(answer))
+    const flow = streamed ? toFlow(answer) : flowOf(toChunk(answer))
     const seen = {
       push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void) {
         raw.push(chunk)
@@ -115,7 +115,7 @@ export class ProviderUnderTest {
       },
     }
     const normal = new ChatAnswer(envelope)
-    const parts = given.through(seen).through<AnswerChunk>({
+    const parts = flow.through(seen).through<AnswerChunk>({
       push: (chunk: ChatChunk, emit) => normal.push(chunk, emit),
       end: (emit) => normal.end(emit),
     })

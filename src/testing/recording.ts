@@ -120,8 +120,8 @@ export function cleaned(
   if (!isText && secrets.some((secret) => bytes.includes(secret))) {
     throw new Error('the answer is no text, and holds the value of an option: nothing was written')
   }
-  const said = isText ? Buffer.from(clean(bytes.toString(), 'the body')) : bytes
-  return { http: Buffer.concat([Buffer.from(`${head}\n\n`), said]), removed: [...removed] }
+  const cleanBody = isText ? Buffer.from(clean(bytes.toString(), 'the body')) : bytes
+  return { http: Buffer.concat([Buffer.from(`${head}\n\n`), cleanBody]), removed: [...removed] }
 }
 
 /** Whether a text shows what {@link cleaned} removes of options, or enough of it to identify it. */

@@ -31,19 +31,19 @@ export async function toTestRequest(
     const message = 'unknown key; this provider has no deployment options'
     throw new ConfigError(`transcript ${name}`, [{ path: `deployment.${unknown}`, message }])
   }
-  const asked = readRequest(name, { model: DEFAULT_MODEL, ...request })
+  const parsed = readRequest(name, { model: DEFAULT_MODEL, ...request })
   return {
-    input: outboundChat(asked),
-    model: asked.model,
+    input: outboundChat(parsed),
+    model: parsed.model,
     options: (result?.value ?? {}) as Record<string, unknown>,
     envelope: {
       id: 'chatcmpl-test',
       created: 0,
       model: 'test/model',
       native: false,
-      logprobs: asked.logprobs === true,
-      legacyFunctions: usesLegacyFunctions(asked),
-      reasoning: asked.reasoning?.exclude !== true && asked.include_reasoning !== false,
+      logprobs: parsed.logprobs === true,
+      legacyFunctions: usesLegacyFunctions(parsed),
+      reasoning: parsed.reasoning?.exclude !== true && parsed.include_reasoning !== false,
     },
   }
 }

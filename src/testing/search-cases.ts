@@ -66,14 +66,14 @@ export async function search(
   service.answer(answer)
   const before = service.requests.length
   const client = new AbortController()
-  const asked = () => service.requests.slice(before)
+  const received = () => service.requests.slice(before)
   try {
     // Called in a function: an engine may also throw before it gives a promise.
     const searching = (async () => engine.search(deepFrozen(queryOf(query)), client.signal))()
-    return { found: await within(searching, 'no answer', timeoutMs), asked: asked() }
+    return { found: await within(searching, 'no answer', timeoutMs), asked: received() }
   } catch (error) {
     thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
+    return { error: error ?? new Error('nothing was thrown'), asked: received() }
   } finally {
     client.abort()
   }
@@ -131,10 +131,10 @@ export function differencesOf(expect: ExpectedSearch, found: SearchResponse): st
   if (results.length !== wantedResults.length)
     problems.push(`expected ${wantedResults.length} results, found ${results.length}`)
   for (const [i, wanted] of wantedResults.entries()) {
-    const given: Partial<SearchResult> = results[i] ?? {}
+    const result: Partial<SearchResult> = results[i] ?? {}
     for (const field of FIELDS) {
-      if (given[field] === wanted[field]) continue
-      const [is, not] = [given[field], wanted[field]].map((value) => JSON.stringify(value))
+      if (result[field] === wanted[field]) continue
+      const [is, not] = [result[field], wanted[field]].map((value) => JSON.stringify(value))
       problems.push(`results[${i}].${field}: expected ${not}, found ${is}`)
     }
   }

@@ -121,9 +121,9 @@ function withKeys(
 }
 
 /** The given address with the origin of the vendor. */
-function movedTo(url: string, given: unknown): string {
-  if (typeof given !== 'string' || !URL.canParse(given)) return url
-  const { pathname, search } = new URL(given)
+function movedTo(url: string, address: unknown): string {
+  if (typeof address !== 'string' || !URL.canParse(address)) return url
+  const { pathname, search } = new URL(address)
   return url + (pathname === '/' ? '' : pathname) + search
 }
 

@@ -117,8 +117,8 @@ let count = 0
 /** An event of this name with an id of its own. @param data replaces members of the sample */
 export function sampleEvent(event: GatewayEvent['event'], data: object = {}): GatewayEvent {
   const id = `evt_sample${count++}`
-  const told = { ...SAMPLES[event], ...data }
-  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: told }) as GatewayEvent
+  const members = { ...SAMPLES[event], ...data }
+  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: members }) as GatewayEvent
 }
 
 /** Sends a batch, in bounded time. Never throws. */
@@ -130,14 +130,14 @@ export async function sendBatch(
   service.answer(answer)
   const before = service.requests.length
   const batch = new AbortController()
-  const asked = () => service.requests.slice(before)
+  const received = () => service.requests.slice(before)
   try {
     const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
     await within(sending, 'it did not end', timeoutMs)
-    return { asked: asked() }
+    return { asked: received() }
   } catch (error) {
     thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
+    return { error: error ?? new Error('nothing was thrown'), asked: received() }
   } finally {
     batch.abort()
   }

@@ -53,7 +53,7 @@ export interface Expected extends ExpectedChoice {
 const text = v.string('a text')
 const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
 const counts = v.record(v.string(), count)
-const said = {
+const choiceMembers = {
   text: v.optional(text),
   refusal: v.optional(text),
   reasoning: v.optional(text),
@@ -64,8 +64,8 @@ const file = v.strictObject({
   request: v.looseObject({}),
   deployment: v.optional(v.looseObject({})),
   expect: v.strictObject({
-    ...said,
-    choices: v.optional(v.array(v.strictObject(said))),
+    ...choiceMembers,
+    choices: v.optional(v.array(v.strictObject(choiceMembers))),
     usage: v.optional(
       v.looseObject({
         prompt_tokens: count,

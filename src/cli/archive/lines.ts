@@ -183,8 +183,8 @@ function readHeader({ kind, version, at }: { readonly [name: string]: unknown })
   if (kind !== 'export' && kind !== 'rescue') throw new LineError(1, NO_EXPORT)
   if (version === VERSION && kind === 'rescue') return { kind, version }
   if (version === VERSION && kind === 'export') return { kind, version, at: Number(at) }
-  const found = JSON.stringify(version) ?? 'none'
-  throw new LineError(1, `the export has version ${found}; this gateway reads version ${VERSION}`)
+  const actual = JSON.stringify(version) ?? 'none'
+  throw new LineError(1, `the export has version ${actual}; this gateway reads version ${VERSION}`)
 }
 
 function readRecord({ key, value }: RecordLine, number: number): void {

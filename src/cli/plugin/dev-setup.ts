@@ -70,8 +70,8 @@ const echo = defineProvider({
   options: v.object({}),
   setup: () => ({
     chat: async ({ input: { messages } }) => {
-      const said = messages.findLast(({ role }) => role === 'user')?.content
-      return words(typeof said === 'string' ? said : 'Hello.')
+      const question = messages.findLast(({ role }) => role === 'user')?.content
+      return words(typeof question === 'string' ? question : 'Hello.')
     },
   }),
 })
@@ -93,11 +93,11 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
     const upstream = await startUpstream()
     upstreams.push(upstream)
     upstream.answer(answer)
-    const given = {
+    const setup = {
       ...(settings.options && { options }),
       ...(addressOption !== undefined && { addressOption }),
     }
-    return (await optionsWithAddress(found.plugin, given, upstream.url, KEY)).given
+    return (await optionsWithAddress(found.plugin, setup, upstream.url, KEY)).given
   }
   try {
     const { config, policy, ...rest } = await setUp(settings, optionsFor)
@@ -164,14 +164,14 @@ async function setUpGuard(
   optionsFor: OptionsFor,
 ) {
   const texts = await readGuardCases(await existing(cases))
-  const aboutText = (asked: string) => texts.find(({ text }) => holds(asked, text))
+  const aboutText = (question: string) => texts.find(({ text }) => holds(question, text))
   const options = await optionsFor(({ body }) => responseOf(aboutText(body.toString())?.answer))
   const withHost = (host: any) => ({
     ...host,
     async askModel(model: string, request: unknown, context: unknown) {
-      const said = aboutText(JSON.stringify(request))?.model
-      if (said === undefined) return host.askModel(model, request, context)
-      const message = { role: 'assistant', content: said }
+      const content = aboutText(JSON.stringify(request))?.model
+      if (content === undefined) return host.askModel(model, request, context)
+      const message = { role: 'assistant', content }
       return { choices: [{ index: 0, message, finish_reason: 'stop' }] }
     },
   })
@@ -197,16 +197,16 @@ async function setUpSearch(
   { plugin, cases, trace }: SettingsOf<SearchPlugin>,
   optionsFor: OptionsFor,
 ) {
-  const known = await readSearchCases(await existing(cases))
-  const wordsOf = (one: (typeof known)[number]) => one.query?.text ?? WORDS
+  const searchCases = await readSearchCases(await existing(cases))
+  const wordsOf = (one: (typeof searchCases)[number]) => one.query?.text ?? WORDS
   const options = await optionsFor(({ path, body }) => {
     const asked = `${decodeURIComponent(path.replaceAll('+', ' '))} ${body.toString()}`
-    const one = known.find((other) => holds(asked, wordsOf(other))) ?? known[0]!
+    const one = searchCases.find((other) => holds(asked, wordsOf(other))) ?? searchCases[0]!
     return responseOf(one.answer as RecordedResponse)
   })
   const { name } = plugin
   const use = traced(plugin, { ...trace, instance: name })
-  const calls = known.map((one) => ({
+  const calls = searchCases.map((one) => ({
     name: one.name,
     body: { model: `${ECHO}:online`, messages: [{ role: 'user', content: wordsOf(one) }] },
   }))
@@ -227,10 +227,10 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
   const body = { model: ECHO, messages: [{ role: 'user', content: 'Say hello.' }] }
   const sinks = [{ use: found.file, options }]
   const alerts = { balance: '2000' }
-  const known = live ? [] : await readSinkCases(cases).catch(() => [])
+  const sinkCases = live ? [] : await readSinkCases(cases).catch(() => [])
   const sink = traced(plugin, { ...trace, instance: plugin.name })
   const play = () =>
-    playSinkCases(sink, known, {
+    playSinkCases(sink, sinkCases, {
       ...(given && { options: given }),
       ...(addressOption !== undefined && { addressOption }),
     })
@@ -245,9 +245,9 @@ function seedOf(secret: string, policy?: object): UserConfig {
 }
 
 async function* words(text: string): AsyncIterable<ChatChunk> {
-  const said = text.match(/\s*\S+\s*$|\s*\S+/g) ?? []
-  for (const content of said) yield { choices: [{ index: 0, delta: { content } }] }
-  const usage = { prompt_tokens: said.length, completion_tokens: said.length }
+  const pieces = text.match(/\s*\S+\s*$|\s*\S+/g) ?? []
+  for (const content of pieces) yield { choices: [{ index: 0, delta: { content } }] }
+  const usage = { prompt_tokens: pieces.length, completion_tokens: pieces.length }
   yield { choices: [{ index: 0, finish_reason: 'stop' }], usage }
 }
 
@@ -256,8 +256,8 @@ async function existing(folder: string): Promise<string> {
   throw new CommandError(`There are no cases in ${folder}; write one, or name them with --cases.`)
 }
 
-function holds(asked: string, text: string): boolean {
-  return asked.includes(text) || asked.includes(JSON.stringify(text).slice(1, -1))
+function holds(request: string, text: string): boolean {
+  return request.includes(text) || request.includes(JSON.stringify(text).slice(1, -1))
 }
 
 function responseOf(answer: RecordedResponse | undefined): FakeResponse {

@@ -132,14 +132,14 @@ function tell(child: ChildProcess, order: DevOrder): void {
 async function newsOf(child: ChildProcess): Promise<DevNews> {
   const ended = new AbortController()
   const { signal } = ended
-  const told = once(child, 'message', { signal }).then(([news]) => news as DevNews)
+  const message = once(child, 'message', { signal }).then(([news]) => news as DevNews)
   const exit = once(child, 'exit', { signal }).then(
     ([code]) => ({ refused: `the plugin has ended the process with status ${code}` }),
     (error: Error) => ({ refused: `the process cannot be used: ${error.message}` }),
   )
-  for (const promise of [told, exit]) promise.catch(() => {})
+  for (const promise of [message, exit]) promise.catch(() => {})
   try {
-    return await Promise.race([told, exit])
+    return await Promise.race([message, exit])
   } finally {
     ended.abort()
   }

@@ -164,8 +164,8 @@ async function askGuard({ plugin, options, request, through }: Asking<GuardPlugi
     try {
       const [block] = await checkTexts(fixture as never, one, [one.text])
       const spans = block?.spans?.map(({ start, end }) => ({ start, end }))
-      const found = { ...request, expect: block?.rule ?? 'pass', ...(spans && { spans }) }
-      return { content: { texts: [found] } }
+      const draft = { ...request, expect: block?.rule ?? 'pass', ...(spans && { spans }) }
+      return { content: { texts: [draft] } }
     } catch (error) {
       return { content: { texts: [one] }, error }
     } finally {

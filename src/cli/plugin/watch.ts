@@ -53,11 +53,11 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
         if (changed.size > 0) wait()
       })
       wake = undefined
-      const found = [...changed]
+      const files = [...changed]
       changed.clear()
       code = await modulesOf(file)
       watchFolders()
-      return found
+      return files
     },
     close() {
       clearTimeout(timer)
@@ -68,13 +68,13 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
 
 /** A module and those that it imports by relative paths. */
 async function modulesOf(file: string): Promise<ReadonlySet<string>> {
-  const found = new Set<string>()
+  const modules = new Set<string>()
   const visit = async (path: string): Promise<void> => {
-    if (found.has(path)) return
-    found.add(path)
+    if (modules.has(path)) return
+    modules.add(path)
     const code = await readFile(path, 'utf8').catch(() => '')
     for (const [, name] of code.matchAll(IMPORT)) await visit(resolve(dirname(path), name!))
   }
   await visit(file)
-  return found
+  return modules
 }

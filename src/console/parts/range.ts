@@ -47,7 +47,7 @@ export function Range({ standard }: { readonly standard: string }) {
   const { query } = place.value
   const from = query.get('from') ?? standard
   const to = query.get('to')
-  const known = to === null && CHOICES.some((one) => one.from === from)
+  const isChoice = to === null && CHOICES.some((one) => one.from === from)
   useKeys({ r: () => box.current?.focus() })
   const choose = (value: string) => {
     if (value === CUSTOM) return setCustom(true)
@@ -61,12 +61,12 @@ export function Range({ standard }: { readonly standard: string }) {
       >
         ${CHOICES.map(
           (one) =>
-            html`<option key=${one.from} value=${one.from} selected=${known && one.from === from}>
+            html`<option key=${one.from} value=${one.from} selected=${isChoice && one.from === from}>
               ${one.label}
             </option>`,
         )}
         ${
-          !known &&
+          !isChoice &&
           html`<option value="now" selected>
             ${from.slice(0, 16)} … ${to?.slice(0, 16) ?? ''}
           </option>`

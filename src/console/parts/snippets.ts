@@ -20,12 +20,11 @@ export function Snippets({
   readonly asKey?: string | undefined
   readonly first?: boolean
 }) {
-  const asked = useAnswer<{ data: readonly { readonly id: string; readonly modality?: string }[] }>(
-    '/v1/models',
-    { key: asKey },
-  )
-  if (asked.loading && !asked.data) return null
-  const model = asked.data?.data.find(({ modality }) => modality === 'chat')?.id
+  const answer = useAnswer<{
+    data: readonly { readonly id: string; readonly modality?: string }[]
+  }>('/v1/models', { key: asKey })
+  if (answer.loading && !answer.data) return null
+  const model = answer.data?.data.find(({ modality }) => modality === 'chat')?.id
   const all = snippets(secret ?? VARIABLE, model ?? '…')
   return html`${(first ? all.slice(0, 1) : all).map(({ label, text }) => html`<${Code} key=${label} label=${label} text=${text} />`)}`
 }

@@ -161,10 +161,10 @@ function heldOf({ balance_usd: balance, available_usd: available }: AccountRow):
 
 function Bookings({ id }: { readonly id: string }) {
   const { query } = place.value
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['kind', 'key'])
-    for (const value of query.getAll(name)) asked.append(name, value)
-  const path = withQuery(`/admin/accounts/${id}/ledger`, asked)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  const path = withQuery(`/admin/accounts/${id}/ledger`, parameters)
   const list = usePages<LedgerRow>(path, 'before')
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
   useKeys({ x: () => location.assign(csv) })

@@ -147,8 +147,8 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
 }
 
 function pathOf(query: URLSearchParams): string {
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['q', 'state', 'sort'])
-    for (const value of query.getAll(name)) asked.append(name, value)
-  return withQuery('/admin/accounts', asked)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  return withQuery('/admin/accounts', parameters)
 }

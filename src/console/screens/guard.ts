@@ -251,14 +251,14 @@ function daysOf({ from, to }: GuardAnswer['range']): string[] {
 /** The address of the calls behind a number, as far as the list of requests can tell them apart. */
 function requestsOf({ key_id, outcome }: GuardAnswer['keys'][number]): string {
   const { query } = place.value
-  const asked = new URLSearchParams({
+  const parameters = new URLSearchParams({
     key: key_id,
     guard: outcome === 'seen' ? 'monitored' : 'blocked',
     from: query.get('from') ?? STANDARD,
   })
   const to = query.get('to')
-  if (to !== null) asked.set('to', to)
-  return withQuery('/console/requests', asked)
+  if (to !== null) parameters.set('to', to)
+  return withQuery('/console/requests', parameters)
 }
 
 function pathsOf(query: URLSearchParams, now: number) {

@@ -154,9 +154,9 @@ function spentOf({ spend, spend_cap, spend_usd }: KeyRow): string {
 }
 
 function pathOf(query: URLSearchParams): string {
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['q', 'account', 'state', 'policy', 'sort']) {
-    for (const value of query.getAll(name)) asked.append(name, value)
+    for (const value of query.getAll(name)) parameters.append(name, value)
   }
-  return withQuery('/admin/keys', asked)
+  return withQuery('/admin/keys', parameters)
 }

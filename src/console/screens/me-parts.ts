@@ -113,10 +113,10 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
 function byModel(rows: readonly UsageCell[]) {
   const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {
-    const known = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
-    known.calls += calls ?? 0
-    known.costs.push(cost ?? '0')
-    models.set(group.model ?? '–', known)
+    const sums = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
+    sums.calls += calls ?? 0
+    sums.costs.push(cost ?? '0')
+    models.set(group.model ?? '–', sums)
   }
   return [...models]
     .filter(([, { calls }]) => calls > 0)

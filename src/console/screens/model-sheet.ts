@@ -180,8 +180,10 @@ function OneDeployment({
 
 function failuresOf(failures: Deployment['failures_24h']): string {
   if (!failures) return '–'
-  const known = Object.entries(failures)
-  return known.length === 0 ? '0' : known.map(([name, many]) => `${name} ${count(many)}`).join(', ')
+  const reasons = Object.entries(failures)
+  return reasons.length === 0
+    ? '0'
+    : reasons.map(([name, many]) => `${name} ${count(many)}`).join(', ')
 }
 
 /** The capabilities of a model, in words. */

@@ -157,10 +157,10 @@ function healthOf({ deployments }: ModelRow): Content {
     state,
     many: deployments.filter(({ health }) => health.state === state).length,
   }))
-  const known = states.filter(({ many }) => many > 0)
-  if (known.length === 0) return html`<span class="muted">none</span>`
+  const present = states.filter(({ many }) => many > 0)
+  if (present.length === 0) return html`<span class="muted">none</span>`
   return html`<span class="states"
-    >${known.map(
+    >${present.map(
       ({ state, many }) =>
         html`<span key=${state}
           ><${Health} state=${state} />${deployments.length > 1 ? ` ${many}` : ''}</span

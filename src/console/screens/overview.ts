@@ -293,7 +293,7 @@ function Models({ overview: { models } }: { readonly overview: OverviewData }) {
 /** One line about the ledger, its outbox, the proof of usage and the log, which must not be wrong. */
 function Books({ overview: { books, usage, log } }: { readonly overview: OverviewData }) {
   const dropped = Object.entries(log?.dropped ?? {}).filter(([, rows]) => rows > 0)
-  const said: readonly Content[] = [
+  const remarks: readonly Content[] = [
     books.ok
       ? html`<span class="ok">✓ Ledger books</span>`
       : html`<span class="bad">✕ The ledger cannot book</span>`,
@@ -320,7 +320,7 @@ function Books({ overview: { books, usage, log } }: { readonly overview: Overvie
         }</span
       >`,
   ]
-  return html`<p class="books">${said.filter(Boolean)}</p>`
+  return html`<p class="books">${remarks.filter(Boolean)}</p>`
 }
 
 /** A time relative to now; the exact moment is shown on hovering. */

@@ -50,8 +50,8 @@ function Reply({ exchange }: { readonly exchange: Exchange }) {
     html`<${Notice} tone="warn">${refusal || 'The policy of the key ended this answer.'}<//>`
   }
   ${tools.map(
-    ({ name, arguments: given }, index) =>
-      html`<${Code} key=${index} label=${`Call of the tool ${name}`} text=${given} wrap />`,
+    ({ name, arguments: args }, index) =>
+      html`<${Code} key=${index} label=${`Call of the tool ${name}`} text=${args} wrap />`,
   )}
   ${
     citations.length > 0 &&

@@ -28,7 +28,7 @@ export function useDifference(
   from: Policy | undefined,
   to: Policy | undefined,
 ): PolicyDifference | undefined {
-  const [found, setFound] = useState<PolicyDifference>()
+  const [difference, setDifference] = useState<PolicyDifference>()
   const key = JSON.stringify([from, to])
   useEffect(() => {
     if (!from || !to) return undefined
@@ -43,10 +43,10 @@ export function useDifference(
         signal: controller.signal,
       }).then(
         ({ data: { members, may_tighten: may } }) =>
-          setFound({ changes: members, mayTighten: textsIn(may) }),
+          setDifference({ changes: members, mayTighten: textsIn(may) }),
         (thrown: unknown) => {
           if (!controller.signal.aborted)
-            setFound({ changes: own, mayTighten: [], error: toApiError(thrown) })
+            setDifference({ changes: own, mayTighten: [], error: toApiError(thrown) })
         },
       )
     }, SILENCE_MS)
@@ -55,7 +55,7 @@ export function useDifference(
       controller.abort()
     }
   }, [key])
-  return found
+  return difference
 }
 
 /** The differences, and what a request may still add. */

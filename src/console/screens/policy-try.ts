@@ -33,7 +33,7 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
   const [trial, setTrial] = useState<Read<Tried>>()
   const [error, setError] = useState<ApiError>()
   const [busy, setBusy] = useState(false)
-  const [asked, setAsked] = useState(0)
+  const [runs, setRuns] = useState(0)
   const key = JSON.stringify([policy, texts])
   const start = (ask: boolean, signal: AbortSignal) => {
     setBusy(true)
@@ -61,12 +61,12 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
     }
   }, [key])
   useEffect(() => {
-    if (asked === 0 || !policy) return undefined
+    if (runs === 0 || !policy) return undefined
     const controller = new AbortController()
     start(true, controller.signal)
     return () => controller.abort()
-  }, [asked])
-  return { trial, error, busy, run: (ask) => ask && setAsked((last) => last + 1) }
+  }, [runs])
+  return { trial, error, busy, run: (ask) => ask && setRuns((last) => last + 1) }
 }
 
 /** The texts, and the verdict of each rule on them. */
@@ -180,7 +180,7 @@ function ClientSees({
   if (!isRefused && !shown)
     return html`<p class="ok">The answer, unchanged: nothing blocks these texts.</p>`
   const before = shown?.text ?? ''
-  const said = shown?.refusal ?? refusal
+  const refusalText = shown?.refusal ?? refusal
   const status = isRefused && isError && before === '' ? 400 : 200
   const what = !isRefused
     ? 'answer'
@@ -194,7 +194,7 @@ function ClientSees({
     </p>
     ${shown?.header && html`<p class="mono muted header-line">X-Service-Guard: ${shown.header}</p>`}
     <p class="marked">
-      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span> `}${said}` : ''}
+      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span> `}${refusalText}` : ''}
     </p>`
 }
 

@@ -179,9 +179,9 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
     steps.push({ name: 'answer', from: first, to: total, tone: 'ok' })
   }
   for (const { to: what, name, side, at_ms: from, ms, result } of call.questions ?? []) {
-    const asked = what === 'guard' ? `guard ${name}, ${side}` : `search ${name}`
+    const target = what === 'guard' ? `guard ${name}, ${side}` : `search ${name}`
     const tone = GOOD.has(result) ? 'muted' : 'bad'
-    steps.push({ name: `${asked}: ${result}`, from, to: Math.min(total, from + ms), tone })
+    steps.push({ name: `${target}: ${result}`, from, to: Math.min(total, from + ms), tone })
   }
   steps.sort((one, other) => one.from - other.from)
   const place = (ms: number) => Math.min(100, (ms / total) * 100)

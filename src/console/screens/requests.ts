@@ -216,11 +216,12 @@ function useLive(on: boolean, list: Pages<ShownCall>, isOpen: boolean) {
 
 function pathOf(query: URLSearchParams, now: number): string {
   const { from, to } = spanOf(query, '-24h', now)
-  const asked = new URLSearchParams()
-  for (const { name } of FILTERS) for (const value of query.getAll(name)) asked.append(name, value)
-  if (from) asked.set('from', from)
-  if (to) asked.set('to', to)
-  return withQuery('/admin/requests', asked)
+  const parameters = new URLSearchParams()
+  for (const { name } of FILTERS)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  return withQuery('/admin/requests', parameters)
 }
 
 function csvOf(path: string): string {

@@ -80,12 +80,12 @@ function textOf(
   { side, rule }: RequestContent['decided'][number],
 ): Pick<Case, 'side' | 'text' | 'rule'> {
   const last = input.messages?.at(-1)?.content ?? input
-  const asked = Array.isArray(last)
+  const question = Array.isArray(last)
     ? last.map((part: { readonly text?: string }) => part.text ?? '').join('')
     : typeof last === 'string'
       ? last
       : JSON.stringify(last)
-  const text = side === 'input' ? asked : output.map((one) => one.text).join('\n')
+  const text = side === 'input' ? question : output.map((one) => one.text).join('\n')
   return { side, text, rule }
 }
 

@@ -118,13 +118,14 @@ export function pathOf(
   now: number,
 ) {
   const { from, to } = spanOf(query, STANDARD, now)
-  const asked = new URLSearchParams({ metric, top: String(top) })
-  if (group.length > 0) asked.set('group', group.join())
-  if (rollup !== '') asked.set('rollup', rollup)
-  if (from) asked.set('from', from)
-  if (to) asked.set('to', to)
-  for (const { name } of FILTERS) for (const value of query.getAll(name)) asked.append(name, value)
-  return withQuery('/admin/usage', asked)
+  const parameters = new URLSearchParams({ metric, top: String(top) })
+  if (group.length > 0) parameters.set('group', group.join())
+  if (rollup !== '') parameters.set('rollup', rollup)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  for (const { name } of FILTERS)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  return withQuery('/admin/usage', parameters)
 }
 
 /** The address of the same answer as a CSV file. */
@@ -135,13 +136,13 @@ export function csvOf(path: string): string {
 /** The address of the list of requests with range and filters of this screen. */
 export function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
   const { query } = place.value
-  const asked = new URLSearchParams({ from: query.get('from') ?? STANDARD })
+  const parameters = new URLSearchParams({ from: query.get('from') ?? STANDARD })
   const to = query.get('to')
-  if (to !== null) asked.set('to', to)
+  if (to !== null) parameters.set('to', to)
   const filters = [...query].filter(([name]) => name in GROUPS && !(name in more))
   for (const [name, value] of [...filters, ...Object.entries(more)]) {
     if (!(name in IN_REQUESTS)) return undefined
-    asked.append(IN_REQUESTS[name]!, value)
+    parameters.append(IN_REQUESTS[name]!, value)
   }
-  return withQuery('/console/requests', asked)
+  return withQuery('/console/requests', parameters)
 }

@@ -22,8 +22,8 @@ export const keyUsage: GetRoute = {
     const { account, key, entered } = admission
     const { usage } = runtime
     if (!runtime.config.log.holders || !usage) throw notHere()
-    const asked = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
-    const query = { ...asked, filters: { ...asked.filters, key: [key.id] } }
+    const question = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
+    const query = { ...question, filters: { ...question.filters, key: [key.id] } }
     const ask = { accounts: [account.id], queries: [query] }
     const { result, checked, since } = await usage.ask('usage', ask)
     // The other keys of the account are not this holder's business.

@@ -12,12 +12,12 @@ import { secondsOfMp4 } from './mp4.ts'
  */
 const LEAST_BYTES_PER_SECOND = 8
 
-const known = new WeakMap<MediaFile, number | undefined>()
+const lengths = new WeakMap<MediaFile, number | undefined>()
 
 /** Seconds, read once per file; undefined for formats without a reader here, and for files that do not state them. */
 export function secondsOf(file: MediaFile): number | undefined {
-  if (!known.has(file)) known.set(file, measure(file))
-  return known.get(file)
+  if (!lengths.has(file)) lengths.set(file, measure(file))
+  return lengths.get(file)
 }
 
 function measure({ bytes, mediaType }: MediaFile): number | undefined {

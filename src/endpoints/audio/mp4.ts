@@ -61,8 +61,8 @@ function trackOf(bytes: Buffer, trak: Box): Track | undefined {
   if (!head || !mediaHead) return undefined
   const long = bytes[mediaHead.start] === 1
   const timescale = bytes.readUInt32BE(mediaHead.start + (long ? 20 : 12))
-  const said = mediaHead.start + (long ? 24 : 16)
-  const duration = long ? Number(bytes.readBigUInt64BE(said)) : bytes.readUInt32BE(said)
+  const durationAt = mediaHead.start + (long ? 24 : 16)
+  const duration = long ? Number(bytes.readBigUInt64BE(durationAt)) : bytes.readUInt32BE(durationAt)
   const id = bytes.readUInt32BE(head.start + (bytes[head.start] === 1 ? 20 : 12))
   if (timescale === 0) return undefined
   const seconds = (unitsIn(bytes, media) ?? duration) / timescale

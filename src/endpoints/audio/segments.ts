@@ -26,13 +26,18 @@ export function segmentsFromWords(
       !SENTENCE_END.test(word.word)
     if (goesOn) return
     const { start, speaker } = words[first]!
-    const said = places
+    const segmentText = places
       ? text.slice(places[first], places[index]! + word.word.length)
       : words
           .slice(first, index + 1)
           .map((one) => one.word)
           .join(' ')
-    segments.push({ start, end: word.end, text: said, ...(speaker !== undefined && { speaker }) })
+    segments.push({
+      start,
+      end: word.end,
+      text: segmentText,
+      ...(speaker !== undefined && { speaker }),
+    })
     first = index + 1
   })
   return segments

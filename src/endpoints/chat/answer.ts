@@ -84,19 +84,19 @@ const annotation = variant('type', {
   url_citation: object({ url_citation: citation }, ['url_citation']),
 })
 
-function wellFormed(given: ChatDelta): ChatDelta {
-  const found = delta(given)
-  if (found) {
-    const at = found.path === '' ? '' : ` (${found.path})`
+function wellFormed(message: ChatDelta): ChatDelta {
+  const mistake = delta(message)
+  if (mistake) {
+    const at = mistake.path === '' ? '' : ` (${mistake.path})`
     throw brokenAnswer(`The model provider sent a malformed part of an answer${at}.`)
   }
-  const { reasoning_details: details, annotations } = given
+  const { reasoning_details: details, annotations } = message
   const readable = Array.isArray(details) ? passing(details, detail) : details
   const cited = Array.isArray(annotations)
     ? passing(annotations, annotation).map(withoutNull)
     : undefined
-  if (readable === details && cited === annotations) return given
-  return { ...given, reasoning_details: readable, annotations: cited }
+  if (readable === details && cited === annotations) return message
+  return { ...message, reasoning_details: readable, annotations: cited }
 }
 
 /** An excerpt is text or absent. */
@@ -229,10 +229,10 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   }
 
   #read(
-    { index: given, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
+    { index: choiceIndex, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
     i: number,
   ): void {
-    const index = given ?? i
+    const index = choiceIndex ?? i
     const usage = this.#usage
     // Checked before it is counted: what is malformed has no characters.
     const delta: ChatDelta | null | undefined =
@@ -290,8 +290,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
 
   /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
-    const known = this.#choices[index]
-    if (known) return known
+    const existing = this.#choices[index]
+    if (existing) return existing
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw brokenAnswer('The model provider sent a choice with an impossible index.')
     }
@@ -501,9 +501,9 @@ class ChoiceState {
     // A name may go on in the next fragment.
     if (first.name && first.name === before) this.#send(first)
     if (text) {
-      const said = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
-      call.pending += said
-      if (call.said !== undefined) call.said += said
+      const rest = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      call.pending += rest
+      if (call.said !== undefined) call.said += rest
       call.bare = false
     }
     // Later calls wait for the end: interleaved calls break clients that read tools strictly.
@@ -516,16 +516,16 @@ class ChoiceState {
     const slot =
       fragment.index === undefined || fragment.index === null ? undefined : `#${fragment.index}`
     const byKey = (this.#callsByKey ??= new Map())
-    const known =
+    const existing =
       (id && byKey.get(id)) ?? (slot ? byKey.get(slot) : id ? undefined : this.#calls.at(-1))
-    if (known && slot && goesOn(known, id)) {
+    if (existing && slot && goesOn(existing, id)) {
       // Some say a name in pieces, others repeat what they have said of it.
-      known.name = name.startsWith(known.name) ? name : known.name + name
-      return known
+      existing.name = name.startsWith(existing.name) ? name : existing.name + name
+      return existing
     }
-    if (known && !isAnother(known, id, name) && !isRepeated(known, name, text)) {
-      known.name ||= name
-      return known
+    if (existing && !isAnother(existing, id, name) && !isRepeated(existing, name, text)) {
+      existing.name ||= name
+      return existing
     }
     if (this.#calls.length >= MAX_TOOL_CALLS) {
       throw brokenAnswer('The model provider sent too many tool calls.')
@@ -592,14 +592,14 @@ function endsInHalf(text: string): boolean {
 }
 
 /** Whether the name of a call may continue in a fragment under its index: nothing but the name has come. */
-function goesOn(known: ToolCall, id: string | undefined): boolean {
-  return known.bare && !known.opened && (!id || id === known.id)
+function goesOn(call: ToolCall, id: string | undefined): boolean {
+  return call.bare && !call.opened && (!id || id === call.id)
 }
 
 /** Whether a fragment begins a new call. A new name under a known index does; a repeated one does not. */
-function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
-  if (!name || !known.name) return false
-  return id ? id !== known.id : name !== known.name
+function isAnother(call: ToolCall, id: string | undefined, name: string): boolean {
+  if (!name || !call.name) return false
+  return id ? id !== call.id : name !== call.name
 }
 
 /** Whether a fragment calls the same tool once more: without an id, only complete arguments before others tell. */

@@ -150,10 +150,10 @@ export const billing: Billing<ChatRequest, AnswerChunk> = {
   estimate({ input, bodyBytes = 0 }, { maxOutputTokens, contextLength }) {
     const sent = sentPromptOf(input).tokens
     const promptTokens = promptTokensOf(input, bodyBytes)
-    const asked = input.max_completion_tokens ?? input.max_tokens
+    const requested = input.max_completion_tokens ?? input.max_tokens
     const unknown = Math.min(contextLength ?? UNKNOWN_LIMIT, UNKNOWN_LIMIT)
-    const known = maxOutputTokens ?? contextLength ?? Infinity
-    const limit = Math.min(asked ?? maxOutputTokens ?? unknown, known)
+    const bound = maxOutputTokens ?? contextLength ?? Infinity
+    const limit = Math.min(requested ?? maxOutputTokens ?? unknown, bound)
     return {
       least: { promptTokens: sent, cachedTokens: sent },
       expected: { promptTokens },

@@ -53,10 +53,10 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
   const described = new Set<SearchResult>()
   const cite = (result: SearchResult, start_index: number, end_index: number) => {
     const { url, title, content: excerpt } = result
-    const known = described.has(result)
+    const isDescribed = described.has(result)
     described.add(result)
     const place = { url, title, start_index, end_index }
-    const url_citation = known ? place : { ...place, content: excerpt }
+    const url_citation = isDescribed ? place : { ...place, content: excerpt }
     cited.push({ type: 'url_citation', url_citation })
   }
   let units = 0
@@ -134,14 +134,14 @@ function* placesIn(content: string, results: readonly SearchResult[]): Generator
     const start = match.index
     if (numbers) {
       const sources = [...new Set(numbers.split(',').map((number) => results[Number(number) - 1]))]
-      const known = sources.filter((result) => result !== undefined)
-      if (known.length > 0) yield { start, end: start + whole.length, sources: known }
+      const cited = sources.filter((result) => result !== undefined)
+      if (cited.length > 0) yield { start, end: start + whole.length, sources: cited }
     } else if (linked) {
       const result = byAddress.get(keyOf(linked))
       if (result) yield { start, end: start + whole.length, sources: [result] }
     } else if (bare) {
-      const found = bareAddress(bare, byAddress)
-      if (found) yield { start, end: start + found.length, sources: [found.result] }
+      const address = bareAddress(bare, byAddress)
+      if (address) yield { start, end: start + address.length, sources: [address.result] }
     }
   }
 }

@@ -83,15 +83,15 @@ export function withMessage(
 ): readonly ChatMessage[] {
   const longer = messages.toSpliced(place, 0, message)
   const { length } = message.content
-  const known = conversationOf(messages)
+  const conversation = conversationOf(messages)
   const moved = (address: MediaAddress) =>
     address.at < place ? address : { ...address, at: address.at + 1 }
   remember(longer, {
-    ...known,
+    ...conversation,
     messages: longer,
-    characters: known.characters + length,
-    bytes: known.bytes + bytesIn(message),
-    addresses: known.addresses.map(moved),
+    characters: conversation.characters + length,
+    bytes: conversation.bytes + bytesIn(message),
+    addresses: conversation.addresses.map(moved),
   })
   return longer
 }
@@ -295,16 +295,16 @@ function typedCall(call: Typed): Typed {
 /** A copy without nulls, also inside the member that `type` names. */
 export function withoutInnerNulls(item: Typed): Typed {
   const inner = item[item.type]
-  const given = withoutNulls(inner)
-  return given === inner ? item : { ...item, [item.type]: given }
+  const content = withoutNulls(inner)
+  return content === inner ? item : { ...item, [item.type]: content }
 }
 
 /** The same object unless a member other than `kept` is null. */
 export function withoutNulls<T extends object>(value: T, kept?: string): T {
   for (const member in value) {
     if (value[member] !== null || member === kept) continue
-    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
-    return Object.fromEntries(given) as T
+    const members = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
+    return Object.fromEntries(members) as T
   }
   return value
 }

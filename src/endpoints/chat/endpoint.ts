@@ -98,8 +98,8 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
       const messages = system
         ? withMessage(outbound.messages, 0, { role: 'system', content: system })
         : outbound.messages
-      const told = { ...outbound, messages }
-      return maxOutputTokens === undefined ? told : limited(told, maxOutputTokens)
+      const withSystem = { ...outbound, messages }
+      return maxOutputTokens === undefined ? withSystem : limited(withSystem, maxOutputTokens)
     },
 
     limit: (maxOutputTokens, { n = 1 }) => new OutputLimit(maxOutputTokens, n),
@@ -191,8 +191,8 @@ export function chatFormat<Part = AnswerChunk>({
 
 /** A request that asks for no more than the model can write. */
 function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {
-  const { max_completion_tokens: asked } = outbound
-  if (asked === undefined || maxOutputTokens === undefined || asked <= maxOutputTokens) {
+  const { max_completion_tokens: requested } = outbound
+  if (requested === undefined || maxOutputTokens === undefined || requested <= maxOutputTokens) {
     return outbound
   }
   return limited(outbound, maxOutputTokens)
@@ -200,7 +200,7 @@ function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput
 
 /** A copy that asks for at most so many tokens. */
 function limited(outbound: ChatInput, most: number): ChatInput {
-  const lower = (asked = most) => Math.min(asked, most)
+  const lower = (requested = most) => Math.min(requested, most)
   const { reasoning } = outbound
   return {
     ...outbound,

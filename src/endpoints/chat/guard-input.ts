@@ -301,12 +301,12 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     add(place, 'reasoning', detail.text)
     add(`${place}.summary`, 'reasoning', detail.summary)
     readLabel([detail.id, detail.format], `${place}.id`, add)
-    const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
+    const names = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
     // Signatures and encrypted reasoning hold no words, as long as they are what they claim to be.
     const hidden = ['signature', 'data'].filter(
       (name) => typeof detail[name] === 'string' && isOpaque(detail[name]),
     )
-    readRest(detail, new Set([...READ_OF_REASONING, ...said, ...hidden]), place, add)
+    readRest(detail, new Set([...READ_OF_REASONING, ...names, ...hidden]), place, add)
   })
   if (details.length > 1) {
     const whole = details.map(({ text, summary }) => text ?? summary ?? '').join('')

@@ -20,13 +20,13 @@ export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   choices: (input) => input.n ?? 1,
   outputCodec: () => new ChatCodec(),
 
-  refusalParts({ text, choice, sample: like, opened, hasText: said }, input, model) {
+  refusalParts({ text, choice, sample: like, opened, hasText }, input, model) {
     const head = like ? like.head && withoutNotes(like.head) : newHead(model)
     const part = (delta: ChatDelta, finish: string | null = null) =>
       only(head, choice, delta, finish)
     const parts = opened ? [] : [part({ role: 'assistant', content: '', refusal: null })]
     if (wantsJson(input)) parts.push(part({ refusal: text }))
-    else if (input.stream) parts.push(part({ content: said ? `\n\n${text}` : text }))
+    else if (input.stream) parts.push(part({ content: hasText ? `\n\n${text}` : text }))
     else parts.push(part({ content: text, refusal: text }))
     parts.push(part({}, 'content_filter'))
     return parts
@@ -144,19 +144,19 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
     for (const channel of ['content', 'refusal'] as const) {
       const text = delta?.[channel]
       if (!text) continue
-      const said = part({ [channel]: text })
-      pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: said })
+      const textPart = part({ [channel]: text })
+      pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: textPart })
     }
     const tool = { kind: 'fragment', choice, channel: 'tool_call' } as const
-    for (const given of delta?.tool_calls ?? []) {
-      const call = withHandle(given, removed)
+    for (const fragment of delta?.tool_calls ?? []) {
+      const call = withHandle(fragment, removed)
       const size = lengthOf({ ...call.function, ...call.custom })
       pieces.push({ ...tool, index: call.index ?? 0, size, part: part({ tool_calls: [call] }) })
     }
     const legacy = delta?.function_call
     if (legacy) {
-      const said = part({ function_call: legacy })
-      pieces.push({ ...tool, index: 0, size: lengthOf(legacy), part: said })
+      const callPart = part({ function_call: legacy })
+      pieces.push({ ...tool, index: 0, size: lengthOf(legacy), part: callPart })
     }
     if (delta?.annotations) pieces.push(annotationsPiece(choice, delta.annotations, part))
     if (finish_reason) {
@@ -173,15 +173,15 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
   ): OutputPiece<AnswerChunk> | undefined {
     const { type, summary, index = 0 } = entry
     const text = entry.text || summary
-    const said: ChatDelta = { content: '', reasoning_details: [entry] }
+    const emptyDelta: ChatDelta = { content: '', reasoning_details: [entry] }
     const base = { choice, channel: 'reasoning' } as const
     if (!text) {
       const lasting = type === 'reasoning.encrypted'
-      return { ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) }
+      return { ...base, kind: 'mark', keptWhenDropped: lasting, part: part(emptyDelta) }
     }
     if (index < (this.#blocks.get(choice) ?? 0)) return undefined
     this.#blocks.set(choice, index)
-    const shown = part({ ...said, reasoning: text })
+    const shown = part({ ...emptyDelta, reasoning: text })
     return { ...base, kind: 'text', droppable: true, text, part: shown }
   }
 }
@@ -217,18 +217,18 @@ function entriesOf(
   detail: ReasoningDetail,
   removed: (field: string) => void,
 ): readonly ReasoningDetail[] {
-  const known: Record<string, any> = {}
+  const members: Record<string, any> = {}
   for (const [name, value] of Object.entries(detail)) {
-    if (isOfDetail(name, value, detail.type)) known[name] = value
+    if (isOfDetail(name, value, detail.type)) members[name] = value
     else if (value !== null && value !== undefined) removed('reasoning_details')
   }
-  const said = WORDS.filter((name) => known[name])
-  if (said.length < 2 && known.type) return [known as ReasoningDetail]
-  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = known
+  const names = WORDS.filter((name) => members[name])
+  if (names.length < 2 && members.type) return [members as ReasoningDetail]
+  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = members
   const { index } = handles
-  return said.map((name, i) => {
+  return names.map((name, i) => {
     // Handles are sent once: client libraries concatenate repeated strings.
-    return { type: CONTENT_TYPES[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
+    return { type: CONTENT_TYPES[name], [name]: members[name], ...(i === 0 ? handles : { index }) }
   })
 }
 
@@ -284,7 +284,7 @@ function wholeFunction(deltas: readonly ChatDelta[]) {
 function annotationsPiece(
   choice: number,
   annotations: readonly any[],
-  part: (said: ChatDelta) => AnswerChunk,
+  part: (content: ChatDelta) => AnswerChunk,
 ): AtomicPiece<AnswerChunk> {
   const say = (some: readonly any[]) => part({ content: '', annotations: some })
   return {

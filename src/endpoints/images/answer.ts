@@ -114,16 +114,16 @@ export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEv
     emit({ type: 'partial', b64_json, index, properties: this.#properties(b64_json, {}) })
   }
 
-  #properties(base64: string, said: Partial<ImageResult>): ImageProperties {
+  #properties(base64: string, stated: Partial<ImageResult>): ImageProperties {
     const { size = 'auto', quality = 'auto', background = 'auto', output_format } = this.#request
-    const format = formatOf(base64) ?? said.output_format
-    const known: Record<string, string> = {}
-    if (BACKGROUNDS.has(said.background)) known.background = said.background!
-    if (FORMATS.includes(format!)) known.output_format = format!
-    if (typeof said.size === 'string' && SIZE.test(said.size)) known.size = said.size
-    if (QUALITIES.includes(said.quality!)) known.quality = said.quality!
-    const asked = { size, quality, background, output_format: output_format ?? 'png' }
-    return { known, all: { ...asked, ...known } }
+    const format = formatOf(base64) ?? stated.output_format
+    const properties: Record<string, string> = {}
+    if (BACKGROUNDS.has(stated.background)) properties.background = stated.background!
+    if (FORMATS.includes(format!)) properties.output_format = format!
+    if (typeof stated.size === 'string' && SIZE.test(stated.size)) properties.size = stated.size
+    if (QUALITIES.includes(stated.quality!)) properties.quality = stated.quality!
+    const requested = { size, quality, background, output_format: output_format ?? 'png' }
+    return { known: properties, all: { ...requested, ...properties } }
   }
 }
 

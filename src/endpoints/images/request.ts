@@ -148,10 +148,10 @@ export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<
 const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
 
 function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
-  const given = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
+  const members = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
     ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
   )
-  const request = validated(Object.fromEntries(given), editBody, readAnyPolicy)
+  const request = validated(Object.fromEntries(members), editBody, readAnyPolicy)
   const masks = files.filter(({ field }) => field === 'mask')
   const images = files.filter(({ field }) => field !== 'mask')
   if (masks.length > 1) {
@@ -172,8 +172,8 @@ function editOfJson(body: object, limits: BodyLimits): ImageRequest {
   checkSize(givenMask, 'mask.image_url', limits)
   const request = validated(others, editBody, readPolicy)
   if (given === undefined || given === null) checkCount(0, 'image', limits)
-  const found = list(reference, 1, limits.files)(given)
-  if (found) throw invalid('images', found)
+  const mistake = list(reference, 1, limits.files)(given)
+  if (mistake) throw invalid('images', mistake)
   const images = (given as { image_url: string }[]).map(({ image_url }, index) =>
     inlineImage(image_url, `images[${index}].image_url`, IMAGE_TYPES),
   )
@@ -189,8 +189,8 @@ function validated(
   check: Check,
   policyOf: (policy: unknown) => Policy,
 ): ImageRequest {
-  const found = check(body)
-  if (found) throw toInvalidRequest(found)
+  const mistake = check(body)
+  if (mistake) throw toInvalidRequest(mistake)
   const { policy, ...others } = body as Record<string, unknown>
   const request = givenMembers(others) as ImageRequest
   if (request.stream && (request.n ?? 1) > 1) {
@@ -206,8 +206,8 @@ function checkCount(count: number, param: string, { files }: BodyLimits): void {
   if (count > files) throw invalid(param, problem('array_above_max_length', expected, `${count}`))
 }
 
-function checkSize(given: any, param: string, { image }: BodyLimits): void {
-  if (exceedsBytes(given?.image_url, image)) throw fileTooLarge(param, image)
+function checkSize(size: any, param: string, { image }: BodyLimits): void {
+  if (exceedsBytes(size?.image_url, image)) throw fileTooLarge(param, image)
 }
 
 function inlineImage(url: string, param: string, types: readonly string[]): MediaFile {
@@ -234,6 +234,6 @@ function inlineOnly(value: any): Problem | undefined {
     : inside('file_id', problem('unsupported_value', 'the image itself in image_url', 'a file id'))
 }
 
-function invalid(place: string, found: Problem): InvalidRequest {
-  return toInvalidRequest(inside(place, found))
+function invalid(place: string, mistake: Problem): InvalidRequest {
+  return toInvalidRequest(inside(place, mistake))
 }

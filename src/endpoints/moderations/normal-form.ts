@@ -48,8 +48,8 @@ const input = described(
     if (value === undefined || value === null) return wrongType(value, EXPECTED)
     const array: Check = (items) =>
       (typeof (items as unknown[])[0] === 'object' ? parts : texts)(items)
-    const found = either(EXPECTED, { string: filledText, array })(value)
-    if (found) return found
+    const mistake = either(EXPECTED, { string: filledText, array })(value)
+    if (mistake) return mistake
     const bytes = textsIn(inputsOf(value)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     if (bytes <= MAX_TEXT_BYTES) return undefined
     return problem('string_above_max_length', 'at most 1 MiB of text', `${bytes} bytes`)
@@ -61,8 +61,13 @@ export const moderationBody = object({ model: filledText, input }, ['input'])
 
 export async function readModeration(incoming: Incoming): Promise<ModerationRequest> {
   const defaults = { model: LOCAL }
-  const asked = await readValid<ModerationRequest>(incoming, LIMIT_BYTES, moderationBody, defaults)
-  return { ...asked, input: inputsOf(asked.input) }
+  const request = await readValid<ModerationRequest>(
+    incoming,
+    LIMIT_BYTES,
+    moderationBody,
+    defaults,
+  )
+  return { ...request, input: inputsOf(request.input) }
 }
 
 export function isForGuards(model: string): boolean {
@@ -80,8 +85,8 @@ export function textsIn(input: ModerationInput['input']): readonly string[] {
   return input.flatMap((one) => (one.type === 'text' ? [one.text] : []))
 }
 
-function inputsOf(given: unknown): ModerationInput['input'] {
-  return typeof given === 'string' ? [given] : (given as ModerationInput['input'])
+function inputsOf(value: unknown): ModerationInput['input'] {
+  return typeof value === 'string' ? [value] : (value as ModerationInput['input'])
 }
 
 /** The whole answer: it has one part. */

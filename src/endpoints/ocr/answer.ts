@@ -120,8 +120,8 @@ function shown(page: OcrPage): OcrPage {
 
 const pageOf = object({ index: count, markdown: text }, ['index', 'markdown'])
 
-function placed(given: Readonly<Record<string, unknown>>, position: number): object {
-  const { id, top_left_x, top_left_y, bottom_right_x, bottom_right_y, ...rest } = given
+function placed(page: Readonly<Record<string, unknown>>, position: number): object {
+  const { id, top_left_x, top_left_y, bottom_right_x, bottom_right_y, ...rest } = page
   return {
     id: typeof id === 'string' && id !== '' ? id : `img-${position}`,
     top_left_x: top_left_x ?? null,
@@ -188,15 +188,15 @@ function pagePiece(
   seam: readonly AtomicText[],
   removed: (field: string) => void,
 ): AtomicPiece<OcrPart> {
-  const known: Record<string, unknown> = {}
+  const members: Record<string, unknown> = {}
   for (const name in page) {
-    if (KNOWN.has(name)) known[name] = page[name]
+    if (KNOWN.has(name)) members[name] = page[name]
     else removed(name)
   }
-  const part: OcrPart = { type: 'page', page: known as OcrPage }
+  const part: OcrPart = { type: 'page', page: members as OcrPage }
   const shown = (page.images ?? []).some((image) => image?.image_base64)
   return {
-    ...whole(part, page.index + 1, [...textsOf(known), ...seam]),
+    ...whole(part, page.index + 1, [...textsOf(members), ...seam]),
     ...(shown && { unscanned: 'image' }),
   }
 }

@@ -91,8 +91,8 @@ export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
   usage: (receipt) => ({ ...pagesIn(receipt), ...costJson(receipt.bill) }),
 
   answer({ input }) {
-    const asked = askedOf(input)
-    return wholeAnswer((result: OcrResult) => partsOf(result, asked), usageOf)
+    const figures = askedOf(input)
+    return wholeAnswer((result: OcrResult) => partsOf(result, figures), usageOf)
   },
 
   isEnd,

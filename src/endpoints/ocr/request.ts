@@ -54,8 +54,8 @@ const dataOrHttps = described(
     const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
     if (scheme === 'data:') return undefined
     if (scheme !== 'https:') {
-      const found = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
-      return problem('invalid_value', ADDRESS, found)
+      const actual = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
+      return problem('invalid_value', ADDRESS, actual)
     }
     const tooLong = shortText(MAX_URL)(value)
     return (
@@ -132,8 +132,8 @@ function validated(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)
   if (place && exceedsBytes(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
-  const found = ocrBody(body) ?? contradiction(body as Members)
-  if (found) throw toInvalidRequest(found)
+  const mistake = ocrBody(body) ?? contradiction(body as Members)
+  if (mistake) throw toInvalidRequest(mistake)
   const checked = policy === undefined ? undefined : readPolicy(policy)
   const source = sourceAt(place!)
   return {
@@ -194,9 +194,9 @@ function document(value: unknown): Problem | undefined {
 function sourceAt({ kind, url, param }: Place): DocumentSource {
   if (!/^data:/i.test(url.slice(0, 5))) return { url }
   const file = parseDataUrl(url, param)
-  const found = mediaTypeOf(file.bytes)
+  const mediaType = mediaTypeOf(file.bytes)
   // Types without a signature in their first bytes go by their label.
-  const type = found ?? (extensionOf(file.mediaType) === '' ? file.mediaType : '')
+  const type = mediaType ?? (extensionOf(file.mediaType) === '' ? file.mediaType : '')
   if (kind === 'document' && type !== 'application/pdf') {
     const hint = type.startsWith('image/')
       ? 'an image, which belongs in image_url'
@@ -224,8 +224,8 @@ function contradiction(body: Members): Problem | undefined {
   const prompt = body.document_annotation_prompt
   if (prompt != null && body.document_annotation_format == null) {
     const expected = 'document_annotation_format beside it'
-    const found = problem('invalid_value', expected, 'none')
-    return inside('document_annotation_prompt', found)
+    const mistake = problem('invalid_value', expected, 'none')
+    return inside('document_annotation_prompt', mistake)
   }
   if (body.pages == null || kindOf(body.document) !== 'image') return undefined
   const beyond = pagesOf(body.pages as string | readonly number[]).find((page) => page > 0)
@@ -236,14 +236,14 @@ function contradiction(body: Members): Problem | undefined {
 const RANGE = /^\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?$/
 
 function pagesText(value: unknown): Problem | undefined {
-  const given = value as string
+  const text = value as string
   const expected = `page numbers from 0 to ${MAX_PAGE} and ranges of them, such as "0,2-4"`
-  if (given.length > MAX_PAGES_TEXT) return wrong('string_above_max_length', given, expected)
-  const fits = given.split(',').every((part) => {
+  if (text.length > MAX_PAGES_TEXT) return wrong('string_above_max_length', text, expected)
+  const fits = text.split(',').every((part) => {
     const [, first, last = first] = RANGE.exec(part) ?? []
     return first !== undefined && Number(first) <= Number(last) && Number(last) <= MAX_PAGE
   })
-  return fits ? undefined : wrong('invalid_value', given, expected)
+  return fits ? undefined : wrong('invalid_value', text, expected)
 }
 
 /** The page numbers in ascending order, without duplicates. */

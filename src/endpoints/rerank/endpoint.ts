@@ -113,15 +113,15 @@ interface RerankSize extends PromptSize {
 /** Some vendors count the query once for each document. */
 function sizeOf({ query, documents }: RerankInput): RerankSize {
   const count = documents.length
-  const asked = promptSizeOf([query])
+  const querySize = promptSizeOf([query])
   const { tokens, most } = promptSizeOf(
     documents.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))),
   )
   return {
     documents: count,
     units: Math.ceil(count / DOCUMENTS_PER_UNIT),
-    tokens: tokens + asked.tokens,
-    most: most + count * asked.most,
+    tokens: tokens + querySize.tokens,
+    most: most + count * querySize.most,
   }
 }
 

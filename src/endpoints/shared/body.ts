@@ -89,11 +89,11 @@ export async function readValid<Request extends { readonly policy?: Policy }>(
   defaults: Partial<Request> = {},
 ): Promise<Request> {
   const body = await readJson(incoming, limitBytes)
-  const found = check(body)
-  if (found) throw toInvalidRequest(found)
+  const problem = check(body)
+  if (problem) throw toInvalidRequest(problem)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = { ...defaults, ...givenMembers(others) } as Request
-  return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
+  const request = { ...defaults, ...givenMembers(others) } as Request
+  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
 }
 
 /** The policy of a form, where it may be JSON text, or of a JSON body. @throws InvalidRequest */
@@ -152,8 +152,8 @@ function parseObject(bytes: Buffer): RawJson {
     throw new InvalidRequest('invalid_json', invalidJson(bytes, error))
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
-    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
+    const kind = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
+    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${kind}.`)
   }
   return new RawJson(text, value, bytes.length)
 }

@@ -118,8 +118,8 @@ export class MultipartParser {
     const part = this.#begin(name, labels)
     if (!part) return
     if (value === undefined || (part.isFile && WIDE.test(value))) {
-      const found = `the part ${JSON.stringify(name)} is labelled as text in some character set`
-      this.#fail(malformed(`${found}; expected it without "charset"`))
+      const defect = `the part ${JSON.stringify(name)} is labelled as text in some character set`
+      this.#fail(malformed(`${defect}; expected it without "charset"`))
     } else if (part.isFile) {
       this.#add(part, Buffer.from(value, 'latin1'))
     } else {
@@ -295,10 +295,10 @@ function placesOf(sought: Buffer, bytes: Buffer): readonly number[] {
 }
 
 /** 400 `invalid_multipart` */
-export function malformed(found: string): InvalidRequest {
+export function malformed(defect: string): InvalidRequest {
   return new InvalidRequest(
     'invalid_multipart',
-    `The body is not a valid multipart form: ${found}.`,
+    `The body is not a valid multipart form: ${defect}.`,
   )
 }
 

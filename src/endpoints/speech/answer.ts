@@ -147,14 +147,18 @@ class ContainerCheck implements Step<Uint8Array, Uint8Array> {
     if (head.length === 0) {
       throw brokenAnswer('The model provider answered without sound.')
     }
-    const found = mediaTypeOf(head)
+    const mediaType = mediaTypeOf(head)
     const expected = TYPES[this.#format]
-    if (found && found !== expected && (expected || SURE.has(found) || isTagged(head))) {
+    if (
+      mediaType &&
+      mediaType !== expected &&
+      (expected || SURE.has(mediaType) || isTagged(head))
+    ) {
       throw cannotMake(this.#format)
     }
     // These two formats may begin anywhere in a stream, but not with text.
     const isLoose = this.#format === 'mp3' || this.#format === 'aac'
-    if (!found && expected && !(isLoose && !isText(head))) {
+    if (!mediaType && expected && !(isLoose && !isText(head))) {
       throw brokenAnswer(
         'The model provider sent something that is no sound of the format it was asked for.',
       )

@@ -254,14 +254,14 @@ function usageOf(
   text: string,
 ): UsageReport {
   const reported = done?.usage
-  const told = reported?.seconds ?? done?.duration
-  const known = told ?? measured
+  const reportedSeconds = reported?.seconds ?? done?.duration
+  const known = reportedSeconds ?? measured
   const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
   const needed = isPaidByToken({ prices })
-  const said = done?.text ?? text
-  const tokens = tokensFor(seconds, promptTokens, said)
+  const transcript = done?.text ?? text
+  const tokens = tokensFor(seconds, promptTokens, transcript)
   const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
-  const most = Math.max(Buffer.byteLength(said), SOUND_TOKENS * Math.ceil(length)) + 1024
+  const most = Math.max(Buffer.byteLength(transcript), SOUND_TOKENS * Math.ceil(length)) + 1024
   return {
     parts: { audioInputTokens: tokens.audioInputTokens },
     reported: {
@@ -304,12 +304,12 @@ function secondsBy(file: MediaFile, bytesPerSecond: number): number {
   return billableSeconds(file.bytes.length / bytesPerSecond)
 }
 
-function tokensFor(seconds: number, promptTokens: number, said: string) {
+function tokensFor(seconds: number, promptTokens: number, text: string) {
   const audioInputTokens = seconds * TOKENS_PER_SECOND
   return {
     promptTokens: audioInputTokens + promptTokens,
     audioInputTokens,
-    completionTokens: tokensIn(said),
+    completionTokens: tokensIn(text),
   }
 }
 
@@ -366,8 +366,10 @@ export class TranscriptCodec implements OutputCodec<TranscriptPart> {
 }
 
 /** Names of speakers, once each. Single letters are labels of the gateway. */
-function speakersOf(said: readonly { readonly speaker?: string | number }[]): readonly string[] {
-  const names = said.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
+function speakersOf(
+  segments: readonly { readonly speaker?: string | number }[],
+): readonly string[] {
+  const names = segments.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
   return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
 }
 

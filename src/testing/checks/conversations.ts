@@ -73,8 +73,8 @@ async function translate(
   { model, deployment = {} }: RequestForm,
   name: ConversationName,
 ): Promise<Translation | undefined> {
-  const asked = { ...DIFFICULT_CONVERSATIONS[name], ...(model !== undefined && { model }) }
-  const transcript = { name, request: asked, deployment, expect: {} }
+  const conversation = { ...DIFFICULT_CONVERSATIONS[name], ...(model !== undefined && { model }) }
+  const transcript = { name, request: conversation, deployment, expect: {} }
   const request = await toTestRequest(provider.plugin, transcript)
   const before = vendor.requests.length
   // What the vendor answers does not matter.
@@ -92,13 +92,13 @@ function refusalProblems(error: unknown, refusal: readonly [string, string] | un
   if (!GatewayError.is(error) || error.status !== 400) {
     return [`it failed before its request: ${describeError(error)}`]
   }
-  const found = `${error.code} at ${error.param ?? 'no member'}`
+  const actual = `${error.code} at ${error.param ?? 'no member'}`
   if (!refusal) {
     const hint = 'send it in another form, or put it into "refused" if the vendor has none'
-    return [`it is refused with ${found}: ${error.message} (${hint})`]
+    return [`it is refused with ${actual}: ${error.message} (${hint})`]
   }
   const expected = refusal.join(' at ')
-  return found === expected ? [] : [`it is refused with ${found}; expected ${expected}`]
+  return actual === expected ? [] : [`it is refused with ${actual}; expected ${expected}`]
 }
 
 function pathOf({ path = [] }: SchemaIssue): string {

@@ -83,14 +83,16 @@ async function endOf(
 function problemOf(whole: Outcome, { completion, error, raw }: Outcome): string | undefined {
   if (error !== undefined) return notFailure(error, ['upstream_error'])
   const [all, left] = [choicesIn(whole.completion), choicesIn(completion)]
-  const less = left.every((said, i) => {
+  const less = left.every((choice, i) => {
     const { text = '', refusal = '', reasoning = '', tool_calls = [] } = all[i] ?? {}
-    const calls = said.tool_calls.every((call) =>
+    const calls = choice.tool_calls.every((call) =>
       tool_calls.some((one) => isLess(String(call.arguments), String(one.arguments))),
     )
     const texts =
-      isLess(said.text, text) && isLess(said.refusal, refusal) && isLess(said.reasoning, reasoning)
-    return texts && calls && said.tool_calls.length <= tool_calls.length
+      isLess(choice.text, text) &&
+      isLess(choice.refusal, refusal) &&
+      isLess(choice.reasoning, reasoning)
+    return texts && calls && choice.tool_calls.length <= tool_calls.length
   })
   if (!less) return `it says what the whole answer does not: ${show(left)}`
   const counts = (outcome: readonly { tool_calls: readonly unknown[] }[]) =>

@@ -79,12 +79,12 @@ export async function checkForwarded(
   const probes = { ...PROBES, ...MORE_PROBES, ...(named('logprobs') && { logprobs: [true] }) }
   const forwarded = new Set<string>()
   const problems: string[] = []
-  let asked = false
+  let isSent = false
   for (const like of deploymentsOf(cases)) {
     const sent = (members: object) => bodyOf(fixture, like, members)
     const plain = await sent({})
     if (plain === undefined) continue
-    asked = true
+    isSent = true
     for (const [member, values] of Object.entries(probes)) {
       if (forwarded.has(member)) continue
       const bodies = [plain]
@@ -96,7 +96,7 @@ export async function checkForwarded(
     problems.push(...(await partProblems(sent)))
     if (like.request.tools) problems.push(...(await toolProblems(sent, like)))
   }
-  if (!asked) return skipped('forwarded', null, NO_UPSTREAM)
+  if (!isSent) return skipped('forwarded', null, NO_UPSTREAM)
   const lost: string[] = []
   for (const member of Object.keys(probes)) {
     if (forwarded.has(member) !== ignores.includes(member)) continue
@@ -122,11 +122,11 @@ type Send = (members: object) => Promise<string | undefined>
 async function partProblems(sent: Send): Promise<string[]> {
   const problems: string[] = []
   for (const [kind, part] of Object.entries(PARTS)) {
-    const asked = (content: string) => ({
+    const withImage = (content: string) => ({
       messages: [{ role: 'user', content: [{ type: 'text', text: 'Say hello.' }, part(content)] }],
     })
-    const body = await sent(asked('aW1hZ2UgMQ=='))
-    if (body !== undefined && body === (await sent(asked('aW1hZ2UgMg=='))))
+    const body = await sent(withImage('aW1hZ2UgMQ=='))
+    if (body !== undefined && body === (await sent(withImage('aW1hZ2UgMg=='))))
       problems.push(`the ${kind} in a message does not arrive: send it, or refuse it (bad_request)`)
   }
   return problems
@@ -143,14 +143,14 @@ async function toolProblems(sent: Send, { request }: Transcript): Promise<string
     const which = lost.map((text) => JSON.stringify(text)).join(', ')
     problems.push(`of a conversation with a tool these texts do not arrive: ${which}`)
   }
-  const asked = { messages: CALLS.slice(0, 1), tools: TOOLS }
-  const free = await sent({ ...asked, tool_choice: 'auto' })
-  if (free !== undefined && free === (await sent({ ...asked, tool_choice: 'required' })))
+  const withTools = { messages: CALLS.slice(0, 1), tools: TOOLS }
+  const free = await sent({ ...withTools, tool_choice: 'auto' })
+  if (free !== undefined && free === (await sent({ ...withTools, tool_choice: 'required' })))
     problems.push('"tool_choice" has no influence on the request')
   const parallel = 'parallel_tool_calls'
   if (
     parallel in request &&
-    free === (await sent({ ...asked, tool_choice: 'auto', [parallel]: false }))
+    free === (await sent({ ...withTools, tool_choice: 'auto', [parallel]: false }))
   )
     problems.push(`"${parallel}" has no influence on the request`)
   return problems
@@ -159,9 +159,9 @@ async function toolProblems(sent: Send, { request }: Transcript): Promise<string
 /** Checks that each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */
 function conversationProblems(body: string | undefined): string[] {
   if (body === undefined) return []
-  const found: string[] = body.match(WORD) ?? []
+  const words: string[] = body.match(WORD) ?? []
   const wanted = JSON.stringify(TURNS).match(WORD)!
-  const lost = wanted.filter((word) => !found.includes(word))
+  const lost = wanted.filter((word) => !words.includes(word))
   if (lost.length > 0) {
     const texts = TURNS.flatMap(({ content }) =>
       typeof content === 'string' ? content : content.map(({ text }) => text),
@@ -171,9 +171,9 @@ function conversationProblems(body: string | undefined): string[] {
       `of a conversation these texts do not arrive: ${which.map((text) => JSON.stringify(text)).join(', ')}`,
     ]
   }
-  if (found.length > wanted.length) return ['a text of a conversation arrives more than once']
+  if (words.length > wanted.length) return ['a text of a conversation arrives more than once']
   const [instruction] = wanted
-  const turns = found.filter((word) => word !== instruction)
+  const turns = words.filter((word) => word !== instruction)
   const inOrder = turns.every((word, i) => word === wanted[i + 1])
   return inOrder ? [] : ['the messages of a conversation arrive in another order']
 }

@@ -104,12 +104,12 @@ async function checkOnce(fixture: GuardFixture, one: GuardCase): Promise<Check> 
   const text = anew(one)
   if (guard.checkInput) await checkTexts(fixture, one, [text]).catch(() => {})
   else await checkWholeText(fixture, one, text).catch(() => {})
-  const asked = service.requests.length - before.asked
+  const requests = service.requests.length - before.asked
   const made = host.requestCount - before.made
   const problems: string[] = []
-  if (asked > 1)
-    problems.push(`it asks ${asked} times about one text; the gateway decides what follows`)
-  if (asked > made) problems.push('it asks without host.request and host.http')
+  if (requests > 1)
+    problems.push(`it asks ${requests} times about one text; the gateway decides what follows`)
+  if (requests > made) problems.push('it asks without host.request and host.http')
   return toCheck('once', null, problems)
 }
 

@@ -58,8 +58,8 @@ export async function checkPads(fixture: GuardFixture, one: GuardCase, on: strin
     const moved = { ...one, text, ...(one.spans && { spans: shifted(one, before.length) }) }
     const where = `behind ${before.length} characters`
     const compare = (block: BlockVerdict | undefined, side: string) => {
-      const found = block?.rule ?? 'pass'
-      if (found !== one.expect) problems.push(`${side}, ${where}: it was ${found}`)
+      const verdict = block?.rule ?? 'pass'
+      if (verdict !== one.expect) problems.push(`${side}, ${where}: it was ${verdict}`)
       else if (moved.spans && block && placesOf(block.spans) !== placesOf(moved.spans)) {
         const places = `${placesOf(block.spans)}, expected ${placesOf(moved.spans)}`
         problems.push(`${side}, ${where}: it was found at ${places}`)
@@ -116,7 +116,7 @@ export async function checkInterleaved(
   on: string,
 ): Promise<Check> {
   const texts = [one.text, fillerOf(one.text.length + 40)] as const
-  const found: (string | undefined)[] = []
+  const verdicts: (string | undefined)[] = []
   const streams = texts.map((text, choice) => ({
     text,
     progress: progressOf(fixture, one, choice),
@@ -126,17 +126,18 @@ export async function checkInterleaved(
   for (let going = true; going;) {
     going = false
     for (const [i, stream] of streams.entries()) {
-      if (found[i] !== undefined || stream.at === Infinity) continue
+      if (verdicts[i] !== undefined || stream.at === Infinity) continue
       const piece = stream.text.slice(stream.at, stream.at + STEP)
       const { block } = await stream.progress.push(piece === '' ? undefined : piece)
       stream.at = piece === '' ? Infinity : stream.at + STEP
-      if (block) found[i] = block.rule
+      if (block) verdicts[i] = block.rule
       going = true
     }
   }
   const problems = []
-  if (found[0] !== one.expect) problems.push(`beside another text it was ${found[0] ?? 'pass'}`)
-  if (found[1] !== undefined) problems.push(`the other text was ${found[1]}`)
+  if (verdicts[0] !== one.expect)
+    problems.push(`beside another text it was ${verdicts[0] ?? 'pass'}`)
+  if (verdicts[1] !== undefined) problems.push(`the other text was ${verdicts[1]}`)
   return toCheck('interleaved', on, problems)
 }
 
@@ -147,8 +148,8 @@ export async function checkRepeated(
   on: string,
 ): Promise<Check> {
   const { guard } = fixture
-  const found: string[] = []
-  const note = (block: BlockVerdict | undefined) => void found.push(block?.rule ?? 'pass')
+  const verdicts: string[] = []
+  const note = (block: BlockVerdict | undefined) => void verdicts.push(block?.rule ?? 'pass')
   for (let i = 0; i < 3; i++) {
     if (one.side !== 'output' && guard.checkInput)
       (
@@ -161,7 +162,7 @@ export async function checkRepeated(
     if (one.side !== 'input' && (guard.checkOutput ?? guard.streamOutput))
       note(await checkWholeText(fixture, one))
   }
-  const others = found.filter((rule) => rule !== one.expect)
+  const others = verdicts.filter((rule) => rule !== one.expect)
   const again = `asked again about the same text it says ${others[0]}`
   return toCheck('repeat', on, others.length > 0 ? [again] : [])
 }

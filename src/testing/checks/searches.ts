@@ -60,7 +60,7 @@ export async function checkQuery(fixture: SearchFixture, first: SearchCase): Pro
   if (!arrives)
     problems.push(`the request does not have the words of the query as they are: ${WORDS}`)
   const long = await search(fixture, answer, { text: `${'word '.repeat(2000)}zqend` })
-  if (long.asked.some((asked) => textOf(asked).includes('zqend')))
+  if (long.asked.some((received) => textOf(received).includes('zqend')))
     problems.push('a query of 10,000 characters is sent whole; give text() a limit')
   // Some services take no number; the gateway leaves out what is too much.
   const same = request && fewer.asked[0] && textOf(request) === textOf(fewer.asked[0])

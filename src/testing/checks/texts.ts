@@ -89,11 +89,11 @@ async function checkAnswer(
     pieces: [JSON.stringify(method.answer)],
   })
   const { error } = await ask(fixture, method, like)
-  const asked = vendor.requests.length - before
+  const requests = vendor.requests.length - before
   if (error === undefined) {
-    return toCheck('texts', method.name, [], asked === 0 ? [NO_UPSTREAM] : [])
+    return toCheck('texts', method.name, [], requests === 0 ? [NO_UPSTREAM] : [])
   }
-  const isOtherForm = UpstreamFailure.is(error) && asked > 0
+  const isOtherForm = UpstreamFailure.is(error) && requests > 0
   return isOtherForm
     ? skipped('texts', method.name, 'it does not read the form of the sample')
     : toCheck('texts', method.name, [describeError(error)])

@@ -88,23 +88,23 @@ const TRANSLATED: ReadonlySet<string> = new Set([
 export function readCompletionRequest(body: object): DialectRequest & {
   readonly input: CompletionRequest
 } {
-  const found = completionBody(body) ?? contradiction(body as CompletionBody)
-  if (found) throw toInvalidRequest(found)
+  const mistake = completionBody(body) ?? contradiction(body as CompletionBody)
+  if (mistake) throw toInvalidRequest(mistake)
   const { policy, ...others } = body as CompletionBody
-  const given = givenMembers(others) as CompletionBody
-  const { model, suffix, n = 1, logprobs, echo } = given
-  const prompts = promptsIn(given)
-  const passed = Object.entries(given).filter(
+  const members = givenMembers(others) as CompletionBody
+  const { model, suffix, n = 1, logprobs, echo } = members
+  const prompts = promptsIn(members)
+  const passed = Object.entries(members).filter(
     ([name, value]) => isPassed(name) && !TRANSLATED.has(name) && !isEmptyStop(name, value),
   )
   const input: CompletionRequest = {
     ...Object.fromEntries(passed),
     model,
     messages: prompts.map((content) => ({ role: 'user', content })),
-    max_completion_tokens: given.max_tokens ?? DEFAULT_TOKENS,
+    max_completion_tokens: members.max_tokens ?? DEFAULT_TOKENS,
     n: n * prompts.length,
     ...(logprobs !== undefined && { logprobs: true }),
-    ...(given.stream_options !== undefined && { stream_options: given.stream_options }),
+    ...(members.stream_options !== undefined && { stream_options: members.stream_options }),
     ...(policy !== undefined && { policy }),
     completion: {
       n,

@@ -107,10 +107,10 @@ function answerMessage(
   const details: ReasoningDetail[] = []
   let characters = 0
   for (const [block, place] of blocks) {
-    const said = textOf(block)
-    if (said !== undefined) {
+    const words = textOf(block)
+    if (words !== undefined) {
       texts.push(...partsOf(block))
-      characters += said.length
+      characters += words.length
     } else if (block.type === 'tool_use') {
       const called = { name: block.name, arguments: inputOf(place) }
       calls.push({ id: block.id, type: 'function', function: called, ...cacheMark(block) })
@@ -224,7 +224,7 @@ function inputsIn(
   const last = (at: number, name: string) =>
     membersOf(text, at).findLast((one) => one.name === name)!
   const places = itemsOf(text, last(0, 'messages').start)
-  const found = messages.map((message, index) => {
+  const inputs = messages.map((message, index) => {
     if (!hasCall(message)) return []
     const blocks = itemsOf(text, last(places[index]!.start, 'content').start)
     return blocks.map(({ start }, place) => {
@@ -233,5 +233,5 @@ function inputsIn(
       return text.slice(input.start, input.end)
     })
   })
-  return (message, place) => found[message]![place]!
+  return (message, place) => inputs[message]![place]!
 }

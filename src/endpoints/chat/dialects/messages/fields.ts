@@ -188,8 +188,8 @@ export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
 
 /** @param counting whether the tokens are to be counted, and no answer is wanted */
 export function findProblem(body: object, counting: boolean): Problem | undefined {
-  const found = (counting ? countedBody : messageBody)(body)
-  if (found) return found
+  const mistake = (counting ? countedBody : messageBody)(body)
+  if (mistake) return mistake
   const { thinking: wanted, max_tokens: limit } = body as Record<string, any>
   if (wanted?.type !== 'enabled') return undefined
   const budget: number = wanted.budget_tokens

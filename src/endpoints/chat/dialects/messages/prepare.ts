@@ -61,12 +61,12 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
 
 /** Lowers the limit of tokens to what policy and model allow; thinking has to stay below it. */
 function limit(
-  { max_tokens: asked, thinking }: Record<string, any>,
+  { max_tokens: requested, thinking }: Record<string, any>,
   { maxOutputTokens = Infinity, model }: NativeTarget,
   changes: Changes,
 ): void {
-  const most = Math.min(asked, maxOutputTokens, model.maxOutputTokens ?? Infinity)
-  if (!(most < asked)) return
+  const most = Math.min(requested, maxOutputTokens, model.maxOutputTokens ?? Infinity)
+  if (!(most < requested)) return
   changes.set('max_tokens', String(most))
   if (thinking?.type !== 'enabled' || thinking.budget_tokens < most) return
   const lower = most > MIN_BUDGET ? { ...thinking, budget_tokens: most - 1 } : { type: 'disabled' }
@@ -99,8 +99,10 @@ function hasVendorResult({ content }: any): boolean {
 }
 
 /** Whether the client says how the vendor has to summarize. */
-function hasInstructions({ context_management: given }: Record<string, any>): boolean {
-  return Array.isArray(given?.edits) && given.edits.some((edit: any) => edit?.instructions)
+function hasInstructions({ context_management: management }: Record<string, any>): boolean {
+  return (
+    Array.isArray(management?.edits) && management.edits.some((edit: any) => edit?.instructions)
+  )
 }
 
 function hasCarrier({ content }: any): boolean {

@@ -26,12 +26,12 @@ export function readMessagesRequest(
   header: Incoming['header'],
   counting = false,
 ): DialectRequest {
-  const found = findProblem(body.value, counting)
-  if (found?.code === 'missing_required_parameter') {
-    const { code, path: param } = found
+  const mistake = findProblem(body.value, counting)
+  if (mistake?.code === 'missing_required_parameter') {
+    const { code, path: param } = mistake
     throw new InvalidRequest(code, `${param}: Field required`, { param })
   }
-  if (found) throw toInvalidRequest(found)
+  if (mistake) throw toInvalidRequest(mistake)
   const given = withoutNulls(body.value as Record<string, any>)
   const { messages, ignored } = toConversation(given, body.text!)
   const tools: readonly any[] = given.tools ?? []
@@ -67,15 +67,15 @@ const SAME: readonly (readonly [name: string, own: string])[] = [
   ['plugins', 'plugins'],
 ]
 
-function plainMembers(given: Record<string, any>): Partial<ChatRequest> {
+function plainMembers(body: Record<string, any>): Partial<ChatRequest> {
   const found = SAME.filter(([, own]) => {
-    const value: unknown = given[own]
+    const value: unknown = body[own]
     return value !== undefined && !(Array.isArray(value) && value.length === 0)
   })
   const members: Record<string, unknown> = Object.fromEntries(
-    found.map(([name, own]) => [name, given[own]]),
+    found.map(([name, own]) => [name, body[own]]),
   )
-  const user: unknown = given.metadata?.user_id
+  const user: unknown = body.metadata?.user_id
   if (user) members.user = user
   return members
 }
@@ -94,8 +94,8 @@ function pathOf({ type }: any, index: number): string {
   return `tools[${index}].${type}`
 }
 
-function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
-  const choice = given.tool_choice
+function toolMembers(body: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
+  const choice = body.tool_choice
   const own = tools.filter(isOwn).map((tool) => {
     const { name, description, input_schema: parameters, strict, cache_control } = tool
     return {
@@ -109,7 +109,7 @@ function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial
       ...(cache_control && { cache_control }),
     }
   })
-  const search = searchTool(given, tools)
+  const search = searchTool(body, tools)
   return {
     ...(own.length > 0 && { tools: own }),
     ...(choice && !forcedTool(choice, tools) && { tool_choice: toolChoiceOf(choice) }),
@@ -144,9 +144,9 @@ function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
  * A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its
  * tools.
  */
-function searchTool(given: Record<string, any>, tools: readonly any[]) {
+function searchTool(body: Record<string, any>, tools: readonly any[]) {
   const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
-  if (index < 0 || given.tool_choice?.type === 'none' || !endsWithQuestion(given)) return undefined
+  if (index < 0 || body.tool_choice?.type === 'none' || !endsWithQuestion(body)) return undefined
   const { allowed_domains, blocked_domains } = tools[index]
   return {
     path: pathOf(tools[index], index),

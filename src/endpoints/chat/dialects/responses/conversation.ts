@@ -166,18 +166,18 @@ function agentText({ content }: { content?: string | any[] }): string {
   return (content ?? []).map(({ text }) => text ?? '').join('\n')
 }
 
-function toCall({ type, call_id: id, name, namespace, input, arguments: given }: any): object {
+function toCall({ type, call_id: id, name, namespace, input, arguments: args }: any): object {
   const flat = flatName({ name, namespace })
   return type === 'custom_tool_call'
     ? { id, type: 'custom', custom: { name: flat, input } }
-    : { id, type: 'function', function: { name: flat, arguments: given } }
+    : { id, type: 'function', function: { name: flat, arguments: args } }
 }
 
 /** A call of a tool that has an item type of its own. */
 function toOwnCall({ type, call_id: id, action, operation }: any): object {
   const name = type.replace(/_call$/, '')
-  const given = JSON.stringify(action ?? operation ?? {})
-  return { id, type: 'function', function: { name, arguments: given } }
+  const args = JSON.stringify(action ?? operation ?? {})
+  return { id, type: 'function', function: { name, arguments: args } }
 }
 
 function toResult({ call_id, id }: any, content: string | any[]): ChatMessage {

@@ -24,8 +24,8 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
 }
 
 function ownName(param: string): string {
-  const found = NAMES.find(([normal]) => normal.test(param))
-  return found ? param.replace(found[0], found[1]) : param
+  const name = NAMES.find(([normal]) => normal.test(param))
+  return name ? param.replace(name[0], name[1]) : param
 }
 
 /** A prompt that is too long is reported in words that clients know. */

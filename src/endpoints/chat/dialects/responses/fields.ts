@@ -27,11 +27,11 @@ const noFileId = noFileStore('the content itself as base64, or its URL')
 const dataOrUrl = media({ bare: false, url: true })
 const dataOrBare = media({ bare: true, url: false })
 
-const said = object({ text }, ['text'])
+const textPart = object({ text }, ['text'])
 const image = withoutFileId(object({ image_url: dataOrUrl, detail: text }, ['image_url']))
 const file: Check = (value) => {
-  const found = fileMembers(value)
-  if (found || !isObject(value) || value.file_data || value.file_url) return found
+  const mistake = fileMembers(value)
+  if (mistake || !isObject(value) || value.file_data || value.file_url) return mistake
   return inside('file_data', problem('missing_required_parameter', 'file_data or file_url', 'none'))
 }
 const fileMembers = withoutFileId(
@@ -43,9 +43,9 @@ const sound = object(
 )
 
 const part = variant('type', {
-  input_text: said,
-  output_text: said,
-  text: said,
+  input_text: textPart,
+  output_text: textPart,
+  text: textPart,
   refusal: object({ refusal: text }, ['refusal']),
   input_image: image,
   input_file: described(file, () => schemaOf(fileMembers)),
@@ -218,8 +218,8 @@ export function checkBody(body: object): void {
     if ((given[param] ?? false) === false) continue
     throw new InvalidRequest('unsupported_parameter', message, { param })
   }
-  const found = responseBody(body)
-  if (found) throw toInvalidRequest(found)
+  const mistake = responseBody(body)
+  if (mistake) throw toInvalidRequest(mistake)
   if (!Array.isArray(given.input)) return
   const reference = given.input.findIndex(({ type }: any) => type === 'item_reference')
   if (reference < 0) return

@@ -78,9 +78,9 @@ function withoutNulls(body: Record<string, any>): Record<string, any> {
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
 }
 
-function sameMembers(given: Record<string, any>): Partial<ChatRequest> {
-  const found = SAME.filter((name) => given[name] !== undefined)
-  return Object.fromEntries(found.map((name) => [name, given[name]]))
+function sameMembers(body: Record<string, any>): Partial<ChatRequest> {
+  const found = SAME.filter((name) => body[name] !== undefined)
+  return Object.fromEntries(found.map((name) => [name, body[name]]))
 }
 
 function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>): object {
@@ -90,9 +90,9 @@ function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>
   }
 }
 
-function unknownMembers(given: Record<string, any>): string[] {
-  const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
-  return (given.reasoning?.context ?? null) === null ? unknown : [...unknown, 'reasoning.context']
+function unknownMembers(body: Record<string, any>): string[] {
+  const unknown = Object.keys(body).filter((name) => !KNOWN_MEMBERS.has(name))
+  return (body.reasoning?.context ?? null) === null ? unknown : [...unknown, 'reasoning.context']
 }
 
 function reasoningOf({ reasoning }: Record<string, any>): Partial<ChatRequest> {
@@ -115,8 +115,8 @@ function formatOf({ text }: Record<string, any>): Partial<ChatRequest> {
 function toResponseFormat({ type, name, schema, strict, description }: any): { type: string } {
   if (type !== 'json_schema') return { type }
   const optional = { strict: strict ?? undefined, description: description ?? undefined }
-  const given = Object.entries(optional).filter(([, value]) => value !== undefined)
-  const json_schema = { name, schema, ...Object.fromEntries(given) }
+  const entries = Object.entries(optional).filter(([, value]) => value !== undefined)
+  const json_schema = { name, schema, ...Object.fromEntries(entries) }
   return { type, json_schema } as { type: string }
 }
 

@@ -40,12 +40,12 @@ const CLIENTS_OWN = [
 ] as const
 
 /** Members of the answer that repeat a request without nulls. */
-export function echoOf(given: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
-  const { reasoning, tools = [] } = given
-  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, given[name] ?? other])
+export function echoOf(request: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
+  const { reasoning, tools = [] } = request
+  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, request[name] ?? other])
   return {
     ...Object.fromEntries(repeated),
-    text: { ...REPEATED.text, ...given.text },
+    text: { ...REPEATED.text, ...request.text },
     reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },
     tools: tools.map(withAllMembers),
     ...FIXED,

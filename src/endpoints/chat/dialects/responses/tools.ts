@@ -41,13 +41,13 @@ export function toolsIn({ tools, input }: Record<string, any>): PlacedTool[] {
 }
 
 /** @param isQuestion whether the conversation ends with words of the user */
-export function toToolMembers(given: Record<string, any>, isQuestion: boolean): ToolMembers {
-  const placed = toolsIn(given)
+export function toToolMembers(body: Record<string, any>, isQuestion: boolean): ToolMembers {
+  const placed = toolsIn(body)
   const names = new Map<string, ToolName>()
   const tools = placed.flatMap(({ tool }) => toTools(tool, names))
   const foreign = placed.filter(({ tool }) => !isOwn(tool))
-  const search = isQuestion && given.tool_choice !== 'none' ? searchTool(foreign) : undefined
-  const { tool_choice: choice, parallel_tool_calls } = given
+  const search = isQuestion && body.tool_choice !== 'none' ? searchTool(foreign) : undefined
+  const { tool_choice: choice, parallel_tool_calls } = body
   const isForeign = typeof choice === 'object' && !isOwnChoice(choice)
   return {
     members: {
@@ -149,15 +149,15 @@ function toNamed({ type, name, namespace }: any): { type: string } {
 
 /** A search of the vendor's, as a search of the gateway's. */
 function searchTool(foreign: readonly PlacedTool[]): ChatRequest['web_search_tool'] {
-  const found = foreign.find(
+  const search = foreign.find(
     ({ tool: { type, external_web_access: reaches } }) =>
       typeof type === 'string' && WEB_SEARCH.test(type) && reaches !== false,
   )
-  if (!found) return undefined
-  const { filters, search_context_size: size } = found.tool
+  if (!search) return undefined
+  const { filters, search_context_size: size } = search.tool
   const maxResults = RESULTS.get(size)
   return {
-    path: pathOf(found),
+    path: pathOf(search),
     includeDomains: textsOf(filters?.allowed_domains),
     excludeDomains: textsOf(filters?.blocked_domains),
     ...(maxResults !== undefined && { maxResults }),

@@ -122,10 +122,10 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     const { error } = body as ErrorBody
     // The code by which clients of this API know that they should wait.
     const code = error.code === 'upstream_rate_limited' ? 'rate_limit_exceeded' : error.code
-    const told = { error: { ...error, code } }
-    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(told))
+    const failure = { error: { ...error, code } }
+    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(failure))
     this.#begin()
-    this.#written.fail(told)
+    this.#written.fail(failure)
     return this.#textOf(this.#taken())
   }
 

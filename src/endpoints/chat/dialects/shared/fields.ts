@@ -59,8 +59,8 @@ export function media(takes: { readonly bare: boolean; readonly url: boolean }):
     if (scheme === undefined && takes.bare) return undefined
     if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
     if (scheme !== 'data:') {
-      const found = scheme === undefined ? 'no scheme' : 'another scheme'
-      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, found)
+      const actual = scheme === undefined ? 'no scheme' : 'another scheme'
+      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, actual)
     }
     const comma = value.indexOf(',')
     if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
