@@ -11,7 +11,7 @@ const NOUNS = {
   keys: { settings: KEY_SETTINGS, cardOf: keyCard },
 }
 
-/** Asks for one of them, and prints the answer. */
+/** Requests an account or a key, and prints the answer. */
 const asking =
   (
     noun: keyof typeof NOUNS,

@@ -9,7 +9,7 @@ import { parseExact } from './output.ts'
 
 const TIMEOUT_MS = 30_000
 
-/** The gateway has answered that it does not do what was asked. */
+/** The gateway refused the request. */
 export class Refused extends CommandError {
   readonly status: number
   /** The member of the request that is wrong. */
@@ -25,23 +25,23 @@ export class Refused extends CommandError {
 
 /** Access to the admin API of one gateway. */
 export interface Admin {
-  /** Of the gateway, without a trailing slash. */
+  /** The URL of the gateway, without a trailing slash. */
   readonly url: string
   /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
   ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<any>
-  /** An answer that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
+  /** A response that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
   open(path: string): Promise<Response>
   /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
-  /** To be called after the last question. */
+  /** Called after the last question. */
   close(): Promise<void>
 }
 
 /**
- * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address and token come from the options, else from the environment, else from the configuration, else from the data folder.
- * @param begins a ledger, where the folder of `--data` has none
- * @throws ConfigError if the configuration is needed and not valid
- * @throws CommandError if there is no token, or no ledger
+ * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address
+ * and token come from the options, else from the environment, else from the configuration, else from the data
+ * folder. @param begins whether a ledger is begun where the folder of `--data` has none @throws ConfigError if the
+ * configuration is needed and not valid @throws CommandError if there is no token, or no ledger
  */
 export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (args.text.data !== undefined) {
@@ -49,17 +49,17 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
     const { url, token, close } = await openFolder(args, begins)
     return adminAt(url, token, close)
   }
-  const given = {
+  const options = {
     url: args.text.url,
     token: args.text.token ?? (process.env.SLUICEGATE_ADMIN_TOKEN || undefined),
   }
   const config =
-    given.url === undefined || given.token === undefined
+    options.url === undefined || options.token === undefined
       ? (await configurationOf(args)).loaded.config
       : undefined
-  const url = (given.url ?? urlOf(config!)).replace(/\/+$/, '')
+  const url = (options.url ?? urlOf(config!)).replace(/\/+$/, '')
   const token =
-    given.token ??
+    options.token ??
     config?.admin.token ??
     (config?.admin.enabled ? readAdminToken(config.state) : undefined)
   if (token === undefined) {

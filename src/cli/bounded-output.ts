@@ -1,7 +1,6 @@
-/** Standard output and standard error of a gateway: what is not read must not fill the memory. */
+/** Standard output and standard error of a gateway: unread output must not fill the memory. */
 import type { Writable } from 'node:stream'
 
-/** Output that is written in the background, within a bound. */
 interface BoundedOutput {
   /** Resolves once everything is written, or the time is up. */
   flush(withinMs: number): Promise<void>
@@ -9,14 +8,14 @@ interface BoundedOutput {
   release(): void
 }
 
-/** How long a reader has to take the last lines of the log. */
+/** The time that a reader has for the last lines of the log. */
 const FLUSH_MS = 2_000
 
 const LIMIT_BYTES = 8 * 1024 * 1024
 
 /**
- * Drops what is written while too much waits for a reader, and says how much once there is room. Node.js writes to pipes in the
- * background, without a bound of its own.
+ * Drops output while too much waits for a reader, and reports how much once there is room. Node.js writes to pipes
+ * in the background, without a bound of its own.
  */
 export function boundOutput(stream: Writable, limitBytes = LIMIT_BYTES): BoundedOutput {
   const { write } = stream
@@ -51,7 +50,7 @@ export function boundOutput(stream: Writable, limitBytes = LIMIT_BYTES): Bounded
   }
 }
 
-/** Serves with output that is bounded, and written at the end. */
+/** Serves with bounded output, which is written at the end. */
 export async function withBoundOutput(serving: () => Promise<void>): Promise<void> {
   const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
   try {

@@ -1,10 +1,7 @@
-/** Types of commands. */
-
-/** An option of a command. */
 interface OptionSpec {
   /** Name of the value in the help, such as `file`; without it the option is a switch. */
   readonly value?: string
-  /** The value may be left out; it is given after "=". */
+  /** Whether the value may be left out; it follows "=". */
   readonly optional?: true
   readonly help: string
 }
@@ -19,13 +16,11 @@ export interface Arguments {
   readonly text: Readonly<Record<string, string | undefined>>
   /** All values of options that take one. */
   readonly all: Readonly<Record<string, readonly string[] | undefined>>
-  /** Names of the switches that were given. */
+  /** Names of the switches in the command line. */
   readonly on: ReadonlySet<string>
 }
 
-/** A command. */
 export interface Command {
-  /** The words of the command, such as `keys create`. */
   readonly name: string
   readonly help: string
   /** Names of the arguments; all are required. */
@@ -40,7 +35,7 @@ export interface Command {
 /** Statuses of a failed command; `docs/operations.md#exit-status` says what each means. */
 type FailureStatus = 1 | 2 | 3 | 70 | 74
 
-/** Why a command failed. Its message is printed without a stack. */
+/** The reason why a command failed. Its message is printed without a stack. */
 export class CommandError extends Error {
   readonly exitCode: FailureStatus
 

@@ -1,6 +1,6 @@
 /**
- * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that `--help` is
- * fast.
+ * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that
+ * `--help` is fast.
  */
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
@@ -17,13 +17,13 @@ const CONFIG: OptionSpecs = {
     help: 'the configuration (default: gateway.config.* here or in config/)',
   },
 }
-/** Commands that open the state. */
+/** Options of commands that open the state. */
 const DATA: OptionSpecs = {
   data: { value: 'folder', help: 'the data folder (default: SLUICEGATE_DATA, else as configured)' },
 }
 const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
 const LOCAL: OptionSpecs = { ...CONFIG, ...JSON_OUTPUT }
-/** Commands that talk to a running gateway, or open a data folder themselves. */
+/** Options of commands that talk to a running gateway, or open a data folder themselves. */
 const REMOTE: OptionSpecs = {
   ...JSON_OUTPUT,
   url: { value: 'url', help: 'address of the gateway (default: as configured)' },
@@ -37,7 +37,6 @@ const REMOTE: OptionSpecs = {
   },
   ...CONFIG,
 }
-/** Options of a range of time. */
 const RANGE: OptionSpecs = {
   from: { value: 'moment', help: 'from this day or moment on, UTC' },
   to: { value: 'moment', help: 'before this day or moment, UTC' },
@@ -335,7 +334,6 @@ export const COMMANDS: readonly Command[] = [
   ...PLUGIN_COMMANDS,
 ]
 
-/** Names of functions in `remote.ts` that run commands. */
 type RemoteName = Exclude<keyof typeof import('./remote.ts'), 'connect'>
 
 function remote(

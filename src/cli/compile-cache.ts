@@ -1,4 +1,4 @@
-/** Compiled code is kept on disk, because compiling takes most of the start-up time. */
+/** Keeps compiled code on disk, because compiling takes most of the start-up time. */
 import { existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
@@ -6,10 +6,10 @@ import { join, resolve } from 'node:path'
 const OTHERS_WRITE = 0o022
 
 /**
- * Where compiled code is kept: `cache` of the data folder, as far as it is known before the configuration is read: `--data`,
- * `SLUICEGATE_DATA`, else `data` with a ledger. A user who can write there can change the program, so a folder that is another
- * user's, or that others can write to, is not used. `NODE_COMPILE_CACHE` is Node's own choice, made before this.
- * @returns undefined where Node has chosen, or nothing is kept
+ * The folder for compiled code: `cache` of the data folder, as far as it is known before the configuration is read:
+ * `--data`, `SLUICEGATE_DATA`, else `data` with a ledger. A user who can write there can change the program, so a
+ * folder that is another user's, or that others can write to, is not used. `NODE_COMPILE_CACHE` is Node's own
+ * choice, made before this. @returns undefined where Node has chosen, or nothing is kept
  */
 export function compileCacheOf(args: readonly string[]): string | undefined {
   if (process.env.NODE_COMPILE_CACHE) return undefined
@@ -31,9 +31,9 @@ export function compileCacheOf(args: readonly string[]): string | undefined {
 
 /** Whether a path is a folder, no link, that only this user can write to. @throws Error if there is none */
 function isOwn(path: string): boolean {
-  const found = lstatSync(path)
-  const mine = process.getuid === undefined || found.uid === process.getuid()
-  return found.isDirectory() && mine && (found.mode & OTHERS_WRITE) === 0
+  const stats = lstatSync(path)
+  const mine = process.getuid === undefined || stats.uid === process.getuid()
+  return stats.isDirectory() && mine && (stats.mode & OTHERS_WRITE) === 0
 }
 
 function optionOf(args: readonly string[], name: string): string | undefined {

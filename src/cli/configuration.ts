@@ -1,4 +1,3 @@
-/** Finds the configuration that a command uses. */
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'

@@ -1,4 +1,4 @@
-/** What a command line without a command means. */
+/** The meaning of a command line without a command. */
 
 const FLAGS: Readonly<Record<string, string>> = {
   '--version': 'version',

@@ -5,19 +5,19 @@ import { CommandError } from './command.ts'
 
 /** EX_IOERR of sysexits.h. */
 const UNBOOKED = 74
-/** Set to see where an unexpected error comes from. */
+/** The variable that shows where an unexpected error comes from. */
 const LEVEL = 'SLUICEGATE__LOG__LEVEL'
 
-/** Whether it is JSON. Before the configuration is read, its variable decides. */
+/** Whether the last line is JSON. Before the configuration is read, its variable decides. */
 export const lastLine = { isJson: false }
 
-/** What is wrong with a configuration, by the error of this process or of a worker that says so. */
+/** The issues of a configuration, by the error of this process or of a worker. */
 export function issuesOf(error: unknown): readonly ConfigIssue[] {
   if (error instanceof ConfigError) return error.issues
   return error instanceof RemoteError ? (error.failure.issues ?? []) : []
 }
 
-/** The line of an error. @param words what a person is told */
+/** The line of an error. @param words the text for a person */
 export function fatalLine(error: unknown, words: string): string {
   if (!lastLine.isJson) return `${words}\n`
   const issues = issuesOf(error)

@@ -12,15 +12,15 @@ import { configurationOf } from './configuration.ts'
 /** A gateway that this process runs for one command, on a port of this machine. */
 export interface OwnGateway {
   readonly url: string
-  /** Of the admin API. */
+  /** The token of the admin API. */
   readonly token: string
   close(): Promise<void>
 }
 
 /**
- * The configuration for a command that opens the state itself. Nothing is folded and nothing copied: a command may have to
- * see all rows, and copies are the gateway's.
- * @throws CommandError for a state that no other process can open
+ * The configuration for a command that opens the state itself. Nothing is folded and nothing copied: a command may
+ * have to see all rows, and copies are the gateway's. @throws CommandError for a state that no other process can
+ * open
  */
 export function forCommand({ config, ...loaded }: LoadedConfig): LoadedConfig {
   if (config.state.driver === 'memory') {
@@ -34,12 +34,12 @@ export function forCommand({ config, ...loaded }: LoadedConfig): LoadedConfig {
   return { ...loaded, config: { ...config, state } }
 }
 
-/** The log of such a command: errors only, because standard output is for what it prints. */
+/** The log of such a command: errors only, because standard output has its result. */
 export function commandLog(): ConsolaInstance {
   return createConsola({ level: 1, stdout: process.stderr })
 }
 
-/** Opens something on a state. @throws CommandError with the reasons where it cannot be used */
+/** @throws CommandError with the reasons where a state cannot be used */
 export async function opening<Opened>(open: Promise<Opened>): Promise<Opened> {
   return open.catch((error: unknown) => {
     if (!(error instanceof ConfigError)) throw error
@@ -55,8 +55,7 @@ export function needLedger({ state }: LoadedConfig['config']): void {
 }
 
 /**
- * Runs a gateway on the folder of `--data`.
- * @param begins a ledger, where the folder has none
+ * Runs a gateway on the folder of `--data`. @param begins whether a ledger is begun where the folder has none
  * @throws ConfigError, or CommandError if the folder cannot be opened
  */
 export async function openFolder(args: Arguments, begins: boolean): Promise<OwnGateway> {

@@ -17,7 +17,6 @@ export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** `keys limits` */
 export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `/keys/${segment(args)}/limits`)
   const rows = data.map((one: any) => [
@@ -31,7 +30,7 @@ export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
   print(args, data, () => table(['LIMIT', 'VALUE', 'FROM', 'USED', 'LEFT', 'RESETS AT'], rows))
 }
 
-/** @throws CommandError for another text than a number of seconds, or one with s, m, h or d */
+/** @throws CommandError for a text that is not a number of seconds, nor one with s, m, h or d */
 function secondsOf(text: string): number {
   const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? []
   if (digits !== undefined) return Number(digits) * SECONDS[unit]!

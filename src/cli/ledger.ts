@@ -61,7 +61,7 @@ export async function newLedger(args: Arguments): Promise<void> {
   }
 }
 
-/** Opens the state, and closes it after use. @throws CommandError if it cannot be opened */
+/** @throws CommandError if the state cannot be opened */
 async function withState<Result>(
   loaded: LoadedConfig,
   use: (state: OpenState) => Promise<Result>,
@@ -97,7 +97,6 @@ async function writeOut(state: OpenState): Promise<number> {
   })
 }
 
-/** @returns the number of lines */
 async function write(state: OpenState, target: Writable): Promise<number> {
   let count = 0
   const counted = async function* () {

@@ -72,7 +72,7 @@ const HEADINGS = [
   'USD PER UNIT',
 ]
 
-/** @param origins of the members of its entry */
+/** @param origins the origins of the members of its entry */
 function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = new Map()) {
   const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
   const { capabilities } = model
@@ -83,7 +83,7 @@ function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = n
         `from ${new Date(change.from).toISOString()}: ${pricesInWords(change.pricing).join(', ')}`,
     ),
   ]
-  const known = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
+  const abilities = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
   const { from, checked_at } = model.priceSource
   const source = [
     checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`,
@@ -91,7 +91,7 @@ function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = n
   ]
   const layers = namesOf([...origins.values()].flat())
   const tier = free_tier ? 'free' : 'paid'
-  return [id, modality, tier, known, aliases, deployments, layers, source, prices]
+  return [id, modality, tier, abilities, aliases, deployments, layers, source, prices]
 }
 
 /** @throws CommandError if there are warnings and `--strict` is given */
@@ -103,7 +103,7 @@ function refuseWarnings(args: Arguments, warnings: number): void {
 /** Modalities whose requests can ask for a capability. */
 const HAVE_CAPABILITIES = new Set(['chat', 'image', 'transcription'])
 
-/** What stands under the table. */
+/** The remarks below the table. */
 function remarks(
   models: readonly Model[],
   warnings: readonly (Finding | IdleGuard)[],

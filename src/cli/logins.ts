@@ -4,14 +4,13 @@ import { inTime } from '../lifetime/scope.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider } from '../plugin.ts'
 
-/** How the login of one provider went. */
 export interface LoginResult {
   readonly provider: string
-  /** Where the credentials come from; null if the login failed. */
+  /** The source of the credentials; null if the login failed. */
   readonly source: string | null
   /** ISO 8601; null for credentials that do not expire. */
   readonly expires_at: string | null
-  /** Why it failed, without secrets. */
+  /** The reason of a failure, without secrets. */
   readonly error: string | null
 }
 
@@ -26,7 +25,7 @@ export function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> 
   return Promise.all(results)
 }
 
-/** A line that tells the result. */
+/** The result as a line of text. */
 export function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {
   if (error !== null) return `warning: ${provider}: the login failed: ${error} (login)`
   return `${provider} is logged in: ${source}${at === null ? '' : `, until ${at}`}`
@@ -53,6 +52,6 @@ async function tryLogin(
 
 /** The cause of a failure is for the operator, its message for the client. */
 function reasonOf(error: unknown): string {
-  const told = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
-  return told instanceof Error ? told.message : String(told)
+  const reason = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
+  return reason instanceof Error ? reason.message : String(reason)
 }

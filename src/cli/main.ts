@@ -20,11 +20,11 @@ export async function main(line: readonly string[]): Promise<number> {
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
-    const asked = argv.some((word) => HELP.has(word))
+    const wantsHelp = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
     const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
     const commands = words[0] === HEALTH.name ? [HEALTH] : (await import('./commands.ts')).COMMANDS
-    if (asked) {
+    if (wantsHelp) {
       process.stdout.write(words.length === 0 ? overview(commands) : helpFor(words, commands))
       return 0
     }

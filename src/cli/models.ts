@@ -14,7 +14,7 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
 
-/** The member of a usage that a kind of model counts beside tokens, if there is one. */
+/** The member of a usage that a kind of model counts in addition to tokens, if there is one. */
 const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
   chat: undefined,
   embedding: undefined,
@@ -26,7 +26,10 @@ const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
   transcription: 'seconds',
 }
 
-/** Looks for mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with --strict */
+/**
+ * Reports mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with
+ * --strict
+ */
 export async function lintModels(args: Arguments): Promise<void> {
   const [file] = args.positionals
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
@@ -100,14 +103,14 @@ function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
   return buildCatalog(Object.fromEntries(entries))
 }
 
-/** The models of a price list. @throws ConfigError, CommandError where there is no such file */
+/** @throws ConfigError, CommandError where there is no such file */
 async function listedIn(file: string): Promise<PriceList['models']> {
   const text = await readPriceText(file, file)
   if (text === undefined) throw new CommandError(`There is no file ${JSON.stringify(file)}.`, 2)
   return readPriceList(text, file).models
 }
 
-/** @throws CommandError for a text that is no time */
+/** @throws CommandError for an invalid time */
 function timeOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (isMoment(text)) return Date.parse(text)
@@ -129,9 +132,9 @@ function usageOf({ text }: Arguments, model: Model): Usage {
 }
 
 function countOf(text: Arguments['text'], name: string): number {
-  const given = text[name] ?? '0'
-  if (/^\d{1,15}$/.test(given)) return Number(given)
-  throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(given)}.`, 2)
+  const option = text[name] ?? '0'
+  if (/^\d{1,15}$/.test(option)) return Number(option)
+  throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(option)}.`, 2)
 }
 
 function told(models: number, findings: readonly Finding[]): string {

@@ -1,4 +1,4 @@
-/** Opens the port, or says why it cannot be used. */
+/** Opens the port, or reports why it cannot be used. */
 import { createServer } from 'node:net'
 import type { Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
@@ -6,7 +6,7 @@ import type { Siblings } from '../server/siblings.ts'
 import type { Address } from './address.ts'
 import { CommandError } from './command.ts'
 
-/** Starts to serve. @throws CommandError that says why the address cannot be used */
+/** @throws CommandError with the reason why the address cannot be used */
 export async function openPort(
   gateway: Gateway,
   where: Address,

@@ -1,18 +1,17 @@
-/** Where settings come from, as `check` shows it. */
+/** The origins of settings, as `check` shows them. */
 import type { LoadedConfig } from '../config/config.ts'
 import { originInWords, type Origin } from '../config/origins.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 import { table } from './output.ts'
 
-/** Where the values of a configuration come from. */
+/** The origins of the values of a configuration. */
 interface ConfigOrigins {
-  /** By the id of a model and the member of its entry; without what is a default. */
+  /** The keys are the id of a model and the member of its entry; without defaults. */
   readonly ofModels: ReadonlyMap<string, ReadonlyMap<string, Origin[]>>
   /** All settings that are not in the entry of a model. */
   readonly others: readonly Setting[]
 }
 
-/** The origins of a configuration's values. */
 export function originsOf(loaded: LoadedConfig): ConfigOrigins {
   const ofModels = new Map<string, Map<string, Origin[]>>()
   const others: Setting[] = []
@@ -25,14 +24,13 @@ export function originsOf(loaded: LoadedConfig): ConfigOrigins {
     if (setting.origin.from === 'default') continue
     let members = ofModels.get(id)
     if (!members) ofModels.set(id, (members = new Map()))
-    const known = members.get(member) ?? []
-    const isKnown = namesOf(known).includes(originInWords(setting.origin))
-    members.set(member, isKnown ? known : [...known, setting.origin])
+    const origins = members.get(member) ?? []
+    const isKnown = namesOf(origins).includes(originInWords(setting.origin))
+    members.set(member, isKnown ? origins : [...origins, setting.origin])
   }
   return { ofModels, others }
 }
 
-/** The names of origins, each once. */
 export function namesOf(origins: readonly Origin[]): string[] {
   return [...new Set(origins.map(originInWords))]
 }

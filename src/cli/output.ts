@@ -14,7 +14,7 @@ export function parseExact(text: string): any {
   return JSON.parse(text, asWritten as (key: string, value: unknown) => unknown)
 }
 
-/** Prints a value: as JSON where that is asked for, else as `forPeople` writes it. */
+/** Prints a value: as JSON where that is wanted, else as `forPeople` writes it. */
 export function print(args: Arguments, value: unknown, forPeople: () => string): void {
   process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
 }
@@ -34,7 +34,6 @@ export function cell(value: unknown): string {
   return members.join(', ')
 }
 
-/** Rows under headings, in aligned columns. */
 export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const cells = [headings, ...rows.map((row) => row.map(cell))]
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))

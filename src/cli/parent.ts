@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 
 const LOOK_MS = 1000
 
-/** A process, also after another one got its number. */
+/** A process, not to be confused with a later one of the same number. */
 interface Identity {
   readonly pid: number
   readonly started: string
@@ -55,7 +55,10 @@ function statusOf(pid: number): { readonly parent: number; readonly started: str
   return state === 'Z' ? undefined : { parent: Number(parent), started: fields[17] ?? '' }
 }
 
-/** npm names its process after what it runs, such as "npm start"; before that, its script is among the arguments. */
+/**
+ * Whether npm runs a process. It names its process after what it runs, such as "npm start"; before that, its script
+ * is among the arguments.
+ */
 function isNpm(pid: number): boolean {
   const words = (read(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/)
   return words.some((word) => /(?:^|[/\\])np[mx](?:-cli\.js)?$/.test(word))

@@ -6,8 +6,8 @@ import { cell, print, table } from './output.ts'
 import { readPolicyFile, shown } from './settings.ts'
 
 /**
- * `policy test`: the verdict of every rule of a policy on the given texts, or whether it says of each case what is expected.
- * @throws CommandError with status 1 when it does not
+ * `policy test`: the verdict of every rule of a policy on the given texts, or whether each case has the expected
+ * one. @throws CommandError with status 1 when one has not
  */
 export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
@@ -28,16 +28,16 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
     one.spans?.map((span: any) => JSON.stringify(span.text)).join(' ') ?? one.reason,
   ])
   print(args, data, () => {
-    const told =
+    const summary =
       rows.length > 0 ? table(HEADINGS, rows) : 'With this policy nothing checks the text.\n'
     const warnings = data.warnings.map((warning: string) => `warning: ${warning}\n`).join('')
-    return told + warnings
+    return summary + warnings
   })
 }
 
 const HEADINGS = ['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND']
 
-/** A text, and what is expected of a rule. */
+/** A text, and the expected verdict of a rule. */
 interface Case {
   readonly side: 'input' | 'output'
   readonly text: string
@@ -66,9 +66,9 @@ async function testCases(
     const rows = wrong.map(({ side, rule, expected, verdict, text }) => {
       return [side, rule, expected, verdict, JSON.stringify(text.slice(0, 60))]
     })
-    const told = `${results.length} cases, ${wrong.length} of them with another verdict.\n`
-    if (rows.length === 0) return told
-    return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + told
+    const summary = `${results.length} cases, ${wrong.length} of them with another verdict.\n`
+    if (rows.length === 0) return summary
+    return table(['SIDE', 'RULE', 'EXPECTED', 'VERDICT', 'TEXT'], rows) + summary
   })
   if (wrong.length > 0)
     throw new CommandError(
@@ -109,7 +109,7 @@ export async function diffPolicies(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `policy replay`: what a policy would have done to calls whose contents were kept. */
+/** `policy replay`: the effect of a policy on calls whose contents were kept. */
 export async function replayPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
   const { key, from, to, limit } = args.text
@@ -137,10 +137,12 @@ export async function replayPolicy(admin: Admin, args: Arguments): Promise<void>
       one.to,
       one.rules.join(','),
     ])
-    const told =
+    const summary =
       `${calls} calls with content, ${changed.length} with another verdict; ` +
       `${before} were blocked, ${after} would be.\n`
-    return rows.length === 0 ? told : table(['REQUEST', 'SIDE', 'FROM', 'TO', 'RULES'], rows) + told
+    return rows.length === 0
+      ? summary
+      : table(['REQUEST', 'SIDE', 'FROM', 'TO', 'RULES'], rows) + summary
   })
 }
 

@@ -19,10 +19,10 @@ import type { WorkerStart } from './worker.ts'
 const SCRIPT = fileURLToPath(
   new URL(`./worker-process${extname(import.meta.url)}`, import.meta.url),
 )
-/** Exit statuses of a worker that say more than that it has failed. */
+/** Exit statuses of a worker with a meaning beyond a failure. */
 const STATUSES = [70, 74] as const
 
-/** Serves with so many workers until there is a reason to stop. @throws ConfigError, CommandError */
+/** Serves with several workers until there is a reason to stop. @throws ConfigError, CommandError */
 export async function serveWithWorkers(
   { loaded, options }: Awaited<ReturnType<typeof configurationOf>>,
   count: number,
@@ -73,7 +73,7 @@ export async function serveWithWorkers(
   if (worst !== undefined) throw new CommandError(`Ended by ${reason.why}.`, worst)
 }
 
-/** Throws why a worker could not start as if it was this process. */
+/** Throws the start error of a worker as if it was one of this process. */
 function asOwn(error: unknown): never {
   if (!(error instanceof RemoteError)) throw new CommandError((error as Error).message, 70)
   const { message, exitCode, issues } = error.failure

@@ -9,25 +9,24 @@ import { issuesOf } from './fatal.ts'
 /** Most paths that a line of the log names. */
 const MOST_PATHS = 50
 
-/** A configuration that is in use. */
 interface Watched {
   readonly log: ConsolaInstance
   readonly loaded: LoadedConfig
-  /** With which it was loaded. */
+  /** The options with which it was loaded. */
   readonly options: LoadOptions
 }
 
 /** Paths of the settings that differ, two levels deep; never their values. */
 function changedPaths(before: object, after: object): string[] {
-  const found: string[] = []
+  const paths: string[] = []
   for (const section of new Set([...Object.keys(before), ...Object.keys(after)])) {
     const [old, now] = [before, after].map((one) => (one as Record<string, object>)[section] ?? {})
     for (const name of new Set([...Object.keys(old!), ...Object.keys(now!)])) {
       const [from, to] = [old, now].map((one) => (one as Record<string, unknown>)[name])
-      if (!isDeepStrictEqual(from, to)) found.push(`${section}.${name}`)
+      if (!isDeepStrictEqual(from, to)) paths.push(`${section}.${name}`)
     }
   }
-  return found.slice(0, MOST_PATHS)
+  return paths.slice(0, MOST_PATHS)
 }
 
 /** Applies changes of the configuration one after the other. @param use replaces it, or throws and changes nothing */

@@ -17,10 +17,9 @@ export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
-/** Ledger rows that `credits show` prints. */
+/** The number of ledger rows that `credits show` prints. */
 const SHOWN_ROWS = 20
 
-/** `accounts list` */
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
   if (args.on.has('csv')) return printCsv(admin, '/accounts')
   const accounts = await admin.list('/accounts')
@@ -30,20 +29,17 @@ export async function listAccounts(admin: Admin, args: Arguments): Promise<void>
   print(args, accounts, () => table(['ID', 'NAME', 'BALANCE USD', 'TIER', 'KEYS'], rows))
 }
 
-/** `accounts create` */
 export async function createAccount(admin: Admin, args: Arguments): Promise<void> {
   const [name] = args.positionals
   const { data } = await admin.ask('POST', '/accounts', { name, id: args.text.id })
   print(args, data, () => card(data))
 }
 
-/** `accounts show` */
 export async function showAccount(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `/accounts/${segment(args)}`)
   print(args, data, () => card(data))
 }
 
-/** `keys list` */
 export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
   if (args.on.has('csv')) return printCsv(admin, `/keys${filterOf(args)}`)
   const keys = await admin.list(`/keys${filterOf(args)}`)
@@ -172,7 +168,7 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
     )
 }
 
-/** `ledger verify --prices` @throws CommandError if a row costs something else than its quantities at its prices */
+/** `ledger verify --prices` @throws CommandError if the cost of a row differs from its quantities at its prices */
 async function verifyPrices(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/verify?prices=true')
   // Numbers are kept as the gateway has written them.

@@ -31,7 +31,7 @@ export async function listRequests(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `requests show`: everything that is known of one call. */
+/** `requests show`: all facts about one call. */
 export async function showRequest(admin: Admin, args: Arguments): Promise<void> {
   const [id = ''] = args.positionals
   const { data } = await admin.ask('GET', `/requests/${encodeURIComponent(id)}`)
@@ -66,7 +66,7 @@ function lineOf(call: any): string {
   return `${[...members, cost, id].map(cell).join('  ')}\n`
 }
 
-/** Members of members as `times.total_ms`; without those that are not known. */
+/** Nested members under names such as `times.total_ms`; without unknown ones. */
 function flat(value: object, prefix = ''): Record<string, unknown> {
   const members = Object.entries(value).flatMap(([name, member]): [string, unknown][] => {
     if (member === null) return []
@@ -82,8 +82,8 @@ function flat(value: object, prefix = ''): Record<string, unknown> {
 
 function attemptLines(path: string, attempts: any[]): [string, unknown][] {
   return attempts.map(({ deployment, ms, result, status, message }, i) => {
-    const told = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
-    const end = told === '' ? '' : ` (${told})`
+    const reason = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
+    const end = reason === '' ? '' : ` (${reason})`
     return [`${path}.${i + 1}`, `${deployment} ${result} after ${ms} ms${end}`]
   })
 }

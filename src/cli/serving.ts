@@ -1,4 +1,4 @@
-/** What a process that serves does at its start and at its end, whether it serves alone or as one of several. */
+/** The start and the end of a process that serves, alone or as one of several. */
 import type { ConsolaInstance } from 'consola'
 import { executionAsyncResource } from 'node:async_hooks'
 import type { LoadedConfig } from '../config/config.ts'
@@ -18,11 +18,9 @@ import type { Demo } from './demo/demo.ts'
 import { lastLine } from './fatal.ts'
 import { logWarnings, type StopReason } from './stop.ts'
 
-/** A gateway that serves. */
 interface Serving {
   readonly gateway: Gateway
   readonly server: Pick<Server, 'url'>
-  /** What its start has created. */
   readonly report: SeedReport
 }
 
@@ -35,7 +33,10 @@ const kept: object[] = []
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
 
-/** The gateway of a process that serves, with an admin token of its own where the configuration has none. Called once. */
+/**
+ * The gateway of a process that serves, with an admin token of its own where the configuration has none. Called
+ * once.
+ */
 export async function gatewayToServe(
   loaded: LoadedConfig,
   options: { readonly demo?: Demo | undefined; readonly worker?: WorkerPlace },
@@ -47,7 +48,7 @@ export async function gatewayToServe(
   return gateway
 }
 
-/** Logs what an operator should know of the configuration at the start. */
+/** Logs warnings about the configuration at the start. */
 export function warnOfConfiguration(gateway: Gateway): void {
   const { log, catalog } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
@@ -55,8 +56,8 @@ export function warnOfConfiguration(gateway: Gateway): void {
 }
 
 /**
- * Logs prices that are other ones than at the last start, and creates what the configuration seeds.
- * @param isSeen whether a person sees a key that is made. @param demo has created everything
+ * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration. @param
+ * isSeen whether a person sees a new key. @param demo has created everything
  */
 export async function prepareState(
   gateway: Gateway,
@@ -72,7 +73,7 @@ export async function prepareState(
   })
 }
 
-/** Logs what a change of the configuration has changed about models. @param change replaces the configuration */
+/** Logs the effects of a new configuration on models. @param change replaces the configuration */
 export async function withChangesLogged(
   gateway: Gateway,
   change: () => Promise<void> | void,
@@ -86,7 +87,7 @@ export async function withChangesLogged(
   await prices.exchange(after)
 }
 
-/** Prints what a start tells: for a person, or as a line of the log. @param isTerminal whether a person reads it */
+/** Prints the report of a start: for a person, or as a line of the log. @param isTerminal whether a person reads it */
 export async function tell(
   { gateway, report, server: { url } }: Serving,
   isTerminal: boolean,
@@ -103,7 +104,7 @@ export async function tell(
   process.stdout.write(welcome(report, gateway, url, hints, link))
 }
 
-/** @throws CommandError if something was not written down */
+/** @throws CommandError if something was not written to the disk */
 export async function closeGateway(gateway: Gateway): Promise<void> {
   try {
     await gateway.close()
@@ -114,7 +115,7 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   }
 }
 
-/** Logs what is probably not meant in the entries of models and guards. */
+/** Logs probable mistakes in the entries of models and guards. */
 function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
@@ -124,7 +125,7 @@ function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   }
 }
 
-/** Logs prices that are other ones than before. */
+/** Logs changed prices. */
 function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void {
   for (const { text, isSuspicious } of changes) {
     if (isSuspicious) log.warn(`price-moved: ${text}`)
@@ -132,7 +133,7 @@ function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void 
   }
 }
 
-/** Why a process stops that has lost its ledger. Closing the state says what an operator has to look at, if anything. */
+/** Why a process stops that has lost its ledger. Closing the state reports problems for an operator, if any. */
 export function ofLedger(reason: string): StopReason {
   return { why: `the end of the ledger: ${reason}`, status: 70 }
 }

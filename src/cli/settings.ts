@@ -7,7 +7,7 @@ import { card } from './output.ts'
 /** The value that removes a setting. */
 const NONE = 'none'
 
-/** How options are read, by the name of their value. Others are taken as they are. */
+/** Readers of options, by the name of their value. Others are taken as they are. */
 const READERS: Readonly<Record<string, (text: string, option: string) => unknown>> = {
   n: wholeNumber,
   'usd[/day|/month]': readCap,
@@ -17,13 +17,13 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
 
 /** The settings of an account or a key from the options, in the form of the API. Absent options leave a setting as it is. */
 export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
-  const given = Object.entries(settings).flatMap(([member, { option }]) => {
+  const changes = Object.entries(settings).flatMap(([member, { option }]) => {
     const value = option && text[option.name]
     if (value === undefined) return []
     const read = READERS[option!.value] ?? ((text) => text)
     return [[member, value === NONE ? null : read(value, `--${option!.name}`)]]
   })
-  return { name: text.name, ...Object.fromEntries(given) }
+  return { name: text.name, ...Object.fromEntries(changes) }
 }
 
 function wholeNumber(text: string, option: string): number {
@@ -39,7 +39,7 @@ function readCap(text: string): { usd: string; scope: string } {
   return { usd, scope }
 }
 
-/** A policy, or anything else, from a JSON file. @throws CommandError */
+/** A policy, or another value, from a JSON file. @throws CommandError */
 export function readPolicyFile(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
@@ -49,7 +49,7 @@ export function readPolicyFile(path: string): unknown {
   }
 }
 
-/** A value of the API in a table. */
+/** The text of an API value in a table. */
 export function shown(value: unknown): unknown {
   if (JSON.isRawJSON(value)) return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
@@ -74,7 +74,6 @@ export function segment({ positionals: [id = ''] }: Arguments): string {
   return encodeURIComponent(id)
 }
 
-/** A key for people. */
 export function keyCard(key: any): string {
   const { warnings, spend_cap: _, ...members } = key
   const policy = key.policy && JSON.stringify(key.policy)
@@ -82,7 +81,6 @@ export function keyCard(key: any): string {
   return `${card({ ...members, policy, models: key.models ?? 'all', cap: capOf(key) })}${lines.join('')}`
 }
 
-/** A spend cap for people. */
 export function capOf({ spend_cap }: any): string {
   return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
 }

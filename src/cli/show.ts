@@ -4,14 +4,14 @@ import type { Arguments } from './command.ts'
 import { cell, print, table } from './output.ts'
 import { shown } from './settings.ts'
 
-/** `config show`: the settings of the running gateway; those that are not written anywhere with `--all` only. */
+/** `config show`: the settings of the running gateway; defaults with `--all` only. */
 export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/config')
-  const found = args.on.has('all')
+  const settings = args.on.has('all')
     ? data
     : data.filter(({ origin }: any) => origin.from !== 'default')
-  print(args, found, () => {
-    const rows = found.map(({ path, value, origin }: any) => {
+  print(args, settings, () => {
+    const rows = settings.map(({ path, value, origin }: any) => {
       const where = [origin.from, origin.file ?? origin.name].filter((one) => one !== undefined)
       return [path, shown(value), where.join(' ')]
     })
@@ -38,13 +38,13 @@ export async function listGateways(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `guard`: what guards decided, by rule, and how they work. */
+/** `guard`: decisions of guards, by rule, and their state. */
 export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
   const { from, to, account, key } = args.text
-  const given = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
+  const filters = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value] as [string, string]],
   )
-  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(given)}`)
+  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(filters)}`)
   print(args, data, () => {
     const sums = Map.groupBy(data.decisions, (one: any) =>
       [one.rule || '-', one.side, one.mode, one.outcome].join('\t'),
@@ -70,7 +70,7 @@ export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** Numbers of the API are the text that it sent. */
+/** The sum of counts: numbers of the API are the text that it sent. */
 function sumOf(counts: readonly unknown[]): number {
   return counts.reduce((sum: number, one) => sum + Number(cell(one)), 0)
 }

@@ -1,4 +1,4 @@
-/** What ends a gateway's process: signals, faults, and the end of the npm that started it. */
+/** Reasons for the end of a gateway's process: signals, faults, and the end of the npm that started it. */
 import type { ConsolaInstance } from 'consola'
 import type { Config } from '../config/config.ts'
 import type { FaultAction, FaultKind } from '../observe/faults.ts'
@@ -13,17 +13,17 @@ export interface StopReason {
 }
 
 interface StopOptions {
-  /** Resolves when something that the process needs is lost, and the rest can only be closed. */
+  /** Resolves when a resource that the process needs is lost, and the rest can only be closed. */
   readonly lost: Promise<StopReason>
   /** Decides about an error that no call received. */
   readonly onFault: (error: unknown, kind: FaultKind) => FaultAction
-  /** SIGHUP, unless the output is a terminal that was closed. Without it, signals are left to the caller. */
+  /** Handles SIGHUP, unless the output is a terminal that was closed. Without it, signals are left to the caller. */
   readonly onReload?: () => void
 }
 
 /** Terminals signal a whole group, and npm signals its child again: signals within this time are one. */
 const ONE_SIGNAL_MS = 1000
-/** Time after the grace within which the process has to be gone. */
+/** ms after the grace within which the process has to end. */
 const LIMIT_MS = 12_000
 
 /** Waits for a reason to stop. Its owner calls {@link Stop.release}. */
@@ -52,7 +52,7 @@ export class Stop {
     }
   }
 
-  /** Aborted by a second signal: running calls are not waited for any more. */
+  /** Aborted by a second signal: running calls are not awaited any more. */
   get hurry(): AbortSignal {
     return this.#hurry.signal
   }
@@ -68,7 +68,6 @@ export class Stop {
     else process.exit(1)
   }
 
-  /** Removes all listeners. */
   release(): void {
     for (const release of this.#releases) release()
   }
@@ -103,7 +102,7 @@ export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): v
   setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
 }
 
-/** Makes warnings of Node.js lines of the log, in place of text. */
+/** Writes warnings of Node.js as lines of the log, instead of text. */
 export function logWarnings(log: ConsolaInstance): void {
   process.removeAllListeners('warning')
   process.on('warning', ({ name, message }) => {

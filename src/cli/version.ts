@@ -1,10 +1,9 @@
-/** `version`: what runs here, for reports of faults and for images that check their runtime. */
+/** `version`: the running versions, for reports of faults and for images that check their runtime. */
 import { DatabaseSync } from 'node:sqlite'
 import { packageVersion } from '../gateway/version.ts'
 import type { Arguments } from './command.ts'
 import { toJson } from './output.ts'
 
-/** Prints the versions of the gateway, of Node.js and of SQLite. */
 export function version({ on }: Arguments): void {
   const database = new DatabaseSync(':memory:')
   const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string }

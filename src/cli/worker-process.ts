@@ -2,7 +2,7 @@
 import { Channel } from '../threads/channel.ts'
 import type { WorkerOrder } from './worker.ts'
 
-// Terminals and supervisors signal every process of a gateway; a worker does what the one that has started it says.
+// Terminals and supervisors signal every process of a gateway; a worker obeys the one that has started it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 
 const channel = new Channel({

@@ -1,4 +1,4 @@
-/** A worker: serves as one of several processes, and does what the process says that has started it. */
+/** A worker: serves as one of several processes, and obeys the process that has started it. */
 import { hash } from 'node:crypto'
 import { flushCompileCache } from 'node:module'
 import type { Channel } from '../threads/channel.ts'
@@ -28,18 +28,17 @@ import {
 } from './serving.ts'
 import { limitStop, Stop } from './stop.ts'
 
-/** What all workers are started with. */
+/** The start of all workers. */
 export interface WorkerStart {
-  /** The command line. */
   readonly args: Arguments
   /** Whether a person reads the output. */
   readonly isTerminal: boolean
 }
 
-/** What one is started with. */
+/** The start of one worker. */
 export type WorkerOrder = WorkerStart & WorkerPlace
 
-/** Serves, and then ends the process. @returns what identifies the configuration, once it serves. @throws why it cannot */
+/** Serves, and then ends the process. @returns a digest of the configuration, once it serves. @throws why it cannot */
 export function serveAsWorker(order: WorkerOrder, channel: Channel): Promise<string> {
   const opened = Promise.withResolvers<string>()
   let isOpen = false
@@ -109,7 +108,6 @@ async function serveUntilTold(
   if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
 }
 
-/** Ends this worker alone. */
 function leave({ runtime: { log }, running }: Gateway, channel: Channel, why: string): void {
   channel.tell('leaving')
   logEvent(log, 'info', {
@@ -119,7 +117,7 @@ function leave({ runtime: { log }, running }: Gateway, channel: Channel, why: st
   })
 }
 
-/** Sets up a configuration when it is asked to, and uses it when it is told that all workers can. */
+/** Sets up a configuration on request, and uses it when all workers can. */
 function takeConfigurations(
   gateway: Gateway,
   {
@@ -150,7 +148,7 @@ function takeConfigurations(
   })
 }
 
-/** The same for the same settings, except for what plugins keep in objects of their own. */
+/** Equal for equal settings, except for what plugins keep in objects of their own. */
 function digestOf({ config }: LoadedConfig): string {
   const written = (key: string, value: unknown) => {
     if (typeof value === 'bigint') return String(value)

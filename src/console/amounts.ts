@@ -12,7 +12,7 @@ export type Read<Answer> = Answer extends SentUsd
     ? { readonly [Name in keyof Answer]: Read<Answer[Name]> }
     : Answer
 
-/** Members whose members are amounts; so are those of a limit on spend. */
+/** Members whose members are amounts, as are those of a limit on spend. */
 const AMOUNTS: ReadonlySet<string> = new Set(['cost_details', 'pricing', 'prices', 'spend'])
 
 /** Reads JSON. Amounts become the decimal text that was sent; undefined for text that is no JSON. */
@@ -23,8 +23,8 @@ export function readAnswer(text: string): unknown {
       if (typeof value === 'number') {
         const source = plainDecimal(context?.source ?? String(value))
         if (key === 'usd' || key === 'cost' || key.endsWith('_usd')) return source
-        const known = sources.get(this) ?? new Map<string, string>()
-        sources.set(this, known.set(key, source))
+        const texts = sources.get(this) ?? new Map<string, string>()
+        sources.set(this, texts.set(key, source))
         return value
       }
       if (typeof value !== 'object' || value === null) return value

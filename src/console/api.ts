@@ -1,14 +1,17 @@
-/** Requests to the gateway: cancelled with their screen, errors with what the API said, amounts as the text it sent. */
+/**
+ * Requests to the gateway: cancelled with their screen, errors in the words of the API, amounts as the text that was
+ * sent.
+ */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAnswer } from './amounts.ts'
 
-/** What the API said when it refused, or that it could not be asked (`status` 0). */
+/** The refusal of the API, or the failure to reach it (`status` 0). */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
   readonly param: string | null
   readonly requestId: string | null
-  /** The whole answer: with status 412 it has the object as it is now. */
+  /** The whole answer: with status 412 it has the object in its present state. */
   readonly body: unknown
 
   constructor(status: number, body: unknown, requestId: string | null) {
@@ -22,7 +25,6 @@ export class ApiError extends Error {
   }
 }
 
-/** A request. */
 interface Ask {
   readonly body?: unknown
   readonly signal?: AbortSignal
@@ -32,13 +34,16 @@ interface Ask {
   readonly key?: string
 }
 
-/** A question that is repeated takes at most this part of the gateway's time: a page that is only watched must not slow calls. */
+/**
+ * A repeated question takes at most this part of the gateway's time: a page that is only watched must not slow
+ * calls.
+ */
 const MOST_TIME = 1 / 50
 
 /** Called when the session has ended. */
 let onSignedOut: () => void = () => {}
 
-/** Sets what is called when a request was refused because its session is over. */
+/** Sets the listener for requests that are refused because their session is over. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
@@ -90,7 +95,7 @@ export function withQuery(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** The last answer to a question, and what became of the newest request. */
+/** The last answer to a question, and the state of the newest request. */
 export interface Loaded<Answer> {
   /** Stays when a later request fails. */
   readonly data: Answer | undefined
@@ -99,7 +104,7 @@ export interface Loaded<Answer> {
   /** When `data` arrived. */
   readonly at: number
   reload(): void
-  /** Replaces the answer by what a change answered. */
+  /** Replaces the answer by the answer to a change. */
   put(data: Answer): void
 }
 
@@ -112,8 +117,7 @@ interface State<Answer> {
 }
 
 /**
- * Asks when the component appears and when the path changes; aborts when it is left.
- * @param path null asks nothing
+ * Asks when the component appears and when the path changes; aborts when it is left. @param path null asks nothing
  * @param options.every ms between repetitions, while the page is visible; more where an answer takes long
  */
 export function useAnswer<Answer>(
@@ -162,7 +166,6 @@ export function useAnswer<Answer>(
   }
 }
 
-/** A page of a list, as the API sends it. */
 interface Page<Row> {
   readonly data: readonly Row[]
   readonly next?: string | number | null
@@ -171,19 +174,18 @@ interface Page<Row> {
   readonly unreadable_days?: readonly string[]
 }
 
-/** A list that grows by pages. */
 export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly rows: readonly Row[]
   readonly next: string | number | null
   readonly searchedTo: string | null
   /** Whether a page was added: asking again for the first one takes it away. */
   readonly hasMore: boolean
-  /** Adds the next page. */
+  /** Loads the next page. */
   more(): void
   readonly loadingMore: boolean
 }
 
-/** As {@link useAnswer}, for lists. @param cursor name of the parameter that takes `next` */
+/** Like {@link useAnswer}, for lists. @param cursor name of the parameter that takes `next` */
 export function usePages<Row>(path: string | null, cursor = 'after', key?: string): Pages<Row> {
   const first = useAnswer<Page<Row>>(path, { key })
   const [added, setAdded] = useState<readonly Page<Row>[]>([])
@@ -228,7 +230,6 @@ export function usePages<Row>(path: string | null, cursor = 'after', key?: strin
   }
 }
 
-/** What was thrown, as an error that can be shown. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   return new ApiError(0, { error: { message: String(thrown), code: 'page' } }, null)

@@ -20,7 +20,7 @@ whenSignedOut(() => {
 })
 render(html`<${App} />`, document.getElementById('app')!)
 
-/** What the address of a sign-in link has. It is read and removed before anything else happens. */
+/** The token of a sign-in link's address. It is read and removed before anything else happens. */
 function takeToken(): string | undefined {
   const [, token] = /^#token=(.+)$/.exec(location.hash) ?? []
   if (token !== undefined) history.replaceState(null, '', location.pathname + location.search)
@@ -32,7 +32,7 @@ function App() {
   return html`${isHolder ? html`<${Screen} />` : html`<${Console} />`}<${Toasts} />`
 }
 
-/** The operators' side: nothing of it is asked before the operator is signed in. */
+/** The operators' side: it asks nothing before the operator is signed in. */
 function Console() {
   const [error, setError] = useState<ApiError>()
   // A session that ends keeps the screen, with what was typed, below the sign-in.
@@ -40,10 +40,10 @@ function Console() {
   const start = () => {
     setError(undefined)
     const token = takeToken()
-    const asked = token
+    const request = token
       ? call<{ data: Session | null }>('POST', '/admin/session', { body: { token } })
       : call<{ data: Session | null }>('GET', '/admin/session')
-    asked.then(
+    request.then(
       ({ data }) => (session.value = data),
       (thrown: unknown) => {
         const failure = toApiError(thrown)

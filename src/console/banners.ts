@@ -1,11 +1,11 @@
-/** What every screen has to say before its own matter: never a toast, because it stays true until it is repaired. */
+/** Messages above every screen: never a toast, because they stay true until they are repaired. */
 import { useRef } from 'preact/hooks'
 import { html } from './html.ts'
 import { Notice } from './parts/states.ts'
 import { place, session } from './state.ts'
 import type { Status } from '../server/admin/resources/gateway.ts'
 
-/** Alerts about the figures themselves: each screen says so. */
+/** Alerts about the figures themselves, shown on each screen. */
 const OF_FIGURES = {
   'ledger.differs': {
     tone: 'bad',
@@ -19,7 +19,6 @@ const OF_FIGURES = {
 /** Places where a reader could change something. */
 const CHANGING = /^\/console\/(?:accounts|keys|models|play|settings)/
 
-/** The banners that apply. */
 export function Banners({ status }: { readonly status: Status | undefined }) {
   const loaded = useRef(session.value?.version)
   const isOutdated =

@@ -3,20 +3,19 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 
 /** Time after which a hidden page stops listening. */
 const HIDDEN_MS = 60_000
-/** Time before a refused stream is asked for again: doubled each time, up to the most. */
+/** The pause before a refused stream is asked for again: doubled each time, up to the most. */
 const RETRY_MS = { first: 1000, most: 30_000 } as const
 
-/** Something that happened; `again` says that the page listens after a time without a stream. */
+/** An event; `again` means that the page listens after a time without a stream. */
 interface GatewayEvent {
   readonly type: string
   readonly data: unknown
 }
 
 /**
- * Calls `onEvent` for each event of the named types. A stream that breaks or is refused is asked for again, with growing
- * pauses; then comes an event `again`, because some may have been missed.
- * @param path null listens to nothing
- * @returns whether the stream is lost for now
+ * Calls `onEvent` for each event of the named types. A stream that breaks or is refused is asked for again, with
+ * growing pauses; then comes an event `again`, because some may have been missed. @param path null listens to
+ * nothing @returns whether the stream is lost for now
  */
 export function useEvents(
   path: string | null,
@@ -50,7 +49,7 @@ export function useEvents(
 
 /** One stream. The browser repairs a connection that breaks; an answer other than 200 ends its attempts, and is repaired here. */
 class Listener {
-  /** Told when the stream is lost, and when it is there again. */
+  /** Called when the stream is lost, and when it is there again. */
   onLost: (isLost: boolean) => void = () => {}
   readonly #path: string
   readonly #types: readonly string[]

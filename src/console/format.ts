@@ -1,10 +1,9 @@
 /** How values are written. Pure: amounts are decimal text and never become floating-point numbers that are shown. */
 
-/** A value that the API did not report. */
 export const MISSING = '–'
 const MINUS = '\u2212'
 
-/** Which zone moments are shown in. Days and months are always UTC. */
+/** The zone in which moments are shown. Days and months are always UTC. */
 export type Zone = 'utc' | 'local'
 
 /** Writes any JSON number as a plain decimal: no exponent, no trailing zeros after the point. @throws RangeError for other text */
@@ -41,7 +40,6 @@ export function money(amount: string | null | undefined): string {
   return signed(negative, `$${text}`)
 }
 
-/** Whether an amount is below zero. */
 export function isNegative(amount: string | null | undefined): boolean {
   return amount?.startsWith('-') ?? false
 }
@@ -55,7 +53,7 @@ export function addAmounts(amounts: readonly string[]): string {
   return plainDecimal(`${sum < 0n ? '-' : ''}${digits.slice(0, cut)}.${digits.slice(cut)}`)
 }
 
-/** How large `part` is in relation to `whole`, from 0 to 1, for drawings only. */
+/** The ratio of `part` to `whole`, from 0 to 1, for drawings only. */
 export function ratio(part: string, whole: string): number {
   const of = Number(whole)
   return of > 0 ? Math.min(1, Math.max(0, Number(part) / of)) : 0
@@ -132,7 +130,7 @@ export function bytes(value: number | null | undefined): string {
   return `${mib < 10 ? mib.toFixed(2) : count(Math.round(mib))} MiB`
 }
 
-/** A share of calls in percent; of fewer than 5 there is none to speak of. */
+/** A share of calls in percent; none below 5 calls. */
 export function percent(part: number | null | undefined, whole: number | null | undefined): string {
   if (part === null || part === undefined || !whole || whole < 5) return MISSING
   return percentOf(part / whole)
@@ -145,7 +143,7 @@ export function percentOf(fraction: number): string {
   return `${Math.abs(value) < 9.95 && value !== 0 ? value.toFixed(1) : Math.round(value)} %`
 }
 
-/** The middle of a long id is left out. */
+/** Leaves out the middle of a long id. */
 export function shortId(id: string, keep = 16): string {
   return id.length <= keep ? id : `${id.slice(0, keep - 5)}…${id.slice(-4)}`
 }
@@ -156,7 +154,7 @@ function parts(amount: string) {
   return { negative: plain.startsWith('-'), whole, fraction }
 }
 
-/** Half away from zero. */
+/** Rounds half away from zero. */
 function rounded(whole: string, fraction: string, decimals: number): string {
   const digits = BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, '0'))
   const up = (fraction[decimals] ?? '0') >= '5' ? 1n : 0n
@@ -165,7 +163,7 @@ function rounded(whole: string, fraction: string, decimals: number): string {
   return `${text.slice(0, -decimals)}.${text.slice(-decimals)}`
 }
 
-/** Without zeros at the end. */
+/** Removes zeros at the end. */
 function trimmed(decimal: string): string {
   return decimal.replace(/0+$/, '')
 }

@@ -1,4 +1,4 @@
-/** What surrounds every screen of an operator: places, search, alerts, preferences, and who is signed in. */
+/** The frame of every screen of an operator: places, search, alerts, preferences, and who is signed in. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, useAnswer } from './api.ts'
 import type { Status } from '../server/admin/resources/gateway.ts'
@@ -12,7 +12,6 @@ import { Dialog } from './parts/sheet.ts'
 import { Search } from './search.ts'
 import { carried, go, place, prefer, preferences, session } from './state.ts'
 
-/** The places of the side bar. */
 const PLACES = [
   {
     path: '/console',
@@ -68,7 +67,6 @@ const PLACES = [
 const EVERY_MS = 30_000
 const THEMES = { system: 'light', light: 'dark', dark: 'system' } as const
 
-/** The frame with a screen in it. */
 export function Frame({ children }: { readonly children?: Content }) {
   const [help, setHelp] = useState(false)
   const [menu, setMenu] = useState(false)
@@ -116,7 +114,7 @@ export function Frame({ children }: { readonly children?: Content }) {
     ${help && html`<${Shortcuts} onClose=${() => setHelp(false)} />`}`
 }
 
-/** The gate of the name. */
+/** The logo: a gate. */
 export function Mark() {
   return html`<svg class="mark" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
     <path d="M2 2h2v12H2zM12 2h2v12h-2zM5 2h6v6H5z" />
@@ -141,7 +139,7 @@ function PlaceLink({
   </a>`
 }
 
-/** How many alerts are active; nothing where none is. */
+/** The number of active alerts; nothing for none. */
 function AlertCount({ status }: { readonly status: Status | undefined }) {
   const many = status?.alerts.length ?? 0
   if (many === 0) return null
@@ -213,7 +211,7 @@ function Shortcuts({ onClose }: { readonly onClose: () => void }) {
   <//>`
 }
 
-/** The session is renewed by use: asks when the page is shown again, which also finds a newer page. */
+/** Renews the session, which use prolongs: asks when the page is shown again, which also finds a newer page. */
 function useRenewal(): void {
   const version = useRef(session.value?.version)
   const everyMs = session.value?.demo_filling ? 1000 : 600_000

@@ -2,10 +2,10 @@
 import htm from 'htm'
 import { h, type VNode } from 'preact'
 
-/** What can stand between two tags. */
+/** Contents of an element. */
 export type Content = VNode | string | number | null | undefined | false | readonly Content[]
 
-/** Makes an element anew each time: one that the library kept would keep the page it was in, with the secrets of that page. */
+/** Makes an element anew each time: one that the library kept would keep its page, with the secrets of that page. */
 function element(this: number[], ...parts: Parameters<typeof h>): VNode {
   this[0] = 3
   return h(...parts)
@@ -30,7 +30,7 @@ export function html(strings: TemplateStringsArray, ...values: readonly unknown[
   return build(known, ...values)
 }
 
-/** Without this, the library drops line breaks at the ends of a text, and with them the space between two words. */
+/** Keeps line breaks at the ends of a text: the library drops them, and with them the space between two words. */
 function spaced(piece: string): string {
   return piece
     .replace(/([^\s>])\s*\n\s*(?=<(?!\/)|$)/g, '$1 ')

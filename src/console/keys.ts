@@ -2,13 +2,12 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { preferences } from './state.ts'
 
-/** What a shortcut does, for the list that `?` opens. */
+/** A shortcut, for the list that `?` opens. */
 interface Shortcut {
   readonly keys: string
   readonly does: string
 }
 
-/** All shortcuts. */
 export const SHORTCUTS: readonly Shortcut[] = [
   { keys: '/ or Ctrl+K', does: 'search' },
   {

@@ -1,6 +1,7 @@
 /**
- * Part of a build: bundles the console into `dist/src/console`. One file has what all screens share, libraries included; the
- * others are screens, loaded when they are opened. A checkout serves the sources and needs none of this.
+ * Part of a build: bundles the console into `dist/src/console`. One file has what all screens share, libraries
+ * included; the others are screens, loaded when they are opened. A checkout serves the sources and does not use this
+ * file.
  */
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -49,7 +50,7 @@ await build({
 
 const shell = await readFile(join(SOURCE, 'index.html'), 'utf8')
 const styles = [...shell.matchAll(STYLES)].map(([, path]) => readFile(join(SOURCE, path!), 'utf8'))
-// Without comments, and with one space in the place of several.
+// Removes comments, and replaces several spaces by one.
 const css = (await Promise.all(styles)).join('').replace(/\/\*[^]*?\*\//g, '')
 await put('style.css', css.replace(/\s+/g, ' '))
 // Bundled files name each other by address, so there is no import map.

@@ -1,16 +1,14 @@
-/** Which screen an address shows. Screens are loaded when they are opened. */
+/** The screens by address. They are loaded when they are opened. */
 import type { ComponentType } from 'preact'
 import type { ScreenProps } from './state.ts'
 
-/** A screen and its address. */
 interface Route {
-  /** Parts that begin with a colon are parameters. */
+  /** The path, in which parts that begin with a colon are parameters. */
   readonly path: string
   readonly title: string
   readonly load: () => Promise<ComponentType<ScreenProps>>
 }
 
-/** All screens. */
 export const ROUTES: readonly Route[] = [
   {
     path: '/console',

@@ -7,7 +7,6 @@ import { go } from './state.ts'
 
 const SILENCE_MS = 150
 
-/** A place that was found. */
 interface Hit {
   readonly kind: string
   readonly id: string
@@ -15,7 +14,6 @@ interface Hit {
   readonly href: string
 }
 
-/** The search field. */
 export function Search() {
   const [text, setText] = useState('')
   const [hits, setHits] = useState<readonly Hit[]>()
@@ -93,7 +91,7 @@ export function Search() {
   </div>`
 }
 
-/** An id that says itself where it leads. */
+/** The place of an id that names its kind. */
 function exact(text: string): Hit | undefined {
   if (/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) {
     return {
@@ -106,7 +104,7 @@ function exact(text: string): Hit | undefined {
   return undefined
 }
 
-/** Where each kind is shown. */
+/** The address by kind. */
 const PLACES: Readonly<Record<string, (id: string) => string>> = {
   account: (id) => `/console/accounts/${encodeURIComponent(id)}/overview`,
   key: (id) => `/console/keys/${encodeURIComponent(id)}/overview`,
@@ -114,8 +112,8 @@ const PLACES: Readonly<Record<string, (id: string) => string>> = {
 }
 
 async function find(text: string, signal: AbortSignal): Promise<readonly Hit[]> {
-  const known = exact(text)
-  if (known) return [known]
+  const place = exact(text)
+  if (place) return [place]
   const url = withQuery('/admin/search', { q: text })
   const { data } = await call<{ data: readonly Omit<Hit, 'href'>[] }>('GET', url, { signal })
   return data.map((one) => ({ ...one, href: PLACES[one.kind]!(one.id) }))

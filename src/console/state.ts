@@ -9,13 +9,13 @@ interface Place {
   readonly query: URLSearchParams
 }
 
-/** What every screen gets. The rest is in the query of the address. */
+/** Properties of every screen. The rest is in the query of the address. */
 export interface ScreenProps {
-  /** Of the path, such as `id`. */
+  /** Parameters of the path, such as `id`. */
   readonly params: Readonly<Record<string, string>>
 }
 
-/** What the reader chose. Kept in this browser. */
+/** Choices of the reader, kept in this browser. */
 interface Preferences {
   readonly theme: 'system' | 'light' | 'dark'
   readonly zone: Zone
@@ -32,13 +32,12 @@ const CARRIED = ['from', 'to', 'account', 'key', 'model']
 
 export type { Role } from '../server/admin/resources/session.ts'
 
-/** Where the reader is. */
 export const place = signal<Place>(readPlace())
 /** Undefined until the gateway has answered, null without a session. */
 export const session = signal<Session | null | undefined>(undefined)
-/** What the reader chose. */
+/** Choices of the reader. */
 export const preferences = signal<Preferences>(readPreferences())
-/** Asked before a screen is left; a text is why the reader may want to stay. */
+/** Called before a screen is left; a text is why the reader may want to stay. */
 let reasonToStay: () => string | undefined = noReason
 
 /** Goes to another address of the console. @param options.replace without an entry in the history */
@@ -82,7 +81,7 @@ export function carried(path: string): string {
   return text === '' ? path : `${path}?${text}`
 }
 
-/** Keeps the reader from losing changes. @returns a function that takes it back */
+/** Warns the reader who would lose changes. @returns a function that takes it back */
 export function stayWhile(reason: () => string | undefined): () => void {
   reasonToStay = reason
   return () => {
@@ -113,13 +112,13 @@ export function followAddress(): void {
   })
 }
 
-/** Whether who is signed in has at least this role. */
+/** Whether the operator has at least this role. */
 export function allows(role: Role): boolean {
   const own = session.value?.role
   return own !== undefined && ROLES.indexOf(own) >= ROLES.indexOf(role)
 }
 
-/** Changes what the reader chose, and keeps it. */
+/** Changes preferences, and keeps them. */
 export function prefer(change: Partial<Preferences>): void {
   preferences.value = { ...preferences.value, ...change }
   applyTheme()
@@ -130,14 +129,13 @@ export function prefer(change: Partial<Preferences>): void {
   }
 }
 
-/** Shows the chosen theme. */
 export function applyTheme(): void {
   const { theme } = preferences.value
   if (theme === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = theme
 }
 
-/** Outside of every component: made inside of one, it would keep what that one knew. */
+/** Defined outside of every component: inside of one it would keep what that one knew. */
 function noReason(): undefined {
   return undefined
 }

@@ -1,10 +1,10 @@
 /** Sentences that more than one screen shows. */
 import type { Role } from './state.ts'
 
-/** Shown on controls that the reader's role does not allow. */
+/** The hint on controls that the reader's role does not allow. */
 export const needsRole = (role: Role): string => `needs the role ${role}`
 
-/** What became of a call, by its `code`. */
+/** Outcomes of calls by `code`. */
 export const CODES: Readonly<Record<string, string>> = {
   rate_limited: 'rate',
   too_many_concurrent: 'concurrency',
@@ -16,7 +16,7 @@ export const CODES: Readonly<Record<string, string>> = {
   invalid_api_key: 'key',
 }
 
-/** What the holder of a key can do about a refusal, by its `code`. */
+/** Advice for the holder of a key after a refusal, by `code`. */
 export const MEANINGS: Readonly<Record<string, string>> = {
   rate_limited:
     'The key, or all keys of its account together, made more requests than a minute allows. The header Retry-After says when to try again.',
@@ -33,7 +33,7 @@ export const MEANINGS: Readonly<Record<string, string>> = {
   invalid_request_error: 'The request was not in the form that the endpoint takes.',
 }
 
-/** What an estimated figure is. */
+/** The hint at an estimated figure. */
 export const ESTIMATED = 'The vendor reported nothing; 4 characters count as a token.'
 
 /** Definitions of the categories that a policy can deny. */

@@ -15,7 +15,7 @@ type Found = Finding | readonly Finding[] | undefined
 /** Judges one text, or a window of it. */
 type Judge = (text: string, item: TextItem, context: GuardContext) => Found | Promise<Found>
 
-/** The guard with the methods that follow from `check`; those that it has itself stay. */
+/** Adds the methods that follow from `check`; those that the guard has itself stay. */
 export function withDerivedMethods(guard: Guard): Guard {
   if (!guard.check) return guard
   const judge: Judge = (text, item, context) => {
@@ -63,7 +63,7 @@ export function withDerivedMethods(guard: Guard): Guard {
 const METHODS = ['check', 'checkInput', 'checkOutput', 'streamOutput'] as const
 const MOST_REACH = 2000
 
-/** What is wrong with the methods of a guard and its `reach`, as a sentence; undefined for a guard that can be asked. */
+/** The problem of a guard's methods and its `reach`, as a sentence; undefined for a valid guard. */
 export function methodProblem(guard: Guard): string | undefined {
   const { check, execution, needsFullText, reach } = guard
   if (METHODS.every((name) => typeof guard[name] !== 'function')) {
@@ -77,12 +77,11 @@ export function methodProblem(guard: Guard): string | undefined {
   return needsFullText ? '"reach" and "needsFullText" do not go together' : undefined
 }
 
-function listOf(found: Found): readonly Finding[] {
-  if (found === undefined || found === null) return []
-  return Array.isArray(found) ? found : [found as Finding]
+function listOf(findings: Found): readonly Finding[] {
+  if (findings === undefined || findings === null) return []
+  return Array.isArray(findings) ? findings : [findings as Finding]
 }
 
-/** @param length of the text */
 function verdictOf(guard: Guard, findings: readonly Finding[], length: number): Verdict {
   const [first] = findings.toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))
   if (!first) return { action: 'pass' }
@@ -103,13 +102,12 @@ function verdictOf(guard: Guard, findings: readonly Finding[], length: number): 
   }
 }
 
-/** An item for a window of a growing text. */
 function windowItem({ channel, choice, index }: TextStream, text: string): TextItem {
   const id = `choices[${choice}].${channel}[${index}]`
   return Object.freeze({ id, side: 'output', channel, role: 'assistant', current: true, text })
 }
 
-/** Text is judged in blocks of at least so many characters. */
+/** The smallest block of text that is judged. */
 const LEAST_BLOCK = 8
 
 /**
@@ -165,12 +163,12 @@ class WindowCheck implements OutputCheck {
     let start = this.#beforePair(Math.max(0, this.#decided - this.#reach))
     while (start < end) {
       const window = this.#text.slice(start - this.#base, end - this.#base)
-      const found = this.#judge(window)
-      if (found instanceof Promise) {
-        found.catch(() => {})
+      const findings = this.#judge(window)
+      if (findings instanceof Promise) {
+        findings.catch(() => {})
         throw new Error('a local guard must not return a promise: "check" did')
       }
-      const all = listOf(found).map((one) => shifted(one, start))
+      const all = listOf(findings).map((one) => shifted(one, start))
       const here = all.filter((one) => isIn(one, this.#decided, to))
       if (here.length > 0) {
         this.#decided = Math.max(this.#decided, Math.min(...here.map((one) => one.start ?? 0)))
@@ -185,7 +183,7 @@ class WindowCheck implements OutputCheck {
     return undefined
   }
 
-  /** Lets go of text that no window needs any more. */
+  /** Drops text that no window needs any more. */
   #forget(): void {
     const from = Math.max(0, this.#decided - this.#reach - 1)
     this.#text = this.#text.slice(from - this.#base)
@@ -196,7 +194,7 @@ class WindowCheck implements OutputCheck {
     return this.#splitsPair(offset) ? offset - 1 : offset
   }
 
-  /** One more than the offset where a character may go on behind it, also one that has not come. */
+  /** One more than the offset if a surrogate pair may continue behind it, also one that has not come. */
   #behindPair(offset: number): number {
     return isHigh(this.#text.charCodeAt(offset - 1 - this.#base)) ? offset + 1 : offset
   }

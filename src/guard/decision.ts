@@ -1,5 +1,5 @@
 /**
- * What guards made of one call: for the client (header and `guard` object) and for the operator (the event
+ * The decision of guards on one call: for the client (header and `guard` object) and for the operator (the event
  * `guard.decision`, metrics and log). Names and numbers; matched text only where the operator wants it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
@@ -10,10 +10,9 @@ import { reasonOf, type Block, type FaultKind, type GuardFault } from './runner.
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
 
-/** What became of a text that violates a rule; `seen` where nothing is enforced. */
+/** The effect on a text that violates a rule; `seen` where nothing is enforced. */
 type Effect = 'blocked' | 'dropped' | 'withheld' | 'seen'
 
-/** The `guard` member of an answer. */
 export interface GuardReport {
   readonly outcome: GuardOutcome
   readonly side?: Side
@@ -34,9 +33,9 @@ interface DecisionInit {
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
   /** Writes to the operator's log. */
   readonly warn: (message: string) => void
-  /** A guard threw an error that is no failure of what it asked. */
+  /** Called when a guard throws an error that is no failure of its model or service. */
   readonly thrown: (guard: string, error: unknown) => void
-  /** Tells the operator of a block; absent where the policy does not escalate. */
+  /** Reports a block to the operator; absent where the policy does not escalate. */
   readonly escalate?: ((decision: Summary) => void) | undefined
 }
 
@@ -46,72 +45,67 @@ interface Summary {
   readonly rules: readonly string[]
 }
 
-/** What became of the texts of one side that violate one rule; without a violation, of the whole call. */
+/** The effect on the texts of one side that violate one rule; without a violation, on the whole call. */
 interface Decided {
   readonly mode: 'block' | 'monitor'
   readonly side: Side | 'all'
-  /** Without the number of a pattern; empty where no rule was violated. */
+  /** The rule without the number of a pattern; empty where none was violated. */
   readonly rule: string
   readonly outcome: Effect | GuardOutcome
 }
 
-/** A block of a guard, and where it is. */
 interface Violation {
   readonly guard: string
   readonly origin: Origin
   readonly block: Block
   readonly channel: Channel
-  /** Id of the text, where that is of the input. */
+  /** The id of a text of the input. */
   readonly unit?: string
-  /** The choice, where the text is of an answer. */
+  /** The choice of a text of an answer. */
   readonly choice?: number
-  /** The texts that matched, where the guard said where. */
+  /** The matched texts, where the guard located them. */
   readonly matched: readonly string[]
 }
 
-/** Told of what guards find in the texts of one side, and what becomes of these. */
+/** Receives the findings of guards in the texts of one side, and their effects. */
 export interface ScreenObserver {
-  /** @param ends false where only the text, its channel or its turn is left out for it */
+  /** @param ends false where only the text, its channel or its turn is omitted for it */
   found(violation: Violation, ends: boolean): void
-  /** A guard could not look. @returns whether the policy ends the choice or the call for that */
+  /** Called for a guard that could not judge. @returns whether the policy ends the choice or the call for that */
   failed(guard: string, fault: GuardFault): boolean
-  /** A field was left out because no guard can read it. */
+  /** Called for a field that was removed because no guard can read it. */
   removed(field: string): void
-  /** Media went by that guards of texts cannot read. */
+  /** Called for media that guards of texts cannot read. */
   unscanned(kind: string): void
-  /** Characters that went out. */
+  /** Adds characters that went out. */
   released(count: number): void
-  /** Characters that never will. */
+  /** Adds characters that never will go out. */
   withheld(count: number): void
 }
 
-/** Key of evidence hashes: repeats can be seen within one process, and nothing else. */
+/** The key of evidence hashes: repeats can be recognised within one process, and nothing else. */
 const secret = randomBytes(32)
-/** Bounds of the event. */
 const MAX_FINDINGS = 1000
 const MAX_ERRORS = 100
 const MAX_FIELDS = 20
-/** The place of a pattern in its list. */
+/** The index of a pattern in its list. */
 const PLACE = /\[\d+\]$/
 
 export class Decision {
-  /** Guards have not seen all of it. */
   incomplete = false
-  /** Nothing is left to decide. */
   final = false
   readonly #init: DecisionInit
   readonly #findings: object[] = []
-  /** Guards that could not look. */
   readonly #errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   readonly #pending: Promise<unknown>[] = []
-  /** Characters of the answer that went out, and that were kept back. */
+  /** Characters of the answer that went out. */
   #released = 0
   #withheld = 0
   #escalated = false
-  /** Rules of all findings, and those that the call was refused for. */
+  /** Rules of all findings. */
   readonly #seenRules = new Set<string>()
   readonly #rules = new Set<string>()
-  /** By their JSON, because a rule may match often. */
+  /** The key is JSON, because a rule may match often. */
   readonly #decided = new Map<string, Decided>()
   readonly #unscanned = new Set<string>()
   readonly #removed = new Set<string>()
@@ -124,20 +118,18 @@ export class Decision {
     this.#init = init
   }
 
-  /** The call is refused because a guard could not look, and for no violation. */
+  /** Whether the call is refused because a guard could not judge, and for no violation. */
   get unavailable(): boolean {
     return this.#outcome === 'error'
   }
 
-  /** The violations that were found, as the event reports them. */
   get findings(): readonly object[] {
     return this.#findings
   }
 
   /**
-   * Takes down what guards find on one side.
-   * @param enforced false where they only monitor
-   * @param spared what becomes of a text that violates a rule and ends nothing
+   * Records the findings of guards on one side. @param enforced false where they only monitor @param spared the
+   * effect on a text that violates a rule and ends nothing
    */
   observer(side: Side, enforced: boolean, spared: 'dropped' | 'withheld'): ScreenObserver {
     return {
@@ -187,9 +179,8 @@ export class Decision {
   }
 
   /**
-   * A guard could not look.
-   * @param enforced false where guards only monitor
-   * @returns whether the policy ends the choice or the call for that
+   * Records a guard that could not judge. @param enforced false where guards only monitor @returns whether the
+   * policy ends the choice or the call for that
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
     const { onError, metrics, warn, thrown } = this.#init
@@ -204,9 +195,9 @@ export class Decision {
   }
 
   /**
-   * The failure of a guard ends a choice. Where the call itself used up what a guard may spend or retain, and text went
-   * out, it ends like a block and is charged like one: otherwise a client would get long texts for nothing.
-   * @returns whether the guard counts as unavailable
+   * Records that the failure of a guard ends a choice. Where the call itself used up the budget or the bound of a
+   * guard, and text went out, it ends like a block and is charged like one: otherwise a client would get long texts
+   * for nothing. @returns whether the guard counts as unavailable
    */
   failedFor(side: Side, choice: number, { kind }: GuardFault): boolean {
     const isUsedUp = (kind === 'budget' || kind === 'too_large') && this.#released > 0
@@ -214,30 +205,31 @@ export class Decision {
     return !isUsedUp
   }
 
-  /** Media went by that guards of texts cannot read. */
   unscanned(kind: string): void {
     if (!this.#unscanned.has(kind)) this.#init.metrics.unscanned(kind)
     this.#unscanned.add(kind)
   }
 
-  /** Escalates a block if the policy says so, once for each call. @returns whether it does */
+  /** Escalates a block if the policy wants it, once for each call. @returns whether it does */
   escalate(): boolean {
     const { escalate } = this.#init
     if (!this.#escalated) escalate?.(this.summary())
     return (this.#escalated = escalate !== undefined)
   }
 
-  /** Guards that only monitor may take longer than the call. A rejection makes the decision incomplete. */
+  /**
+   * Waits for guards that only monitor, which may take longer than the call. A rejection makes the decision
+   * incomplete.
+   */
   waitFor(pending: Promise<unknown>): void {
     this.#pending.push(pending.catch(() => (this.incomplete = true)))
   }
 
-  /** Resolves when no guard looks any more; undefined where none does. */
+  /** Resolves when no guard reads any more; undefined where none does. */
   complete(): Promise<unknown> | undefined {
     return this.#pending.length > 0 ? Promise.all(this.#pending) : undefined
   }
 
-  /** The value of `X-Service-Guard`. */
   header(): string {
     if (this.#init.mode === 'monitor') return 'outcome=monitored'
     const isPending = this.#outcome === 'passed' && !this.final
@@ -261,20 +253,19 @@ export class Decision {
     }
   }
 
-  /** For metrics and the access log; in monitor mode with the rules that would have blocked. */
+  /** The summary for metrics and the access log; in monitor mode with the rules that would have blocked. */
   summary(): Summary {
     const { mode } = this.#init
     const rules = mode === 'monitor' ? this.#seenRules : this.#rules
     return { mode, outcome: this.#outcome, rules: [...rules] }
   }
 
-  /** What was decided, each rule and side once. */
   decided(): readonly Decided[] {
     if (this.#decided.size > 0) return [...this.#decided.values()]
     return [{ mode: this.#init.mode, side: 'all', rule: '', outcome: this.#outcome }]
   }
 
-  /** The event `guard.decision`. @param head members that say whose decision it is */
+  /** The event `guard.decision`. @param head members of the call */
   record<Head extends object>(head: Head) {
     const { mode, outcome, rules } = this.summary()
     return {

@@ -28,7 +28,7 @@ export class Escalations {
   readonly #over = new AbortController()
   #posting: Promise<void> | undefined
 
-  /** @param report called for events that were lost, with no part of the target but its host */
+  /** @param report called for lost events, with no part of the target but its host */
   constructor(target: Target, report: (message: string) => void) {
     this.#target = target
     this.#report = report

@@ -1,4 +1,7 @@
-/** What the gateway offers guard plugins. They ask models through its own routing: who pays, how much, how many at once. */
+/**
+ * The host of guard plugins. They ask models through the gateway's own routing: who pays, how much, how many at
+ * once.
+ */
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
@@ -11,9 +14,8 @@ const MAX_CACHED = 20_000
 const MAX_TTL_SECONDS = 86_400
 
 /**
- * The host of one guard.
- * @param host what every plugin gets
- * @param semaphore bounds the models that all guards ask at once
+ * The host of one guard. @param host the host of every plugin @param semaphore bounds the models that all guards ask
+ * at once
  */
 export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
   const cached = new LRUCache<string, { readonly value: unknown }>(atMost(MAX_CACHED))
@@ -32,9 +34,9 @@ export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
   }
 }
 
-/** Questions that guards may ask about one request for the rules of one origin. */
+/** The most questions of guards about one request for the rules of one origin. */
 export const MAX_CALLS = 24
-/** What they may spend on them; the questions that run when it is spent are not ended. */
+/** The most that they may spend on them; questions that run when it is spent are not ended. */
 export const MAX_COST: Pico = parsePico('0.02')
 
 /** The budget of one call and origin. The rules of a request cannot use up that of the key's rules. */
@@ -55,26 +57,21 @@ export class GuardBudget {
   }
 }
 
-/** One question to a model. */
 export interface GuardModelRequest {
   /** Catalog id. */
   readonly model: string
   readonly request: ChatInput
   readonly signal: AbortSignal
-  /** Called with what was consumed, also for a question that failed. */
+  /** Called with the consumption, also for a question that failed. */
   readonly book: (line: UsageLine) => void
 }
 
-/** The right to ask models for one call. */
 export interface ModelAccess {
   readonly account: string
   readonly budget: GuardBudget
-  /** Whether the cost of this model is covered. */
   pays(model: string): boolean
   ask(question: GuardModelRequest): Promise<ChatCompletion>
-  /** Books what was consumed. */
   book(line: UsageLine, cost: Pico): void
-  /** A question was answered, or failed. */
   ended(ok: boolean): void
 }
 
@@ -86,7 +83,7 @@ export function grantModelAccess(context: GuardContext, access: ModelAccess): Gu
   return context
 }
 
-/** Lets the holder of another context of the same call ask models, if the holder of the first may. */
+/** Gives another context of the same call the access of the first, if it has any. */
 export function passOnModelAccess(from: GuardContext, to: GuardContext): void {
   const access = granted.get(from)
   if (access) granted.set(to, access)
@@ -138,9 +135,8 @@ export class FairSemaphore {
   }
 
   /**
-   * Waits until a task may run.
-   * @returns gives the place back; further calls do nothing
-   * @throws the signal's reason when it is aborted before that
+   * Waits until a task may run. @returns gives the place back; further calls do nothing @throws the signal's reason
+   * when it is aborted before that
    */
   async enter(owner: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
@@ -171,7 +167,7 @@ export class FairSemaphore {
     })
   }
 
-  /** Hands a place on. The owner moves to the end of the line. */
+  /** Passes a place on. The owner moves to the end of the line. */
   #next(): void {
     for (const [owner, queue] of this.#queues) {
       const enter = queue.shift()!

@@ -9,27 +9,26 @@ import { GuardFault, patternBlock, toFault, type Block, type GuardRunner } from 
 interface InputInit {
   readonly input: InputTexts
   readonly patterns: readonly PatternAssignment[]
-  /** Local ones before remote ones. */
+  /** The guards, local ones before remote ones. */
   readonly runners: readonly GuardRunner[]
   readonly observer: Pick<ScreenObserver, 'found' | 'failed'>
-  /** Throws when the verdict is no longer wanted; asked now and then. */
+  /** Throws when the verdict is no longer wanted; called now and then. */
   readonly proceed: () => void
 }
 
 export interface InputVerdict {
-  /** Why the input goes no further. */
+  /** Why the input is stopped. */
   readonly stop: 'blocked' | GuardFault | undefined
   /** Earlier turns that violate a rule and were refused then. */
   readonly withheld: readonly RefusedTurn[]
 }
 
-/** A text that a guard blocks. */
 interface Blocked {
   readonly item: TextItem
   readonly block: Block
 }
 
-/** What one guard says of an input: what it blocks, and why it could not judge something of it. */
+/** The judgement of one guard on an input: blocked texts, and why it could not judge some of it. */
 interface Judgement {
   readonly blocked: readonly Blocked[]
   readonly fault: unknown
@@ -38,7 +37,7 @@ interface Judgement {
 export class InputScreen {
   readonly #init: InputInit
   readonly #withheld = new Set<RefusedTurn>()
-  /** By the ids of their items; a body has room for many of them. */
+  /** The key is the id of an item; a body has room for many of them. */
   readonly #turns: ReadonlyMap<string, RefusedTurn>
 
   constructor(init: InputInit) {
@@ -56,12 +55,11 @@ export class InputScreen {
     return this.#verdict(stop)
   }
 
-  /** Whether there are guards that ask elsewhere. */
   get isRemote(): boolean {
     return this.#init.runners.some(({ local, guard }) => !local && guard.checkInput !== undefined)
   }
 
-  /** Asks remote guards, all at once. The first that blocks decides; the others are not waited for. */
+  /** Asks remote guards, all at once. The first that blocks decides; the others are not awaited. */
   async remote(): Promise<InputVerdict> {
     const items = this.#items()
     const { promise, resolve, reject } = Promise.withResolvers<InputVerdict['stop']>()
@@ -75,7 +73,7 @@ export class InputScreen {
     return this.#verdict(await promise)
   }
 
-  /** What is still to be read: turns that are withheld are not. */
+  /** The unread items: withheld turns are not read. */
   #items(): readonly TextItem[] {
     const { items } = this.#init.input
     if (this.#withheld.size === 0) return items
@@ -125,7 +123,7 @@ export class InputScreen {
     }
   }
 
-  /** Turns that were refused before are withheld; the first other text that is blocked ends the call. */
+  /** Withholds turns that were refused before; the first other blocked text ends the call. */
   #apply(guard: string, origin: Origin, all: readonly Blocked[]): 'blocked' | undefined {
     for (const { item, block } of all) {
       const { id, channel, text } = item
@@ -147,7 +145,7 @@ export class InputScreen {
   }
 }
 
-/** The verdicts of a guard as they have to be. @throws GuardFault */
+/** Checks the form of a guard's verdicts. @throws GuardFault */
 function judgementOf(
   runner: GuardRunner,
   items: readonly TextItem[],

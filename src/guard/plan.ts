@@ -17,22 +17,19 @@ import {
   type PatternMatcher,
 } from '../patterns/patterns.ts'
 
-/** A guard of the configuration, set up. */
 export interface GuardInstance {
-  /** The instance's name. */
   readonly name: string
-  /** The plugin's name, which its own rules begin with. */
+  /** The plugin's name, with which its own rules begin. */
   readonly plugin: string
   readonly guard: Guard
   /** When it runs: for rules that it enforces, only for keys that name it, or for every call. */
   readonly applies: 'with-rules' | 'selected' | 'always'
   /** `monitor`: its verdicts are recorded and have no effect. */
   readonly mode: 'block' | 'monitor'
-  /** Pays for the models that it asks. */
+  /** Who pays for the models that it asks. */
   readonly billing: 'account' | 'operator'
 }
 
-/** A guard with the rules of one origin that it has to enforce. */
 export interface Assignment {
   readonly instance: GuardInstance
   readonly origin: Origin
@@ -41,27 +38,25 @@ export interface Assignment {
   readonly circuit: CircuitBreaker
 }
 
-/** Banned patterns of one origin. */
 export interface PatternAssignment {
   readonly origin: Origin
   readonly matcher: PatternMatcher
-  /** Position of the first of them in the effective list. */
+  /** Position of the first pattern in the effective list. */
   readonly offset: number
 }
 
-/** What reads a text: patterns first, then guards. */
+/** The readers of a text: patterns first, then guards. */
 export interface GuardSet {
   readonly patterns: readonly PatternAssignment[]
   /** Local guards before remote ones, each in the order of the configuration, the key's rules first. */
   readonly assignments: readonly Assignment[]
 }
 
-/** The guards that a policy calls for. */
 export interface GuardPlan {
   readonly enforcing: GuardSet
-  /** Their verdicts are recorded and have no effect: all of them where the policy only monitors. */
+  /** Guards whose verdicts are recorded and have no effect: all of them where the policy only monitors. */
   readonly monitoring: GuardSet
-  /** Guards that should be there and cannot look. */
+  /** Guards that the policy needs and that cannot judge. */
   readonly faults: readonly { readonly guard: string; readonly kind: FaultKind }[]
   /** Rules that no guard enforces: the model is told of them, and nothing else happens. */
   readonly unenforced: readonly string[]
@@ -69,16 +64,15 @@ export interface GuardPlan {
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
 const NONE: GuardSet = { patterns: [], assignments: [] }
-/** Before the name of a guard that a policy names as its judge. */
+/** The prefix of a guard that a policy names as its judge. */
 const BY_NAME = 'guard/'
 
 export class GuardRegistry {
   readonly all: readonly GuardInstance[]
   readonly verdicts: VerdictCache = new VerdictCache()
   readonly #hasModel: (id: string) => boolean
-  /** Some guard runs for every call, also without a policy. */
+  /** Whether some guard runs for every call, also without a policy. */
   readonly hasAlways: boolean
-  /** Guards that ask models. */
   readonly #asking: readonly GuardInstance[]
   readonly #circuits = new Map<string, CircuitBreaker>()
   readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
@@ -94,14 +88,14 @@ export class GuardRegistry {
     }
   }
 
-  /** By guard and origin, for metrics. */
+  /** Circuits by guard and origin, for metrics. */
   get circuits(): ReadonlyMap<string, CircuitBreaker> {
     return this.#circuits
   }
 
   /**
-   * The plan of a policy; none where it calls for no guard. A promise only for a policy that is new.
-   * @param proceed throws when the plan is no longer wanted
+   * The plan of a policy; undefined where it calls for no guard. A promise only for a policy that is new. @param
+   * proceed throws when the plan is no longer wanted
    */
   planFor(
     policy: EffectivePolicy,
@@ -111,8 +105,8 @@ export class GuardRegistry {
     if (!guard.input && !guard.output) return undefined
     const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
     if (!hasRules && !this.hasAlways && !guard.model?.startsWith(BY_NAME)) return undefined
-    const known = this.#plans.get(policy)
-    if (known) return known.plan
+    const cached = this.#plans.get(policy)
+    if (cached) return cached.plan
     return this.#makePlan(policy, proceed).then((made) => {
       const { enforcing, monitoring } = made
       const isNeeded = hasRules || enforcing.assignments.length + monitoring.assignments.length > 0
@@ -142,10 +136,10 @@ export class GuardRegistry {
       const enforced = guard.mode === 'block' && mode === 'block'
       return billing === 'account' && (enforced || billMonitor)
     })
-    const given = paying.flatMap((one) =>
+    const asking = paying.flatMap((one) =>
       ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
     )
-    return given.flatMap(({ instance, origin }) => {
+    return asking.flatMap(({ instance, origin }) => {
       const model = askedBy(instance, judgeModelOf(policy))
       return model === undefined ? [] : [{ guard: instance.guard, origin, model }]
     })
@@ -206,20 +200,19 @@ export class GuardRegistry {
     return { instance, origin, rules, ruleFilter: filter, circuit }
   }
 
-  /** Whether `guard.model` of a policy names something: a guard of the configuration, or a model of the catalog. */
+  /** Whether `guard.model` of a policy names a guard of the configuration or a model of the catalog. */
   hasJudge(judge: string): boolean {
     if (!judge.startsWith(BY_NAME)) return this.#hasModel(judge)
     return this.all.some(({ name }) => BY_NAME + name === judge)
   }
 
-  /** Whether it can be asked: a model is asked by a guard that judges. */
+  /** Whether the judge can be asked: a model is asked by a guard that judges. */
   #canJudge(judge: string): boolean {
     const isAsked = this.all.some(({ guard }) => guard.enforces.includes('scope'))
     return this.hasJudge(judge) && (isAsked || judge.startsWith(BY_NAME))
   }
 }
 
-/** Whether a policy names a guard as its judge. */
 export function isSelected(
   { name }: Pick<GuardInstance, 'name'>,
   { guard }: EffectivePolicy,
@@ -227,14 +220,13 @@ export function isSelected(
   return guard.model === BY_NAME + name
 }
 
-/** The model of the catalog that a policy names as its judge. */
 export function judgeModelOf({ guard: { model } }: EffectivePolicy): string | undefined {
   return model?.startsWith(BY_NAME) ? undefined : model
 }
 
 /**
- * The model that a guard asks, as it says; undefined for none. A guard that cannot say is asked all the same.
- * @param judgeModel the model that a policy names
+ * The model that a guard asks, by its own statement; undefined for none. A guard that cannot tell is asked all the
+ * same. @param judgeModel the model that a policy names
  */
 export function askedBy(
   { guard }: GuardInstance,
@@ -261,7 +253,7 @@ function rulesOf(assignments: readonly Assignment[]): ReadonlySet<RuleRef> {
   return new Set(assignments.flatMap(({ rules }) => referencesTo(rules)))
 }
 
-/** A stored pattern that has become invalid stands for its own letters. */
+/** Compiles patterns. A stored pattern that has become invalid stands for its own letters. */
 async function compileAll(
   patterns: readonly string[],
   origin: Origin,

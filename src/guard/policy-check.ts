@@ -1,4 +1,4 @@
-/** What operators learn of a policy without a call: the rules that no guard enforces, and what guards say of texts. */
+/** Reports on a policy without a call: the rules that no guard enforces, and the verdicts of guards on texts. */
 import { compilePatternsSliced } from '../patterns/patterns.ts'
 import type { ActiveRules, GuardContext, RuleRef, Side, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
@@ -67,7 +67,7 @@ export async function coverageWarnings(
   ]
 }
 
-/** A guard that the configuration has in vain, with a sentence without a full stop. */
+/** A guard that is configured in vain, with a sentence without a full stop. */
 export interface IdleGuard {
   readonly guard: string
   readonly code: 'guard-idle'
@@ -94,12 +94,11 @@ function isOwnRule(rule: string): boolean {
   return rule.startsWith('x:')
 }
 
-/** The verdict of one guard on one text under one rule. */
 export interface PolicyTestResult extends Verdict {
   readonly rule: string
   readonly side: Side
   readonly guard: string
-  /** How long the guard took; absent where it was not asked. */
+  /** ms that the guard took; absent where it was not asked. */
   readonly ms?: number
 }
 
@@ -120,7 +119,6 @@ interface PolicyTest extends RehearsalInit {
 export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestResult[]> {
   const { policy, guards, texts, proceed } = test
   const { scopes, deny, bannedPatterns } = policy
-  /** Every judged rule on its own. */
   const judged: readonly ActiveRules[] = [
     ...scopes.map((scope) => ({ ...NO_RULES, scopes: [scope] })),
     ...deny.map((category) => ({ ...NO_RULES, deny: [category] })),

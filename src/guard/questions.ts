@@ -1,6 +1,6 @@
 /**
- * How many questions guards will ask models about a call at the expense of the account, and what these cost. This is part of
- * what is set aside for the call, so it is an estimate: charged is what the models report.
+ * An estimate of the questions of guards to models about a call at the expense of the account, and of their cost.
+ * This is part of the hold for the call; the charge is what the models report.
  */
 import type { Pico } from '../money/money.ts'
 import type { Guard, Origin } from '../plugin.ts'
@@ -15,33 +15,31 @@ export interface AskingGuard {
   readonly model: string
 }
 
-/** The texts of a call that guards are asked about. */
+/** Sizes of the texts that guards are asked about. */
 export interface AskedTexts {
   /** Characters of the input; 0 for none. */
   readonly input: number
-  /** Characters of each choice of the answer, as it will probably be and at most; 0 for none. */
+  /** Characters of each choice of the answer, probable and at most; 0 for none. */
   readonly output: Readonly<Record<Figure, number>>
   readonly choices: number
 }
 
-/** The two figures of a hold: what will probably be asked, and the most that can be. */
+/** The two figures of a hold: the probable questions, and the most that can be asked. */
 type Figure = 'expected' | 'ceiling'
 
-/** Questions to a model. */
 interface Questions {
   readonly model: string
   readonly count: number
-  /** How many of them may run at the same time. */
   readonly atOnce: number
 }
 
 /** Questions by budget, see {@link GuardBudget}. */
 export type BudgetedQuestions = Readonly<Record<Figure, readonly (readonly Questions[])[]>>
 
-/** An answer that cannot be used is asked for once more. */
+/** An unusable answer is asked for once more. */
 export const ATTEMPTS = 2
 
-/** How many questions a guard asks about one text, when every answer can be used. One where it does not say. */
+/** The number of questions of a guard about one text, when every answer can be used. One where it does not tell. */
 export function questionsAbout(guard: Guard, characters: number): number {
   try {
     const count: unknown = guard.questions?.(characters)
@@ -51,7 +49,6 @@ export function questionsAbout(guard: Guard, characters: number): number {
   }
 }
 
-/** What guards ask about a call. */
 export function questionsOf(
   guards: readonly AskingGuard[],
   { input, output, choices }: AskedTexts,
@@ -81,9 +78,8 @@ function questionsAboutAnswer(guard: Guard, characters: number): Omit<Questions,
 }
 
 /**
- * What questions cost. A budget pays for so many questions, and for no further one when its amount is spent; those that run
- * then go on.
- * @param costOf one question to a model
+ * The cost of questions. A budget pays for so many questions, and for no further one when its amount is spent; those
+ * that run then continue. @param costOf one question to a model
  */
 export function costOfQuestions(
   budgets: readonly (readonly Questions[])[],

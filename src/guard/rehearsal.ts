@@ -1,6 +1,6 @@
 /**
- * A policy at work on texts that belong to no call: what it would block, and what a client would get of an answer. Nothing is
- * counted, and no circuit breaker learns of it.
+ * Applies a policy to texts that belong to no call: what it would block, and what a client would get of an answer.
+ * Nothing is counted, and no circuit breaker learns of it.
  */
 import type { ActiveRules, Channel, GuardContext } from '../plugin.ts'
 import { refusalOf, type EffectivePolicy } from '../policy/policy.ts'
@@ -15,43 +15,38 @@ import { stopOf } from './screened-text.ts'
 import type { Assignment, GuardPlan, GuardRegistry, GuardSet } from './plan.ts'
 import { scannersOf, type OutputScanner } from './text-check.ts'
 
-/** How long a guard may take, in ms. */
 const LIMITS_MS = { input: 10_000, output: 10_000 }
 const IDLE_MS = 1500
 const STALL_MS = 30_000
 const NONE: GuardSet = { patterns: [], assignments: [] }
 const SILENT = { decided() {}, failed() {}, removed() {}, unscanned() {} }
 
-/** Where a policy is tried. */
+/** The policy, its guards, and their limits. */
 export interface RehearsalInit {
   readonly policy: EffectivePolicy
   readonly guards: GuardRegistry
   /** Whether guards may ask models and services. */
   readonly remote: boolean
-  /** Throws when the result is no longer wanted; asked now and then. */
+  /** Throws when the result is no longer wanted; called now and then. */
   readonly proceed: () => void
-  /** The context of a guard. */
   readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
 
-/** What a policy says of the texts of one side. */
+/** The result for the texts of one side. */
 export interface Rehearsed {
-  /** Rules that are violated, without the number of a pattern; of an input up to the first. */
+  /** Violated rules, without the number of a pattern; of an input up to the first. */
   readonly rules: readonly string[]
-  /** Guards that could not look. */
   readonly failed: readonly string[]
 }
 
-/** What a client would get. */
 interface Shown {
   readonly text: string
-  /** What follows the text where the policy refuses. */
+  /** The text after the released text where the policy refuses. */
   readonly refusal?: string
   /** The value of `X-Service-Guard`. */
   readonly header: string
 }
 
-/** A part of an answer: text, or its end. */
 interface Part {
   readonly text: string
   readonly ends?: boolean
@@ -79,7 +74,6 @@ export class Rehearsal {
     }
   }
 
-  /** Has guards read an input. */
   async input(texts: InputTexts): Promise<Rehearsed> {
     const rules = new Set<string>()
     const failed = new Set<string>()
@@ -91,7 +85,7 @@ export class Rehearsal {
     return { rules: [...rules], failed: [...failed] }
   }
 
-  /** Has guards read the texts of an answer. @param userTurn what the user had asked */
+  /** @param userTurn the user's question */
   async output(
     texts: readonly { readonly channel: Channel; readonly text: string }[],
     userTurn: string,
@@ -112,8 +106,8 @@ export class Rehearsal {
   }
 
   /**
-   * What a client would get of an answer in one text.
-   * @param chunk characters that arrive at a time, of an answer that is streamed; undefined for one that comes whole
+   * The client's view of an answer in one text. @param chunk characters that arrive at a time, of an answer that is
+   * streamed; undefined for one that comes whole
    */
   async shown(
     input: InputTexts,
@@ -192,12 +186,12 @@ export class Rehearsal {
   }
 }
 
-/** Prepares a policy for texts. @throws what `proceed` throws */
+/** @throws what `proceed` throws */
 export async function rehearse(init: RehearsalInit): Promise<Rehearsal> {
   return new Rehearsal(init, await init.guards.planFor(init.policy, init.proceed))
 }
 
-/** A guard at work for no call: nothing is counted. */
+/** A guard without a call: nothing is counted. */
 export function trialRunner({
   instance: { name, guard },
   rules,
@@ -241,7 +235,7 @@ async function* partsOf(answer: string, chunk: number | undefined): AsyncGenerat
   yield { text: '', ends: true }
 }
 
-/** What comes out of a step: the text of an answer, and whether it was refused. */
+/** The output of a step: the text of an answer, and whether it was refused. */
 async function readThrough(step: ChainStep<Part, Part>, parts: AsyncIterable<Part>) {
   let [text, isRefused] = ['', false]
   await new Promise<void>((resolve, reject) => {
@@ -258,7 +252,7 @@ async function readThrough(step: ChainStep<Part, Part>, parts: AsyncIterable<Par
   return { text, isRefused }
 }
 
-/** Patterns are told by their list: places in it differ between policies. */
+/** Removes the index of a pattern: it differs between policies. */
 function withoutPlace(rule: string): string {
   return rule.replace(/\[\d+\]$/, '')
 }

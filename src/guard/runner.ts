@@ -28,24 +28,22 @@ import type {
 } from '../plugin.ts'
 import { isObject } from '../errors/checks.ts'
 
-// Verdicts of guards, and faults in their place. A guard that misbehaves has not passed a text: that is a fault.
+// Verdicts of guards, and faults that replace them. A guard that misbehaves has not passed a text: that is a fault.
 
 export type BlockVerdict = Extract<Verdict, { action: 'block' }>
 
-/** A block, and where a pattern matched the reading of the text in which it did. */
 export type Block = BlockVerdict & { readonly view?: PatternView }
 
-/** What a check of a growing text knows of it. */
+/** The state of a check of a growing text. */
 export interface TextProgress {
   /** Offset up to which the guard agrees; never decreases. */
   readonly safeOffset: number
   readonly verdict?: Block
 }
 
-/** A promise where the answer takes time. */
 export type Answer = TextProgress | Promise<TextProgress>
 
-/** The block for a match of a banned pattern. @param offset position of the first pattern in the effective list */
+/** @param offset position of the first pattern in the effective list */
 export function patternBlock({ pattern, start, end, view }: PatternMatch, offset: number): Block {
   return {
     action: 'block',
@@ -55,29 +53,27 @@ export function patternBlock({ pattern, start, end, view }: PatternMatch, offset
   }
 }
 
-/** Why a guard could not look. */
+/** Why a guard could not judge. */
 export type FaultKind =
-  /** It threw. */
   | 'failed'
   | 'timeout'
   /** Its answer is not valid: wrong type, wrong number, offsets out of range, a rule that is not in force. */
   | 'invalid'
-  /** It failed too often of late. */
   | 'circuit'
-  /** Its calls to models have used up what one request may spend. */
+  /** Its calls to models have used up the budget of one request. */
   | 'budget'
-  /** A local guard that worked for too long. */
+  /** A local guard worked for too long. */
   | 'slow'
   /** More text than may be retained, buffered or judged. */
   | 'too_large'
-  /** The guard cannot read what it was shown. */
+  /** The guard cannot read the text. */
   | 'unreadable'
-  /** A rule that no guard answers for. */
+  /** No guard enforces the rule. */
   | 'unanswered'
-  /** The account is free and the model that it asks is not. Whatever the policy says, the call goes on without it. */
+  /** The account is free and the model that it asks is not. Whatever the policy says, the call continues without it. */
   | 'unpaid'
 
-/** Why a guard could not look. Neither a pass nor a block. */
+/** The reason why a guard could not judge. Neither a pass nor a block. */
 export class GuardFault extends Error {
   readonly kind: FaultKind
 
@@ -88,20 +84,17 @@ export class GuardFault extends Error {
   }
 }
 
-/** Rules are named in a header. */
+/** The form of rules, which are named in a header. */
 const RULE = /^[\w:./[\]-]{1,120}$/
 
 /** Members of a block that a guard may set. */
 const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
 
-/** Whether a guard may block for this rule. */
 export type RuleFilter = (rule: string) => boolean
 
 /**
- * Checks a verdict.
- * @param length of the text it is about
- * @returns the block, or nothing for a pass
- * @throws GuardFault `invalid` for what is no verdict, `unreadable` when the guard abstains because it cannot read
+ * Checks a verdict. @param length of the text it is about @returns the block; undefined for a pass @throws
+ * GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
  */
 export function checkVerdict(
   verdict: unknown,
@@ -125,8 +118,8 @@ export function checkVerdict(
         throw invalid('spans outside of the text')
       if (score !== undefined && !(typeof score === 'number' && score >= 0 && score <= 1))
         throw invalid('a score that is not from 0 to 1')
-      const known = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
-      return Object.fromEntries(known) as unknown as BlockVerdict
+      const members = Object.entries(verdict).filter(([name]) => MEMBERS.has(name))
+      return Object.fromEntries(members) as unknown as BlockVerdict
     }
     default:
       throw invalid('an action that does not exist')
@@ -134,10 +127,8 @@ export function checkVerdict(
 }
 
 /**
- * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond what was pushed.
- * @param least what `safeOffset` was before
- * @param length of what was pushed
- * @throws GuardFault `invalid`
+ * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text. @param
+ * least the previous `safeOffset` @param length of the pushed text @throws GuardFault `invalid`
  */
 export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
   refusePromise(progress)
@@ -162,12 +153,12 @@ export function toFault(error: unknown): GuardFault {
 
 /** Kinds of faults that lie in the text. */
 const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['unreadable', 'budget', 'unpaid', 'too_large'])
-/** The same of upstream failures, where a guard asks a model. */
+/** Classes of upstream failures that lie in the text, where a guard asks a model. */
 const REFUSALS = new Set(['bad_request', 'context_length', 'content_blocked', 'payload_too_large'])
 
 /**
- * What a fault says of the guard. Only a guard that was not reached, took too long or said that it fails is `down`: a
- * client must not be able to switch a guard off for others by what it sends.
+ * The effect of a fault on the guard's circuit. Only a guard that was not reached, took too long or reports a
+ * failure is `down`: a client must not be able to switch a guard off for others by its texts.
  */
 function callEnd(fault: GuardFault): CallEnd {
   if (OF_THE_TEXT.has(fault.kind)) return 'ok'
@@ -180,8 +171,8 @@ function callEnd(fault: GuardFault): CallEnd {
 }
 
 /**
- * What is logged of a fault: our own words, and of each error that caused it its name, the class of the failure, the status
- * or the code of a connection. Never a message, which may quote a text.
+ * The reason of a fault for the log: our own words, and of each error that caused it its name, the class of the
+ * failure, the status or the code of a connection. Never a message, which may quote a text.
  */
 export function reasonOf(fault: GuardFault): string {
   const causes = causesOf(fault.cause).map((cause) => {
@@ -203,7 +194,7 @@ const CONNECTION =
 const UNREACHABLE =
   /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/
 
-/** A connection that failed, or a status by which a server says that it fails. */
+/** Whether a connection failed, or a status reports that the server fails. */
 function isUnreachable(error: Error): boolean {
   const { code, status } = error as { readonly code?: unknown; readonly status?: unknown }
   if (typeof status === 'number') return status >= 500 || status === 429
@@ -214,12 +205,11 @@ function isPromise(value: unknown): value is PromiseLike<unknown> {
   return isObject(value) && typeof value.then === 'function'
 }
 
-/** Keeps an answer that is no longer awaited from ending the process when it fails. */
 function ignoreRejection(answer: unknown): void {
   if (isPromise(answer)) Promise.resolve(answer).catch(() => {})
 }
 
-/** An error, what caused it, and so on. */
+/** The chain of an error's causes, itself included. */
 function causesOf(error: unknown): Error[] {
   const causes: Error[] = []
   for (let cause = error; cause instanceof Error && causes.length < 5; cause = cause.cause) {
@@ -228,7 +218,7 @@ function causesOf(error: unknown): Error[] {
   return causes
 }
 
-/** @throws GuardFault `invalid` for a promise in place of an answer */
+/** @throws GuardFault `invalid` for a promise */
 function refusePromise(answer: unknown): void {
   if (!isPromise(answer)) return
   ignoreRejection(answer)
@@ -236,8 +226,8 @@ function refusePromise(answer: unknown): void {
 }
 
 /**
- * Accepts the rules that a guard enforces and that are in force.
- * @param plugin whose own rules begin with its name
+ * Accepts the rules that a guard enforces and that are in force. @param plugin the name with which its own rules
+ * begin
  */
 export function ruleFilter(
   plugin: string,
@@ -274,18 +264,15 @@ function invalid(what: string): GuardFault {
   return new GuardFault('invalid', `the guard answered with ${what}`)
 }
 
-/** A question to a remote guard that has ended. */
 interface AskedGuard {
   readonly name: string
   readonly side: Side
   readonly ms: number
   /** `passed`, `blocked`, the kind of a fault, or `cancelled` where the answer was no longer wanted. */
   readonly result: string
-  /** Rules that were violated. */
   readonly rules: readonly string[]
 }
 
-/** How a remote guard is asked. */
 interface AskOptions<T> {
   /** Whether a transport failure is tried once more while there is time; not for a guard that keeps state. */
   readonly again?: boolean
@@ -293,25 +280,23 @@ interface AskOptions<T> {
   readonly blocksIn?: (answer: T) => readonly (BlockVerdict | undefined)[]
 }
 
-/** Processor time that a local guard may take in one go. Time that the machine gives to others does not count. */
+/** The processor time of a local guard in one go. Time that the machine gives to others does not count. */
 const LOCAL_LIMIT_MS = 250
 
 interface GuardRunnerInit {
-  /** The instance's name. */
   readonly name: string
   readonly guard: Guard
   readonly origin: Origin
   readonly ruleFilter: RuleFilter
-  /** How many scopes and patterns of the policy come before those that the guard knows; absent where none do. */
+  /** The number of scopes and patterns of the policy before those that the guard knows; absent where there are none. */
   readonly offsets?: { readonly scopes: number; readonly bannedPatterns: number }
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
-  /** Told of each question to a remote guard. */
+  /** Called after each question to a remote guard. */
   readonly asked?: (question: AskedGuard) => void
-  /** Counts answers that come too late. */
   readonly late?: LateAnswers['metrics']
-  /** How long one question to a remote guard may take, ms. */
+  /** The limit of one question to a remote guard, in ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal
@@ -336,25 +321,21 @@ export class GuardRunner {
     return this.guard.execution === 'local'
   }
 
-  /** The context of local guards, without a deadline. */
   get context(): GuardContext {
     return (this.#context ??= this.#init.contextOf(this.#init.signal, Infinity))
   }
 
-  /** Whether the guard agreed to the same text in the same context a while ago. */
   hasPassed(item: TextItem): boolean {
     return this.#init.verdicts.has(this.name, this.context, item)
   }
 
-  /** Remembers that the guard agreed to a text. */
   passed(item: TextItem): void {
     this.#init.verdicts.add(this.name, this.context, item)
   }
 
   /**
-   * The block in a verdict, its rule named by its position in the effective policy.
-   * @param length of the text
-   * @throws GuardFault for what is no verdict, see {@link checkVerdict}
+   * The block of a verdict, its rule named by its position in the effective policy. @param length of the text
+   * @throws GuardFault for an invalid verdict, see {@link checkVerdict}
    */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
     const block = checkVerdict(verdict, length, this.#init.ruleFilter)
@@ -374,8 +355,8 @@ export class GuardRunner {
   }
 
   /**
-   * Runs a local guard.
-   * @throws GuardFault `slow` when it took too long, and every error of the guard as {@link toFault} makes it one
+   * Runs a local guard. @throws GuardFault `slow` when it took too long, and every error of the guard as {@link
+   * toFault} converts it
    */
   work<T>(run: (context: GuardContext) => T): T {
     const started = process.threadCpuUsage()
@@ -395,8 +376,8 @@ export class GuardRunner {
   }
 
   /**
-   * Asks a remote guard.
-   * @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as {@link toFault} makes it one
+   * Asks a remote guard. @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as
+   * {@link toFault} converts it
    */
   async ask<T>(
     side: Side,
@@ -459,7 +440,6 @@ export class GuardRunner {
   }
 }
 
-/** No response came; an error status is a response. */
 function isTransportFailure(error: unknown): boolean {
   if (UpstreamFailure.is(error)) {
     const cause = error.cause as { readonly status?: number } | null | undefined
@@ -493,18 +473,18 @@ export class VerdictCache {
   #keyOf(guard: string, context: GuardContext, item: TextItem): string {
     const { accountId, keyId, operation, model, origin, rules, judgeModel } = context
     const { side, channel, text, context: shown } = item
-    const asked = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
-    const parts = JSON.stringify([...asked, side, channel, shown, text])
+    const circumstances = [guard, accountId, keyId, operation, model, origin, rules, judgeModel]
+    const parts = JSON.stringify([...circumstances, side, channel, shown, text])
     return createHmac('sha256', this.#secret).update(parts).digest('base64')
   }
 }
 
-// Spares calls the wait for a guard that keeps failing, without letting one account switch it off for others.
+// Spares calls the wait for a guard that keeps failing; one account cannot switch it off for others.
 
 const WINDOW_MS = 30_000
 const MIN_CALLS = 10
 const ERROR_SHARE = 0.5
-/** As many accounts have to see the guard fail, or all that asked where these are fewer. */
+/** The number of accounts that have to see the guard fail; all that asked where these are fewer. */
 const MIN_ACCOUNTS = 3
 const OPEN_MS = 10_000
 /** The window is counted in buckets, so that it needs no list of calls. */
@@ -517,8 +497,8 @@ const MAX_INVALID = 5
 const MAX_COUNTED = 10_000
 
 /**
- * How a call of a guard ended: `ok`, also where the text was at fault; `down`, the guard was not reached, took too long
- * or said that it fails; `invalid`, what it said is no verdict, which the text may have caused.
+ * The end of a guard's call: `ok`, also where the text was at fault; `down`, the guard was not reached, took too
+ * long or reported a failure; `invalid`, its answer is no verdict, which the text may have caused.
  */
 type CallEnd = 'ok' | 'down' | 'invalid'
 
@@ -530,9 +510,8 @@ interface Bucket {
   readonly failing: Set<string>
 }
 
-/** Invalid answers to one account. */
 interface Invalid {
-  /** When they came, the latest ones. */
+  /** The times of the latest ones. */
   readonly at: number[]
   closedUntil: number
 }
@@ -550,7 +529,7 @@ export class CircuitBreaker {
   #probing = false
   readonly #invalid = new LRUCache<string, Invalid>(atMost(MAX_COUNTED))
 
-  /** What holds for all accounts; `half-open` while a call probes. */
+  /** The state for all accounts; `half-open` while a call probes. */
   get state(): CircuitState {
     if (this.#openUntil === undefined) return 'closed'
     return this.#probing ? 'half-open' : 'open'
@@ -565,7 +544,6 @@ export class CircuitBreaker {
     return true
   }
 
-  /** A call has ended. */
   ended(account: string, end: CallEnd, now: number): void {
     if (end === 'invalid') this.#countInvalid(account, now)
     const failed = end === 'down'
@@ -602,13 +580,13 @@ export class CircuitBreaker {
   }
 
   #countInvalid(account: string, now: number): void {
-    const known = this.#invalid.get(account) ?? { at: [], closedUntil: 0 }
-    this.#invalid.set(account, known)
-    known.at.push(now)
-    if (known.at.length < MAX_INVALID) return
-    if (now - known.at.shift()! > WINDOW_MS) return
-    known.closedUntil = now + OPEN_MS
-    known.at.length = 0
+    const invalid = this.#invalid.get(account) ?? { at: [], closedUntil: 0 }
+    this.#invalid.set(account, invalid)
+    invalid.at.push(now)
+    if (invalid.at.length < MAX_INVALID) return
+    if (now - invalid.at.shift()! > WINDOW_MS) return
+    invalid.closedUntil = now + OPEN_MS
+    invalid.at.length = 0
   }
 
   #probed(ok: boolean, now: number): void {

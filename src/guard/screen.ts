@@ -1,7 +1,7 @@
 /**
- * The screen of an answer: a step that splits its parts into texts, has guards read them, lets out what all guards agree to,
- * and refuses what one of them blocks. Parts wait only where a guard needs time. In monitor mode the same machine reads beside
- * the answer: nothing waits, and nothing is kept back.
+ * The screen of an answer: a step that splits its parts into texts, has guards read them, releases what all guards
+ * agree to, and refuses what one of them blocks. Parts wait only where a guard needs time. In monitor mode the same
+ * machine reads beside the answer: nothing waits, and nothing is retained.
  */
 import type { Channel, Origin } from '../plugin.ts'
 import type { ChainStep, Outlet } from '../stream/chain.ts'
@@ -19,15 +19,12 @@ import { GuardFault } from './runner.ts'
 import { type Reading, ScreenedText } from './screened-text.ts'
 import type { OutputScanner } from './text-check.ts'
 
-/** A refusal of which the text is not known yet. */
 export interface Denial<Part> extends Omit<Refusal<Part>, 'text'> {
-  /** Set when a guard could not look; otherwise a violation was found. */
+  /** Set when a guard could not judge; otherwise a violation was found. */
   readonly fault: GuardFault | undefined
 }
 
-/** How the screening of an answer has ended. */
 interface ScreenEnd {
-  /** Guards have seen the whole answer, or refused it. */
   readonly complete: boolean
   /** ms that the answer waited for guards only. */
   readonly stalledMs: number
@@ -37,82 +34,88 @@ interface ScreenEnd {
 
 export interface ScreenInit<Part> {
   readonly codec: OutputCodec<Part>
-  /** Local ones first. */
+  /** The guards, local ones first. */
   readonly scanners: readonly OutputScanner[]
-  /** False: parts pass unchanged and findings are recorded. What fails ends the looking and nothing else. */
+  /**
+   * Whether verdicts have an effect. Otherwise parts pass unchanged and findings are recorded; a failure ends only
+   * the reading.
+   */
   readonly enforce: boolean
-  /** Nothing goes out before all of it has passed; also where it comes as a whole, or a guard needs the full text. */
+  /**
+   * Whether nothing goes out before all of it has passed; also set where it comes as a whole, or a guard needs the
+   * full text.
+   */
   readonly buffer: boolean
-  /** The answer comes as a whole. */
+  /** Whether the answer comes as a whole. */
   readonly atOnce?: boolean
-  /** A block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a status. */
+  /**
+   * Whether a block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a
+   * status.
+   */
   readonly errorForm: boolean
-  /** How many choices were asked for. */
+  /** The number of requested choices. */
   readonly choices: number
   readonly limits: {
-    /** Characters that may be retained of one text, and a quarter of what may be retained of all. */
+    /** The most characters retained of one text, and a quarter of the most retained of all. */
     readonly maxHeld: number
-    /** Characters of a buffered answer. */
+    /** The most characters of a buffered answer. */
     readonly maxBuffer: number
-    /** Characters of one tool call. */
+    /** The most characters of one tool call. */
     readonly maxToolCall: number
   }
   /** ms without new parts after which guards judge an unfinished segment. */
   readonly idleMs: number
-  /** ms that the guards of one origin may keep the answer waiting in all. */
+  /** ms that the guards of one origin may make the answer wait in total. */
   readonly stallMs: number
   readonly observer: ScreenObserver
   /** The parts of a refusal, where anything is enforced. @throws in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
-  /** Called once, when guards look at nothing more. */
+  /** Called once, when no guard reads on. */
   readonly closed?: (end: ScreenEnd) => void
 }
 
-/** Guards are told of text that comes together up to this many characters. */
+/** Text that comes together is pushed to guards in up to this many characters. */
 const MAX_TOGETHER = 1 << 14
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
 
 const ignore = () => {}
 
-/** Something that goes out whole or not at all, such as a tool call, with the guards that read it. */
+/** A part that goes out whole or not at all, such as a tool call, with the guards that read it. */
 interface AtomicItem<Part> {
   readonly piece: AtomicPiece<Part>
   readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
-  /** Characters that are retained for it. */
+  /** The number of retained characters. */
   readonly size: number
-  /** Of several items, those that are left out. */
+  /** The omitted ones of several items. */
   readonly dropped: Set<number>
 }
 
-/** Pieces that make sense together only. */
+/** Pieces that make sense only together. */
 interface FragmentGroup<Part> {
   readonly pieces: FragmentPiece<Part>[]
   size: number
-  /** Goes out in pieces: no guard reads it, or it is too large and the policy allows that. */
+  /** Whether it goes out in pieces: no guard reads it, or it is too large and the policy allows that. */
   loose: boolean
 }
 
-/** One choice of the answer. */
 class Choice<Part> {
   readonly index: number
   readonly texts = new Map<Channel, ScreenedText<Part>>()
-  /** Channels that were left out for a violation. */
+  /** Channels that were omitted for a violation. */
   readonly dropped = new Set<Channel>()
   readonly fragments = new Map<string, FragmentGroup<Part>>()
   readonly items: AtomicItem<Part>[] = []
   /** First parts that wait for the next. */
   readonly opening: Part[] = []
-  /** Whether a part went out, and whether one with content did. */
+  /** Whether a part went out. */
   opened = false
   hasText = false
-  /** No guard looks at more of it. */
   over = false
-  /** Why it is refused. */
+  /** The cause of a refusal. */
   denial: { readonly fault: GuardFault | undefined } | undefined = undefined
   /** Characters that came in and did not go out. */
   retained = 0
-  /** The part that ends it, and whether its end has come. */
   finishPart: Part | undefined = undefined
   finished = false
 
@@ -128,21 +131,19 @@ class Choice<Part> {
 }
 
 export class Screen<Part> implements ChainStep<Part, Part> {
-  /** All choices are refused. */
   done = false
   readonly #init: ScreenInit<Part>
   #scanners: readonly OutputScanner[]
-  /** Some guard asks elsewhere. */
+  /** Whether any guard is remote. */
   readonly #isRemote: boolean
   #buffering: boolean
   readonly #choices: Choice<Part>[] = []
   #refused = false
-  /** The answer, where it goes out as a whole. */
   #buffer: OutputPiece<Part>[] = []
   /** Pieces that wait until a guard has read the text before them. */
   readonly #queue: OutputPiece<Part>[] = []
   #queueSize = 0
-  /** The text with characters that guards have not been told of. */
+  /** The text with characters that guards have not read yet. */
   #untold: ScreenedText<Part> | undefined
   /** Texts that may be busy. */
   #slow: readonly ScreenedText<Part>[] = []
@@ -151,14 +152,12 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   /** Takes the parts that go out. */
   #out: (part: Part) => void = ignore
   #outlet: Outlet<Part> | undefined
-  /** What is pushed later has to wait for it; after the end, the end. */
+  /** Later pushes wait for it; after the end, the end does. */
   #gate: PromiseWithResolvers<void> | undefined
-  /** All parts were pushed. */
   #ended = false
-  /** Guards look at nothing more. */
   #closed = false
   readonly #stalledMs = { key: 0, request: 0 }
-  /** Whose guards keep the answer waiting, and since when. */
+  /** Origins whose guards make the answer wait, and the start of the wait. */
   #waitsFor: readonly Origin[] = []
   #waitsSince = 0
   #timer: NodeJS.Timeout | undefined
@@ -217,12 +216,11 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return error
   }
 
-  /** The call is over. Guards that only monitor may still look at an answer that has come to its end. Idempotent. */
+  /** Ends the screen. Guards that only monitor may still read a complete answer. Idempotent. */
   close(): void {
     if (this.#init.enforce || !this.#ended) this.#close(this.#isComplete)
   }
 
-  /** Acts on what has come. */
   #act(emit: (part: Part) => void, act: () => void): void {
     if (this.#closed) return
     this.#out = this.#init.enforce ? emit : ignore
@@ -249,7 +247,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#watch()
   }
 
-  /** @returns what failed, where anything is enforced */
+  /** @returns the error, where anything is enforced */
   #run(act: () => void): { readonly error: unknown } | undefined {
     try {
       act()
@@ -264,7 +262,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return undefined
   }
 
-  /** Nothing is left to look at. */
   get #isComplete(): boolean {
     return this.#refused || (this.#ended && !this.#pending)
   }
@@ -281,7 +278,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
 
   // Time: what waits for guards, and for how long.
 
-  /** Whether later parts, or the end, have to wait. */
   #pauses(): boolean {
     if (this.#closed || !this.#init.enforce) return false
     return this.#ended || this.#busy || (this.#isRemote && !this.#hasRoom && this.#pending)
@@ -293,17 +289,15 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return this.#gate.promise
   }
 
-  /** A guard still reads text that has come, and later text has to wait: the result must not depend on how fast it is. */
+  /** A guard still reads earlier text, and later text has to wait: the result must not depend on how fast it is. */
   get #busy(): boolean {
     return this.#slow.length > 0 && !this.#refused && this.#slow.some(({ busy }) => busy)
   }
 
-  /** Some guard may still answer. */
   get #pending(): boolean {
     return this.#texts().some((text) => text.pending)
   }
 
-  /** Whether more of the answer may come before guards have answered. */
   get #hasRoom(): boolean {
     const { maxBuffer, maxHeld } = this.#init.limits
     return this.#retained < (this.#buffering ? maxBuffer : maxHeld)
@@ -315,17 +309,15 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return sum
   }
 
-  /** More is retained than all texts together may. */
   get #overflows(): boolean {
     return this.#retained > 4 * this.#init.limits.maxHeld
   }
 
-  /** The texts that guards look at. */
   #texts(): readonly ScreenedText<Part>[] {
     return this.#choices.flatMap(({ over, allTexts }) => (over ? [] : allTexts))
   }
 
-  /** Sees to it that guards do not take too long. @param mayIdle an unfinished segment is judged after a while */
+  /** Limits the time of guards. @param mayIdle whether an unfinished segment is judged after a while */
   #watch(mayIdle = true): void {
     this.#countStall()
     const { enforce, idleMs, stallMs } = this.#init
@@ -365,7 +357,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#waitsSince = now
   }
 
-  /** Guards of these rules have taken too long. */
   #timeOut(origin: Origin): void {
     const fault = new GuardFault('timeout', 'guards kept the answer waiting')
     for (const choice of this.#choices) {
@@ -379,7 +370,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#replay()
   }
 
-  /** Guards have answered. */
   #update(): void {
     this.#slow = this.#slow.filter(({ busy }) => busy)
     for (const choice of this.#choices) this.#goOn(choice)
@@ -448,7 +438,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (text.untold.length >= MAX_TOGETHER) this.#tell()
   }
 
-  /** The guards that read a channel, local ones first. */
   #readersOf(channel: Channel): readonly OutputScanner[] {
     return this.#scanners.filter((one) => one.reads(channel))
   }
@@ -484,11 +473,11 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     const { channel, index, part, unscanned } = piece
     if (unscanned) this.#init.observer.unscanned(unscanned)
     const all = this.#readersOf(channel)
-    const texts = piece.texts.map(({ text: said, duplicate, item = 0 }) => {
+    const texts = piece.texts.map(({ text: content, duplicate, item = 0 }) => {
       const readers = duplicate ? all.filter(({ local }) => local) : all
       const stream = { channel, choice: choice.index, index }
       const text = new ScreenedText<Part>(stream, readers, { atOnce: true }, this.#changed)
-      text.retain({ kind: 'text', choice: choice.index, part, channel, text: said })
+      text.retain({ kind: 'text', choice: choice.index, part, channel, text: content })
       text.tell()
       text.end()
       return { text, index: item }
@@ -500,7 +489,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (!choice.over && this.#buffering) this.#bound(choice)
   }
 
-  /** Tells guards of the characters of a text that came together. */
   #tell(): void {
     const text = this.#untold
     if (!text) return
@@ -514,7 +502,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#bound(choice)
   }
 
-  /** Whether later text has to wait for what guards make of this one. */
+  /** Whether later text has to wait for the verdict on this one. */
   #isSlow(text: ScreenedText<Part>): boolean {
     if (!text.busy) return false
     if (!this.#slow.includes(text)) this.#slow = [...this.#slow, text]
@@ -528,7 +516,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#replay()
   }
 
-  /** Nothing of it follows. Idempotent. */
   #finishChoice(choice: Choice<Part>): void {
     if (choice.over || choice.finished) return
     choice.finished = true
@@ -536,7 +523,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#goOn(choice)
   }
 
-  /** Acts on what guards have said, of one text after the other. Items follow the texts. */
+  /** Acts on verdicts, of one text after the other. Items follow the texts. */
   #goOn(choice: Choice<Part>): void {
     if (choice.over) return
     for (const text of choice.texts.values()) {
@@ -586,7 +573,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /** The guard that blocks a text, if any. Guards that could not look are left out, or end the choice. */
+  /** The guard that blocks a text, if any. Guards that could not judge are removed, or end the choice. */
   #blockOf(choice: Choice<Part>, text: ScreenedText<Part>): Reading | undefined {
     for (let reading = text.stopped; reading; reading = text.stopped) {
       const { fault } = reading.stop!
@@ -596,7 +583,10 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return undefined
   }
 
-  /** Goes on without a guard that could not look, where the policy allows that. @returns whether it ended the choice */
+  /**
+   * Continues without a guard that could not judge, where the policy allows that. @returns whether it ended the
+   * choice
+   */
   #excuse(
     choice: Choice<Part>,
     text: ScreenedText<Part>,
@@ -608,7 +598,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return false
   }
 
-  /** A guard could not look. @returns whether that ended the choice */
+  /** @returns whether the fault ended the choice */
   #deny(choice: Choice<Part>, guard: string, fault: GuardFault): boolean {
     const ends = this.#init.observer.failed(guard, fault)
     if (ends) this.#refuse(choice, fault)
@@ -668,7 +658,10 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#settle(choice)
   }
 
-  /** Too much for guards that need the full text. Where the answer may go on without them, it goes out as it comes. */
+  /**
+   * Handles too much text for guards that need all of it. Where the answer may continue without them, it goes out as
+   * it comes.
+   */
   #stopBuffering(choice: Choice<Part>): void {
     const all = this.#scanners
     const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
@@ -693,7 +686,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
 
   // What goes out.
 
-  /** Emits what all guards agree to. */
   #settle(choice: Choice<Part>): void {
     if (choice.over) return
     for (const text of choice.texts.values()) {
@@ -727,13 +719,12 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     observer.released(released)
   }
 
-  /** Emits what is left of an item, if anything is. */
   #emitItem(choice: Choice<Part>, { piece, dropped }: AtomicItem<Part>): void {
     const part = dropped.size > 0 ? piece.withoutItems!(dropped) : piece.part
     if (part !== undefined) this.#emit(choice, part)
   }
 
-  /** Fragments that no guard reads go out as they are. */
+  /** Emits fragments that no guard reads as they are. */
   #emitLoose(choice: Choice<Part>, group: FragmentGroup<Part>): void {
     if (this.#buffering) return
     for (const { part } of group.pieces.splice(0)) this.#emit(choice, part)
@@ -751,7 +742,10 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /** Choices open in ascending order, as OpenAI's clients expect. @param channel of the text that the part says, if it says one */
+  /**
+   * Opens choices in ascending order, as OpenAI's clients expect. @param channel the channel of the part's text, if
+   * it has any
+   */
   #emit(choice: Choice<Part>, part: Part, channel?: Channel): void {
     choice.opened = true
     if (channel === 'content') choice.hasText = true
@@ -764,7 +758,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#out(part)
   }
 
-  /** Emits a buffered answer once it is complete. */
   #replay(): void {
     if (!this.#buffering) return
     if (!this.#refused && !(this.#ended && this.#choices.every(({ over }) => over))) return
@@ -783,7 +776,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /** Emits what may go out of a piece of a buffered answer. */
   #replayPiece(choice: Choice<Part>, piece: OutputPiece<Part>): void {
     const channel = 'channel' in piece ? piece.channel : undefined
     const isKept = piece.kind === 'mark' && piece.keptWhenDropped
@@ -794,7 +786,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   }
 }
 
-/** Whether a piece is more of a text. */
 function isMoreOf<Part>({ stream }: ScreenedText<Part>, piece: OutputPiece<Part>): boolean {
   return piece.kind === 'text' && piece.channel === stream.channel && piece.choice === stream.choice
 }
@@ -809,7 +800,7 @@ interface Backlog<Part> {
   readonly choice: Choice<Part>
   readonly text: ScreenedText<Part>
   readonly reading: Reading
-  /** Characters. */
+  /** Characters */
   readonly size: number
 }
 
@@ -825,12 +816,10 @@ function backlogsOf<Part>(choices: readonly Choice<Part>[]): readonly Backlog<Pa
   )
 }
 
-/** The fault of a guard that retains too much. */
 function tooLarge(): GuardFault {
   return new GuardFault('too_large', 'more text than may be retained')
 }
 
-/** Characters of a piece. */
 function sizeOf<Part>(piece: OutputPiece<Part>): number {
   if (piece.kind === 'text') return piece.text.length
   if (piece.kind === 'fragment') return piece.size
@@ -838,7 +827,6 @@ function sizeOf<Part>(piece: OutputPiece<Part>): number {
   return piece.texts.reduce((sum, { text, duplicate }) => sum + (duplicate ? 0 : text.length), 0)
 }
 
-/** All guards have agreed to an item, or to what is left of it. */
 function hasPassed<Part>({ texts }: AtomicItem<Part>): boolean {
   return texts.every(({ text }) => !text.pending)
 }

@@ -1,4 +1,4 @@
-/** One text of an answer as it grows: what guards have agreed to, and what of it is still retained. */
+/** One text of an answer as it grows: the part that guards have agreed to, and the part that is still retained. */
 import { wholeCharacters } from '../errors/checks.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
 import type { TextStream } from '../plugin.ts'
@@ -6,15 +6,14 @@ import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
 import { toFault, type Answer, type Block, type GuardFault, type TextProgress } from './runner.ts'
 import type { OutputScanner, TextCheck } from './text-check.ts'
 
-/** Why nothing more of a text may pass: a guard blocked it, or could not look. */
+/** Why nothing more of a text may pass: a guard blocked it, or could not judge. */
 type StopReason =
   | { readonly block: Block; readonly fault?: undefined }
   | { readonly fault: GuardFault; readonly block?: undefined }
 
-/** Ends sliced work on a text that is read no more. */
+/** Ends sliced work on a text that no guard reads any more. */
 const CLOSED = new Error('the text is read no more')
 
-/** One guard reading one text. */
 export class Reading {
   readonly scanner: OutputScanner
   /** Offset up to which the guard agrees; never decreases. */
@@ -28,8 +27,8 @@ export class Reading {
   #closed = false
 
   /**
-   * @param atOnce see {@link OutputScanner.check}
-   * @param changed called when an answer that was outstanding has come; without it a local guard answers at once
+   * @param atOnce see {@link OutputScanner.check} @param changed called when an outstanding answer has come; without
+   * it a local guard answers at once
    */
   constructor(scanner: OutputScanner, stream: TextStream, atOnce = false, changed?: () => void) {
     this.scanner = scanner
@@ -43,19 +42,17 @@ export class Reading {
     this.#ask((check) => check.push(text))
   }
 
-  /** The text is complete. */
   end(): void {
     this.#ask((check) => check.end())
   }
 
-  /** No text came for a while: what is there may be judged. */
+  /** Judges the present text, because no more came for a while. */
   idle(): void {
     if (!this.#check.idle) return
     this.#check.idle()
     this.push('')
   }
 
-  /** The guard's answer does not matter any more. */
   close(): void {
     this.#closed = true
     this.state = 'ready'
@@ -99,7 +96,6 @@ export class Reading {
   }
 }
 
-/** A guard that blocks a text, and the offset up to which the text may still go out. */
 interface BlockedAt {
   readonly reading: Reading
   readonly safeOffset: number
@@ -112,44 +108,40 @@ interface Retained<Part> {
 }
 
 interface TextOptions {
-  /** A violation ends this text only. */
+  /** Whether a violation ends this text only. */
   readonly droppable?: boolean | undefined
-  /** Nothing goes out before the text is complete. */
+  /** Whether nothing goes out before the text is complete. */
   readonly atOnce: boolean
 }
 
-/** Texts are kept for {@link ScreenedText.locate} up to this length; in longer ones it has no say. */
+/** Texts are kept for {@link ScreenedText.locate} up to this length; it has no effect on longer ones. */
 const MAX_KEPT = 1_048_576
-/** Characters that guards are told of at a time where the exact place does not matter. */
+/** Characters pushed to guards at a time where the exact place does not matter. */
 const STRIDE = 256
 
 export class ScreenedText<Part> {
   readonly stream: TextStream
-  /** A violation ends this text only. */
   readonly droppable: boolean
-  /** Characters so far, those included that guards have not been told of yet. */
+  /** Characters so far, including those that guards have not read yet. */
   length = 0
-  /** How many of them went out. */
+  /** Characters that went out. */
   released = 0
-  /** What guards have not been told of yet. */
+  /** Text that guards have not read yet. */
   untold = ''
-  /** Guards that read it, in their order; none of a text that was dropped. */
+  /** Guards that read it, in their order; none for a dropped text. */
   readings: readonly Reading[]
   readonly #changed: () => void
   #blockedAt: BlockedAt | undefined
   #locating = false
-  /** All of it, kept only where several local guards read it. */
+  /** The whole text, kept only where several local guards read it. */
   #text = ''
-  /** Up to here no guard has stopped the text. */
+  /** The offset up to which no guard has stopped the text. */
   #clearUpTo = 0
   readonly #keeps: boolean
   readonly #atOnce: boolean
   readonly #retained: Retained<Part>[] = []
 
-  /**
-   * @param scanners guards that read it, local ones first
-   * @param changed called when a guard has answered that was waited for
-   */
+  /** @param scanners guards that read it, local ones first @param changed called when an awaited guard has answered */
   constructor(
     stream: TextStream,
     scanners: readonly OutputScanner[],
@@ -164,7 +156,6 @@ export class ScreenedText<Part> {
     this.#keeps = scanners.filter(({ local }) => local).length > 1
   }
 
-  /** Offset up to which all guards agree. */
   get safeOffset(): number {
     let safe = this.length
     for (const { safeOffset } of this.readings) if (safeOffset < safe) safe = safeOffset
@@ -175,22 +166,23 @@ export class ScreenedText<Part> {
     return this.#retained.length === 0
   }
 
-  /** Some guard may agree or stop the text without more of it. */
   get pending(): boolean {
     return this.#locating || this.readings.some(({ state }) => state !== 'ready')
   }
 
-  /** What follows has to wait: some guard has not read all that was pushed, or it is being found out where one blocks. */
+  /**
+   * Whether later parts have to wait: some guard has not read all that was pushed, or the place of a block is being
+   * located.
+   */
   get busy(): boolean {
     return this.#locating || this.readings.some(({ state }) => state === 'busy')
   }
 
-  /** The first guard that stopped the text. */
   get stopped(): Reading | undefined {
     return this.readings.find(({ stop }) => stop)
   }
 
-  /** Takes in a further piece. Guards are told of it by {@link tell}. */
+  /** Adds a further piece. Guards read it by {@link tell}. */
   retain(piece: TextPiece<Part> | PassthroughPiece<Part>): void {
     const start = this.length
     if (piece.kind === 'text') {
@@ -200,7 +192,6 @@ export class ScreenedText<Part> {
     this.#retained.push({ piece, start, end: this.length })
   }
 
-  /** Tells guards what came since they were told last. */
   tell(): void {
     const text = this.untold
     this.untold = ''
@@ -210,21 +201,19 @@ export class ScreenedText<Part> {
     for (const reading of this.readings) reading.push(text)
   }
 
-  /** Nothing follows. */
   end(): void {
     for (const reading of this.readings) reading.end()
   }
 
-  /** Goes on without this guard. */
   without(reading: Reading): void {
     reading.close()
     this.readings = this.readings.filter((one) => one !== reading)
   }
 
   /**
-   * Where a text is blocked that a guard stopped; nothing while that is being found out. Where several local guards read the
-   * text, the one that happens to be asked first would win, and more text would go out, the longer the pieces are in which
-   * text comes. So they read it again, character by character, and the text alone decides.
+   * The place where a stopped text is blocked; undefined while that is being located. Where several local guards
+   * read the text, the one that happens to be asked first would win, and more text would go out, the longer the
+   * pieces are in which text comes. So they read it again, character by character, and the text alone decides.
    */
   locate(reading: Reading): BlockedAt | undefined {
     if (this.#blockedAt) return this.#blockedAt
@@ -243,8 +232,8 @@ export class ScreenedText<Part> {
     return undefined
   }
 
-  /** @param from no guard blocks before it */
-  async #readAgain(known: BlockedAt, from: number): Promise<BlockedAt> {
+  /** @param from no guard blocks before this offset */
+  async #readAgain(earliest: BlockedAt, from: number): Promise<BlockedAt> {
     const text = this.#text
     const locals = this.readings.map(({ scanner }) => scanner).filter(({ local }) => local)
     const proceed = () => {
@@ -265,15 +254,15 @@ export class ScreenedText<Part> {
         if (due) await due
       }
       const found = blocking()
-      if (!found) return known
+      if (!found) return earliest
       start = at
       if (step > 1) continue
       const offsets = readings.flatMap(({ stop, safeOffset }) => (stop?.fault ? [] : safeOffset))
-      return { reading: found, safeOffset: Math.min(known.safeOffset, ...offsets) }
+      return { reading: found, safeOffset: Math.min(earliest.safeOffset, ...offsets) }
     }
   }
 
-  /** Where the first span ends that a guard blocks for: no guard can block earlier. 0 if one does not say. */
+  /** The end of the first span that a guard blocks for: no guard can block earlier. 0 if one states none. */
   #earliestEnd(): number {
     const blocks = this.readings.flatMap(({ stop }) => stop?.block ?? [])
     return Math.min(
@@ -281,7 +270,7 @@ export class ScreenedText<Part> {
     )
   }
 
-  /** Emits what lies before an offset, in the pieces in which it came where possible. @returns characters */
+  /** Emits the text before an offset, in the pieces in which it came where possible. @returns characters */
   release(safeOffset: number, codec: OutputCodec<Part>, emit: (part: Part) => void): number {
     const retained = this.#retained
     const before = this.released
@@ -324,7 +313,7 @@ export class ScreenedText<Part> {
     return text
   }
 
-  /** No guard reads on, and no more of the text goes out. @returns retained parts that go out all the same */
+  /** Ends the reading and drops the text. @returns retained parts that go out all the same */
   drop(): readonly Part[] {
     for (const reading of this.readings) reading.close()
     this.readings = []
@@ -335,14 +324,13 @@ export class ScreenedText<Part> {
   }
 }
 
-/** How many characters of a piece lie before an offset within it. */
+/** The number of characters of a piece before an offset within it. */
 function charactersBefore<Part>(retained: Retained<Part> | undefined, offset: number): number {
   if (retained?.piece.kind !== 'text' || offset <= retained.start || offset >= retained.end)
     return 0
   return wholeCharacters(retained.piece.text, offset - retained.start)
 }
 
-/** What stops a complete text, according to one guard. */
 export async function stopOf(
   scanner: OutputScanner,
   stream: TextStream,

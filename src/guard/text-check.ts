@@ -1,6 +1,6 @@
 /**
- * How guards are asked about one text of an answer: by patterns and plugins that follow the text piece by piece, segment by
- * segment, or once at its end.
+ * The ways to ask guards about one text of an answer: patterns and plugins that follow the text piece by piece,
+ * segment by segment, or once at its end.
  */
 import type { Channel, Origin, OutputCheck, ScanProgress, TextStream, TextItem } from '../plugin.ts'
 import type { PatternMatcher } from '../patterns/patterns.ts'
@@ -18,42 +18,39 @@ import {
 import { wholeCharacters } from '../errors/checks.ts'
 
 /**
- * One guard on one text. A promise means that the answer takes time: for local guards because other calls get their turn,
- * and no more is pushed before it; for remote ones because they ask a service. More may be pushed to these meanwhile: the
- * promise stands for the next answer, and an empty `push` asks what comes after it.
- * @throws GuardFault or any error of the guard, also as a rejection: it could not look
+ * One guard on one text. A promise means that the answer takes time: for local guards because other calls get their
+ * turn, and no more is pushed before it; for remote ones because they ask a service. More may be pushed to these
+ * meanwhile: the promise stands for the next answer, and an empty `push` asks for the one after it. @throws
+ * GuardFault or any error of the guard, also as a rejection: it could not judge
  */
 export interface TextCheck {
   push(text: string): Answer
-  /** The text is complete. */
   end(): Answer
-  /** No text came for a while: what is there may be judged. */
+  /** Judges the present text, because no more came for a while. */
   idle?(): void
 }
 
-/** A guard that reads output. */
 export interface OutputScanner {
-  /** The instance's name. */
   readonly guard: string
   readonly origin: Origin
   readonly local: boolean
-  /** Needs the complete text before it agrees to any of it. */
+  /** Whether it needs the complete text before it agrees to any of it. */
   readonly needsFullText: boolean
   reads(channel: Channel): boolean
   /**
-   * Begins to read a text.
-   * @param atOnce nothing of the text goes out before it is complete, so it may be asked about once, at its end
-   * @param proceed throws when the answer is no longer wanted; without it a local guard answers at once, however long it takes
+   * Begins to read a text. @param atOnce whether nothing of the text goes out before it is complete, so it may be
+   * checked once, at its end @param proceed throws when the answer is no longer wanted; without it a local guard
+   * answers at once, however long it takes
    */
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
 
 /** Longer pieces are read in slices of time. */
 const LONG = 1 << 14
-/** Patterns of a request, which its author can make slow, look at the clock after every piece. */
+/** Patterns of a request, which its author can make slow, check the clock after every piece. */
 const LONG_FOR_REQUESTS = 0
 
-/** Scans for banned patterns. @param offset position of the first of them in the effective list */
+/** @param offset position of the first pattern in the effective list */
 export function patternScanner(matcher: Matcher, offset: number, origin: Origin): OutputScanner {
   return {
     guard: 'patterns',
@@ -84,7 +81,7 @@ export function patternScanner(matcher: Matcher, offset: number, origin: Origin)
   }
 }
 
-/** Asks a plugin that checks output. @param userTurn what the user asked, shown with every segment */
+/** Asks a plugin that checks output. @param userTurn the user's question, shown with every segment */
 export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScanner {
   const { guard, name, origin, local } = runner
   const needsFullText = guard.needsFullText === true
@@ -106,13 +103,16 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
       const inSlices = sliced(check, LONG, proceed)
       if (!atOnce) return inSlices
       return fullText((text) =>
-        andThen(inSlices.push(text), (known) => (known.verdict ? known : inSlices.end())),
+        andThen(inSlices.push(text), (progress) => (progress.verdict ? progress : inSlices.end())),
       )
     },
   }
 }
 
-/** What reads an answer: patterns before plugins, local guards before remote ones. @param userTurn what the user asked */
+/**
+ * The readers of an answer: patterns before plugins, local guards before remote ones. @param userTurn the user's
+ * question
+ */
 export function scannersOf(
   patterns: readonly BannedPatterns[],
   runners: readonly GuardRunner[],
@@ -126,7 +126,7 @@ export function scannersOf(
   ]
 }
 
-/** Characters that a local guard reads between two looks at the clock: a few ms at most with the worst patterns. */
+/** Characters that a local guard reads between two checks of the clock: a few ms at most with the worst patterns. */
 const SLICE = 128
 
 const NOTHING_SAFE: TextProgress = { safeOffset: 0 }
@@ -138,12 +138,12 @@ interface BannedPatterns {
   readonly origin: Origin
 }
 
-/** What a check of banned patterns needs of a matcher. */
+/** The part of a matcher that a check of banned patterns uses. */
 interface Matcher extends Pick<PatternMatcher, 'search'> {
   scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
 }
 
-/** A plugin that follows the text itself. A remote one is asked one question at a time. */
+/** The check of a plugin that follows the text itself. A remote one is asked one question at a time. */
 function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
   let output: OutputCheck | undefined
   let length = 0
@@ -173,23 +173,23 @@ function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
   )
 }
 
-/** A check that is asked one question at a time. @param ask without a text about the end */
+/** @param ask without a text about the end */
 function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
   let queue = ''
   let ending = false
-  let asked: Promise<TextProgress> | undefined
+  let pending: Promise<TextProgress> | undefined
   let latest = NOTHING_SAFE
   const next = (): Answer => {
-    if (asked) return asked
+    if (pending) return pending
     if (queue === '' && !ending) return latest
     const text = queue === '' ? undefined : queue
     if (text === undefined) ending = false
     queue = ''
-    asked = ask(text).then((progress) => {
-      asked = undefined
+    pending = ask(text).then((progress) => {
+      pending = undefined
       return (latest = progress)
     })
-    return asked
+    return pending
   }
   return {
     push(text) {
@@ -204,8 +204,8 @@ function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
 }
 
 /**
- * A local check that reads in slices and gives other calls their turn in between.
- * @param longest pieces up to this many characters are read in one go; 0: the clock is looked at after every piece
+ * A local check that reads in slices and gives other calls their turn in between. @param longest pieces up to this
+ * many characters are read in one go; with 0 the clock is checked after every piece
  */
 function sliced(check: TextCheck, longest: number, proceed: () => void): TextCheck {
   return {
@@ -217,8 +217,8 @@ function sliced(check: TextCheck, longest: number, proceed: () => void): TextChe
 function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer {
   for (let at = SLICE; ; at += SLICE) {
     const answer = check.push(text.slice(at - SLICE, at))
-    const goOn = (known: TextProgress): Answer =>
-      known.verdict || at >= text.length ? known : pushSlices(check, text.slice(at), proceed)
+    const goOn = (progress: TextProgress): Answer =>
+      progress.verdict || at >= text.length ? progress : pushSlices(check, text.slice(at), proceed)
     if (answer instanceof Promise) return answer.then(goOn)
     const due = answer.verdict ? undefined : yieldIfDue(proceed)
     if (due) return due.then(() => goOn(answer))
@@ -238,7 +238,7 @@ function fullText(ask: (text: string) => Answer): TextCheck {
   }
 }
 
-/** Calls `goOn` with a value: now, or when the promise of the value resolves. */
+/** Calls `goOn` with a value: now, or when its promise resolves. */
 function andThen<In, Out>(
   value: In | Promise<In>,
   goOn: (value: In) => Out | Promise<Out>,
@@ -246,14 +246,14 @@ function andThen<In, Out>(
   return value instanceof Promise ? value.then(goOn) : goOn(value)
 }
 
-// Guards that judge a text segment by segment: where the text is cut, and what is asked at once.
+// Guards that judge a text segment by segment: where the text is cut, and which segments are asked about at once.
 
 /** Segments of one text that a remote guard is asked about at once. */
 export const IN_FLIGHT = 3
 /** Characters before a segment that are shown with it. */
 const CONTEXT_CHARACTERS = 1200
 
-/** A segment, and what the guard is shown of it. */
+/** A segment, and the text that the guard is shown with it. */
 interface Question {
   readonly segment: Segment
   readonly item: TextItem
@@ -272,16 +272,16 @@ class SegmentCheck implements TextCheck {
   /** The text before the next segment, as far as it is shown. */
   #before = ''
   #count = 0
-  /** Not agreed to yet, in their order. */
+  /** Segments without agreement, in their order. */
   readonly #questions: Question[] = []
   #outstanding = 0
   #safeOffset = 0
-  /** What a segment was not agreed to for. */
+  /** The reason why a segment was not agreed to. */
   #stop: { readonly verdict: Block } | { readonly error: unknown } | undefined
   /** The promise of the next answer. */
   #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
 
-  /** @param userTurn what the user asked, shown with every segment */
+  /** @param userTurn the user's question, shown with every segment */
   constructor(runner: GuardRunner, stream: TextStream, userTurn: string) {
     this.#runner = runner
     this.#stream = stream
@@ -303,7 +303,7 @@ class SegmentCheck implements TextCheck {
     if (rest) this.#add(rest)
   }
 
-  /** Asks about a text as a whole, in place of `push` and `end`. */
+  /** Asks about a text as a whole; replaces `push` and `end`. */
   judge(text: string): Answer {
     this.#add({ start: 0, end: text.length, text })
     return this.push('')
@@ -326,7 +326,6 @@ class SegmentCheck implements TextCheck {
     this.#questions.push({ segment, item, state: 'waiting' })
   }
 
-  /** Has a local guard judge every segment. */
   #judgeAll(): TextProgress {
     for (const question of this.#questions) {
       const { segment, item } = question
@@ -380,7 +379,6 @@ class SegmentCheck implements TextCheck {
     next?.resolve()
   }
 
-  /** Agrees to segments in their order. */
   #progress(): TextProgress {
     while (this.#questions[0]?.state === 'passed') {
       this.#safeOffset = this.#questions.shift()!.segment.end
@@ -400,7 +398,10 @@ class SegmentCheck implements TextCheck {
   }
 }
 
-/** Characters of the first segments, and of all later ones. The first are short, so that the first words go out soon. */
+/**
+ * Target lengths of the first segments, and of all later ones. The first are short, so that the first words go out
+ * soon.
+ */
 const TARGETS = [120, 240, 480, 800]
 /** A segment is cut at this many times its target, even within a sentence. */
 const MAX_OVERRUN = 1.5
@@ -410,33 +411,30 @@ const SENTENCE_ENDS = new Set('.!?…。！？\n')
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
 const SPACE = /\s/
 
-/** How many segments a text of so many characters probably has. */
+/** The probable number of segments of a text. */
 export function segmentsIn(characters: number): number {
   let [count, covered] = [0, 0]
   for (; count < TARGETS.length && covered < characters; count++) covered += TARGETS[count]!
   return count + Math.max(0, Math.ceil((characters - covered) / TARGETS.at(-1)!))
 }
 
-/** A part of a text that is judged on its own. */
 interface Segment {
-  /** Offset in the text. */
   readonly start: number
-  /** Exclusive. */
   readonly end: number
   readonly text: string
 }
 
 /**
- * Cuts a growing text into segments for guards that judge one segment at a time. Where the cuts are depends on the text
- * alone, not on how it arrived.
+ * Cuts a growing text into segments for guards that judge one segment at a time. The cuts depend on the text alone,
+ * not on how it arrived.
  */
 export class Segmenter {
   #rest = ''
   #start = 0
   #count = 0
-  /** How much of the rest was read. */
+  /** The number of characters of the rest that were read. */
   #seen = 0
-  /** Where the line begins in the rest; negative when a cut went through it. */
+  /** The start of the line in the rest; negative when a cut went through it. */
   #line = 0
   /** The fence that opened a block of code; empty outside of one. */
   #fence = ''
@@ -454,7 +452,7 @@ export class Segmenter {
     return this.#rest ? this.#take(this.#rest.length) : undefined
   }
 
-  /** Where the first segment of the rest ends; 0 while it is open. */
+  /** The end of the first segment of the rest; 0 while it is open. */
   #next(): number {
     const rest = this.#rest
     const target = TARGETS[Math.min(this.#count, TARGETS.length - 1)]!

@@ -1,4 +1,4 @@
-/** How the provider of one deployment is asked: in which form, with which input, and what its errors mean. */
+/** Asks the provider of one deployment: the form and input of the request, and the meaning of its errors. */
 import type { Deployment } from '../models/catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../policy/policy.ts'
@@ -15,9 +15,8 @@ import {
 type Method = (request: ProviderRequest<any>) => Promise<unknown>
 
 /**
- * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs the normal
- * form, else in that. May throw at once.
- * @param asking is called when the request goes out
+ * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs
+ * the normal form, else in that. May throw at once. @param asking called when the request goes out
  */
 export function ask(
   call: Call,
@@ -56,7 +55,6 @@ export function ask(
   })
 }
 
-/** One request to the provider of a deployment. */
 export function requestOf(
   { id: requestId, runtime: { log } }: Call,
   { model, options }: Deployment,
@@ -66,7 +64,7 @@ export function requestOf(
   return { input, model, options, requestId, signal, log }
 }
 
-/** An error as the client gets it. @param provider the instance that was asked */
+/** @param provider the instance that was asked */
 export function failureOf(call: Call, provider: string, error: unknown) {
   const { aborted, endpoint, runtime } = call
   if (aborted) return aborted
@@ -85,7 +83,7 @@ export function failureOf(call: Call, provider: string, error: unknown) {
   return new UpstreamFailure('upstream_error', message, { cause: error })
 }
 
-/** Files take the place of addresses in the normal form only. */
+/** Whether the call may go in the client's form: files replace addresses in the normal form only. */
 function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
   const { provider: name } = deployment
   if (call.target.requiresNormalForm || !speaksForm(call, deployment)) return false
@@ -108,7 +106,7 @@ async function prepared(call: Call, deployment: Deployment): Promise<NativeReque
 
 const MAX_IGNORED = 512
 
-/** Names in a header what the vendor is not told of the request. */
+/** Names the members in a header that the vendor does not get. */
 function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
   delete headers['x-service-ignored']
   if (ignored.length === 0) return
@@ -128,8 +126,8 @@ export function inputFor(call: Call, provider: string, signal: AbortSignal): unk
 }
 
 /**
- * The addresses that a provider would fetch; none for one that may read any.
- * @throws InvalidRequest `fetch_failed` for an address that is not public
+ * The addresses that a provider would fetch; none for one that may read any. @throws InvalidRequest `fetch_failed`
+ * for an address that is not public
  */
 function addressesOf(
   { endpoint: { addresses }, target, runtime }: Call,

@@ -1,4 +1,4 @@
-/** Makes the record of a call, for logs and for those who watch it run. The one place that reads a call for it. */
+/** Makes the record of a call, for logs and for watchers of running calls. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
 import { limitsInForce } from '../accounts/limits.ts'
 import type { UsageLine } from '../money/money.ts'
@@ -18,7 +18,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
 
-/** What is known of a call. @param outcome absent while it runs. @param ms since its arrival */
+/** @param outcome absent while it runs. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
   const { incoming, answer, marks, made } = call
   const { bill, error, status, decision } = answer
@@ -69,12 +69,12 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
   }
 }
 
-/** A call that runs: what is known of it so far. */
+/** The record of a running call so far. */
 export function runningRow(call: Call): KnownCall {
   return recordOf(call, undefined, call.elapsedMs)
 }
 
-/** What sinks alone are told: parameters of the request, and how the answer ended. */
+/** Members for sinks alone: parameters of the request, and the end of the answer. */
 function toldOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
   const answered = call.answer.exchange
   return {
@@ -90,7 +90,7 @@ function toldOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
 /** Answers with more choices than these are rare. */
 const MOST_REASONS = 32
 
-/** What one source of the meter has consumed; undefined where it has none. */
+/** The consumption of one source of the meter; undefined where it has none. */
 function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
 }
@@ -119,12 +119,10 @@ function questionOf({ from, rules, ...question }: Question) {
   return { ...question, at_ms: from, rules: rules.map((rule) => fitText(rule)) }
 }
 
-// A short name for a policy, for logs and traces.
-
-/** By policy object: that of a key is the same object for many calls. */
+/** Keyed by policy object: that of a key is the same object for many calls. */
 const hashes = new WeakMap<Policy, string>()
 
-/** Equal for equal policies. */
+/** A short name for a policy, equal for equal policies. */
 export function hashOf(policy: Policy | undefined): string | undefined {
   if (!policy) return undefined
   let known = hashes.get(policy)

@@ -1,17 +1,16 @@
 /** The pipeline's view of an HTTP request and its response. */
 
-/** A thin view of the Node request. */
 export interface Incoming {
   readonly method: string
   /** Path and query as they were sent, with a mis-set base URL put right. */
   readonly url: string
   header(name: string): string | undefined
   /**
-   * What `take` makes of the whole body, decoded by its content coding, so far bounded that `JSON.parse` is not dear: its size, its ratio to what
-   * was sent, and its structure are checked while it is read.
-   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json`
-   * when it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and
-   * TooManyRequests without memory for it
+   * The result of `take` for the whole body, decoded by its content coding, so far bounded that `JSON.parse` is not
+   * dear: its size, its ratio to the sent bytes, and its structure are checked while it is read. @throws
+   * InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json` when
+   * it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and TooManyRequests
+   * without memory for it
    */
   json<T>(limitBytes: number, take: (body: Buffer) => T | Promise<T>): Promise<T>
   /**
@@ -20,7 +19,7 @@ export interface Incoming {
    * @throws as `json`, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
-  /** Gives back the memory that was set aside for the body: nothing needs it any more. Idempotent. */
+  /** Gives back the memory that was reserved for the body: nothing needs it any more. Idempotent. */
   release(): void
   /** @throws ClientDisconnected when the client has left */
   throwIfGone(): void
@@ -37,7 +36,7 @@ export interface Outgoing {
   write(bytes: Uint8Array | string): boolean
   /** @param resume called whenever the socket has room again */
   onDrain(resume: () => void): void
-  /** @param ascii the text is ASCII, which is cheaper to send */
+  /** @param ascii whether the text is ASCII, which is cheaper to send */
   end(bytes?: Uint8Array | string, ascii?: boolean): void
   /** Breaks the connection: the only sign of failure in a byte stream. */
   destroy(): void
@@ -47,6 +46,6 @@ export interface Outgoing {
 export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** To be serialised as JSON. */
+  /** The value, to be serialised as JSON. */
   readonly body: unknown
 }

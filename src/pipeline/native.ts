@@ -1,4 +1,4 @@
-/** Whether a call can go to a vendor in the client's own form, and what follows from it. */
+/** Whether a call can go to a vendor in the client's own form, and the consequences. */
 import type { SearchRequest } from '../search/search.ts'
 import { mayBlock } from '../policy/policy.ts'
 import type { Deployment } from '../models/catalog.ts'
@@ -9,7 +9,7 @@ export function isGuarded({ target: { policy }, runtime }: Call): boolean {
   return mayBlock(policy) || runtime.guards.blocksWithoutRules(policy)
 }
 
-/** Whether the vendor is sent what the client must not read: a policy's text, or what a guard keeps from it. */
+/** Whether the vendor is sent text that the client must not read: a policy's, or text that a guard keeps from it. */
 export function isConfidential(call: Call): boolean {
   // A question of a guard to a model has no policy.
   const policy = call.made.target?.policy

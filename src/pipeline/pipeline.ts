@@ -1,6 +1,6 @@
 /**
- * The pipeline: a request becomes a Call; stages act on it in their order, until one puts what answers. Its parts, streamed or
- * whole, are pushed through the steps of the stages to the writer.
+ * The pipeline: a request becomes a Call; stages act on it in their order, until one puts a source of the answer.
+ * Its parts, streamed or whole, are pushed through the steps of the stages to the writer.
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
@@ -72,14 +72,15 @@ import type { Routing } from '../models/routing.ts'
 import type { Downloader } from '../upstream/download.ts'
 
 /**
- * One stage in the life of a call. The order of `gateway/routes.ts` is the order in which calls pass them. Stages are plain
- * objects: what they need is on the call.
+ * One stage in the life of a call. The order of `gateway/routes.ts` is the order in which calls pass them. Stages
+ * are plain objects: their inputs are on the call.
  */
 export interface Stage {
   readonly name: string
   /**
-   * Acts on the way in. Throws to refuse; gives its part of the way out with {@link Call.through}; may put what answers on the
-   * call, and the stages behind it are not asked then. One that returns nothing costs no turn of the queue.
+   * Acts on the way in. Throws to refuse; adds its part of the way out with {@link Call.through}; may put the source
+   * of the answer on the call, and the stages behind it are not asked then. One that returns nothing costs no turn
+   * of the queue.
    */
   before?(call: Call): void | Promise<void>
   /**
@@ -90,10 +91,10 @@ export interface Stage {
 }
 
 /**
- * Takes a call through its stages and its answer to the client. Makes no promise of its own, and waits only for those of
- * stages.
- * @param done called when the response is complete, or the call has ended without one; with what a stage refused with, or what
- * failed before the head of the response was sent. May be called again, without a meaning.
+ * Takes a call through its stages and its answer to the client. Makes no promise of its own, and waits only for
+ * those of stages. @param done called when the response is complete, or the call has ended without one; with the
+ * error of a stage that refused, or that failed before the head of the response was sent. May be called again,
+ * without a meaning.
  */
 export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
   new Run(call, stages, out, done).begin()
@@ -171,7 +172,7 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   readonly modality: Modality
   /** `param` of errors about the prompt. */
   readonly errorField: string | null
-  /** The first streamed part may take as long as a whole answer. */
+  /** Whether the first streamed part may take as long as a whole answer. */
   readonly slowStart?: boolean
   /**
    * Compares what the input needs with what the model can do.
@@ -182,8 +183,8 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   /** The input for providers: without members that are the gateway's own business. */
   toUpstream(input: In, model: Model): Out
   /**
-   * What is still needed of the input, or of the request for providers, when the answer has begun and no other deployment can
-   * be asked. Absent where that is all of it.
+   * The part of the input, or of the request for providers, that is still needed when the answer has begun and no
+   * other deployment can be asked. Absent where that is all of it.
    */
   withoutContent?<Request extends object>(request: Request): Request
   /**
@@ -201,23 +202,23 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   }
   /** Absent where a web search has no meaning. */
   readonly grounding?: Grounding<In, Part>
-  /** What logs and traces say of a request: numbers and words of a fixed list, no text of the client. */
+  /** Numbers and words of a fixed list about a request, for logs and traces; no text of the client. */
   exchange?(input: In): ExchangeRequest
   /** Texts that guards check, and the form of a refusal. */
   readonly guard?: GuardAdapter<In, Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
   readonly addresses?: {
     of(outbound: Out): readonly ClientAddress[]
-    /** Puts files, by address, in the place of addresses; returns a copy. */
+    /** Replaces addresses by their files; returns a copy. */
     replace(outbound: Out, files: ReadonlyMap<string, Download>): Out
   }
 }
 
-/** What a kind of work costs, and when it is charged. */
+/** The cost of a kind of work, and the time of its charge. */
 export interface Billing<In = unknown, Part = unknown> {
-  /** What the call will consume, as far as the request tells. */
+  /** The consumption of the call, as far as the request tells. */
   estimate(request: ParsedRequest<In>, model: Model): Estimate
-  /** What guards are asked that do the work in place of a model. Absent, and undefined, where a model does it. */
+  /** The questions of guards that do the work instead of a model. Absent, and undefined, where a model does it. */
   questions?(call: Call): BudgetedQuestions | undefined
   /**
    * Charges when the parts run out (or at the first), and puts a {@link Receipt} on the last part (or the first); on an
@@ -226,7 +227,7 @@ export interface Billing<In = unknown, Part = unknown> {
   attach(call: Call): ChainStep<Part, Part>
 }
 
-/** Told by a writer that its response is complete, or of the error that has to be told by a status. */
+/** Called by a writer when its response is complete, or with the error that needs a status. */
 export type Done = (error?: unknown) => void
 
 /**
@@ -255,7 +256,7 @@ export interface WireFormat<In = unknown, Part = unknown> {
    * @param id of the request
    */
   writeError(error: GatewayError, call: Call | undefined, id: string): ErrorResponse
-  /** What its bodies have to be, for the description of the API; absent where there is none. */
+  /** The form of its bodies, for the description of the API; absent where there is none. */
   readonly body?: Check
   /** Members of a form that are files; absent where bodies are JSON only. */
   readonly files?: readonly string[]
@@ -263,28 +264,28 @@ export interface WireFormat<In = unknown, Part = unknown> {
   readonly native?: NativeFormat | undefined
 }
 
-/** Who calls, and what the ledger has granted. Made by `enter`, as soon as the key is known. */
+/** The caller, and the grants of the ledger. Made by `enter`, as soon as the key is known. */
 export interface Admission {
   readonly key: Key
   readonly account: Account
-  /** An operator calls as the key. */
+  /** Whether an operator calls as the key. */
   readonly played: boolean
   /** The answer of the ledger; absent where it refused. */
   entered?: Admitted
-  /** By `hold`: the window, and whether the call is billed. */
+  /** The window, and whether the call is billed; set by `hold`. */
   held?: HoldGranted
-  /** By `hold`: what the call will consume, by its request. */
+  /** The consumption of the call, estimated by its request; set by `hold`. */
   estimate?: Estimate
   /** The limit that refused the call. */
   limit?: LimitName | undefined
   /**
-   * By `hold`, for a call that runs while little money is left: grows the hold of a call that has written so many tokens,
-   * all choices together. Whatever counts the tokens of an answer calls it.
+   * Grows the hold of a call that has written so many tokens, all choices together; set by `hold`, for a call that
+   * runs while little money is left. The counter of an answer's tokens calls it.
    */
   grow?: (tokens: number) => void
 }
 
-/** Which model is asked, under which rules, and with what. Made by `resolve`; `outbound` is set by `constrain`. */
+/** The model, its rules, and its input. Made by `resolve`; `outbound` is set by `constrain`. */
 export interface Target {
   readonly model: Model
   /** Whether the model id carried `:online`. */
@@ -293,34 +294,32 @@ export interface Target {
   readonly policy: EffectivePolicy
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: unknown
-  /** By `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */
+  /** Whether the client, or the vendor, gets something else than the other one sends; set by `guard` and `ground`. */
   requiresNormalForm: boolean
-  /** By `route`: the vendor is asked in the client's own form. */
+  /** Whether the vendor is asked in the client's own form; set by `route`. */
   native: boolean
-  /** By `ground`: path of the vendor's tool in whose place the gateway has searched. */
+  /** The path of the vendor's tool that the gateway's search has replaced; set by `ground`. */
   searchedFor?: string
-  /** By `guard` for `ground`. */
+  /** Set by `guard`, used by `ground`. */
   resultFilter?: ResultFilter
 }
 
-/** What was asked of vendors, what came back, and how the call ended. Filled in place. */
+/** The requests to vendors, their answers, and the end of the call. Filled in place. */
 interface Answer {
-  /** Consumed so far: quantities and price tables, no totals. */
+  /** The consumption so far: quantities and price tables, no totals. */
   readonly meter: UsageLine[]
-  /** Requests to deployments, by `route`. */
+  /** Requests to deployments; set by `route`. */
   readonly attempts: Attempt[]
-  /** What an operator should look at in the usage of the call. */
+  /** Hints for an operator about the usage of the call. */
   readonly flags: Set<UsageFlag>
   /** The deployment that was asked last; shown to operators only. */
   deployment: string | undefined
-  /** The endpoint's own state of the answer, of the attempt that was made last. */
   state: unknown
-  /** By `guard`, if any guards are at work. */
+  /** The decision of the guards, if any are at work; set by `guard`. */
   decision: Decision | undefined
   outcome: Outcome | undefined
   /** The status the client got, for log and metrics; 0 without one. */
   status: number
-  /** The error that the client got. */
   error: Pick<GatewayError, 'code' | 'message'> | undefined
   /** Set when the charge of the call is durable. */
   bill: Bill | undefined
@@ -328,26 +327,26 @@ interface Answer {
   reported: Record<string, unknown> | undefined
   /** Questions to guards and search engines, see {@link Call.asked}; undefined where there were none. */
   questions: Question[] | undefined
-  /** By the endpoint, while sinks are told of calls: how the answer ended. */
+  /** The end of the answer; set by the endpoint, while sinks are told of calls. */
   exchange: ExchangeResponse | undefined
 }
 
-/** When the call has come how far, in ms from its arrival. */
+/** Times of the steps of a call, in ms from its arrival. */
 interface Marks {
-  /** The money was held. */
+  /** When the money was held. */
   admitMs?: number
-  /** Guards had agreed to the input. */
+  /** When guards had agreed to the input. */
   guardMs?: number
-  /** The first part of an answer that is sent as it comes. */
+  /** When the first part of a streamed answer went out. */
   firstMs?: number
-  /** The charge was booked. */
+  /** When the charge was booked. */
   settledMs?: number
 }
 
 /** The fixed fields of a call. */
 interface CallInit {
   readonly id: RequestId
-  /** Of the route: bounded, unlike the path that the client wrote. */
+  /** The path of the route: bounded, unlike the path that the client wrote. */
   readonly path: string
   /** Absent for GET routes: their stages need none. */
   readonly endpoint?: Endpoint | undefined
@@ -356,7 +355,7 @@ interface CallInit {
   readonly runtime: Runtime
 }
 
-/** What stages have made of a call so far. */
+/** The groups of a call that stages have made so far. */
 interface Groups {
   admission?: Admission
   request?: ParsedRequest
@@ -378,7 +377,7 @@ export class Call {
   readonly incoming: Incoming
   /** Snapshot of config, catalog and plugins: stable for the whole call. */
   readonly runtime: Runtime
-  /** Finalisers of what is acquired and no stage's: sockets, timers. */
+  /** Finalisers of resources that are no stage's: sockets, timers. */
   readonly scope: Scope
   /** Extra response headers, lower-case names. */
   readonly headers: Record<string, string> = {}
@@ -399,15 +398,13 @@ export class Call {
     exchange: undefined,
   }
   readonly marks: Marks = {}
-  /** What answers: put by a stage, started by {@link run}. */
+  /** The source of the answer: put by a stage, started by {@link run}. */
   source: Feed<unknown> | undefined = undefined
-  /** Set by a stage that chooses the stages behind it. */
   rest: readonly Stage[] | undefined = undefined
-  /** By `read`: keeps the contents of the call, once it has ended. */
+  /** Keeps the contents of the call, once it has ended; set by `read`. */
   contents: (() => void) | undefined = undefined
-  /** The answer on its way. */
   chain: Chain | undefined = undefined
-  /** By `settle`: books what the call has consumed. */
+  /** Books the consumption of the call; set by `settle`. */
   charge: Charge = () => Promise.reject(new Error('a call without settlement is not charged'))
   /** The trace of the client that the call belongs to. */
   trace: TraceLink | undefined
@@ -419,18 +416,18 @@ export class Call {
   readonly #began = performance.now()
   /** Stages that the call has entered. */
   readonly #stages: Stage[] = []
-  /** What parts pass on the way out. */
+  /** Steps of the parts on the way out. */
   readonly #steps: ChainStep[] = []
   /** The stage whose `before` is under way. */
   #entering: Promise<void> | undefined = undefined
   #ending: Promise<void> | undefined = undefined
   #ended = false
   #reason: unknown = undefined
-  /** Few at a time, so a list is cheaper than a Map. */
+  /** A list, which is cheaper than a Map for few entries. */
   #abortScopes: AbortScope[] | undefined = undefined
   #timeouts: Timeouts | undefined = undefined
   #deadline: number
-  /** Finalizers, listeners and timeouts have no caller that could receive their errors. */
+  /** Receives errors of finalizers, listeners and timeouts, which have no caller. */
   readonly #onThrown: (error: unknown) => void
 
   constructor({ id, path, endpoint, format, incoming, runtime }: CallInit) {
@@ -457,7 +454,10 @@ export class Call {
     return this.made.target ?? notMade('target')
   }
 
-  /** The catalog with the prices of the moment at which the call entered, by the clock of the store, or else at which it came. */
+  /**
+   * The catalog with the prices of the moment at which the call entered, by the clock of the store, or else of its
+   * arrival.
+   */
   get catalog(): Catalog {
     return this.runtime.catalog.at(this.made.admission?.entered?.at ?? this.startedAt)
   }
@@ -487,22 +487,25 @@ export class Call {
     return pending
   }
 
-  /** The stage that acted last has what it waited for. */
+  /** Continues after a stage whose promise has settled. */
   entered(): void {
     this.#entering = undefined
   }
 
-  /** The way out: the steps of all stages, from the last to the first, and what they lead to. */
+  /** The way out: the steps of all stages, from the last to the first, and their sink. */
   chainTo(sink: Sink<any>): Chain {
     return (this.chain = new Chain(this.#steps, sink))
   }
 
-  /** Adds steps of the stage that acts: the parts of an answer pass them in this order, before those of the stages outside. */
+  /**
+   * Adds steps of the stage that acts: the parts of an answer pass them in this order, before those of the stages
+   * outside.
+   */
   through(...steps: readonly ChainStep[]): void {
     this.#steps.unshift(...steps)
   }
 
-  /** The first reason counts; a later one ends what survived the first. */
+  /** Aborts the call. The first reason counts; a later one ends the parts that survived the first. */
   abort(reason: Error): void {
     this.#reason ??= reason
     if (reason instanceof ClientDisconnected) this.#note('cancelled')
@@ -547,7 +550,7 @@ export class Call {
     target.outbound = withoutContent(target.outbound as object)
   }
 
-  /** Notes a question that has ended just now. Of very many the first ones are kept. */
+  /** Records a question that has ended just now. Of very many the first ones are kept. */
   asked({ ms, ...question }: Omit<Question, 'from'>): void {
     const questions = (this.answer.questions ??= [])
     if (questions.length >= MOST_QUESTIONS) return
@@ -566,7 +569,7 @@ export class Call {
     return { bill, meter, ...(guard && { guard }) }
   }
 
-  /** The call is given up with `upstream_timeout` so many seconds after its arrival. */
+  /** Aborts the call with `upstream_timeout` so many seconds after its arrival. */
   deadline(seconds: number): void {
     this.#deadline = this.#began + seconds * 1000
   }
@@ -595,7 +598,10 @@ export class Call {
     return this.#ending
   }
 
-  /** The first outcome counts, but for a refusal that does not reach the client. What a leaving client aborts is no failure. */
+  /**
+   * Sets the outcome. The first one counts, but for a refusal that does not reach the client. An abort by a leaving
+   * client is no failure.
+   */
   #note(outcome: Outcome): void {
     const { answer } = this
     const isLost = answer.outcome === 'refused' && outcome !== 'completed'
@@ -624,7 +630,7 @@ export class Call {
     return this.scope.close()
   }
 
-  /** What fails while the call ends is reported, and stops nothing. */
+  /** Reports errors at the end of the call, which stop nothing. */
   #guarded(act: () => void | Promise<void>): Promise<void> | undefined {
     try {
       const acting = act()
@@ -653,7 +659,7 @@ export class Call {
   }
 }
 
-/** @throws Error where a stage reads what none before it has made */
+/** @throws Error where a stage reads a group that none before it has made */
 function notMade(name: keyof Groups): never {
   throw new Error(`no stage has made the ${name} of this call`)
 }
@@ -666,30 +672,30 @@ export class ClientDisconnected extends Error {
   }
 }
 
-// What comes back: of a provider, up through the stages, and to the client with its price.
+// The answer: of a provider, up through the stages, and to the client with its price.
 
-/** The state of one answer: it brings what a provider gives into the endpoint's normal form, and counts it. */
+/** The state of one answer: it brings a provider's answer into the endpoint's normal form, and counts it. */
 export interface ProviderAnswer<Part = unknown> {
-  /** Where the parts are in a member of what the provider answers: that sequence. Called first, before `steps` is read. */
+  /** The sequence of parts, where it is a member of the provider's answer. Called first, before `steps` is read. */
   open?(answer: any): AsyncIterable<unknown>
-  /** Bring parts that come one after the other into normal form. */
+  /** Steps that bring streamed parts into normal form. */
   readonly steps: readonly ChainStep[]
   /** The parts of an answer that came whole, one for each choice; images and transcripts have one part. @throws UpstreamFailure */
   whole(answer: any): readonly Part[]
-  /** Consumed so far: what the vendor has reported, and what is known without it. */
+  /** The consumption so far: the vendor's report, and the facts known without it. */
   usage(): UsageReport
   /**
    * Characters and bytes of content so far. An answer without new content has stalled, whatever else arrives. Absent where an
    * answer comes whole.
    */
   received?(): number
-  /** The vendor has said why the answer ends, and what all of it consumed. Only the end of the stream is outstanding. */
+  /** Whether the vendor has given the reason of the end, and the usage. Only the end of the stream is outstanding. */
   complete?(): boolean
-  /** The whole answer is consumed when its first part arrives, and is charged then. */
+  /** Whether the whole answer is consumed when its first part arrives, and is charged then. */
   readonly chargeAtFirstPart?: boolean
   /**
-   * Provider-specific token, such as a reasoning signature, that pins the conversation to its deployment. Known when all
-   * parts were read.
+   * Provider-specific token, such as a reasoning signature, that pins the conversation to its deployment. Known when
+   * all parts were read.
    */
   affinityToken?: (() => string | undefined) | undefined
 }
@@ -709,7 +715,7 @@ export interface Receipt {
  */
 type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
 
-/** What became of a charge. */
+/** The result of a charge. */
 export interface Charged {
   readonly bill: Bill
   /** `deferred`: it is durable nowhere yet, so the client must not be told a cost. */
@@ -726,8 +732,6 @@ export interface ResultFilter {
   ): readonly SearchResult[] | Promise<readonly SearchResult[]>
 }
 
-// A request as the pipeline takes it: validated, and in the form that a vendor gets.
-
 /** A kind of work; also the name of the provider's method. */
 type Operation =
   | 'chat'
@@ -742,32 +746,31 @@ type Operation =
   | 'rerank'
   | 'moderate'
 
-/** A validated request. */
 export interface ParsedRequest<In = unknown> {
-  /** In the endpoint's normal form; never changed. */
+  /** The input in the endpoint's normal form; never changed. */
   readonly input: In
-  /** As the client wrote it. */
+  /** The name as the client wrote it. */
   readonly model: string
   /** Whether the answer is sent as it comes. */
   readonly stream: boolean
   readonly policy: Policy | undefined
-  /** Ties calls of one conversation together. */
+  /** The id that ties calls of one conversation together. */
   readonly session: string | undefined
-  /** Has a meaning only for the deployment that gave it. */
+  /** A token with a meaning only for the deployment that gave it. */
   readonly affinityToken: string | undefined
-  /** Paths of what has no counterpart in the normal form; the client is told in a header. */
+  /** Paths of members without a counterpart in the normal form; a header tells the client. */
   readonly ignored?: readonly string[]
   /** Headers of the client for a vendor that speaks its form. */
   readonly nativeHeaders?: Readonly<Record<string, string>>
   /** The error where the request means nothing in the normal form. */
   readonly untranslatable?: InvalidRequest | undefined
-  /** What the writer of the format has to know of the request. */
+  /** Facts about the request that the writer of the format needs. */
   readonly answerOptions?: unknown
   /** Size of the decoded body in bytes, where the prompt is estimated by it. */
   readonly bodyBytes?: number
   /** The source text behind the input, where members of it are copied upstream; released when the first part has arrived. */
   readonly rawJson?: RawJson | undefined
-  /** By `read`: what logs call the caller. */
+  /** Names of the caller in logs; set by `read`. */
   readonly labels?: CallLabels
 }
 
@@ -779,38 +782,35 @@ export interface NativeFormat {
   prepare(request: ParsedRequest, to: NativeTarget): NativeRequest | undefined
 }
 
-/** What a request is prepared for. */
+/** The target of a prepared request. */
 export interface NativeTarget extends Instructions {
   readonly model: Model
   /** The name of the model at the vendor. */
   readonly upstreamModel: string
-  /** Guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
+  /** Whether guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
   readonly guarded: boolean
-  /** An opaque name for an end user of the client's. */
   label(value: string): string
 }
 
-/** A request in the vendor's form, and the paths of what was left out. */
+/** A request in the vendor's form, and the paths of omitted members. */
 export interface NativeRequest {
   readonly input: NativeInput
   readonly ignored: readonly string[]
 }
 
-/** An address in a request. */
 export interface ClientAddress {
   readonly url: string
-  /** Path of its member. */
   readonly param: string
 }
 
-// What all calls of one configuration share.
+// The objects that all calls of one configuration share.
 
 /** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
 export interface Runtime {
   readonly config: Config
   readonly catalog: Catalog
   readonly providers: ReadonlyMap<string, Provider>
-  /** Providers that are inside the operator's network by their addresses. */
+  /** Providers whose addresses are inside the operator's network. */
   readonly privateProviders: ReadonlySet<string>
   /** Built-in providers, whose input is not frozen: their tests run with frozen input. */
   readonly trustedProviders: ReadonlySet<string>
@@ -828,7 +828,7 @@ export interface Runtime {
   readonly accounts: Accounts
   readonly labels: Labels
   readonly ledger: Ledger
-  /** Takes the changes of the admin API. */
+  /** Records the changes of the admin API. */
   readonly audit: Audit
   /** Small objects that all gateways of one state share. */
   readonly records: Records
@@ -847,19 +847,19 @@ export interface Runtime {
   readonly access: AccessLog | undefined
   /** Undefined when the operator switched the request log off. */
   readonly requests: RequestLog | undefined
-  /** Takes the contents of calls whose key wants that, where the operator allows it. */
+  /** Stores the contents of calls whose key wants that, where the operator allows it. */
   readonly contents: ContentLog
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
-  /** Learns of accounts whose balance changes. */
+  /** Gets accounts whose balance changes. */
   readonly spending: Spending
   /** Gets events while a console watches. */
   readonly events: LiveEvents
   /** Undefined without configured sinks. */
   readonly sinks: Sinks | undefined
-  /** What is wrong, and for how long. */
+  /** The active problems, and their duration. */
   readonly alerts: Alerts
-  /** Tells this gateway from others on the same ledger. */
+  /** Distinguishes this gateway from others on the same ledger. */
   readonly gatewayId: string
   readonly log: ConsolaInstance
 }

@@ -16,7 +16,7 @@ export class RunningCalls implements Iterable<Call> {
     call.runningIndex = this.#calls.push(call) - 1
   }
 
-  /** The last call takes the place of the one that ended. */
+  /** Moves the last call to the place of the one that ended. */
   delete(call: Call): void {
     const last = this.#calls.pop()
     if (!last || last === call) return

@@ -7,10 +7,10 @@ const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}
 const ENTRY =
   /^[a-z0-9][a-z0-9_*/-]{0,240}(?:@[a-z][a-z0-9_*/-]{0,13})?=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 const MOST_ENTRIES = 32
-/** Of the state. Longer ones lose their last entries, which are the oldest. */
+/** The limit of the state. Longer ones lose their last entries, which are the oldest. */
 const MOST_CHARACTERS = 200
 
-/** The trace that a client is in; undefined without one, or where its header is malformed. */
+/** The trace of a client; undefined without one, or where its header is malformed. */
 export function traceOf(incoming: Incoming): Omit<TraceLink, 'span'> | undefined {
   const parent = incoming.header('traceparent')
   if (parent === undefined || !TRACEPARENT.test(parent)) return undefined
@@ -31,7 +31,7 @@ export function traceHeaders(
   return { traceparent: parentOf(trace), ...(state !== undefined && { tracestate: state }) }
 }
 
-/** A malformed state counts as none. */
+/** The valid state; a malformed one counts as none. */
 function stateOf(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   const entries = text.split(',', MOST_ENTRIES + 1).map((entry) => entry.trim())

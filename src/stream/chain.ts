@@ -4,50 +4,50 @@
  */
 import type { Step } from '../plugin.ts'
 
-/** Where parts go. */
+/** A receiver of parts. */
 export interface Sink<T> {
   push(part: T): void
-  /** All parts that came together were pushed. @returns false while no more parts should come */
+  /** Called after all parts that came together. @returns false while no more parts should come */
   batchEnd(): boolean
-  /** No part follows. */
+  /** Called when no part follows. */
   end(): void
-  /** No part follows, because of this error. */
+  /** Called when no part follows, because of this error. */
   fail(error: unknown): void
-  /** Gives the sink what it calls when more parts may come again. */
+  /** Gives the sink the function to call when more parts may come again. */
   onRoom?(resume: () => void): void
 }
 
-/** What gives parts to a sink, once it was started. */
+/** A source of parts for a sink, once it was started. */
 export interface Producer {
-  /** Gives nothing more, beyond what it has in hand, until {@link resume}. */
+  /** Stops giving parts, beyond those in hand, until {@link resume}. */
   pause(): void
   resume(): void
   /**
-   * Releases everything; nothing is given any more. Idempotent.
-   * @param complete the sink has everything it wanted, and only the end is outstanding
+   * Releases everything; no part is given any more. Idempotent. @param complete the sink has everything it wanted,
+   * and only the end is outstanding
    */
   close(complete: boolean): void | Promise<void>
 }
 
-/** Something that gives parts, once. Its owner calls one of these. */
+/** A source that gives its parts once. Its owner calls one of these. */
 export interface Feed<T> {
   /** Begins. Parts may come before it returns. */
   start(sink: Sink<T>): Producer
-  /** Releases what nothing will read. */
+  /** Releases resources that nothing will read. */
   discard(): void | Promise<void>
 }
 
-/** What a step of the gateway may do between two parts. */
+/** The means of a gateway's step to act between two parts. */
 export interface Outlet<Out> {
   /** Gives parts to the steps behind this one. */
   emit(parts: readonly Out[]): void
   /** Ends the chain with an error of this step. */
   fail(error: unknown): void
-  /** The step became `done` between two parts. */
+  /** Called when the step became `done` between two parts. */
   done(): void
 }
 
-/** What a step of the gateway may return from `fail`: these parts end the answer, in place of the error. */
+/** A result of a step's `fail`: these parts end the answer, and replace the error. */
 export class Instead {
   readonly parts: readonly unknown[]
 
@@ -60,21 +60,21 @@ export class Instead {
 export interface ChainStep<In = any, Out = any> extends Omit<Step<In, Out>, 'push'> {
   /** Called before the first part. */
   open?(outlet: Outlet<Out>): void
-  /** Returns a promise while later parts have to wait for what the step does. */
+  /** Returns a promise while later parts have to wait for the step. */
   push?(part: In, emit: (part: Out) => void): void | Promise<void>
 }
 
 const NOTHING: never[] = []
 
-/** One step and what waits for it. */
+/** One step and the parts that wait for it. */
 class Link {
   readonly step: ChainStep
   readonly emit: (part: any) => void
-  /** The step needs time for a part. */
+  /** Whether the step needs time for a part. */
   waits = false
-  /** The step, or one behind it, is done or has failed: it takes and gives nothing more. */
+  /** Whether the step, or one behind it, is done or has failed: it takes and gives nothing more. */
   dead = false
-  /** The step may be `done`. */
+  /** Whether the step may be `done`. */
   readonly finishes: boolean
   readonly #chain: LinkOwner
   #queue: any[] = NOTHING
@@ -134,7 +134,7 @@ class Link {
   }
 }
 
-/** What a link tells its chain. */
+/** The chain, as its links see it. */
 interface LinkOwner {
   /** @param queue parts that have come meanwhile */
   settled(link: Link, queue: readonly any[]): void
@@ -151,13 +151,12 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   readonly #finishers: readonly Link[]
   #producer: Producer | undefined
   #paused = false
-  /** The sink has room. */
+  /** Whether the sink has room. */
   #room = true
-  /** Steps are being ended. */
+  /** Whether steps are being ended. */
   #ending = false
-  /** No part is taken any more. */
+  /** Whether no part is taken any more. */
   #stopped = false
-  /** The sink was told of the end. */
   #over = false
   #closed = false
   /** Runs when no step needs time any more. */
@@ -182,7 +181,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     links.forEach((link, index) => link.step.open?.(this.#outletOf(link, index)))
   }
 
-  /** Starts what gives the parts. */
+  /** Starts the source of the parts. */
   start(feed: Feed<In>): void {
     const producer = feed.start(this)
     this.#producer = producer
@@ -190,7 +189,6 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     else if (this.#paused) producer.pause()
   }
 
-  /** Whether the end, or an error, has reached the sink. */
   get over(): boolean {
     return this.#over
   }
@@ -223,14 +221,14 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.broken(error)
   }
 
-  /** Ends the parts in place of what gives them, which is closed: what steps have retained still goes out. */
+  /** Closes the source and ends the parts: text that steps have retained still goes out. */
   conclude(): void {
     if (this.#stopped) return
     this.#releaseQuietly(false)
     this.end()
   }
 
-  /** Ends the chain with an error at once, whatever a step is doing. */
+  /** Ends the chain with an error at once, also during the work of a step. */
   abort(error: unknown): void {
     if (this.#over) return
     this.#over = this.#stopped = true
@@ -238,13 +236,13 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#failSteps(error, 0)
   }
 
-  /** Ends the chain without a word to its sink. A promise only while the producer needs time. */
+  /** Ends the chain without a call to its sink. A promise only while the producer needs time. */
   close(complete = false): void | Promise<void> {
     this.#closed = this.#over = this.#stopped = true
     return this.#release(complete)
   }
 
-  /** The sink has room again. */
+  /** Continues, as the sink has room again. */
   resume(): void {
     this.#room = true
     this.#steer()
@@ -266,8 +264,8 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   }
 
   /**
-   * A step, or what gives the parts, has failed. What came before goes out before the error.
-   * @param link the step, where it is known
+   * Handles the failure of a step or of the source. Earlier parts go out before the error. @param link the step,
+   * where it is known
    */
   broken(error: unknown, link?: Link): void {
     if (this.#over) return
@@ -297,7 +295,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     }
   }
 
-  /** Ends the parts early once a step wants no more of them. @returns whether that is so */
+  /** Ends the parts early once a step wants no more of them. @returns whether it did */
   #checkDone(): boolean {
     const finishers = this.#finishers
     if (finishers.length === 0 || this.#ending || this.#over) return false
@@ -319,7 +317,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     })
   }
 
-  /** Tells steps and sink that everything that came together is through. */
+  /** Calls `batchEnd` of steps and sink after all parts that came together. */
   #flush(from: number): void {
     try {
       this.#flushLinks(from)
@@ -338,7 +336,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     }
   }
 
-  /** Pauses or resumes what gives the parts. */
+  /** Pauses or resumes the source. */
   #steer(): void {
     const pauses = !this.#room || this.#isBusy
     if (pauses === this.#paused) return
@@ -347,7 +345,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     else this.#producer?.resume()
   }
 
-  /** Nothing more comes of the links up to this one. */
+  /** Discards the output of the links up to this one. */
   #bury(last: number): void {
     for (let i = 0; i <= last; i++) this.#links[i]!.dead = true
   }
@@ -464,7 +462,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   }
 }
 
-/** Closes without waiting. An error is dropped: what its producer gave is wanted no more. */
+/** Closes without waiting. An error is dropped: nothing of its producer is wanted any more. */
 function closeQuietly(producer: Producer, complete: boolean): void {
   try {
     producer.close(complete)?.catch(() => {})

@@ -1,5 +1,5 @@
 /**
- * The implementation of {@link Flow}, which plugins give and read: something that gives parts, and steps on the way. The
+ * The implementation of {@link Flow}, which plugins give and read: a source of parts, and steps on the way. The
  * gateway takes both over and pushes the parts on; a plugin that reads a flow itself pulls them out of it.
  */
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
@@ -10,17 +10,15 @@ import { dropLate } from '../lifetime/scope.ts'
 import type { Batch, Flow, Source, Step } from '../plugin.ts'
 import { Chain, type ChainStep, type Feed, type Producer, type Sink } from './chain.ts'
 
-/** A flow of what a feed gives, once it is read. */
+/** A flow of the parts of a feed, once it is read. */
 export function flowFrom<T>(feed: Feed<T>): Flow<T> {
   return new StepFlow<T>(feed)
 }
 
-/** A flow of given parts, in one batch. */
 export function flowOf<T>(...parts: readonly T[]): Flow<T> {
   return new StepFlow<T>(feedOf(parts))
 }
 
-/** Given parts, in one batch. */
 export function feedOf<T>(parts: readonly T[]): Feed<T> {
   return {
     start(sink) {
@@ -40,9 +38,9 @@ export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
 }
 
 /**
- * Pushes a sequence through further steps into a sink. A flow that was not read is taken over: its parts are pushed from
- * where they arrive. Any other sequence is read one part after the other.
- * @param signal with which late answers of a sequence that ignores its end are counted
+ * Pushes a sequence through further steps into a sink. An unread flow is taken over: its parts are pushed from where
+ * they arrive. Any other sequence is read one part after the other. @param signal counts late answers of a sequence
+ * that ignores its end
  */
 export function run<T>(
   sequence: AsyncIterable<T>,
@@ -56,7 +54,7 @@ export function run<T>(
   return chain
 }
 
-/** What gives nothing more. */
+/** A source that gives nothing more. */
 const IDLE: Producer = { pause() {}, resume() {}, close() {} }
 
 const ENDED: Batch<never> = { parts: [], last: true }
@@ -123,10 +121,10 @@ class Pump<T> implements Producer {
   }
 }
 
-/** After so many reads, or ms, other work of the process has its turn: a sequence may never wait for anything. */
+/** After this many reads, or ms, other work of the process has its turn: a sequence may never wait for anything. */
 const READS_IN_A_ROW = 256
 const MS_IN_A_ROW = 5
-/** Reads between two looks at the clock. */
+/** Reads between two checks of the clock. */
 const READS_PER_LOOK = 16
 
 /** Reads a foreign sequence, which may never answer. */
@@ -192,7 +190,7 @@ class StepFlow<T> implements Flow<T> {
     this.#feed = feed
   }
 
-  /** Hands over what gives the parts, unless the flow has been read. */
+  /** Hands over the source of the parts, unless the flow has been read. */
   takeOver(): { readonly feed: Feed<any>; readonly steps: readonly Step<any, any>[] } | undefined {
     const feed = this.#feed
     if (!feed || this.#reader) return undefined
@@ -234,7 +232,7 @@ class StepFlow<T> implements Flow<T> {
   }
 }
 
-/** Lets parts that are pushed be pulled: it keeps what came last, and what gives it waits. */
+/** Lets pushed parts be pulled: it keeps the last ones, and their source waits. */
 class Reader<T> implements Sink<T> {
   readonly #steps: readonly Step<any, any>[]
   readonly #feed: Feed<any>
@@ -293,7 +291,7 @@ class Reader<T> implements Sink<T> {
     this.#give()
   }
 
-  /** Answers the read that waits, if there is anything to answer. */
+  /** Answers the waiting read, if there is anything to answer. */
   #give(): void {
     const waiting = this.#waiting
     if (!waiting || (this.#parts.length === 0 && !this.#ended)) return
@@ -309,7 +307,7 @@ class Reader<T> implements Sink<T> {
   }
 }
 
-/** The largest image, in base64, fits. */
+/** A bound that fits the largest image, in base64. */
 const MAX_EVENT_CHARACTERS = 64 * 1024 * 1024
 
 /**

@@ -4,13 +4,13 @@
  */
 import { InvalidRequest } from '../errors/errors.ts'
 
-/** What a JSON text may have at most. */
+/** The limits of a JSON text. */
 export interface JsonLimits {
-  /** Objects and lists in each other. */
+  /** Nesting of objects and lists. */
   readonly depth: number
-  /** Objects and lists together. */
+  /** The number of objects and lists. */
   readonly containers: number
-  /** Commas, colons, objects and lists together: about the number of values and names. */
+  /** The number of commas, colons, objects and lists: about that of values and names. */
   readonly values: number
   /** Bytes of one number. */
   readonly literal: number
@@ -18,7 +18,7 @@ export interface JsonLimits {
   readonly key: number
 }
 
-// Imported, they would make a scan a third slower (measured alone).
+// Not imported, because that would make a scan a third slower (measured alone).
 const QUOTE = 34
 const COMMA = 44
 const COLON = 58
@@ -31,14 +31,14 @@ const TAB = 9
 const LINE_FEED = 10
 const RETURN = 13
 const BLANK = 32
-/** The end of a string is searched with `indexOf` after so many bytes without an escape. */
+/** After this many bytes without an escape, the end of a string is searched with `indexOf`. */
 const PLAIN_BYTES = 48
 
 /** Scans one text, in pieces as they arrive. Takes time in proportion to the bytes and keeps none of them. */
 export class JsonScan {
   readonly #limits: JsonLimits
   #inString = false
-  /** The string goes on after a backslash. */
+  /** The string continues after a backslash. */
   #escaped = false
   /** Bytes of the current or last string, between the quotes. */
   #string = 0
@@ -51,7 +51,7 @@ export class JsonScan {
     this.#limits = limits
   }
 
-  /** Counted so far, as {@link JsonLimits.values}. */
+  /** The count so far, as {@link JsonLimits.values}. */
   get values(): number {
     return this.#values
   }
@@ -167,9 +167,8 @@ export class JsonScan {
 }
 
 /**
- * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`.
- * @param subject what was scanned, such as `The request body`
- * @param param the field that holds it, if it is part of a body
+ * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`. @param subject
+ * the scanned text, such as `The request body` @param param the field that holds it, if it is part of a body
  */
 export function jsonRefusal(
   excess: keyof JsonLimits,

@@ -1,18 +1,18 @@
 /**
- * The text of a JSON body. What did not change is copied from it: serialising a long conversation again costs more than
+ * The text of a JSON body. Unchanged parts are copied from it: serialising a long conversation again costs more than
  * anything else that happens to a large body (200 KB: 1.6 ms, 0.85 with the text copied).
  */
 
-// Places of values in a JSON text that is known to be valid. What is copied from the text keeps its bytes: numbers above
-// 2^53, escapes and the order of members.
+// Places of values in a JSON text that is known to be valid. Copied text keeps its bytes: numbers above 2^53,
+// escapes and the order of members.
 
-/** Where a value stands in a text. */
+/** The place of a value in a text. */
 interface JsonSpan {
   readonly start: number
   readonly end: number
 }
 
-/** A member of an object: the span of its value, and where its name begins. */
+/** A member of an object: the span of its value, and the start of its name. */
 interface JsonMember extends JsonSpan {
   readonly name: string
   readonly from: number
@@ -27,7 +27,7 @@ const CLOSE_LIST = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
 
-/** The end of a string is searched with indexOf after so many characters. */
+/** After this many characters, the end of a string is searched with indexOf. */
 const SHORT = 16
 
 /** The members of the object that begins at `at`, in their order; a repeated name comes every time. */
@@ -118,7 +118,7 @@ function skipSpace(text: string, at: number): number {
   return next
 }
 
-/** The text of an object with some members changed: each gets a new value, or goes where that is undefined. */
+/** The text of an object with some members changed: each gets a new value, or is removed where that is undefined. */
 export function withMembers(
   text: string,
   at: number,
@@ -149,7 +149,7 @@ export function withItems(
   return `[${items.filter((item) => item !== undefined).join(',')}]`
 }
 
-/** How many members the objects in a text have; a repeated name counts every time. */
+/** The number of members of the objects in a text; a repeated name counts every time. */
 function countMembers(text: string): number {
   let count = 0
   for (let at = 0; at < text.length; at++) {
@@ -170,14 +170,14 @@ interface Source {
   text: string | undefined
 }
 
-/** Where a value stands in the text of a body. */
+/** The place of a value in the text of a body. */
 interface Place extends Span {
   readonly source: Source
 }
 
 /**
- * On a recorded value: its place, which copies do not have. A WeakMap instead keeps every body until the next major
- * collection: 7 % of a request of 100 KB.
+ * The member of a recorded value that holds its place, which copies do not have. A WeakMap instead keeps every body
+ * until the next major collection: 7 % of a request of 100 KB.
  */
 const PLACE = Symbol('place')
 
@@ -187,15 +187,15 @@ interface Recorded {
 
 /** The value of a member. */
 interface Member extends Span {
-  /** How many members the objects in it have; a repeated name counts every time. */
+  /** The number of members of the objects in it; a repeated name counts every time. */
   readonly members: number
-  /** What is between the commas; means something only where the member is a list. */
+  /** The spans between the commas; they mean something only where the member is a list. */
   readonly items: readonly Span[]
 }
 
 /** Shorter items are not recorded: serialising so many characters takes 7 µs. */
 const MIN_ITEM_LENGTH = 4096
-/** Deeper nesting is not looked into. */
+/** Deeper nesting is not searched. */
 const MAX_DEPTH = 64
 
 /** A JSON object with its source text. Objects in it are recognised by identity, so a changed object must be a new one. */
@@ -205,7 +205,7 @@ export class RawJson {
   readonly bytes: number
   readonly #source: Source
 
-  /** @param value what `JSON.parse` made of the text */
+  /** @param value the result of `JSON.parse` */
   constructor(text: string, value: object, bytes = Buffer.byteLength(text)) {
     this.#source = { text }
     this.value = value
@@ -368,7 +368,7 @@ function findMember(text: string, name: string): Member | undefined {
   return found
 }
 
-/** Of all objects in a value. */
+/** The number of members of all objects in a value. */
 function membersIn(value: object): number {
   let count = 0
   if (Array.isArray(value)) {

@@ -13,7 +13,7 @@ const text = v.string('a text')
 const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
 const texts = v.optional(v.array(text))
 const guardFile = v.strictObject({
-  /** What every model answers that the guard asks about these texts. */
+  /** The answer of every model that the guard asks about these texts. */
   model: v.optional(text),
   texts: v.pipe(
     v.array(
@@ -72,16 +72,16 @@ const sinkFile = v.strictObject({
 
 /** The cases of a sink, sorted by name. @throws ConfigError that names the file and the mistake */
 export async function readSinkCases(folder: string): Promise<SinkCase[]> {
-  const found = await readFiles(folder, sinkFile)
-  return found.map(({ name, content, answer }) => {
+  const files = await readFiles(folder, sinkFile)
+  return files.map(({ name, content, answer }) => {
     return { name, ...content, ...(answer && { answer }) } as SinkCase
   })
 }
 
 /** The cases of a guard, sorted by file. @throws ConfigError that names the file and the mistake */
 export async function readGuardCases(folder: string): Promise<GuardCase[]> {
-  const found = await readFiles(folder, guardFile)
-  return found.flatMap(({ name, content: { texts, model }, answer }) =>
+  const files = await readFiles(folder, guardFile)
+  return files.flatMap(({ name, content: { texts, model }, answer }) =>
     texts.map((one, i) => ({
       ...(one as GuardCase),
       name: texts.length > 1 ? `${name} ${i + 1}` : name,
@@ -93,8 +93,8 @@ export async function readGuardCases(folder: string): Promise<GuardCase[]> {
 
 /** The cases of a search engine, sorted by name. @throws ConfigError that names the file and the mistake */
 export async function readSearchCases(folder: string): Promise<SearchCase[]> {
-  const found = await readFiles(folder, searchFile)
-  return found.map(({ name, content: { query, expect }, answer }) => {
+  const files = await readFiles(folder, searchFile)
+  return files.map(({ name, content: { query, expect }, answer }) => {
     if (!answer) {
       const message = `there is no ${name}.http with the answer of the service`
       throw new ConfigError(folder, [{ path: `${name}.json`, message }])

@@ -1,4 +1,4 @@
-/** The process in which {@link testPlugin} runs a kit: it gets one job, and tells what it is doing. */
+/** The process in which {@link testPlugin} runs a kit: it gets one job, and reports its progress. */
 import { dirname } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
@@ -8,9 +8,8 @@ import { runPluginJob, type PluginJob } from './plugin-job.ts'
 import { watchProcess } from './process-watch.ts'
 import { describeError, type Check, type KitProgress, type KitReport } from './report.ts'
 
-/** What the process tells. */
 export type ChildMessage =
-  /** Sent all the time: a process that is busy cannot. */
+  /** Sent all the time: a process that is busy cannot send. */
   | { readonly alive: true }
   | { readonly found: Pick<KitReport, 'kind' | 'name' | 'api'> }
   | { readonly progress: KitProgress }
@@ -19,7 +18,7 @@ export type ChildMessage =
   /** No check was possible. */
   | { readonly refused: string; readonly issues?: readonly ConfigIssue[] }
 
-/** How long a process may live on when everything is closed. */
+/** ms that a process may live on when everything is closed. */
 const END_MS = 2000
 const ALIVE_MS = 250
 
@@ -30,11 +29,11 @@ async function run(job: PluginJob): Promise<void> {
   const heartbeat = setInterval(() => tell({ alive: true }), ALIVE_MS).unref()
   try {
     providePluginImports()
-    const found = await findPlugin(job.plugin, job.directory)
-    const { kind, name, api } = found.plugin
+    const plugin = await findPlugin(job.plugin, job.directory)
+    const { kind, name, api } = plugin.plugin
     tell({ found: { kind, name, api } })
-    const watch = watchProcess(dirname(found.file))
-    const report = await runPluginJob(job, found, (progress) => tell({ progress }))
+    const watch = watchProcess(dirname(plugin.file))
+    const report = await runPluginJob(job, plugin, (progress) => tell({ progress }))
     // Rejections without a handler are told after the microtasks.
     await nextTurn()
     tell({ report, more: watch.checks() })

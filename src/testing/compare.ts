@@ -13,7 +13,6 @@ interface FullChoice {
   readonly finish_reason: string | null
 }
 
-/** The content of all choices of an answer. */
 export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
   return choices.map(({ message, finish_reason }) => ({
     text: message.content ?? '',
@@ -29,16 +28,16 @@ export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
 
 /** Differences between an answer and its expectation, as sentences. */
 export function differences(expected: Expected, completion: ChatCompletion): string[] {
-  const wanted = (expected.choices ?? [expected]).map((said) => filled(said, expected))
+  const wanted = (expected.choices ?? [expected]).map((choice) => filled(choice, expected))
   // An answer that failed before its first part has no choices.
-  const found = choicesIn(completion)
-  if (found.length === 0 && expected.failure) found.push(filled({}, expected))
-  if (found.length !== wanted.length) {
-    return [`expected ${wanted.length} choices, found ${found.length}`]
+  const actual = choicesIn(completion)
+  if (actual.length === 0 && expected.failure) actual.push(filled({}, expected))
+  if (actual.length !== wanted.length) {
+    return [`expected ${wanted.length} choices, found ${actual.length}`]
   }
-  return wanted.flatMap((said, i) => {
+  return wanted.flatMap((choice, i) => {
     const path = wanted.length > 1 ? `choices[${i}].` : ''
-    return choiceDifferences(said, found[i]!).map((problem) => path + problem)
+    return choiceDifferences(choice, actual[i]!).map((problem) => path + problem)
   })
 }
 
@@ -68,9 +67,9 @@ export function missingMembers(wanted: unknown, found: unknown, path: string): s
   )
 }
 
-/** Two values that differ; long ones from a little before the place where they part. */
-function apart(wanted: unknown, found: unknown): string {
-  const texts = [wanted, found].map((value) => JSON.stringify(value) ?? 'nothing')
+/** Two values that differ; long ones from a little before the first difference. */
+function apart(wanted: unknown, actual: unknown): string {
+  const texts = [wanted, actual].map((value) => JSON.stringify(value) ?? 'nothing')
   const [one, other] = texts as [string, string]
   let at = 0
   while (at < one.length && one[at] === other[at]) at++
@@ -79,7 +78,6 @@ function apart(wanted: unknown, found: unknown): string {
   return `expected ${part(one)}, found ${part(other)}`
 }
 
-/** A value as a report shows it. */
 export function show(value: unknown): string {
   return shortened(JSON.stringify(value) ?? 'nothing')
 }
@@ -88,28 +86,28 @@ function shortened(text: string): string {
   return text.length > 120 ? `${text.slice(0, 119)}…` : text
 }
 
-function filled(said: ExpectedChoice, { failure }: Expected): FullChoice {
-  const { text = '', refusal = '', reasoning = '', tool_calls = [] } = said
+function filled(choice: ExpectedChoice, { failure }: Expected): FullChoice {
+  const { text = '', refusal = '', reasoning = '', tool_calls = [] } = choice
   const natural = failure ? null : tool_calls.length > 0 ? 'tool_calls' : 'stop'
   return {
     text,
     refusal,
     reasoning,
     tool_calls,
-    finish_reason: said.finish_reason === undefined ? natural : said.finish_reason,
+    finish_reason: choice.finish_reason === undefined ? natural : choice.finish_reason,
   }
 }
 
-function choiceDifferences(wanted: FullChoice, found: FullChoice): string[] {
+function choiceDifferences(wanted: FullChoice, actual: FullChoice): string[] {
   const problems: string[] = []
   for (const name of ['text', 'refusal', 'reasoning', 'finish_reason'] as const) {
-    if (wanted[name] !== found[name]) {
-      problems.push(`${name}: expected ${show(wanted[name])}, found ${show(found[name])}`)
+    if (wanted[name] !== actual[name]) {
+      problems.push(`${name}: expected ${show(wanted[name])}, found ${show(actual[name])}`)
     }
   }
-  if (!isDeepStrictEqual(wanted.tool_calls, alike(found.tool_calls, wanted.tool_calls))) {
+  if (!isDeepStrictEqual(wanted.tool_calls, alike(actual.tool_calls, wanted.tool_calls))) {
     problems.push(
-      `tool_calls: expected ${show(wanted.tool_calls)}, found ${show(found.tool_calls)}`,
+      `tool_calls: expected ${show(wanted.tool_calls)}, found ${show(actual.tool_calls)}`,
     )
   }
   return problems

@@ -1,44 +1,41 @@
-/** What a plugin offers and what can be set, without asking anybody. */
+/** The methods and options of a plugin, found without a request to a service. */
 import { findPlugin, type FoundPlugin } from '../gateway/plugin-code.ts'
 import type { Guard, Schema } from '../plugin.ts'
 import { IsolatedHost, TestHost } from './hosts.ts'
 import { optionsWithAddress } from './set-up.ts'
 
-/** An option of a plugin. */
 export interface DescribedOption {
-  /** Dotted. */
+  /** The dotted name. */
   readonly name: string
   readonly type: string
   readonly required: boolean
   readonly default?: unknown
 }
 
-/** A plugin, for people. */
 export interface PluginDescription {
   readonly kind: FoundPlugin['kind']
   readonly name: string
   readonly api: number
-  /** Of what `setup` returns; null where it cannot be set up without options. */
+  /** Methods of the object that `setup` returns; null where it cannot be set up without options. */
   readonly methods: readonly string[] | null
   readonly options: readonly DescribedOption[]
   readonly deploymentOptions?: readonly DescribedOption[]
-  /** Of a guard. */
+  /** The rules of a guard. */
   readonly enforces?: readonly string[]
   readonly execution?: string
-  /** Of a provider: members of requests that its vendor has no word for. */
+  /** Members of requests that a provider's vendor does not support. */
   readonly ignores?: readonly string[]
-  /** Of a search engine: the domains by which it can narrow a search. */
+  /** The domains by which a search engine can narrow a search. */
   readonly narrows?: string
 }
 
-/** Discards everything that is sent to it: the port of a service that nothing uses any more (RFC 863). */
+/** The discard port (RFC 863), of a service that nothing uses any more. */
 const NO_SERVICE = 'http://127.0.0.1:9'
 const KEY = 'key-for-a-description'
 
 /**
- * Describes a plugin of any kind.
- * @param use a path, the name of a built-in plugin, or a package
- * @throws ConfigError for a plugin that is not there, or options that are given and not valid
+ * Describes a plugin of any kind. @param use a path, the name of a built-in plugin, or a package @throws ConfigError
+ * for a missing plugin, or invalid options
  */
 export async function describePlugin(
   use: string,
@@ -65,15 +62,15 @@ function factsOf({ enforces, execution }: Guard) {
   return { enforces, execution }
 }
 
-/** What `setup` returns, or undefined where it needs options that are not given. */
+/** The result of `setup`, or undefined where it needs missing options. */
 async function setUp(
   { kind, plugin }: FoundPlugin,
   options?: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, unknown> | undefined> {
   // A sink gets another host than those of the kits.
   if (kind === 'sink') return undefined
-  const given = options ? { options } : {}
-  const valid = await optionsWithAddress(plugin, given, NO_SERVICE, KEY).catch((error) => {
+  const setup = options ? { options } : {}
+  const valid = await optionsWithAddress(plugin, setup, NO_SERVICE, KEY).catch((error) => {
     if (options) throw error
     return undefined
   })
@@ -90,7 +87,7 @@ async function setUp(
   }
 }
 
-/** A node of a valibot schema, as far as it is read here. */
+/** A node of a valibot schema, with the members that are read here. */
 interface Node {
   readonly type?: string
   readonly entries?: Readonly<Record<string, Node>>
@@ -104,7 +101,7 @@ interface Node {
 
 const WRAPPERS = new Set(['optional', 'nullish', 'exact_optional', 'undefinedable', 'nullable'])
 
-/** The options of a valibot schema; of other validators none are known. */
+/** The options of a valibot schema; for other validators none are known. */
 function optionsIn(schema: unknown, prefix = ''): DescribedOption[] {
   const { entries } = unwrapped(schema as Node)
   return Object.entries(entries ?? {}).flatMap(([name, node]) => {

@@ -4,9 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises'
 
-/** A response of the fake upstream. */
 export interface FakeResponse {
-  /** Status; default 200. */
+  /** Default 200. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   /** The body. Each piece is written on its own, after the connection has taken the last one; may be endless. */
@@ -14,13 +13,12 @@ export interface FakeResponse {
   /** ms before each piece. */
   readonly pauseMs?: number
   /**
-   * What follows the last piece: `end` ends the response (default), `cut` closes the connection, `reset` resets it, `hang`
-   * keeps it open. Without a response: `silent` sends nothing, `refuse` resets the connection.
+   * The action after the last piece: `end` ends the response (default), `cut` closes the connection, `reset` resets
+   * it, `hang` keeps it open. Without a response: `silent` sends nothing, `refuse` resets the connection.
    */
   readonly ending?: 'end' | 'cut' | 'reset' | 'hang' | 'silent' | 'refuse'
 }
 
-/** A request that the fake upstream has received. */
 export interface ReceivedRequest {
   readonly method: string
   readonly path: string
@@ -36,11 +34,9 @@ export interface ReceivedRequest {
 
 type Responder = FakeResponse | ((request: ReceivedRequest) => FakeResponse | Promise<FakeResponse>)
 
-/** A running fake upstream. */
 export interface FakeUpstream extends AsyncDisposable {
   /** Address without a trailing slash. */
   readonly url: string
-  /** All requests so far. */
   readonly requests: readonly ReceivedRequest[]
   /** Sets the response to all further requests. */
   answer(next: Responder): void
@@ -105,7 +101,6 @@ export async function startUpstream(first?: FakeResponse): Promise<FakeUpstream>
   }
 }
 
-/** A JSON response. */
 export function json(
   value: unknown,
   status = 200,
@@ -124,7 +119,6 @@ export function events(...payloads: readonly unknown[]): FakeResponse {
   return sse(lines.map((line) => `data: ${line}\n\n`).join(''))
 }
 
-/** An event stream with this text as its body. */
 export function sse(text: string): FakeResponse {
   return { headers: { 'content-type': 'text/event-stream' }, pieces: [text] }
 }
@@ -150,7 +144,6 @@ async function play(
   else if (ending === 'reset') outgoing.socket?.resetAndDestroy()
 }
 
-/** The body; undefined if the caller left before it was complete. */
 async function bodyOf(incoming: IncomingMessage): Promise<Buffer | undefined> {
   try {
     return Buffer.concat(await incoming.toArray())

@@ -1,4 +1,4 @@
-/** What all checks of providers work with. */
+/** The fixture of all checks of providers. */
 import { boundariesOf } from './splits.ts'
 import type { TestRequest } from './requests.ts'
 import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
@@ -8,7 +8,6 @@ import type { FakeResponse, FakeUpstream } from './fake-upstream.ts'
 /** Reason for skipping checks of connections. */
 export const NO_UPSTREAM = 'it sends no request to a vendor'
 
-/** A provider and the fake upstream that it is set up with. */
 export interface Fixture {
   readonly seed: number
   /** ms after which an operation of the plugin counts as stalled. */

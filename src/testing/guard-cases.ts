@@ -22,12 +22,11 @@ import { within } from './provider-under-test.ts'
 import type { TestHost } from './hosts.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** A text, and the expected verdict. */
 export interface GuardCase {
   /** Name in the report; by default the beginning of the text. */
   readonly name?: string
   readonly text: string
-  /** When absent, both. */
+  /** The side of the text; by default both. */
   readonly side?: 'input' | 'output'
   /** Default `content`. */
   readonly channel?: Channel
@@ -35,15 +34,14 @@ export interface GuardCase {
   readonly rules?: Partial<ActiveRules>
   /** `pass`, or the rule that blocks. */
   readonly expect: 'pass' | RuleRef
-  /** What every model answers that the guard asks about this text. */
+  /** The answer of every model that the guard asks about this text. */
   readonly model?: string
-  /** What the guard's service answers about this text. */
+  /** The answer of the guard's service about this text. */
   readonly answer?: RecordedResponse
   /** Expected spans; when absent, spans are not checked. */
   readonly spans?: readonly Pick<Span, 'start' | 'end'>[]
 }
 
-/** A guard and the host that it is set up with. */
 export interface GuardFixture {
   readonly seed: number
   readonly timeoutMs: number
@@ -57,7 +55,7 @@ export interface GuardFixture {
 /** The result for a streamed text: how many characters may be released, and the block if there is one. */
 export interface Outcome {
   readonly safe: number
-  /** The most that may have been released, the answer that blocks included. */
+  /** The most characters that may have been released, the answer that blocks included. */
   readonly released: number
   readonly block?: BlockVerdict
 }
@@ -113,13 +111,12 @@ export async function streamText(
   throw new Error('a text has an end')
 }
 
-/** The check of one text that grows. */
 interface Progress {
   /** Takes the next piece, or the end of the text. @throws Error that describes a mistake of the guard */
   push(piece: string | undefined): Promise<Outcome>
 }
 
-/** Begins the check of an output text. @param choice its index */
+/** @param choice its index */
 export function progressOf(fixture: GuardFixture, one: GuardCase, choice = 0): Progress {
   const { guard } = fixture
   prepare(fixture, one)
@@ -133,8 +130,8 @@ export function progressOf(fixture: GuardFixture, one: GuardCase, choice = 0): P
       const answer = piece === undefined ? check.end() : check.push(piece)
       refusePromise(guard, answer, 'its output check')
       length += piece?.length ?? 0
-      const given = await answered(fixture, answer)
-      const { safeOffset: next, verdict } = checkProgress(given, safe, length)
+      const result = await answered(fixture, answer)
+      const { safeOffset: next, verdict } = checkProgress(result, safe, length)
       safe = next
       const block = verdict && checkVerdict(verdict, length, ruleFilterFor(fixture, one))
       if (!block) released = safe
@@ -154,12 +151,11 @@ function refusePromise({ execution }: Guard, answer: unknown, what: string): voi
   }
 }
 
-/** Waits for an answer of the guard. @throws StalledError */
 export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
   return answer instanceof Promise ? within(answer, 'no answer', timeoutMs) : answer
 }
 
-/** Lets models and the service answer as the case says. */
+/** Sets the answers of models and the service to those of the case. */
 export function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
   host.model = model
   if (!answer) return
@@ -167,7 +163,6 @@ export function prepare({ host, service }: GuardFixture, { model, answer }: Guar
   service.answer({ status, headers, pieces: [body] })
 }
 
-/** A text with its place. */
 export function textItem(
   one: GuardCase,
   text: string,

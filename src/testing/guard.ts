@@ -43,11 +43,9 @@ import {
 
 export type { GuardCase }
 
-/** How to test a guard. */
 export interface GuardTestOptions extends KitOptions {
-  /** Options of the plugin. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** Answers in place of every model that the guard asks; by default the `model` of the case. */
+  /** Replaces every model that the guard asks; by default the `model` of the case answers. */
   readonly ask?: FakeModel
   /** Name of the option with the address of the guard's service; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
@@ -56,14 +54,14 @@ export interface GuardTestOptions extends KitOptions {
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const RANDOM_SPLITS = 20
 const UNFIT = 'the guard blocks the text around the cases, or takes no long ones'
-/** Of checks that take the text apart. */
+/** The limit for checks that take the text apart. */
 const MAX_CASES = 4
 const MAX_NAME_CHARACTERS = 40
 
 /**
- * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong counts,
- * offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass in place of an error.
- * @throws ConfigError if the options are invalid; whatever `setup` throws
+ * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong
+ * counts, offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass that
+ * should be an error. @throws ConfigError if the options are invalid; whatever `setup` throws
  */
 export async function checkGuard(
   plugin: GuardPlugin,
@@ -141,7 +139,7 @@ async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): 
   }
 }
 
-/** Checks of the guard with a case that is found in the text alone. */
+/** Checks the guard with a case of the text alone. */
 async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolean): Promise<void> {
   const { guard, cases } = fixture
   const blocked = cases.filter(({ expect }) => expect !== 'pass')
@@ -181,14 +179,14 @@ async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolea
 async function checkInput(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems = await tried(async () => {
     const [alone] = await checkTexts(fixture, one, [one.text])
-    const found = expectedIn(one, alone)
+    const expected = expectedIn(one, alone)
     // A recorded answer of a service is about one text.
-    if (one.answer) return found
+    if (one.answer) return expected
     const three = await checkTexts(fixture, one, ['', one.text, ''])
     if (three.some((block, i) => block?.rule !== (i === 1 ? alone?.rule : undefined))) {
-      found.push('among other texts the verdict differs, or verdicts are out of order')
+      expected.push('among other texts the verdict differs, or verdicts are out of order')
     }
-    return found
+    return expected
   })
   return toCheck('input', on, problems)
 }
@@ -210,21 +208,22 @@ async function checkCuts(fixture: GuardFixture, one: GuardCase, on: string): Pro
   ]
   const problems = await tried(async () => {
     const whole = await streamText(fixture, one, [text])
-    const found = expectedIn(one, whole.block)
+    const expected = expectedIn(one, whole.block)
     for (const ends of ways) {
       const cut = await streamText(fixture, one, piecesOf(text, ends))
       if (cut.safe !== whole.safe || cut.block?.rule !== whole.block?.rule) {
-        const told = ({ safe, block }: Outcome) => `${block?.rule ?? 'pass'} after ${safe}`
-        found.push(`split at ${ends.slice(0, 8).join(', ')}: ${told(cut)}; whole: ${told(whole)}`)
+        const inWords = ({ safe, block }: Outcome) => `${block?.rule ?? 'pass'} after ${safe}`
+        expected.push(
+          `split at ${ends.slice(0, 8).join(', ')}: ${inWords(cut)}; whole: ${inWords(whole)}`,
+        )
         break
       }
     }
-    return found
+    return expected
   })
   return toCheck('cuts', on, problems)
 }
 
-/** Checks that a remote guard does not pass a text while its service is down. */
 async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const { guard, host } = fixture
   // Another text, because the guard may cache verdicts.
@@ -246,8 +245,8 @@ async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Pro
 }
 
 function expectedIn({ expect, spans }: GuardCase, block: BlockVerdict | undefined): string[] {
-  const found = block?.rule ?? 'pass'
-  if (found !== expect) return [`it was ${found}, expected ${expect}`]
+  const verdict = block?.rule ?? 'pass'
+  if (verdict !== expect) return [`it was ${verdict}, expected ${expect}`]
   if (!spans) return []
   const places = (all: readonly Pick<Span, 'start' | 'end'>[]) =>
     all.map(({ start, end }) => `${start}–${end}`).join(', ') || 'nowhere'

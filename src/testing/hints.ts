@@ -1,8 +1,8 @@
-/** What an author changes when a check fails: a sentence for each, and its heading in the guide. */
+/** The repair of each failed check: a sentence, and its heading in the guide. */
 
 const GUIDE = 'docs/plugins/testing.md'
 
-/** By name of the check; where kinds differ, by kind and name. */
+/** The key is the name of the check; where kinds differ, kind and name. */
 const HINTS: Readonly<Record<string, string>> = {
   'set up':
     'Give the plugin its address in baseURL, url or endpoint, and return the methods of its kind from "setup".',
@@ -55,13 +55,12 @@ const HINTS: Readonly<Record<string, string>> = {
   fields: 'Give absolute http(s) addresses, and text without HTML.',
 }
 
-/** The repair of a failed check. */
 export function hintFor(kind: string, check: string): string {
   const hint = HINTS[`${kind} ${check}`] ?? HINTS[check] ?? 'See the note.'
   return `${hint} (${GUIDE}#${check.replaceAll(' ', '-')})`
 }
 
-/** What to change, by name of the check. */
+/** The repairs by name of the check. */
 export function allHints(): Readonly<Record<string, string>> {
   return HINTS
 }

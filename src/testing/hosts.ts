@@ -8,7 +8,7 @@ import type { ChatCompletion, ChatInput, GuardHost, Host, UpstreamRequest } from
 import { createHost } from '../upstream/host.ts'
 import { FILES_AT } from './conversations/media.ts'
 
-/** Answers in place of a model: with a text, or a whole completion. */
+/** Replaces a model: answers with a text, or a whole completion. */
 export type FakeModel = (request: ChatInput, model: string) => string | ChatCompletion
 
 const TIMEOUT_MS = 60_000
@@ -21,7 +21,7 @@ const SETTINGS = {
 
 const hostCalls = new AsyncLocalStorage<true>()
 
-/** Whether what runs now was called by a method of a host, and not by the plugin itself. */
+/** Whether the running code was called by a method of a host, and not by the plugin itself. */
 export function inHostCall(): boolean {
   return hostCalls.getStore() === true
 }
@@ -39,23 +39,25 @@ function ofHost<F extends (...args: any[]) => any>(call: F): F {
   })
 }
 
-/** Hosts whose requests are looked at before they are sent, and end with the test. */
+/** Hosts whose requests are checked before they are sent, and end with the test. */
 abstract class WatchedHosts {
   readonly #closed = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
 
-  /** Aborted when the test is over. */
+  /** Aborted at the end of the test. */
   get signal(): AbortSignal {
     return this.#closed.signal
   }
 
-  /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
     this.#closed.abort(new Error('the test is over'))
     for (const close of this.#closing) await close()
   }
 
-  /** @param look called with each request, or with the address of one made with `http`; what it throws refuses the request */
+  /**
+   * @param look called with each request, or with the address of one made with `http`; what it throws refuses the
+   * request
+   */
   protected create(
     name: string,
     log: ConsolaInstance,
@@ -86,7 +88,6 @@ abstract class WatchedHosts {
  * conversations. Its creator closes it.
  */
 export class IsolatedHost extends WatchedHosts {
-  /** Requests made with `host.request`. */
   readonly requests: UpstreamRequest[] = []
   /** Other origins to which the provider tried to send requests. */
   readonly refusedOrigins = new Set<string>()
@@ -94,7 +95,7 @@ export class IsolatedHost extends WatchedHosts {
   readonly log: ConsolaInstance
   readonly #origin: string | undefined
 
-  /** @param url an address of the allowed origin; any without it */
+  /** @param url an address of the allowed origin; without it every origin is allowed */
   constructor(url: string | undefined) {
     super()
     this.#origin = url === undefined ? undefined : new URL(url).origin
@@ -103,7 +104,6 @@ export class IsolatedHost extends WatchedHosts {
     this.log = createConsola({ level: 5, reporters: [{ log }], throttle: 0 })
   }
 
-  /** The host for a provider of this name. */
   hostOf(name: string): Host {
     const host = this.create(name, this.log, (url, request) => {
       const { origin } = new URL(url)
@@ -127,15 +127,14 @@ export class IsolatedHost extends WatchedHosts {
 
 /** Hosts for a guard under test. Counts requests, and can fail them. Its creator closes it. */
 export class TestHost extends WatchedHosts {
-  /** Number of requests to models and services. */
   requestCount = 0
-  /** What every model answers for which the fake model does not. */
+  /** The answer of every model for which the fake model has none. */
   model: string | undefined
   readonly #origin: string | undefined
   readonly #fakeModel: FakeModel | undefined
   #unreachable = false
 
-  /** @param url an address of the only origin that may be asked; any without it */
+  /** @param url an address of the only allowed origin; without it every origin is allowed */
   constructor(url: string | undefined, fakeModel: FakeModel | undefined) {
     super()
     this.#origin = url === undefined ? undefined : new URL(url).origin
@@ -152,7 +151,6 @@ export class TestHost extends WatchedHosts {
     }
   }
 
-  /** The host for a guard of this name. */
   hostOf(name: string): GuardHost {
     const cached = new Map<string, unknown>()
     const reach = () => {
@@ -168,13 +166,13 @@ export class TestHost extends WatchedHosts {
       }),
       askModel: async (model, request) => {
         reach()
-        const said = this.#fakeModel?.(request, model) ?? this.model
-        if (said === undefined) {
+        const answer = this.#fakeModel?.(request, model) ?? this.model
+        if (answer === undefined) {
           throw new Error(
             `it asked ${model}, but neither the case has a "model" nor the test an option "ask"`,
           )
         }
-        return typeof said === 'string' ? completionOf(said) : said
+        return typeof answer === 'string' ? completionOf(answer) : answer
       },
       compilePatterns: (patterns) => compilePatterns(patterns),
       yieldIfDue: ({ signal }) => yieldIfDue(() => signal.throwIfAborted()),

@@ -31,11 +31,10 @@ import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { Transcript } from './transcripts.ts'
 import { startUpstream } from './fake-upstream.ts'
 
-/** What to test, and how. */
 export interface TestOptions extends ProviderSetup, KitOptions {
   /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
   readonly transcripts?: readonly Transcript[]
-  /** What requests of the vendor look like. When absent, difficult conversations are not checked. */
+  /** The form of the vendor's requests. When absent, difficult conversations are not checked. */
   readonly requests?: RequestForm
 }
 
@@ -86,7 +85,7 @@ async function runChecks(
     if (Object.keys(asks).length > 0) await checkFailures(fixture, asks, run)
     return
   }
-  const given = await Promise.all(transcripts.map((one) => toCase(provider, one)))
+  const transcriptCases = await Promise.all(transcripts.map((one) => toCase(provider, one)))
   const samples = await Promise.all(
     SAMPLES.map((one) => toSampleCase(provider, one, transcripts[0])),
   )
@@ -95,7 +94,7 @@ async function runChecks(
   const setUpCheck = checkSetUp(fixture, outcome)
   await run.run('set up', null, () => setUpCheck)
   if (setUpCheck.result === 'failed') return
-  if (given.length > 0) await checkCases(fixture, given, run, thorough)
+  if (transcriptCases.length > 0) await checkCases(fixture, transcriptCases, run, thorough)
   else await checkSamples(fixture, samples, outcome, run, thorough)
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
   await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
@@ -110,7 +109,7 @@ async function runChecks(
   await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
 }
 
-/** Of a provider without chat only what every plugin is checked for. */
+/** Checks a provider without chat only as every plugin is. */
 function checkMethods({ methods }: ProviderUnderTest): Check {
   if (methods.length > 0)
     return toCheck(
@@ -136,10 +135,10 @@ function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
     const tried = addressOption ? ` whose address is in "${addressOption}"` : ''
     return toCheck('set up', null, [`${who}${tried}; ${NAME_IT}`])
   }
-  const asked = vendor.requests.length > 0
-  if (asked || error === undefined) {
+  const hasRequests = vendor.requests.length > 0
+  if (hasRequests || error === undefined) {
     const where = addressOption ? [`the address is in "${addressOption}"`] : []
-    return toCheck('set up', null, [], asked ? where : [NO_UPSTREAM])
+    return toCheck('set up', null, [], hasRequests ? where : [NO_UPSTREAM])
   }
   const failed = `it failed before its first request: ${describeError(error)}`
   return toCheck('set up', null, [`${failed}; ${NAME_IT}`])

@@ -1,9 +1,9 @@
 /** Measures how time and memory grow. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Work below this time says nothing. */
+/** A shorter time is too inexact. */
 const BASE_MS = 20
-/** How many times the size, and how many times the cost that it may have. */
+/** The factor of the size, and the largest factor of the cost. */
 const STEPS = [
   [4, 10],
   [10, 25],
@@ -12,9 +12,9 @@ const ROUNDS = 3
 const MAX_SIZE = 400_000
 
 /**
- * Whether ten times the size costs more than 25 times the processor time.
- * @param what the size counts. @param start the size to begin with, which grows until it can be measured, up to `largest`
- * @returns the problem, or nothing
+ * Whether ten times the size costs more than 25 times the processor time. @param what the unit of the size @param
+ * start the size to begin with, which grows until it can be measured, up to `largest` @returns the problem;
+ * undefined for none
  */
 export async function growth(
   what: string,

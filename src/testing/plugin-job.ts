@@ -1,4 +1,4 @@
-/** Runs the kit of a plugin of any kind, in the process that it is called in. */
+/** Runs the kit of a plugin of any kind, in the process of the caller. */
 import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
@@ -14,7 +14,7 @@ import { testSearch } from './search.ts'
 import { testSink } from './sink.ts'
 import { readTranscripts } from './transcripts.ts'
 
-/** What to test, and how; all of it can be sent to another process. */
+/** The plugin and the options of its test; all of it can be sent to another process. */
 export interface PluginJob extends Omit<KitOptions, 'onProgress'> {
   /** A path, the name of a built-in plugin, or a package. */
   readonly plugin: string
@@ -73,7 +73,7 @@ export async function runPluginJob(
   })
 }
 
-/** The default export of a module. @throws ConfigError with an issue at `requests` */
+/** @throws ConfigError with an issue at `requests` */
 async function readForm(file: string): Promise<RequestForm> {
   const refuse = (message: string): never => {
     throw new ConfigError('the test', [{ path: 'requests', message }])
@@ -90,6 +90,6 @@ async function readForm(file: string): Promise<RequestForm> {
 
 async function casesBeside(file: string): Promise<string | undefined> {
   const folder = file.replace(/\.[cm]?[jt]s$/, '.cases')
-  const found = await stat(folder).catch(() => undefined)
-  return found?.isDirectory() ? folder : undefined
+  const stats = await stat(folder).catch(() => undefined)
+  return stats?.isDirectory() ? folder : undefined
 }

@@ -9,23 +9,24 @@ import type { PluginJob } from './plugin-job.ts'
 import { reportOf, toCheck, type Check, type KitReport } from './report.ts'
 import { secretsIn } from './secrets.ts'
 
-/** How to test a plugin. */
 export interface PluginTestOptions {
   /** Folder with the cases; by default the one beside the file, `acme.cases` for `acme.ts`. Relative to the plugin's folder. */
   readonly cases?: string
-  /** Options of the plugin; when absent, an address and a random key are tried. */
   readonly options?: Readonly<Record<string, unknown>>
   /** Name of the option with the address that is asked; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
-  /** Of a provider: a module whose default export says what bodies its vendor takes. Relative to the plugin's folder. */
+  /**
+   * For a provider: a module whose default export is the form of its vendor's bodies. Relative to the plugin's
+   * folder.
+   */
   readonly requests?: string
   /** Seed of everything random; by default a random one. */
   readonly seed?: number
   /** ms after which an operation of the plugin counts as stalled; default 5,000. */
   readonly timeoutMs?: number
-  /** Runs the checks of this name only. */
+  /** The only check that runs. */
   readonly only?: string
-  /** False leaves out what takes seconds: time and memory. */
+  /** Whether checks of time and memory, which take seconds, are run. */
   readonly thorough?: boolean
 }
 
@@ -33,15 +34,15 @@ const CHILD = new URL(`./child${extname(import.meta.url)}`, import.meta.url)
 const TIMEOUT_MS = 5000
 /** Deadline for the start of the process, before it loads the plugin. */
 const START_MS = 60_000
-/** A process that is told to end does so after two seconds; a loaded machine may need longer. */
+/** A process ends two seconds after it is told to; a loaded machine may need longer. */
 const END_MS = 20_000
 const LAST_LINES = 3
 
 /**
- * Tests a provider, guard or search engine in a process of its own. The report also has what only a process can show: output,
- * connections, errors outside of calls, and what is left when the plugin is closed.
- * @param plugin a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a package
- * @throws ConfigError for a plugin, options or cases that cannot be used, or if the only check that is wanted did not run
+ * Tests a provider, guard or search engine in a process of its own. The report also has problems that only a process
+ * can show: output, connections, errors outside of calls, and what is left when the plugin is closed. @param plugin
+ * a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a package @throws
+ * ConfigError for a plugin, options or cases that cannot be used, or if the only check that is wanted did not run
  */
 export async function testPlugin(
   plugin: string,
@@ -61,7 +62,6 @@ export async function testPlugin(
   }).report()
 }
 
-/** One run of a kit in a process. */
 class ChildRun {
   readonly #job: PluginJob
   readonly #done: Check[] = []
@@ -70,7 +70,7 @@ class ChildRun {
   #found: Pick<KitReport, 'kind' | 'name' | 'api'>
   #report: KitReport | undefined
   #refused: unknown
-  /** The process was ended because of a problem. */
+  /** Whether the process was ended because of a problem. */
   #ended = false
   #silence: NodeJS.Timeout | undefined
   #errors = ''
@@ -134,7 +134,7 @@ class ChildRun {
     }
   }
 
-  /** From now on the process has to say something in time. */
+  /** Ends the process unless it sends a message in time. */
   #expectWord(ms = 3 * (this.#job.timeoutMs ?? TIMEOUT_MS)): void {
     if (this.#report) return
     clearTimeout(this.#silence)
@@ -149,7 +149,7 @@ class ChildRun {
     this.#child.kill('SIGKILL')
   }
 
-  /** The check that was running has failed. */
+  /** Records that the running check has failed. */
   #fail(problem: string): void {
     const { name, on } = this.#current
     this.#done.push(toCheck(name, on, [problem]))
@@ -171,7 +171,7 @@ class ChildRun {
   }
 }
 
-/** What is wrong when the only check that was wanted did not run. */
+/** The error when the only check that was wanted did not run. */
 function noCheck(only: string, { kind, name }: Pick<KitReport, 'kind' | 'name'>): ConfigError {
   const what = `the check "${only}" did not run for the ${kind === 'search' ? 'search engine' : kind} ${name}`
   const why = 'it is one of other plugins, or needs a case or a setup that works'

@@ -9,18 +9,18 @@ import { describeError, toCheck, type Check } from './report.ts'
 /** Kinds of resources that keep a process alive. */
 const LASTING =
   /^(?:Timeout|Immediate|TCP.*WRAP|PIPE.*WRAP|PipeWrap|TLSWRAP|UDPWRAP|PROCESSWRAP|FSEVENTWRAP|StatWatcher|MESSAGEPORT|WORKER)$/
-/** Most texts of one kind that are reported. */
+/** The most texts of one kind that are reported. */
 const MAX_NOTES = 5
 
-/** What was seen of a process since {@link watchProcess}. */
+/** Observations of a process since {@link watchProcess}. */
 interface ProcessWatch {
-  /** Checks of what was printed, connected to and thrown so far. */
+  /** Checks of output, connections and errors so far. */
   checks(): Check[]
-  /** What still keeps the process alive, where it was made in the plugin. */
+  /** Resources that still keep the process alive, with the place in the plugin that made them. */
   leftovers(): string[]
 }
 
-/** Watches this process for the rest of its life. @param folder of the plugin's code */
+/** Watches this process for the rest of its life. @param folder the folder of the plugin's code */
 export function watchProcess(folder: string): ProcessWatch {
   const printed = new Set<string>()
   const connected = new Set<string>()

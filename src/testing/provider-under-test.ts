@@ -16,14 +16,12 @@ import type {
 import type { TestRequest } from './requests.ts'
 import type { IsolatedHost } from './hosts.ts'
 
-/** A set of options to try. */
 export interface Attempt {
   /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly options: Readonly<Record<string, unknown>>
 }
 
-/** The outcome of one request. */
 export interface Outcome {
   /** Chunks as the provider returned them. */
   readonly raw: readonly ChatChunk[]
@@ -35,7 +33,6 @@ export interface Outcome {
   readonly error: unknown
 }
 
-/** An answer in progress. */
 interface Answering {
   readonly parts: Flow<ChatChunk>
   /** Chunks that the provider has returned so far. */
@@ -68,12 +65,11 @@ class StalledError extends Error {
 /** A provider that was set up for a test. Its creator closes it. */
 export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
-  /** Options with which the provider was set up. */
   readonly options: Readonly<Record<string, unknown>>
   /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly host: IsolatedHost
-  /** Everything that the provider has thrown. */
+  /** All errors of the provider. */
   readonly thrown: unknown[] = []
   readonly #provider: Provider
   readonly #timeoutMs: number
@@ -92,12 +88,10 @@ export class ProviderUnderTest {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Whether the provider has the method `chat`. */
   get chats(): boolean {
     return typeof this.#provider.chat === 'function'
   }
 
-  /** Names of the methods that answer requests. */
   get methods(): string[] {
     return METHODS.filter((name) => typeof this.#provider[name] === 'function')
   }
@@ -113,7 +107,7 @@ export class ProviderUnderTest {
     const requestId = 'req_test'
     const answer = await this.#provider.chat!({ input, model, options, requestId, signal, log })
     const streamed = Symbol.asyncIterator in answer
-    const given = streamed ? toFlow(answer) : flowOf(toChunk(answer))
+    const flow = streamed ? toFlow(answer) : flowOf(toChunk(answer))
     const seen = {
       push(chunk: ChatChunk, emit: (chunk: ChatChunk) => void) {
         raw.push(chunk)
@@ -121,7 +115,7 @@ export class ProviderUnderTest {
       },
     }
     const normal = new ChatAnswer(envelope)
-    const parts = given.through(seen).through<AnswerChunk>({
+    const parts = flow.through(seen).through<AnswerChunk>({
       push: (chunk: ChatChunk, emit) => normal.push(chunk, emit),
       end: (emit) => normal.end(emit),
     })

@@ -5,11 +5,10 @@ import { flowOf } from '../stream/flow.ts'
 import { containsSecret, secretsIn } from './secrets.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** A response without secrets. */
 interface CleanRecording {
-  /** As `curl --include` prints it. */
+  /** The response as `curl --include` prints it. */
   readonly http: Buffer
-  /** What was replaced, for the author: kinds and places, not the values. */
+  /** Descriptions of the replaced texts, for the author: kinds and places, not the values. */
   readonly removed: readonly string[]
 }
 
@@ -17,7 +16,7 @@ const REMOVED = '[removed]'
 const PRIVATE_HEADER =
   /cookie|authorization|organi[sz]ation|account|project|tenant|secret|email|(?:^|-)user(?:-|$)|(?:^|-)key$|(?:access|auth|session|security)-token/
 const TEXT = /^(?:text\/|application\/(?:[\w.-]*\+)?(?:json|x-ndjson|jsonl|x-jsonl|xml)|$)/
-/** What vendors call an account, in bodies. Each keeps its first group. */
+/** Names of vendors for an account, in bodies. Each keeps its first group. */
 const PRIVATE_TEXTS: readonly (readonly [what: string, pattern: RegExp])[] = [
   [
     'a member with the name of an account',
@@ -27,7 +26,7 @@ const PRIVATE_TEXTS: readonly (readonly [what: string, pattern: RegExp])[] = [
   ['an address of mail', /[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g],
   ['a key', /\b(?:sk|pk|key)-[\w-]{12,}|\bBearer [\w.~+/-]{8,}=*/g],
 ]
-/** A text that long without a space is no word and no name of a model. */
+/** A text this long without a space is no word and no name of a model. */
 const SECRET_LOOK = /^(?!https?:)[^\s/]{20,}$/
 
 /** The host, whose responses are kept as they are read. */
@@ -121,11 +120,11 @@ export function cleaned(
   if (!isText && secrets.some((secret) => bytes.includes(secret))) {
     throw new Error('the answer is no text, and holds the value of an option: nothing was written')
   }
-  const said = isText ? Buffer.from(clean(bytes.toString(), 'the body')) : bytes
-  return { http: Buffer.concat([Buffer.from(`${head}\n\n`), said]), removed: [...removed] }
+  const cleanBody = isText ? Buffer.from(clean(bytes.toString(), 'the body')) : bytes
+  return { http: Buffer.concat([Buffer.from(`${head}\n\n`), cleanBody]), removed: [...removed] }
 }
 
-/** Whether a text shows what {@link cleaned} removes of options, or enough of it to know it. */
+/** Whether a text shows what {@link cleaned} removes of options, or enough of it to identify it. */
 export function showsSecret(text: string, options: unknown): boolean {
   return containsSecret(text, secretTexts(options))
 }

@@ -3,13 +3,12 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import { hintFor } from './hints.ts'
 import { redactSecrets } from './secrets.ts'
 
-/** How a kit runs. */
 export interface KitOptions {
   /** Seed of everything random; by default a random one. */
   readonly seed?: number
   /** ms after which an operation of the plugin counts as stalled; default 5,000. */
   readonly timeoutMs?: number
-  /** Runs the checks of this name only. */
+  /** The only check that runs. */
   readonly only?: string
   /** Also measures time and memory, which takes seconds; `testPlugin` does. */
   readonly thorough?: boolean
@@ -17,7 +16,6 @@ export interface KitOptions {
   readonly onProgress?: (progress: KitProgress) => void
 }
 
-/** What a kit is doing. */
 export type KitProgress =
   | { readonly name: string; readonly on: string | null }
   | { readonly ended: readonly Check[] }
@@ -30,11 +28,10 @@ export interface Check {
   readonly result: 'ok' | 'failed' | 'skipped'
   /** The problems, the reason for skipping, or observations. */
   readonly notes: readonly string[]
-  /** Of a failed check: what to change, and where it is explained. */
+  /** The change that repairs a failed check, and where it is explained. */
   readonly hint?: string
 }
 
-/** A plugin, as far as reports name it. */
 interface Named {
   readonly kind: 'provider' | 'guard' | 'search' | 'sink'
   readonly name: string
@@ -44,7 +41,6 @@ interface Named {
 /** The results of all checks of a plugin. */
 export interface KitReport extends Named {
   readonly seed: number
-  /** Names of the cases. */
   readonly cases: readonly string[]
   /** True if no check has failed. */
   readonly ok: boolean
@@ -75,7 +71,7 @@ export class CheckRun {
     this.#onProgress = onProgress
   }
 
-  /** Runs checks of one name, unless others are wanted. What they throw is a problem of the plugin. */
+  /** Runs checks of one name, unless others are wanted. Their errors are problems of the plugin. */
   async run(
     name: string,
     on: string | null,
@@ -126,7 +122,6 @@ export function skipped(name: string, on: string | null, why: string): Check {
   return { name, on, result: 'skipped', notes: [why] }
 }
 
-/** A thrown value, for a report. */
 export function describeError(error: unknown): string {
   if (UpstreamFailure.is(error)) return `${error.failure} (${error.message})`
   if (error instanceof Error) return `${error.name}: ${error.message}`

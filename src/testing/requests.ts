@@ -7,7 +7,6 @@ import { toConfigIssues } from '../errors/issues.ts'
 import type { ChatInput, ProviderPlugin } from '../plugin.ts'
 import type { Transcript } from './transcripts.ts'
 
-/** A request as the gateway passes it to a provider. */
 export interface TestRequest {
   readonly input: ChatInput
   readonly model: string
@@ -32,19 +31,19 @@ export async function toTestRequest(
     const message = 'unknown key; this provider has no deployment options'
     throw new ConfigError(`transcript ${name}`, [{ path: `deployment.${unknown}`, message }])
   }
-  const asked = readRequest(name, { model: DEFAULT_MODEL, ...request })
+  const parsed = readRequest(name, { model: DEFAULT_MODEL, ...request })
   return {
-    input: outboundChat(asked),
-    model: asked.model,
+    input: outboundChat(parsed),
+    model: parsed.model,
     options: (result?.value ?? {}) as Record<string, unknown>,
     envelope: {
       id: 'chatcmpl-test',
       created: 0,
       model: 'test/model',
       native: false,
-      logprobs: asked.logprobs === true,
-      legacyFunctions: usesLegacyFunctions(asked),
-      reasoning: asked.reasoning?.exclude !== true && asked.include_reasoning !== false,
+      logprobs: parsed.logprobs === true,
+      legacyFunctions: usesLegacyFunctions(parsed),
+      reasoning: parsed.reasoning?.exclude !== true && parsed.include_reasoning !== false,
     },
   }
 }

@@ -6,35 +6,33 @@ import * as v from 'valibot'
 import type { OpenAIUsage } from '../plugin.ts'
 import { chunkSchema, count, describeIssue, type WellFormed } from './shapes.ts'
 
-/** Form of the stream that is checked. */
 export interface StreamForm {
   /**
    * Where usage is expected: in the `last` chunk with a finish_reason, in a chunk `apart` that the client has asked for, or
    * in `none`, because nothing has been charged yet.
    */
   readonly usage: 'last' | 'apart' | 'none'
-  /** Whether the client asked for log probabilities. */
   readonly logprobs?: boolean
 }
 
 /** Violations of the rules by the payloads of a stream, numbered from 1. Leave out `[DONE]` and error events. */
 export function streamViolations(payloads: readonly unknown[], form: StreamForm): string[] {
-  const found: string[] = []
+  const problems: string[] = []
   const stream = new StreamRules(form)
   payloads.forEach((payload, at) => {
-    const add = (problem: string) => void found.push(`chunk ${at + 1}: ${problem}`)
+    const add = (problem: string) => void problems.push(`chunk ${at + 1}: ${problem}`)
     const result = v.safeParse(chunkSchema, payload)
     if (result.success) stream.push(result.output, add)
     else for (const issue of result.issues.slice(0, 3)) add(describeIssue(issue))
   })
-  if (found.length === 0) stream.end((problem) => void found.push(problem))
-  return found
+  if (problems.length === 0) stream.end((problem) => void problems.push(problem))
+  return problems
 }
 
 /** Impossible counts in a usage: not whole numbers, or parts above their total. */
 export function usageViolations(reported: OpenAIUsage): string[] {
   const { prompt_tokens_details: input, completion_tokens_details: output } = reported
-  const found: string[] = []
+  const problems: string[] = []
   const counts = {
     ...input,
     ...output,
@@ -43,12 +41,12 @@ export function usageViolations(reported: OpenAIUsage): string[] {
   }
   for (const [name, value] of Object.entries(counts)) {
     if (value !== null && value !== undefined && !v.is(count, value)) {
-      found.push(`${name} is ${JSON.stringify(value)}, expected a whole number from 0`)
+      problems.push(`${name} is ${JSON.stringify(value)}, expected a whole number from 0`)
     }
   }
   const atMost = (name: string, part: number, whole: string, total: number) => {
     if (part > total)
-      found.push(`${name} ${part} is more than ${whole} ${total}, which includes it`)
+      problems.push(`${name} ${part} is more than ${whole} ${total}, which includes it`)
   }
   const prompt = reported.prompt_tokens ?? 0
   const completion = reported.completion_tokens ?? 0
@@ -63,13 +61,11 @@ export function usageViolations(reported: OpenAIUsage): string[] {
   atMost('reasoning_tokens', output?.reasoning_tokens ?? 0, 'completion_tokens', completion)
   atMost('output audio_tokens', output?.audio_tokens ?? 0, 'completion_tokens', completion)
   atMost('output image_tokens', output?.image_tokens ?? 0, 'completion_tokens', completion)
-  return found
+  return problems
 }
 
-/** Adds a problem to the report. */
 type AddProblem = (problem: string) => void
 
-/** State of one choice. */
 interface ChoiceState {
   /** Index of the last tool call. */
   call: number

@@ -12,7 +12,6 @@ const EXPECTED = {
   usage: { prompt_tokens: 11, completion_tokens: 9 },
 }
 
-/** A streamed response, and a response in one piece. */
 export const SAMPLES: readonly Transcript[] = [
   {
     name: 'sample-stream',

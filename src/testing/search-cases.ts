@@ -1,4 +1,4 @@
-/** Asks a search engine as the gateway does, and compares what it finds with its case. */
+/** Asks a search engine as the gateway does, and compares its results with its case. */
 import { deepFrozen } from '../lifetime/scope.ts'
 import type {
   DomainFilter,
@@ -16,10 +16,10 @@ import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** What a service answers, and what the engine is to make of it. */
+/** The answer of a service, and the expected results of the engine. */
 export interface SearchCase {
   readonly name: string
-  /** What is asked; by default a question with every kind of special character. */
+  /** The query; by default a question with every kind of special character. */
   readonly query?: {
     readonly text?: string
     readonly maxResults?: number
@@ -31,30 +31,28 @@ export interface SearchCase {
   readonly expect: ExpectedSearch
 }
 
-/** What an engine is to find. What is not named must not be there. */
+/** The expected results. Members that are not named must be absent. */
 interface ExpectedSearch {
   readonly results?: readonly SearchResult[]
   readonly vendorCost?: string
-  /** Class of the failure with which the search ends, in place of results. */
+  /** Class of the failure with which the search ends, instead of results. */
   readonly failure?: FailureClass
   /** Members that the request has to have: parameters of its address, or members of its JSON body. */
   readonly sent?: Readonly<Record<string, unknown>>
 }
 
-/** An engine, and the service that it is set up with. */
 export interface SearchFixture extends ServiceFixture {
   readonly plugin: SearchPlugin
   readonly engine: SearchEngine
 }
 
-/** The outcome of one search. */
 interface Searched {
   readonly found?: SearchResponse
   readonly error?: unknown
   readonly asked: readonly ReceivedRequest[]
 }
 
-/** The question of searches that a case does not say otherwise. */
+/** The question of a case that states none. */
 export const WORDS = 'What does "A & B" cost in Grüße #1? 👋'
 
 const FIELDS = ['url', 'title', 'content', 'publishedAt'] as const
@@ -68,20 +66,19 @@ export async function search(
   service.answer(answer)
   const before = service.requests.length
   const client = new AbortController()
-  const asked = () => service.requests.slice(before)
+  const received = () => service.requests.slice(before)
   try {
     // Called in a function: an engine may also throw before it gives a promise.
     const searching = (async () => engine.search(deepFrozen(queryOf(query)), client.signal))()
-    return { found: await within(searching, 'no answer', timeoutMs), asked: asked() }
+    return { found: await within(searching, 'no answer', timeoutMs), asked: received() }
   } catch (error) {
     thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
+    return { error: error ?? new Error('nothing was thrown'), asked: received() }
   } finally {
     client.abort()
   }
 }
 
-/** A query with these members. */
 export function queryOf({
   text = WORDS,
   ...others
@@ -96,19 +93,17 @@ export function queryOf({
   }
 }
 
-/** The answer of the service in a case. */
 export function responseOf({ answer }: SearchCase): FakeResponse {
   if (!isRecorded(answer)) return json(answer)
   const { status, headers, body } = answer
   return { status, headers, pieces: [body] }
 }
 
-/** The answer of the service in a case, as text. */
 export function answerText({ answer }: SearchCase): string {
   return isRecorded(answer) ? Buffer.from(answer.body).toString() : JSON.stringify(answer)
 }
 
-/** Compares what the engine finds, and how it asks, with the case. */
+/** Compares the results of the engine, and its request, with the case. */
 export async function checkResults(fixture: SearchFixture, one: SearchCase): Promise<Check> {
   const { name, expect, query } = one
   const sent = fixture.host.requests.length
@@ -136,10 +131,10 @@ export function differencesOf(expect: ExpectedSearch, found: SearchResponse): st
   if (results.length !== wantedResults.length)
     problems.push(`expected ${wantedResults.length} results, found ${results.length}`)
   for (const [i, wanted] of wantedResults.entries()) {
-    const given: Partial<SearchResult> = results[i] ?? {}
+    const result: Partial<SearchResult> = results[i] ?? {}
     for (const field of FIELDS) {
-      if (given[field] === wanted[field]) continue
-      const [is, not] = [given[field], wanted[field]].map((value) => JSON.stringify(value))
+      if (result[field] === wanted[field]) continue
+      const [is, not] = [result[field], wanted[field]].map((value) => JSON.stringify(value))
       problems.push(`results[${i}].${field}: expected ${not}, found ${is}`)
     }
   }
@@ -165,7 +160,7 @@ export function textsOf({ path, body }: ReceivedRequest): string[] {
   return [...parameters, ...texts]
 }
 
-/** All of a request that may say what is asked, as one text. */
+/** All of a request that may contain the question, as one text. */
 export function textOf(request: ReceivedRequest): string {
   const { searchParams } = new URL(request.path, 'http://localhost')
   return `${[...searchParams].join('\n')}\n${request.body.toString()}`

@@ -27,7 +27,6 @@ import { optionsWithAddress } from './set-up.ts'
 
 export type { SearchCase }
 
-/** How to test a search engine. */
 export interface SearchTestOptions extends ServiceOptions {
   /** At least one, whose answer has two results or more. */
   readonly cases: readonly SearchCase[]

@@ -6,7 +6,6 @@ import type { Plugin, ProviderPlugin, Schema } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
 import { IsolatedHost } from './hosts.ts'
 
-/** The provider to test, and its options. */
 export interface ProviderSetup {
   /** A path that begins with `./`, the name of a built-in plugin or of a package, or the plugin itself. */
   readonly provider: string | ProviderPlugin
@@ -54,7 +53,7 @@ export async function setUp(
   throw unprefixed(best)
 }
 
-/** Options of a plugin that was not set up, and what its schema made of them. */
+/** Options of a plugin that was not set up, and their valid form by its schema. */
 interface ValidOptions {
   readonly given: Readonly<Record<string, unknown>>
   readonly value: unknown
@@ -62,9 +61,8 @@ interface ValidOptions {
 }
 
 /**
- * Options with the service at `url`, and with `key` where a key is needed and no options are given.
- * @param asTheyAre the given options are taken as they are, if they are valid
- * @throws ConfigError with the issues of the options that come nearest
+ * Options with the service at `url`, and with `key` where a key is needed and no options are given. @param asTheyAre
+ * whether valid options are taken as they are @throws ConfigError with the issues of the options that come nearest
  */
 export async function optionsWithAddress(
   { name, options: schema }: Pick<Plugin<string, Schema<any>, unknown>, 'name' | 'options'>,
@@ -123,9 +121,9 @@ function withKeys(
 }
 
 /** The given address with the origin of the vendor. */
-function movedTo(url: string, given: unknown): string {
-  if (typeof given !== 'string' || !URL.canParse(given)) return url
-  const { pathname, search } = new URL(given)
+function movedTo(url: string, address: unknown): string {
+  if (typeof address !== 'string' || !URL.canParse(address)) return url
+  const { pathname, search } = new URL(address)
   return url + (pathname === '/' ? '' : pathname) + search
 }
 

@@ -79,7 +79,6 @@ const usage = v.looseObject({
 
 const FINISH = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 
-/** Schema of one payload of a chat stream. */
 export const chunkSchema = v.looseObject({
   id: v.pipe(v.string(), v.regex(/^chatcmpl-.+/)),
   object: v.literal('chat.completion.chunk'),
@@ -102,7 +101,6 @@ export const chunkSchema = v.looseObject({
   error: v.optional(v.never('no error: an error is an event without choices')),
 })
 
-/** A valid payload. */
 export type WellFormed = v.InferOutput<typeof chunkSchema>
 
 const text = v.nullish(v.string())
@@ -112,7 +110,7 @@ const providerAnnotation = v.looseObject({
   url_citation: v.optional(v.looseObject({ url: v.string(), title: v.string() })),
 })
 
-/** What the gateway relies on in chunks of a provider. */
+/** The members of a provider's chunks that the gateway relies on. */
 const providerChunk = v.looseObject({
   choices: v.optional(
     v.array(

@@ -8,12 +8,12 @@ import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** Events, and what becomes of them. */
+/** Events, and their expected effect. */
 export interface SinkCase {
   readonly name: string
   /** Members that an event leaves out are those of a sample of its name. */
   readonly events: readonly EventOfCase[]
-  /** What the receiver answers; 200 by default. */
+  /** The answer of the receiver; 200 by default. */
   readonly answer?: RecordedResponse
   readonly expect: ExpectedSending
 }
@@ -23,7 +23,7 @@ interface EventOfCase {
   readonly data?: Readonly<Record<string, unknown>>
 }
 
-/** What a sink is to do with a batch. */
+/** The expected handling of a batch. */
 interface ExpectedSending {
   /** Members of the body of the first request. */
   readonly sent?: Readonly<Record<string, unknown>>
@@ -33,13 +33,11 @@ interface ExpectedSending {
   readonly failure?: FailureClass
 }
 
-/** A sink, and the receiver that it is set up with. */
 export interface SinkFixture extends ServiceFixture {
   readonly plugin: SinkPlugin
   readonly sink: Sink
 }
 
-/** The outcome of one batch. */
 interface Sending {
   readonly error?: unknown
   readonly asked: readonly ReceivedRequest[]
@@ -112,16 +110,15 @@ const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
   },
 }
 
-/** The names of all events. */
 export const EVENT_NAMES = Object.keys(SAMPLES) as readonly GatewayEvent['event'][]
 
 let count = 0
 
-/** An event of this name with an id of its own. @param data in place of members of the sample */
+/** An event of this name with an id of its own. @param data replaces members of the sample */
 export function sampleEvent(event: GatewayEvent['event'], data: object = {}): GatewayEvent {
   const id = `evt_sample${count++}`
-  const told = { ...SAMPLES[event], ...data }
-  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: told }) as GatewayEvent
+  const members = { ...SAMPLES[event], ...data }
+  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: members }) as GatewayEvent
 }
 
 /** Sends a batch, in bounded time. Never throws. */
@@ -133,20 +130,20 @@ export async function sendBatch(
   service.answer(answer)
   const before = service.requests.length
   const batch = new AbortController()
-  const asked = () => service.requests.slice(before)
+  const received = () => service.requests.slice(before)
   try {
     const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
     await within(sending, 'it did not end', timeoutMs)
-    return { asked: asked() }
+    return { asked: received() }
   } catch (error) {
     thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: asked() }
+    return { error: error ?? new Error('nothing was thrown'), asked: received() }
   } finally {
     batch.abort()
   }
 }
 
-/** The events of a case arrive as it says. */
+/** Checks that the events of a case arrive as it says. */
 export async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
   const { name, answer, expect } = one
   const events = one.events.map(({ event, data }) => sampleEvent(event, data))

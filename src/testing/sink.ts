@@ -36,7 +36,6 @@ import {
 
 export type { SinkCase }
 
-/** How to test a sink. */
 export interface SinkTestOptions extends ServiceOptions {
   readonly cases?: readonly SinkCase[]
 }
@@ -82,7 +81,7 @@ export async function testSink(
   }
 }
 
-/** Sends the events of each case once, to a receiver that answers as the case says. What comes of it is not looked at. */
+/** Sends the events of each case once, to a receiver that answers as the case says. The result is ignored. */
 export async function playSinkCases(
   plugin: SinkPlugin,
   cases: readonly SinkCase[],
@@ -144,8 +143,8 @@ async function runChecks(
 }
 
 /**
- * Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. What becomes of others
- * is the receiver's business.
+ * Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. Others are
+ * the receiver's business.
  */
 function faults(): readonly Fault[] {
   return refusals(KEY).map(([name, answer, classes]): Fault => {
@@ -173,7 +172,7 @@ function checkSetUp({ sink, host }: SinkFixture): Check {
   return toCheck('set up', null, problems)
 }
 
-/** An event is sent before the promise resolves, and a 204 is an answer too. */
+/** Checks that an event is sent before the promise resolves, and that a 204 is an answer too. */
 async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Promise<Check> {
   const problems: string[] = []
   const refused = fixture.host.refusedOrigins.size
@@ -189,7 +188,7 @@ async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Pr
   return toCheck('events', name, [...new Set(problems)])
 }
 
-/** An event of a later version. */
+/** Checks an event of a later version. */
 async function checkUnknown(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
   const later = { ...sampleEvent(name!), event: 'later.version' as never, data: {} as never }
@@ -198,7 +197,7 @@ async function checkUnknown(fixture: SinkFixture): Promise<Check> {
   return toCheck('events', 'an unknown one', error === undefined ? [] : [problem])
 }
 
-/** A batch that failed arrives when it is sent again, and so does one after it; a long one has an end. */
+/** Checks that a failed batch arrives when it is sent again, and so does one after it; a long one has an end. */
 async function checkRepeat(fixture: SinkFixture): Promise<Check> {
   const { takes, batch = 512 } = fixture.sink
   const [name] = takes

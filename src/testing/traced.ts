@@ -1,4 +1,4 @@
-/** Shows an author what a plugin is asked, sends, gets and gives: a wrapper of the plugin. */
+/** Shows an author the calls, requests and answers of a plugin: a wrapper of the plugin. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { AnyPlugin } from '../gateway/plugin-code.ts'
@@ -15,29 +15,25 @@ import { placeIn } from './code-frame.ts'
 import { describeError } from './report.ts'
 import { redactSecrets } from './secrets.ts'
 
-/** One call of a method of a plugin, as it is shown. */
 export interface TracedCall {
   /** The instance and the method, such as `acme, chat`. */
   readonly title: string
-  /** What it got, sent and gave, in order. */
+  /** Its questions, requests and answers, in order. */
   readonly lines: readonly string[]
   /** How it ended: a line, or several for an error with its place in the code. */
   readonly end: string
 }
 
-/** How calls are shown. */
 export interface TraceOptions {
   /** Name of the instance. */
   readonly instance: string
-  /** Folder of the plugin's code. */
   readonly folder: string
   /** Texts that are not shown. */
   readonly secrets: readonly string[]
-  /** Shows the whole stack of an error. */
+  /** Whether the whole stack of an error is shown. */
   readonly stack: boolean
-  /** Called at the end of each call. */
   readonly show: (call: TracedCall) => void
-  /** Changes what the plugin is set up with. */
+  /** Replaces the host of the plugin's setup. */
   readonly withHost?: (host: any) => any
 }
 
@@ -59,7 +55,7 @@ export function traced<P extends AnyPlugin>(plugin: P, options: TraceOptions): P
   }
 }
 
-/** What happens in one call. */
+/** One call, while it runs. */
 class Trace {
   readonly #method: string
   readonly #options: TraceOptions
@@ -67,7 +63,6 @@ class Trace {
   readonly #begun = performance.now()
   #omitted = 0
   #ended = false
-  /** What the plugin works on, for errors. */
   #works = ''
   #asked = ''
   #events = 0
@@ -77,7 +72,7 @@ class Trace {
     this.#options = options
   }
 
-  /** What an answer without a value means. */
+  /** The meaning of an answer without a value. */
   get nothing(): string {
     return this.#method === 'send' ? 'nothing: all has arrived' : 'nothing: it passes'
   }
@@ -161,7 +156,7 @@ function tracedMethods<T extends object>(made: T, begin: (name: string) => Trace
   })
 }
 
-/** Calls, and shows what comes of it: at once, later, or part by part. */
+/** Calls, and shows the result: at once, later, or part by part. */
 function tracedCall(trace: Trace, run: () => unknown, args: readonly unknown[]): unknown {
   const [first] = args as [{ input?: unknown; signal?: AbortSignal }]
   const item = (args[1] as { item?: TextItem } | undefined)?.item
@@ -188,7 +183,7 @@ function tracedCall(trace: Trace, run: () => unknown, args: readonly unknown[]):
   }
 }
 
-/** The input of a request, the text of items or of a question, or what it is. */
+/** The input of a request, the text of items or of a question, or the name of its kind. */
 function questionIn(first: any): unknown {
   if (first?.input) return first.input
   if (typeof first?.text === 'function') return first.text(MAX_CHARACTERS)

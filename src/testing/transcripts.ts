@@ -10,18 +10,15 @@ import { ConfigError, FAILURE_CLASSES } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { FailureClass, OpenAIUsage } from '../plugin.ts'
 
-/** A recorded case of a provider test. */
 export interface Transcript {
   readonly name: string
   /** A chat request as clients send it. Its `model` is the name at the vendor, by default `test-model`. */
   readonly request: Readonly<Record<string, unknown>>
-  /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
   readonly answer?: RecordedResponse
   readonly expect: Expected
 }
 
-/** A response of a vendor. */
 export interface RecordedResponse {
   readonly status: number
   /** Names are in lower case. */
@@ -40,9 +37,8 @@ export interface ExpectedChoice {
   readonly finish_reason?: string | null
 }
 
-/** The expected answer. */
 export interface Expected extends ExpectedChoice {
-  /** For an answer with several choices, in place of the members above. */
+  /** The choices of an answer with several, instead of the members above. */
   readonly choices?: readonly ExpectedChoice[]
   /** Absent counts have to be 0. When absent, no usage may be reported. */
   readonly usage?: OpenAIUsage
@@ -57,7 +53,7 @@ export interface Expected extends ExpectedChoice {
 const text = v.string('a text')
 const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
 const counts = v.record(v.string(), count)
-const said = {
+const choiceMembers = {
   text: v.optional(text),
   refusal: v.optional(text),
   reasoning: v.optional(text),
@@ -68,8 +64,8 @@ const file = v.strictObject({
   request: v.looseObject({}),
   deployment: v.optional(v.looseObject({})),
   expect: v.strictObject({
-    ...said,
-    choices: v.optional(v.array(v.strictObject(said))),
+    ...choiceMembers,
+    choices: v.optional(v.array(v.strictObject(choiceMembers))),
     usage: v.optional(
       v.looseObject({
         prompt_tokens: count,

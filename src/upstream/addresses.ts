@@ -1,4 +1,4 @@
-/** Which addresses of clients a vendor may be asked to fetch, judged by their spelling. */
+/** Addresses of clients that a vendor may be asked to fetch, judged by their spelling. */
 import { isIP } from 'node:net'
 import { isPublicAddress } from './download.ts'
 
@@ -6,12 +6,12 @@ import { isPublicAddress } from './download.ts'
 const INSIDE =
   /^[^.]*$|\.(?:local|localhost|internal|localdomain|lan|intranet|corp|home|home\.arpa)$/
 
-/** Two slashes, then a host. Of other spellings, which browsers take for the same, a vendor may read another host. */
+/** Two slashes, then a host. A vendor may read another host in other spellings, which browsers take for the same. */
 const PLAIN = /^https:\/\/[^/\\?#\s]+(?:[/?#][^\\\t\r\n]*)?$/i
 
 /**
- * Whether an address is https on the public internet, without user information and on the usual port. Its name is not
- * resolved: who fetches it may see other addresses.
+ * Whether an address is https on the public internet, without user information and on the usual port. Its name is
+ * not resolved: the vendor that fetches it may see other addresses.
  */
 export function isPublicUrl(address: string): boolean {
   // This also brings all forms of IPv4 addresses, such as 0x7f.1, into the dotted one.

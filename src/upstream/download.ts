@@ -36,7 +36,7 @@ interface DownloadEnvironment {
 const MAX_REDIRECTS = 3
 
 /**
- * Creates the downloader of a configuration. It throws the same error whatever went wrong, so a client cannot use it to
+ * Creates the downloader of a configuration. It throws the same error for every cause, so a client cannot use it to
  * explore a network.
  */
 export function createDownloader(

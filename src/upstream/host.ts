@@ -46,7 +46,7 @@ export interface UpstreamSettings {
   readonly bounds?: BodyBounds
 }
 
-/** Length of a body from which on it is sent as a stream. */
+/** Bodies from this length on are sent as a stream. */
 const LONG = 64 * 1024
 
 const BOUNDS: BodyBounds = { answer: 64 * 1024 * 1024, stream: 256 * 1024 * 1024 }
@@ -64,10 +64,8 @@ export interface ClosableHost {
 const refuseDownloads = createDownloader({ enabled: false, limit: 0, timeout: 1 })
 
 /**
- * Builds the Host of one plugin instance.
- * @param name of the instance, from the configuration
- * @param download serves {@link Host.download}; by default every download is refused
- * @param mask serves {@link Host.mask}
+ * Builds the Host of one plugin instance. @param name the name of the instance in the configuration @param download
+ * serves {@link Host.download}; by default every download is refused @param mask serves {@link Host.mask}
  */
 export function createHost(
   name: string,
@@ -101,7 +99,6 @@ export function createHost(
   return { host, close: () => pools.close(open) }
 }
 
-/** Where a request goes. */
 interface Target {
   readonly url: string
   readonly pool: Pool
@@ -117,7 +114,7 @@ class Pools {
   readonly #connections: number
   readonly #onError: (error: unknown) => void
   readonly #pools = new Map<string, Pool>()
-  /** Most plugins send all their requests to one address. */
+  /** The last target: most plugins send all their requests to one address. */
   #last: Target | undefined
 
   /** @param onError receives errors that belong to no request */
@@ -215,7 +212,10 @@ function bodyOf({ body }: UpstreamRequest): string | Uint8Array | Readable | nul
   return isLong(body) ? Readable.from(sentOnce([body])) : (body ?? null)
 }
 
-/** undici keeps a text until its answer has ended, and a stream lets go of what was sent. */
+/**
+ * Whether a body is sent as a stream: undici keeps a text until its answer has ended, and lets go of the sent parts
+ * of a stream.
+ */
 function isLong(body: UpstreamRequest['body']): body is string | Uint8Array {
   return !isSegmented(body) && body !== undefined && body.length >= LONG
 }
@@ -258,23 +258,26 @@ function boundedFetch(limitBytes: number): typeof globalThis.fetch {
 
 // One request to an upstream and its response.
 
-/** How large the body of a response may be, in bytes. */
+/** Bounds of a response body, in bytes. */
 interface BodyBounds {
-  /** A whole body that is read as a text. A plugin that expects files in it may ask for four times as much. */
+  /**
+   * The bound of a whole body that is read as a text. A plugin that expects files in it may ask for four times as
+   * much.
+   */
   readonly answer: number
-  /** A body that is read as it comes. */
+  /** The bound of a body that is read as it comes. */
   readonly stream: number
 }
 
-/** How many times the usual bound a plugin may ask for. */
+/** The factor by which a plugin may raise the usual bound. */
 const FILES = 4
 /** More heads before the final one than any server sends. */
 const MAX_INTERIM_HEADS = 20
 const OPEN_OBJECT = 123
 const FIRST_ERROR = 400
-/** Kept of the body of an answer with an error status, for the log. */
+/** The part of an error answer's body that is kept for the log. */
 const ERROR_CHARACTERS = 64 * 1024
-/** Of whole answers in JSON, which providers parse at once: four times as much as requests may have. */
+/** Limits of whole answers in JSON, which providers parse at once: four times as much as requests may have. */
 const JSON_LIMITS: JsonLimits = {
   depth: 256,
   containers: 400_000,
@@ -282,17 +285,17 @@ const JSON_LIMITS: JsonLimits = {
   literal: 1024,
   key: 65_536,
 }
-/** The socket is paused while more than this was received and not given. */
+/** The socket is paused while more than this was received and not passed on. */
 const HIGH_WATER_BYTES = 64 * 1024
-/** How long, and for how many bytes, a finished reader waits for the end of the body, so that the connection can be reused. */
+/** Bounds of the wait for the end of a body that nothing reads any more, so that the connection can be reused. */
 const LINGER_MS = 500
 const LINGER_BYTES = 16 * 1024
 
 const NOTHING: readonly never[] = []
 
 /**
- * One request and its response. Chunks wait in a queue until what reads the body has room; while more than 64 KiB wait, the
- * socket is paused. All chunks of one read of the socket are given in one turn.
+ * One request and its response. Chunks wait in a queue until their reader has room; while more than 64 KiB wait, the
+ * socket is paused. All chunks of one read of the socket are passed on in one turn.
  */
 export class HttpExchange
   implements Dispatcher.DispatchHandler, UpstreamResponse, Feed<Uint8Array>, Producer, SentRequest
@@ -307,31 +310,28 @@ export class HttpExchange
   readonly #reject: (error: unknown) => void
   readonly #bounds: BodyBounds
   #controller: Dispatcher.DispatchController | undefined
-  /** Reads the body. */
   #sink: Sink<Uint8Array> | undefined
-  /** The sink has no room. */
+  /** Whether the sink has no room. */
   #held = false
   #scheduled = false
-  /** Nothing more is given. */
+  /** Whether nothing more is passed on. */
   #closed = false
-  /** Chunks that arrived and were not yet given. */
+  /** Chunks that arrived and were not passed on. */
   #queue: readonly Uint8Array[] = NOTHING
   #queuedBytes = 0
   /** All bytes of the body so far. */
   #receivedBytes = 0
   #interimHeads = 0
-  /** The body is in an encoding that was not asked for. */
+  /** Whether the body is in an encoding that was not asked for. */
   #encoded = false
-  /** Nothing more arrives; `#error` says whether the body is complete. */
+  /** Whether nothing more arrives; `#error` says whether the body is complete. */
   #ended = false
   #error: unknown = undefined
   #lingering: NodeJS.Timeout | undefined
 
   /**
-   * @param request its signal ends the exchange, whose reason is thrown
-   * @param resolve receives this object when the head has arrived
-   * @param reject receives the failure when no head arrives
-   * @param bounds how much is read of the body
+   * @param request its signal ends the exchange, whose reason is thrown @param resolve receives this object when the
+   * head has arrived @param reject receives the failure when no head arrives @param bounds the bounds of the body
    */
   constructor(
     { method = 'POST', url, signal }: UpstreamRequest,
@@ -381,7 +381,10 @@ export class HttpExchange
     else this.#abandon()
   }
 
-  /** @throws UpstreamFailure `upstream_error` for more than `limit` bytes or JSON beyond the limits, and what {@link body} fails with */
+  /**
+   * @throws UpstreamFailure `upstream_error` for more than `limit` bytes or JSON beyond the limits, and the errors
+   * of {@link body}
+   */
   text(limit = this.#bounds.answer): Promise<string> {
     const most = Math.min(limit, FILES * this.#bounds.answer)
     return new Promise((resolve, reject) => {
@@ -448,7 +451,7 @@ export class HttpExchange
   readonly #onAbort = this.#abort.bind(this)
   readonly #onTurn = this.#give.bind(this)
 
-  /** Gives what has come in a microtask, so that all chunks of one read of the socket are given together. */
+  /** Passes chunks on in a microtask, so that all chunks of one read of the socket go together. */
   #schedule(): void {
     if (this.#scheduled || this.#held || this.#closed || !this.#sink) return
     this.#scheduled = true
@@ -480,7 +483,7 @@ export class HttpExchange
     this.#breakOff(this.#signal.reason)
   }
 
-  /** Closes the connection with an error. What came before it is delivered. */
+  /** Closes the connection with an error. Earlier chunks are delivered. */
   #breakOff(error: unknown): void {
     this.fail(error)
     this.#controller?.abort(new Error('no longer wanted'))
@@ -492,7 +495,7 @@ export class HttpExchange
     this.#controller?.abort(new Error('no longer wanted'))
   }
 
-  /** Discards what is left of the body for a moment, so that the connection can be reused. */
+  /** Discards the rest of the body for a moment, so that the connection can be reused. */
   #linger(): void {
     offAbort(this.#signal, this.#onAbort)
     this.#queuedBytes = 0
@@ -516,7 +519,7 @@ class TextSink implements Sink<Uint8Array> {
   readonly #take: (text: string) => void
   readonly #scan = new JsonScan(JSON_LIMITS)
   readonly #chunks: Uint8Array[] = []
-  /** Undefined where the first byte has to tell. */
+  /** Undefined until the first byte decides. */
   #isJson: boolean | undefined
   #bytes = 0
 
@@ -618,8 +621,6 @@ function toFailure(cause: Error & { code?: string }): UpstreamFailure {
   }
 }
 
-// What plugins do with whole answers: `readJson` and `failure` of a host.
-
 const LIMIT_BYTES = 8 * 1024 * 1024
 const MAX_REFUSAL_BYTES = 1024 * 1024
 
@@ -667,7 +668,6 @@ async function failureOf(
   })
 }
 
-/** Undefined for a text that is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

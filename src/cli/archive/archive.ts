@@ -20,7 +20,7 @@ interface State {
 interface Transferred {
   /** Number of lines in the file. */
   readonly lines: number
-  /** Lines among them that changed the state. */
+  /** The number of lines that changed the state. */
   readonly added: number
 }
 
@@ -54,9 +54,10 @@ export async function* exportLines({ ledger, records }: State): AsyncGenerator<s
 }
 
 /**
- * Imports an export. Lines that are in the state already change nothing, so an import that was interrupted can be repeated.
- * @param read yields the lines from the first. It is called twice, because an incomplete export must not be imported.
- * @throws LineError for an invalid line, or one that contradicts the state; the lines before it are imported then
+ * Imports an export. Lines that are in the state already change nothing, so an interrupted import can be repeated.
+ * @param read yields the lines from the first. It is called twice, because an incomplete export must not be
+ * imported. @throws LineError for an invalid line, or one that contradicts the state; the lines before it are
+ * imported then
  */
 export async function importLines(
   { ledger, records }: State,
@@ -136,7 +137,7 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     }
   }
 
-  /** None or one. */
+  /** The value in a list of one, or none. */
   async function find<Value extends object>(key: string) {
     const value = await records.get<Value>(key)
     return value === undefined ? [] : [{ kind: 'record', key, value } as const]

@@ -18,17 +18,15 @@ export class LineError extends Error {
   }
 }
 
-/** A line that is not complete. */
+/** An incomplete line. */
 export class TornLine extends LineError {}
 
-/** A record of the gateway. */
 export interface RecordLine {
   readonly kind: 'record'
   readonly key: string
   readonly value: object
 }
 
-/** One line of an export. */
 export type Line =
   | { readonly kind: 'export'; readonly version: number; readonly at: number }
   /** Begins settlements of a damaged ledger: they were written one by one, so no line ends them. */
@@ -185,8 +183,8 @@ function readHeader({ kind, version, at }: { readonly [name: string]: unknown })
   if (kind !== 'export' && kind !== 'rescue') throw new LineError(1, NO_EXPORT)
   if (version === VERSION && kind === 'rescue') return { kind, version }
   if (version === VERSION && kind === 'export') return { kind, version, at: Number(at) }
-  const found = JSON.stringify(version) ?? 'none'
-  throw new LineError(1, `the export has version ${found}; this gateway reads version ${VERSION}`)
+  const actual = JSON.stringify(version) ?? 'none'
+  throw new LineError(1, `the export has version ${actual}; this gateway reads version ${VERSION}`)
 }
 
 function readRecord({ key, value }: RecordLine, number: number): void {

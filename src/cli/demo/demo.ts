@@ -24,11 +24,11 @@ import { ACCOUNTS, type DemoAccount, type DemoKey } from './people.ts'
 export interface Demo extends DemoState {
   readonly loaded: LoadedConfig
   readonly options: LoadOptions
-  /** What its start tells. @param showKey also its first key */
+  /** The report of the start. @param showKey also its first key */
   report(showKey: boolean): SeedReport
   /**
-   * Writes the month, and asks a model every two seconds.
-   * @param url of the gateway. @returns a function that ends both, and resolves when nothing is written any more
+   * Writes the month, and asks a model every two seconds. @param url of the gateway. @returns a function that ends
+   * both, and resolves when nothing is written any more
    */
   begin(gateway: Gateway, url: string): () => Promise<void>
   /** Removes the folder. */
@@ -104,7 +104,7 @@ export async function openDemo({ text, on }: Arguments): Promise<Demo> {
   }
 }
 
-/** Writes accounts, keys and the first bookings. @returns the secret of the first key, and what is still to be written */
+/** Writes accounts, keys and the first bookings. @returns the secret of the first key, and the rest to write */
 async function prepare(
   loaded: LoadedConfig,
   random: Random,
@@ -148,7 +148,7 @@ async function prepare(
   }
 }
 
-/** Three bookings, which leave what the account is to have left. */
+/** Three bookings, which leave the intended balance. */
 function bookingsOf(
   { id, left, keys }: DemoAccount,
   spent: ReadonlyMap<string, Pico>,
@@ -203,7 +203,7 @@ function keepAsking(url: string, secret: string): () => void {
   }
 }
 
-/** mulberry32: a generator of 32 bits that needs no more than its seed. */
+/** mulberry32: a generator of 32 bits that needs only its seed. */
 function randomFrom(seed: number): Random {
   let state = seed >>> 0
   return () => {

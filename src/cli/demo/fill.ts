@@ -11,13 +11,12 @@ import { ACCOUNTS } from './people.ts'
 const BATCH = 1000
 const ONE_ROW = { filters: {}, limit: 1 }
 
-/** What is written while the gateway serves, in the order of time. */
 export interface Month {
   readonly bookings: readonly RowItem[]
   readonly calls: readonly DemoCall[]
 }
 
-/** Makes the files of the days: the request log takes rows of days whose file it has. @param folder of the log */
+/** Makes the files of the days: the request log takes rows only for days with a file. @param folder of the log */
 export async function makeDays(folder: string | undefined, now: number): Promise<void> {
   if (folder === undefined) return
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -26,7 +25,10 @@ export async function makeDays(folder: string | undefined, now: number): Promise
   }
 }
 
-/** Writes the month into the ledger and the logs of a gateway, oldest first. @param ended ends it early. @throws Error when a row is refused */
+/**
+ * Writes the month into the ledger and the logs of a gateway, oldest first. @param ended ends it early. @throws
+ * Error when a row is refused
+ */
 export async function fillMonth(
   { runtime: { ledger, requests, usage } }: Gateway,
   { bookings, calls }: Month,
@@ -46,7 +48,7 @@ export async function fillMonth(
   }
 }
 
-/** Writes rows into a ledger. @throws Error when one is refused */
+/** @throws Error when a row is refused */
 export async function importRows(ledger: Ledger, rows: readonly RowItem[]): Promise<void> {
   const { refused } = await ledger.import(rows)
   if (refused !== undefined) throw new Error(refused)

@@ -1,4 +1,4 @@
-/** The calls of thirty days, made up from a seed: when they came, what they used, how they ended. */
+/** The calls of thirty days, made up from a seed: their times, usage, and outcomes. */
 import type { Config } from '../../config/config.ts'
 import { NO_COST, priceUsage, type Bill, type UsageLine } from '../../money/money.ts'
 import { compilePrices, tierOf, type Prices, versionOf } from '../../money/prices.ts'
@@ -20,18 +20,16 @@ export interface DemoCall {
 
 const CALLS = 40_000
 const HOUR_MS = 3_600_000
-/** A day, in ms. */
 export const DAY_MS = 24 * HOUR_MS
-/** Days of the demo. */
 export const DAYS = 30
-/** Part of the calls that fail, and that a guard blocks. */
+/** The parts of the calls that fail, and that a guard blocks. */
 const FAILED = 0.02
 const BLOCKED = 0.03
-/** When the one place was down, before now, and for how long. */
+/** The start of the only outage, before now, and its length. */
 const DOWN_MS = 3 * DAY_MS + 5 * HOUR_MS
 const DOWN_FOR_MS = 40 * 60_000
 
-/** How busy an office is, by hour of the day. */
+/** The load of an office, by hour of the day. */
 const OFFICE = [
   1, 1, 1, 1, 1, 2, 4, 9, 16, 20, 21, 19, 14, 18, 20, 19, 17, 13, 8, 6, 5, 4, 3, 2,
 ] as const
@@ -167,7 +165,7 @@ function rowOf({ account, key, request, at, path, lines, bill, ...rest }: Booked
   }
 }
 
-/** What the guards of a policy said of a call. */
+/** The decision of a policy's guards on a call. */
 function decisionOf(
   { deny = [], bannedPatterns = [] }: DemoPolicy,
   blocked: boolean,
@@ -188,7 +186,7 @@ function decisionOf(
 
 const CHAT = '/v1/chat/completions'
 
-/** What a call of a model uses, and the time that it takes. */
+/** The usage of a call to a model, and its duration. */
 function useOf(model: string, random: Random): { path: string; usage: Usage; msPerUnit: number } {
   switch (model) {
     case 'demo/compass': {
@@ -215,7 +213,7 @@ function useOf(model: string, random: Random): { path: string; usage: Usage; msP
   }
 }
 
-/** Mostly small, seldom large: the mean is 1. */
+/** A factor that is mostly small, seldom large: the mean is 1. */
 function spread(random: Random): number {
   return -Math.log(1 - random() * 0.999)
 }

@@ -1,35 +1,33 @@
-/** Who uses the gateway in the demo: accounts, their keys, and what each key asks for. */
+/** The users of the gateway in the demo: accounts, their keys, and the models of each key. */
 /** The part of a policy that the demo's calls can violate, and more. */
 export interface DemoPolicy {
   readonly deny?: readonly string[]
   readonly bannedPatterns?: readonly string[]
 }
 
-/** A key of the demo. */
 export interface DemoKey {
   readonly id: string
   readonly name: string
-  /** Its part of all calls, beside the others. */
+  /** Its share of all calls, relative to the others. */
   readonly weight: number
-  /** Models by their part of the key's calls. */
+  /** Models and their shares of the key's calls. */
   readonly models: Readonly<Record<string, number>>
   /** The `user-agent` of its client. */
   readonly agent: string
   /** Whether people use it, by day and on weekdays, or a program. */
   readonly rhythm: 'office' | 'even'
   readonly policy?: DemoPolicy
-  /** Its cap lies this far above what it has spent. */
+  /** The distance of its cap from its spend. */
   readonly cap?: number
   readonly disabled?: true
-  /** Days before now on which its last call was. */
+  /** Days before now of its last call. */
   readonly endedDaysAgo?: number
 }
 
-/** An account of the demo. */
 export interface DemoAccount {
   readonly id: string
   readonly name: string
-  /** USD that are left; undefined on the free tier. */
+  /** The balance in USD; undefined on the free tier. */
   readonly left?: string
   readonly keys: readonly DemoKey[]
 }
@@ -43,7 +41,6 @@ const SUPPORT_POLICY = {
 }
 const TUTOR_POLICY = { version: 1, maxOutputTokens: 1200, bannedPatterns: ['answer key'] }
 
-/** All accounts. */
 export const ACCOUNTS: readonly DemoAccount[] = [
   {
     id: 'northwind',

@@ -16,11 +16,8 @@ import { secretsIn } from '../../testing/secrets.ts'
 import type { TracedCall } from '../../testing/traced.ts'
 import { setUpDev, type DevCall, type DevSetup } from './dev-setup.ts'
 
-/** What the process is told first. */
 export interface DevJob {
-  /** Absolute path of the plugin. */
   readonly file: string
-  /** Folder of the plugin's code. */
   readonly folder: string
   readonly cases: string
   readonly live: boolean
@@ -32,20 +29,20 @@ export interface DevJob {
   readonly stack: boolean
 }
 
-/** What it is told later. */
+/** Later orders to the process. */
 export type DevOrder = { readonly listen: number } | { readonly retire: true }
 
-/** What it tells. */
+/** Messages of the process. */
 export type DevNews =
   /** Everything is set up, and nothing listens yet. */
   | { readonly prepared: true }
   | { readonly url: string; readonly calls: readonly DevCall[] }
-  /** Its port is free. */
+  /** The port of the process is free. */
   | { readonly retired: true }
   | { readonly refused: string }
 
 const GRACE_SECONDS = 1
-/** A port that another process has just left may take a moment. */
+/** The number of tries to listen: a port that another process has just left may take a moment. */
 const TRIES = 50
 const TRY_MS = 20
 

@@ -1,4 +1,4 @@
-/** The gateway of `plugin dev`: what it is configured with, and what can be asked of it. */
+/** The gateway of `plugin dev`: its configuration, and its sample calls. */
 import { stat } from 'node:fs/promises'
 import * as v from 'valibot'
 import type { UserConfig } from '../../config/config.ts'
@@ -29,18 +29,17 @@ import { playSinkCases } from '../../testing/sink.ts'
 import { traced, type TraceOptions } from '../../testing/traced.ts'
 import { CommandError } from '../command.ts'
 
-/** What `plugin dev` serves. */
+/** The service of `plugin dev`. */
 export interface DevSetup {
   readonly config: UserConfig
   /** A call for each case. */
   readonly calls: readonly DevCall[]
-  /** Plays what no call can show; called once it serves. */
+  /** Plays cases that no call can show; called once it serves. */
   readonly play?: () => Promise<void>
   /** Ends the vendors and services on this machine. */
   close(): Promise<void>
 }
 
-/** A call to try. */
 export interface DevCall {
   /** Name of the case. */
   readonly name: string
@@ -48,12 +47,11 @@ export interface DevCall {
   readonly body: object
 }
 
-/** What is served, and how. */
+/** The plugin and the options of the command. */
 interface DevSettings {
   readonly found: FoundPlugin
-  /** Folder of the cases. */
   readonly cases: string
-  /** The real vendor is asked, with the options as they are. */
+  /** Whether the real vendor is asked, with the options as they are. */
   readonly live: boolean
   readonly options: Readonly<Record<string, unknown>> | undefined
   readonly addressOption: string | undefined
@@ -66,14 +64,14 @@ interface DevSettings {
 const KEY = 'key-of-plugin-dev'
 const FREE = { prompt: '0', completion: '0' }
 const ECHO = 'echo/words'
-/** A model that says what it was told, a word at a time. */
+/** A model that repeats its input, a word at a time. */
 const echo = defineProvider({
   name: 'echo',
   options: v.object({}),
   setup: () => ({
     chat: async ({ input: { messages } }) => {
-      const said = messages.findLast(({ role }) => role === 'user')?.content
-      return words(typeof said === 'string' ? said : 'Hello.')
+      const question = messages.findLast(({ role }) => role === 'user')?.content
+      return words(typeof question === 'string' ? question : 'Hello.')
     },
   }),
 })
@@ -84,7 +82,7 @@ const ECHOING: UserConfig = {
 /** Names of cases as names of providers and models. */
 const nameOf = (text: string) => text.toLowerCase().replaceAll(/[^a-z\d]+/g, '-')
 
-/** Starts what the plugin asks, and describes the gateway. @throws CommandError without cases; ConfigError */
+/** Starts the services of the plugin, and describes the gateway. @throws CommandError without cases; ConfigError */
 export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
   const upstreams: FakeUpstream[] = []
   const close = async () => void (await Promise.all(upstreams.map((one) => one.close())))
@@ -95,11 +93,11 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
     const upstream = await startUpstream()
     upstreams.push(upstream)
     upstream.answer(answer)
-    const given = {
+    const setup = {
       ...(settings.options && { options }),
       ...(addressOption !== undefined && { addressOption }),
     }
-    return (await optionsWithAddress(found.plugin, given, upstream.url, KEY)).given
+    return (await optionsWithAddress(found.plugin, setup, upstream.url, KEY)).given
   }
   try {
     const { config, policy, ...rest } = await setUp(settings, optionsFor)
@@ -116,7 +114,7 @@ type OptionsFor = (answer: Answer) => Promise<Readonly<Record<string, unknown>>>
 type SettingsOf<P> = DevSettings & { readonly plugin: P }
 
 interface Described extends Pick<DevSetup, 'config' | 'calls' | 'play'> {
-  /** Of the key. */
+  /** The policy of the key. */
   readonly policy?: object
 }
 
@@ -160,20 +158,20 @@ async function setUpProvider(
   return { config: { providers, models }, calls }
 }
 
-/** The service, and every model that the guard asks, answers as the case says whose text it is asked about. */
+/** The service, and every model that the guard asks, answers as the case with the text does. */
 async function setUpGuard(
   { plugin, cases, trace }: SettingsOf<GuardPlugin>,
   optionsFor: OptionsFor,
 ) {
   const texts = await readGuardCases(await existing(cases))
-  const aboutText = (asked: string) => texts.find(({ text }) => holds(asked, text))
+  const aboutText = (question: string) => texts.find(({ text }) => holds(question, text))
   const options = await optionsFor(({ body }) => responseOf(aboutText(body.toString())?.answer))
   const withHost = (host: any) => ({
     ...host,
     async askModel(model: string, request: unknown, context: unknown) {
-      const said = aboutText(JSON.stringify(request))?.model
-      if (said === undefined) return host.askModel(model, request, context)
-      const message = { role: 'assistant', content: said }
+      const content = aboutText(JSON.stringify(request))?.model
+      if (content === undefined) return host.askModel(model, request, context)
+      const message = { role: 'assistant', content }
       return { choices: [{ index: 0, message, finish_reason: 'stop' }] }
     },
   })
@@ -194,21 +192,21 @@ async function setUpGuard(
   }
 }
 
-/** The service answers as the case says whose words it is asked for, else as the first. */
+/** The service answers as the case with the same words does, else as the first. */
 async function setUpSearch(
   { plugin, cases, trace }: SettingsOf<SearchPlugin>,
   optionsFor: OptionsFor,
 ) {
-  const known = await readSearchCases(await existing(cases))
-  const wordsOf = (one: (typeof known)[number]) => one.query?.text ?? WORDS
+  const searchCases = await readSearchCases(await existing(cases))
+  const wordsOf = (one: (typeof searchCases)[number]) => one.query?.text ?? WORDS
   const options = await optionsFor(({ path, body }) => {
     const asked = `${decodeURIComponent(path.replaceAll('+', ' '))} ${body.toString()}`
-    const one = known.find((other) => holds(asked, wordsOf(other))) ?? known[0]!
+    const one = searchCases.find((other) => holds(asked, wordsOf(other))) ?? searchCases[0]!
     return responseOf(one.answer as RecordedResponse)
   })
   const { name } = plugin
   const use = traced(plugin, { ...trace, instance: name })
-  const calls = known.map((one) => ({
+  const calls = searchCases.map((one) => ({
     name: one.name,
     body: { model: `${ECHO}:online`, messages: [{ role: 'user', content: wordsOf(one) }] },
   }))
@@ -217,8 +215,8 @@ async function setUpSearch(
 }
 
 /**
- * The events of the cases are sent at once. The receiver of the gateway shows what it gets: the account has less than the alert
- * asks for, which raises one within a minute of its first call.
+ * Sends the events of the cases at once. The receiver of the gateway shows what it gets: the account has less than
+ * the alert asks for, which raises one within a minute of its first call.
  */
 async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFor) {
   const { found, plugin, show, cases, live, trace, options: given, addressOption } = settings
@@ -229,10 +227,10 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
   const body = { model: ECHO, messages: [{ role: 'user', content: 'Say hello.' }] }
   const sinks = [{ use: found.file, options }]
   const alerts = { balance: '2000' }
-  const known = live ? [] : await readSinkCases(cases).catch(() => [])
+  const sinkCases = live ? [] : await readSinkCases(cases).catch(() => [])
   const sink = traced(plugin, { ...trace, instance: plugin.name })
   const play = () =>
-    playSinkCases(sink, known, {
+    playSinkCases(sink, sinkCases, {
       ...(given && { options: given }),
       ...(addressOption !== undefined && { addressOption }),
     })
@@ -240,7 +238,6 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
   return { config: { ...ECHOING, sinks, alerts }, calls, play }
 }
 
-/** One account and its key. */
 function seedOf(secret: string, policy?: object): UserConfig {
   const key = { id: 'key_dev', name: 'plugin dev', secret, ...(policy && { policy }) }
   const account = { id: 'dev', name: 'plugin dev', credits: '1000', keys: [key as never] }
@@ -248,9 +245,9 @@ function seedOf(secret: string, policy?: object): UserConfig {
 }
 
 async function* words(text: string): AsyncIterable<ChatChunk> {
-  const said = text.match(/\s*\S+\s*$|\s*\S+/g) ?? []
-  for (const content of said) yield { choices: [{ index: 0, delta: { content } }] }
-  const usage = { prompt_tokens: said.length, completion_tokens: said.length }
+  const pieces = text.match(/\s*\S+\s*$|\s*\S+/g) ?? []
+  for (const content of pieces) yield { choices: [{ index: 0, delta: { content } }] }
+  const usage = { prompt_tokens: pieces.length, completion_tokens: pieces.length }
   yield { choices: [{ index: 0, finish_reason: 'stop' }], usage }
 }
 
@@ -259,8 +256,8 @@ async function existing(folder: string): Promise<string> {
   throw new CommandError(`There are no cases in ${folder}; write one, or name them with --cases.`)
 }
 
-function holds(asked: string, text: string): boolean {
-  return asked.includes(text) || asked.includes(JSON.stringify(text).slice(1, -1))
+function holds(request: string, text: string): boolean {
+  return request.includes(text) || request.includes(JSON.stringify(text).slice(1, -1))
 }
 
 function responseOf(answer: RecordedResponse | undefined): FakeResponse {

@@ -1,4 +1,4 @@
-/** `plugin dev`: a gateway with one plugin, which starts anew whenever the plugin or its cases change. */
+/** `plugin dev`: a gateway with one plugin, which restarts whenever the plugin or its cases change. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -57,7 +57,6 @@ export async function developPlugin({ positionals, text, on }: Arguments): Promi
   }
 }
 
-/** What a process serves, or why it does not. */
 interface Started {
   readonly url: string
   readonly calls: readonly DevCall[]
@@ -69,7 +68,7 @@ class DevServer {
   readonly #job: DevJob
   #port: number
   #serving: ChildProcess | undefined
-  /** Has loaded the gateway, and waits for its job: that is most of the time of a start. */
+  /** A process that has loaded the gateway, and waits for its job: that is most of the time of a start. */
   #spare: ChildProcess | undefined
 
   constructor(job: DevJob, port: number) {
@@ -77,7 +76,7 @@ class DevServer {
     this.#port = port
   }
 
-  /** Starts the code as it is now in place of what serves, unless it cannot be loaded. */
+  /** Replaces the serving process by one with the present code, unless it cannot be loaded. */
   async start(): Promise<Started> {
     const child = this.#spare ?? spawn()
     this.#spare = undefined
@@ -129,18 +128,18 @@ function tell(child: ChildProcess, order: DevOrder): void {
   if (child.connected) child.send(order)
 }
 
-/** The next that a process tells; that it was refused when it ends. */
+/** The next message of a process; a refusal when it ends. */
 async function newsOf(child: ChildProcess): Promise<DevNews> {
   const ended = new AbortController()
   const { signal } = ended
-  const told = once(child, 'message', { signal }).then(([news]) => news as DevNews)
+  const message = once(child, 'message', { signal }).then(([news]) => news as DevNews)
   const exit = once(child, 'exit', { signal }).then(
     ([code]) => ({ refused: `the plugin has ended the process with status ${code}` }),
     (error: Error) => ({ refused: `the process cannot be used: ${error.message}` }),
   )
-  for (const promise of [told, exit]) promise.catch(() => {})
+  for (const promise of [message, exit]) promise.catch(() => {})
   try {
-    return await Promise.race([told, exit])
+    return await Promise.race([message, exit])
   } finally {
     ended.abort()
   }
@@ -154,7 +153,7 @@ function welcome({ url, calls }: Started, { secret, file }: DevJob): string {
   return `${basename(file)} is served at ${url}/v1 with the key ${secret}\n\n${lines.join('\n')}\n`
 }
 
-/** Runs the fast checks, and prints what has failed, and those of changed cases. */
+/** Runs the fast checks, and prints failures, and those of changed cases. */
 async function check(job: DevJob, changed: readonly string[]): Promise<void> {
   const edited = new Set(changed.map((path) => basename(path, extname(path))))
   const { file, cases, options, addressOption, live } = job

@@ -9,7 +9,6 @@ import { print, table } from '../output.ts'
 
 const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search|sink)-(.+)$/
 
-/** A plugin that is there. */
 interface Listed {
   readonly kind: string
   readonly name: string
@@ -20,7 +19,7 @@ interface Listed {
   readonly error?: string
 }
 
-/** Prints them; a package that cannot be loaded with the reason. */
+/** Prints the plugins; a package that cannot be loaded with the reason. */
 export async function listPlugins(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { directory, config } = loaded
@@ -36,12 +35,12 @@ export async function listPlugins(args: Arguments): Promise<void> {
   for (const [name, manifest] of await packagesFrom(directory)) {
     const [, kind = '', short = ''] = PACKAGE.exec(name)!
     const isUsed = used.has(`${kind} ${short}`) || used.has(`${kind} ${name}`)
-    const found = { kind, name, version: manifest.version ?? '-', used: isUsed }
+    const row = { kind, name, version: manifest.version ?? '-', used: isUsed }
     try {
       const { plugin } = await findPlugin(name, directory)
-      listed.push({ ...found, api: plugin.api })
+      listed.push({ ...row, api: plugin.api })
     } catch (error) {
-      listed.push({ ...found, api: null, error: (error as Error).message })
+      listed.push({ ...row, api: null, error: (error as Error).message })
     }
   }
   print(args, listed, () => {
@@ -76,15 +75,15 @@ type LoadedSections = Pick<
 
 /** Packages with the names of plugins, as an import from the folder would find them. */
 async function packagesFrom(folder: string) {
-  const found = new Map<string, { readonly version?: string }>()
+  const packages = new Map<string, { readonly version?: string }>()
   for (let at = resolve(folder); ; at = dirname(at)) {
     const modules = join(at, 'node_modules')
     for (const name of await namesIn(modules)) {
-      if (!PACKAGE.test(name) || found.has(name)) continue
+      if (!PACKAGE.test(name) || packages.has(name)) continue
       const manifest = await readFile(join(modules, name, 'package.json'), 'utf8').catch(() => '{}')
-      found.set(name, JSON.parse(manifest) as { readonly version?: string })
+      packages.set(name, JSON.parse(manifest) as { readonly version?: string })
     }
-    if (dirname(at) === at) return [...found].toSorted()
+    if (dirname(at) === at) return [...packages].toSorted()
   }
 }
 

@@ -233,14 +233,17 @@ function toJavaScript(code: string): string {
     .replaceAll(/ +$/gm, '')
 }
 
-/** Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it, unless their names say otherwise. */
+/**
+ * Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it, unless their names say
+ * otherwise.
+ */
 function isCommonJs(folder: string): boolean {
   const manifest = join(folder, 'package.json')
   if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, 'utf8')).type === 'commonjs'
   return dirname(folder) !== folder && isCommonJs(dirname(folder))
 }
 
-/** Two levels further up in a build. */
+/** The folder is two levels further up in a build. */
 function examplesFolder(): string {
   const found = ['../../../', '../../../../']
     .map((up) => new URL(`${up}docs/examples/`, import.meta.url).pathname)

@@ -21,17 +21,16 @@ import { parseHttp, type RecordedResponse } from '../../testing/transcripts.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { casesOf, fileOrName, liveOptions } from './test.ts'
 
-/** A call of the plugin: what it asks, and through which host. */
+/** A question of the plugin, and the host that sends it. */
 interface Asking<P> {
   readonly plugin: P
   readonly directory: string
   readonly options: Readonly<Record<string, unknown>>
-  /** What the author wants to ask. */
   readonly request: Readonly<Record<string, unknown>>
   readonly through: <H extends Host>(host: H) => H
 }
 
-/** What a case holds beside the answer, and what the plugin has thrown. */
+/** The members of a case beside the answer, and the plugin's error. */
 interface Draft {
   readonly content: object
   readonly error?: unknown
@@ -83,13 +82,12 @@ export async function recordCase({ positionals, text }: Arguments): Promise<void
   throw new CommandError(`The plugin could not read the answer: ${reason}\n${place}`)
 }
 
-/** The failure, and what stands behind it. */
+/** The failure, and its cause. */
 function reasonOf(error: unknown): string {
   const { cause } = error as Error
   return [error, cause].filter(Boolean).map(describeError).join(', because of ')
 }
 
-/** Asks once. */
 async function ask(
   { kind, plugin }: FoundPlugin,
   asking: Omit<Asking<never>, 'plugin'>,
@@ -166,8 +164,8 @@ async function askGuard({ plugin, options, request, through }: Asking<GuardPlugi
     try {
       const [block] = await checkTexts(fixture as never, one, [one.text])
       const spans = block?.spans?.map(({ start, end }) => ({ start, end }))
-      const found = { ...request, expect: block?.rule ?? 'pass', ...(spans && { spans }) }
-      return { content: { texts: [found] } }
+      const draft = { ...request, expect: block?.rule ?? 'pass', ...(spans && { spans }) }
+      return { content: { texts: [draft] } }
     } catch (error) {
       return { content: { texts: [one] }, error }
     } finally {
@@ -178,7 +176,7 @@ async function askGuard({ plugin, options, request, through }: Asking<GuardPlugi
   }
 }
 
-/** @throws CommandError for options that are not valid; what `setup` throws */
+/** @throws CommandError for invalid options; what `setup` throws */
 async function setUp<M>(
   { options: schema, setup }: { options: any; setup(options: any, host: any): M | Promise<M> },
   options: object,
@@ -220,7 +218,7 @@ function failureIn(error: unknown): object {
   return { failure, ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }) }
 }
 
-/** What the vendor was sent as JSON, unless that holds a secret of the options. */
+/** The JSON body that the vendor got, unless it holds a secret of the options. */
 function sentIn(body: unknown, options: object): { sent?: object } {
   if (typeof body !== 'string' || showsSecret(body, options)) return {}
   try {

@@ -1,4 +1,4 @@
-/** `plugin show`: what a plugin offers, and what can be set. */
+/** `plugin show`: the methods and options of a plugin. */
 import { describePlugin, type PluginDescription, type DescribedOption } from '../../testing.ts'
 import type { Arguments } from '../command.ts'
 import { cell, print, table } from '../output.ts'

@@ -46,10 +46,10 @@ async function testOnce({ positionals, text, on }: Arguments): Promise<void> {
   }
 }
 
-/** A path that begins with a slash for a file that is there, else the name. */
-export function fileOrName(given: string): string {
-  const isFile = /^\.{0,2}\//.test(given) || (/\.[cm]?[jt]s$/.test(given) && existsSync(given))
-  return isFile ? resolve(given) : given
+/** A path that begins with a slash for an existing file, else the name. */
+export function fileOrName(plugin: string): string {
+  const isFile = /^\.{0,2}\//.test(plugin) || (/\.[cm]?[jt]s$/.test(plugin) && existsSync(plugin))
+  return isFile ? resolve(plugin) : plugin
 }
 
 /** The folder with the cases of a plugin: the named one, or that beside its file. */
@@ -59,8 +59,8 @@ export function casesOf(file: string, named: string | undefined): string {
 }
 
 /**
- * Options for asking a real vendor: with the values of the environment and of `.env` in place of `${NAME}`.
- * @param live whether it is asked @throws CommandError for a variable that is not set
+ * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`. @param live whether
+ * it is asked @throws CommandError for a variable that is not set
  */
 export async function liveOptions(
   given: string | undefined,
@@ -119,7 +119,7 @@ function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string
   ].join('')
 }
 
-/** What to change, once for each name of a check. */
+/** The repairs, once for each name of a check. */
 function hints(failed: readonly Check[]): string[] {
   const byName = new Map(failed.map(({ name, hint }) => [name, hint]))
   return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)
@@ -139,16 +139,16 @@ function skips(checks: readonly Check[]): string[] {
 }
 
 /** Options from a file or as JSON. @throws CommandError */
-export async function readOptions(given: string): Promise<Record<string, unknown>> {
-  const inline = given.trimStart().startsWith('{')
-  const json = inline ? given : await readFile(given, 'utf8').catch(unreadable(given))
+export async function readOptions(source: string): Promise<Record<string, unknown>> {
+  const inline = source.trimStart().startsWith('{')
+  const json = inline ? source : await readFile(source, 'utf8').catch(unreadable(source))
   try {
     const options: unknown = JSON.parse(json)
     if (isObject(options)) return options
   } catch {
     // Reported below without the text, which may contain a key.
   }
-  const where = inline ? 'The value of --options' : given
+  const where = inline ? 'The value of --options' : source
   throw new CommandError(`${where} is not a JSON object such as {"apiKey": "…"}.`, 2)
 }
 

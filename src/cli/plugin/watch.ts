@@ -3,18 +3,17 @@ import { watch, type FSWatcher } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 
-/** Editors write a file in several steps. */
+/** The silence that ends a change: editors write a file in several steps. */
 const QUIET_MS = 40
 const IMPORT = /\b(?:from|import)\s*\(?\s*['"](\.{1,2}\/[^'"]+)['"]/g
 
-/** The watch of one plugin. */
 export interface PluginWatch {
   /** Resolves with the changed files once they have been left alone for a moment. */
   next(): Promise<readonly string[]>
   close(): void
 }
 
-/** @param file of the plugin. @param cases folder of its cases, which need not exist */
+/** @param file the file of the plugin. @param cases folder of its cases, which need not exist */
 export async function watchPlugin(file: string, cases: string): Promise<PluginWatch> {
   const changed = new Set<string>()
   let code = await modulesOf(file)
@@ -30,7 +29,7 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
     clearTimeout(timer)
     timer = setTimeout(() => wake?.(), QUIET_MS)
   }
-  /** Folders are watched, because editors replace files. */
+  /** Watches folders, because editors replace files. */
   const watchFolders = () => {
     for (const folder of new Set([...[...code].map((path) => dirname(path)), cases])) {
       if (watchers.has(folder)) continue
@@ -54,11 +53,11 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
         if (changed.size > 0) wait()
       })
       wake = undefined
-      const found = [...changed]
+      const files = [...changed]
       changed.clear()
       code = await modulesOf(file)
       watchFolders()
-      return found
+      return files
     },
     close() {
       clearTimeout(timer)
@@ -69,13 +68,13 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
 
 /** A module and those that it imports by relative paths. */
 async function modulesOf(file: string): Promise<ReadonlySet<string>> {
-  const found = new Set<string>()
+  const modules = new Set<string>()
   const visit = async (path: string): Promise<void> => {
-    if (found.has(path)) return
-    found.add(path)
+    if (modules.has(path)) return
+    modules.add(path)
     const code = await readFile(path, 'utf8').catch(() => '')
     for (const [, name] of code.matchAll(IMPORT)) await visit(resolve(dirname(path), name!))
   }
   await visit(file)
-  return found
+  return modules
 }

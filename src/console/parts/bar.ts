@@ -4,7 +4,7 @@ import { html } from '../html.ts'
 const WIDTH = 96
 const HEIGHT = 24
 
-/** A share from 0 to 1. The figure beside it says the same. */
+/** A share from 0 to 1. The figure beside it has the same value. */
 export function Bar({
   share,
   tone = 'accent',
@@ -27,7 +27,7 @@ export function Bar({
   </svg>`
 }
 
-/** How a figure went: one stroke, the last point marked, no axes. */
+/** The course of a figure: one stroke, the last point marked, no axes. */
 export function Spark({
   values,
   label,
@@ -35,10 +35,10 @@ export function Spark({
   readonly values: readonly (number | null)[]
   readonly label: string
 }) {
-  const known = values.filter((value) => value !== null)
+  const numbers = values.filter((value) => value !== null)
   // One value is no course of anything.
-  if (known.length < 2) return null
-  const [least, most] = [Math.min(...known), Math.max(...known)]
+  if (numbers.length < 2) return null
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)]
   const span = most - least || 1
   const x = (index: number) => 2 + (index * (WIDTH - 6)) / Math.max(1, values.length - 1)
   const y = (value: number) => HEIGHT - 3 - ((value - least) / span) * (HEIGHT - 6)
@@ -55,14 +55,14 @@ export function Spark({
     })
     .join('')
   const last = values.findLastIndex((value) => value !== null)
-  const said = `${label}: first ${known[0]}, last ${known.at(-1)}, least ${least}, most ${most}`
+  const summary = `${label}: first ${numbers[0]}, last ${numbers.at(-1)}, least ${least}, most ${most}`
   return html`<svg
     class="spark"
     viewBox=${`0 0 ${WIDTH} ${HEIGHT}`}
     width=${WIDTH}
     height=${HEIGHT}
     role="img"
-    aria-label=${said}
+    aria-label=${summary}
   >
     <path d=${path} />
     <circle cx=${x(last).toFixed(1)} cy=${y(values[last]!).toFixed(1)} r="2" />

@@ -3,7 +3,7 @@ import { html, type Content } from '../html.ts'
 import { allows, type Role } from '../state.ts'
 import { needsRole } from '../text.ts'
 
-/** A button. With `role` it stays there for readers who may not use it, and says what they lack. */
+/** A button. With `role` it is also shown to readers who may not use it, with a hint about the role that they lack. */
 export function Button({
   kind = 'plain',
   role,

@@ -1,4 +1,4 @@
-/** Asks before something is done that cannot be taken back. */
+/** Asks before an action that cannot be taken back. */
 import { useState } from 'preact/hooks'
 import { toApiError, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
@@ -8,8 +8,8 @@ import { Dialog } from './sheet.ts'
 import { Failure } from './states.ts'
 
 /**
- * A question with one action. @param typed text that the reader has to type first
- * @param act does it; an error stays in the dialog
+ * A question with one action. @param typed text that the reader has to type first @param act the action; its error
+ * stays in the dialog
  */
 export function Confirm({
   title,

@@ -9,7 +9,7 @@ import { Notice } from './states.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
-/** Their object with the members that were changed here on top. A member that was removed here is removed. */
+/** The present object with the members that were changed here on top. A member that was removed here is removed. */
 export function merged(saved: Members, theirs: Members, mine: Members): Members {
   const names = new Set([...Object.keys(saved), ...Object.keys(theirs), ...Object.keys(mine)])
   const entries = [...names].map((name) => {
@@ -19,7 +19,7 @@ export function merged(saved: Members, theirs: Members, mine: Members): Members 
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 
-/** A change that is being made. */
+/** The state of a change. */
 interface Changing {
   readonly form: Submission
   readonly changes: readonly Change[]
@@ -71,7 +71,7 @@ export function useChange(
   return { form, changes, versions }
 }
 
-/** What differs: when the change was begun, now, and here. */
+/** The differences between the versions: saved, present, and wanted. */
 export function Conflict({ saved, theirs, mine }: Versions) {
   const versions = [saved, theirs, mine, merged(saved, theirs, mine)]
   const names = [...new Set(versions.flatMap((one) => Object.keys(one)))].filter(

@@ -3,7 +3,7 @@ import { shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { toast } from './toast.ts'
 
-/** Puts a text on the clipboard, and says so. */
+/** Puts a text on the clipboard, and shows a message. */
 export async function copyText(text: string, what = 'Copied'): Promise<void> {
   try {
     await navigator.clipboard.writeText(text)
@@ -13,7 +13,6 @@ export async function copyText(text: string, what = 'Copied'): Promise<void> {
   }
 }
 
-/** A button that copies. */
 export function Copy({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
   return html`<button type="button" class="button quiet" onClick=${() => copyText(text)}>
     ${label}

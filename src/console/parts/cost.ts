@@ -1,4 +1,4 @@
-/** What a call cost, in lines that add up. */
+/** The cost of a call, in lines that add up. */
 import type { Usd } from '../answers.ts'
 import { addAmounts, exactMoney, plainDecimal } from '../format.ts'
 import { html } from '../html.ts'

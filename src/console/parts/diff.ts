@@ -1,13 +1,12 @@
-/** What a change does, member by member. */
+/** The changes of an object, member by member. */
 import { html, type Content } from '../html.ts'
 import { Heads } from './heads.ts'
 
-/** A member that differs. */
 export interface Change {
   readonly member: string
   readonly from: unknown
   readonly to: unknown
-  /** Of policies: what the change means for requests. */
+  /** For policies: what the change means for requests. */
   readonly order?: 'tighter' | 'looser' | 'changed' | 'equal'
 }
 
@@ -47,7 +46,6 @@ export function changesBetween(
     .map((member) => ({ member, from: before[member], to: after[member] }))
 }
 
-/** A value of a member in a table. */
 export function shortJson(value: unknown): string {
   if (value === undefined || value === null) return '–'
   return typeof value === 'string' ? value : JSON.stringify(value)

@@ -3,7 +3,6 @@ import { exactMoney, isNegative, momentTitle, moment, money } from '../format.ts
 import { html, type Content } from '../html.ts'
 import { preferences } from '../state.ts'
 
-/** Terms with their values. */
 export function Facts({ facts }: { readonly facts: readonly (readonly [string, Content])[] }) {
   return html`<dl class="facts">
     ${facts.map(
@@ -16,7 +15,7 @@ export function Facts({ facts }: { readonly facts: readonly (readonly [string, C
   </dl>`
 }
 
-/** One large figure. With `href` it leads to what it counts. */
+/** One large figure. `href` leads to what it counts. */
 export function Tile({
   label,
   href,
@@ -45,7 +44,7 @@ export function Money({
 }: {
   readonly usd: string | null | undefined
   readonly exact?: boolean
-  /** Red below zero. */
+  /** Whether it is red below zero. */
   readonly balance?: boolean
   readonly estimated?: boolean
 }) {
@@ -57,7 +56,9 @@ export function Money({
   >`
 }
 
-/** A moment in the reader's zone; with the day when it is not today. @param short of another day only the day */
+/**
+ * A moment in the reader's zone; with the day when it is not today. @param short shows only the day, for another day
+ */
 export function Time({
   at,
   short = false,

@@ -14,7 +14,6 @@ export interface Filter {
   readonly placeholder?: string
 }
 
-/** The chips, and the form that adds one. */
 export function Filters({ filters }: { readonly filters: readonly Filter[] }) {
   const [open, setOpen] = useState(false)
   const opener = useRef<HTMLSpanElement>(null)
@@ -63,7 +62,6 @@ export function Filters({ filters }: { readonly filters: readonly Filter[] }) {
   </div>`
 }
 
-/** Whether any of the filters is set. */
 export function isFiltered(filters: readonly Filter[]): boolean {
   return filters.some(({ name }) => place.value.query.has(name))
 }

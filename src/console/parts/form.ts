@@ -1,4 +1,4 @@
-/** Fields of forms: label above, help below, error below in words with what would be right. */
+/** Fields of forms: label above, help below, error below with what would be right. */
 import { useRef, useState } from 'preact/hooks'
 import { toApiError, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
@@ -36,7 +36,7 @@ function frame(id: string, { label, help, error }: FieldProps, control: Content,
   </div>`
 }
 
-/** A line of text, or with `rows` several. `most` shows a counter of code points. */
+/** A line of text, or several with `rows`. `most` shows a counter of code points. */
 export function TextField(
   props: FieldProps & {
     readonly value: string
@@ -161,13 +161,13 @@ export function RadioField({
   </fieldset>`
 }
 
-/** A form's request: whether it runs, and what was wrong with it. */
+/** A form's request: whether it runs, and its error. */
 export interface Submission {
   readonly busy: boolean
   readonly error: ApiError | undefined
   /** The message for a field, when the error is about it. */
   errorFor(param: string): string | undefined
-  /** Runs the form's action; for `onSubmit`. */
+  /** Runs the form's action, as the listener of `onSubmit`. */
   submit(event?: Event): void
 }
 

@@ -18,7 +18,6 @@ export function Code({
   </figure>`
 }
 
-/** A value as JSON. */
 export function Json({ value, label }: { readonly value: unknown; readonly label: string }) {
   return html`<${Code} text=${JSON.stringify(value, undefined, 2)} label=${label} />`
 }

@@ -3,7 +3,7 @@ import { html } from '../html.ts'
 import { lazy } from './lazy.ts'
 import type { PlotProps } from './plot.ts'
 
-/** As `Plot`; its height is there before it is. */
+/** Like `Plot`; its height is reserved before it is loaded. */
 export const LazyPlot = lazy<PlotProps>(
   async () => (await import('./plot.ts')).Plot,
   () => html`<div class="plot-frame"><div class="plot"></div></div>`,

@@ -5,7 +5,7 @@ import { toApiError, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
 import { Failure, Skeleton } from './states.ts'
 
-/** A component that is loaded once. @param meanwhile stands in its place until then */
+/** A component that is loaded once. @param meanwhile the content until then */
 export function lazy<Props extends object>(
   load: () => Promise<ComponentType<Props>>,
   meanwhile: () => Content = () => html`<${Skeleton} />`,

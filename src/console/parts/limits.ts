@@ -1,4 +1,4 @@
-/** Limits with what is used of them, and the fields that set them. */
+/** Limits with their use, and the fields that set them. */
 import type { Limit, SpendCap, Usd } from '../answers.ts'
 import { count, money, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -21,7 +21,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   tier: 'free tier',
 }
 
-/** Each limit with its source, what is used, and when that starts anew. */
+/** Each limit with its source, its use, and when that starts anew. */
 export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
   return html`<table class="plain ruled stacked limits">
     <tbody>
@@ -40,7 +40,7 @@ export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
   </table>`
 }
 
-/** What was spent of a cap, as a bar with its figure. */
+/** The spend against a cap, as a bar with its figure. */
 export function CapBar({ spent, cap }: { readonly spent: Usd; readonly cap: SpendCap | null }) {
   if (!cap) return html`<span class="number">${money(spent)}</span>`
   const share = ratio(spent, cap.usd)
@@ -60,7 +60,7 @@ interface LimitTexts {
   readonly scope: string
 }
 
-/** The fields of limits. @param none what an empty field means */
+/** @param none the meaning of an empty field */
 export function LimitFields({
   texts,
   onChange,
@@ -97,7 +97,7 @@ export function LimitFields({
   </div>`
 }
 
-/** The texts of limits as they are. */
+/** The texts of the present limits. */
 export function textsOf(of: {
   readonly rpm_limit?: number | null
   readonly concurrency_limit?: number | null
@@ -111,7 +111,10 @@ export function textsOf(of: {
   }
 }
 
-/** The members of a request that the texts stand for. What is no number goes as it is: the API says what is wrong with it. */
+/**
+ * The members of a request that the texts stand for. A text that is no number is sent as it is: the API reports the
+ * error.
+ */
 export function limitsOf({ rpm, concurrency, cap, scope }: LimitTexts): Record<string, unknown> {
   return {
     rpm_limit: numberOf(rpm),

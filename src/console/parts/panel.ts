@@ -1,7 +1,7 @@
 /** A part of a screen with a head. */
 import { html, type Content } from '../html.ts'
 
-/** @param more stands at the end of the head: a link to the whole, a button */
+/** @param more the content at the end of the head: a link to the whole, a button */
 export function Panel({
   title,
   more,

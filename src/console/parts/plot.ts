@@ -4,20 +4,18 @@ import uPlot from 'uplot'
 import { html } from '../html.ts'
 import { preferences } from '../state.ts'
 
-/** One series; null where nothing is known. */
 export interface Series {
   readonly label: string
   readonly values: readonly (number | null)[]
   readonly hidden?: boolean
 }
 
-/** What a plot shows. */
 export interface PlotProps {
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
   /** At most eight, the last one for all others. */
   readonly series: readonly Series[]
-  /** Bars stand on each other; lines do not. */
+  /** Bars are stacked; lines are not. */
   readonly kind: 'bars' | 'lines'
   /** Writes a value of the cursor. */
   readonly format: (value: number) => string
@@ -25,11 +23,11 @@ export interface PlotProps {
   readonly formatAxis: (values: readonly number[]) => string[]
   /** Writes the start of a step, for the cursor. */
   readonly formatTime: (seconds: number) => string
-  /** What a screen reader is told: also where the same numbers stand as text. */
+  /** The text for a screen reader: it also says where the same numbers stand as text. */
   readonly label: string
   /** Moments that are marked, seconds since epoch. */
   readonly marks?: readonly number[]
-  /** The reader selected a span, in seconds since epoch; the second is the start of the last step. */
+  /** Called when the reader selects a span, in seconds since epoch; the second is the start of the last step. */
   readonly onSelect?: (first: number, last: number) => void
   readonly height?: number
 }
@@ -38,7 +36,7 @@ const HEIGHT = 240
 const DAY_SECONDS = 86_400
 /** Width of a letter at an axis. */
 const AXIS_LETTER = 7
-/** Ticks of days: a part of a day says nothing there. */
+/** Ticks of days: a part of a day means nothing there. */
 const TICK_DAYS = [1, 2, 3, 4, 7, 14, 28, 56]
 
 /** A plot as wide as its place. The table beside it is its text alternative. */
@@ -93,7 +91,7 @@ export function Plot(props: PlotProps) {
   </div>`
 }
 
-/** What the cursor stands at: all series of the moment. */
+/** The values of all series at the cursor. */
 function Readout({
   props: { times, series, format, formatTime, onSelect },
   at,
@@ -128,7 +126,7 @@ function loadStyle(): void {
   document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href }))
 }
 
-/** Draws the cursor of the keyboard, and what is selected with it. */
+/** Draws the cursor of the keyboard and its selection. */
 function mark(plot: uPlot, times: readonly number[], index: number, anchor: number | null): void {
   const left = (at: number) => plot.valToPos(times[at]!, 'x')
   const step = times.length > 1 ? left(1) - left(0) : 0
@@ -141,7 +139,7 @@ function mark(plot: uPlot, times: readonly number[], index: number, anchor: numb
   plot.setSelect({ left: first, width: last - first + step, top: 0, height }, false)
 }
 
-/** Sums from below when bars stand on each other; the first series is drawn last. */
+/** Sums from below when bars are stacked; the first series is drawn last. */
 function dataOf({ times, series, kind }: PlotProps): uPlot.AlignedData {
   const shown = series.map(({ values, hidden }) => (hidden ? values.map(() => null) : values))
   if (kind === 'lines') return [[...times], ...shown.map((values) => [...values])]
@@ -248,7 +246,7 @@ function optionsOf(
   }
 }
 
-/** Triangles at the foot of the plot. */
+/** Draws triangles at the foot of the plot. */
 function drawMarks(plot: uPlot, marks: readonly number[], color: string): void {
   const { ctx, bbox } = plot
   const size = 5 * devicePixelRatio
@@ -264,7 +262,7 @@ function drawMarks(plot: uPlot, marks: readonly number[], color: string): void {
   }
 }
 
-/** The step that a moment is in. */
+/** The index of the step that contains a moment. */
 function stepAt(times: readonly number[], seconds: number): number {
   return Math.max(
     0,
@@ -282,7 +280,7 @@ function colorsOf(element: HTMLElement): (name: string) => string {
   }
 }
 
-/** `15:00`; the day at midnight, the year on its first day. */
+/** `15:00`; at midnight the day, on its first day the year. */
 function tickName(seconds: number): string {
   const [day, time] = new Date(seconds * 1000).toISOString().split('T') as [string, string]
   if (!time.startsWith('00:00')) return time.slice(0, 5)

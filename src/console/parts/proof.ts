@@ -1,9 +1,8 @@
-/** Whether what is shown is what the ledger says. */
+/** Whether the shown figures agree with the ledger. */
 import type { Agreement } from '../answers.ts'
 import { html } from '../html.ts'
 import { Time } from './facts.ts'
 
-/** Whether the index and the ledger agree. */
 export function Proof({ ledger }: { readonly ledger: Agreement | undefined }) {
   if (!ledger) return null
   if (ledger.agrees === null) return html`<p class="muted">Usage is being read from the ledger.</p>`

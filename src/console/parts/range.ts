@@ -18,16 +18,14 @@ const CHOICES = [
 const CUSTOM = 'custom'
 const HOUR_MS = 3_600_000
 
-/** A span as the API takes it. */
 interface Span {
   readonly from: string | undefined
   readonly to: string | undefined
 }
 
 /**
- * The span that the address says, as moments. Relative ones end at the minute of `now`, so that a question asked again
- * soon is the same question.
- * @param standard `from` when the address says none
+ * The span of the address, as moments. Relative ones end at the minute of `now`, so that a question asked again soon
+ * is the same question. @param standard `from` when the address has none
  */
 export function spanOf(query: URLSearchParams, standard: string | undefined, now: number): Span {
   const from = query.get('from') ?? standard
@@ -43,14 +41,13 @@ export function spanOf(query: URLSearchParams, standard: string | undefined, now
   return { from, to }
 }
 
-/** Chooses the span. */
 export function Range({ standard }: { readonly standard: string }) {
   const [custom, setCustom] = useState(false)
   const box = useRef<HTMLSelectElement>(null)
   const { query } = place.value
   const from = query.get('from') ?? standard
   const to = query.get('to')
-  const known = to === null && CHOICES.some((one) => one.from === from)
+  const isChoice = to === null && CHOICES.some((one) => one.from === from)
   useKeys({ r: () => box.current?.focus() })
   const choose = (value: string) => {
     if (value === CUSTOM) return setCustom(true)
@@ -64,12 +61,12 @@ export function Range({ standard }: { readonly standard: string }) {
       >
         ${CHOICES.map(
           (one) =>
-            html`<option key=${one.from} value=${one.from} selected=${known && one.from === from}>
+            html`<option key=${one.from} value=${one.from} selected=${isChoice && one.from === from}>
               ${one.label}
             </option>`,
         )}
         ${
-          !known &&
+          !isChoice &&
           html`<option value="now" selected>
             ${from.slice(0, 16)} … ${to?.slice(0, 16) ?? ''}
           </option>`

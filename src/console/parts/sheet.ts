@@ -2,7 +2,6 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { html, type Content } from '../html.ts'
 
-/** What a sheet and a dialog have in common. */
 interface ModalProps {
   readonly title: Content
   readonly onClose: () => void

@@ -7,10 +7,9 @@ import { Code } from './json.ts'
 const VARIABLE = '$API_KEY'
 
 /**
- * Commands and settings of programs, with a chat model that the key may use.
- * @param props.secret the key, which is shown; without it the name of a variable stands in its place
- * @param props.asKey whose models are asked for where no key is shown
- * @param props.first only the command
+ * Commands and settings of programs, with a chat model that the key may use. @param props.secret the key, which is
+ * shown; without it the name of a variable stands in its place @param props.asKey the key whose models are asked for
+ * where none is shown @param props.first whether only the command is shown
  */
 export function Snippets({
   secret,
@@ -21,12 +20,11 @@ export function Snippets({
   readonly asKey?: string | undefined
   readonly first?: boolean
 }) {
-  const asked = useAnswer<{ data: readonly { readonly id: string; readonly modality?: string }[] }>(
-    '/v1/models',
-    { key: asKey },
-  )
-  if (asked.loading && !asked.data) return null
-  const model = asked.data?.data.find(({ modality }) => modality === 'chat')?.id
+  const answer = useAnswer<{
+    data: readonly { readonly id: string; readonly modality?: string }[]
+  }>('/v1/models', { key: asKey })
+  if (answer.loading && !answer.data) return null
+  const model = answer.data?.data.find(({ modality }) => modality === 'chat')?.id
   const all = snippets(secret ?? VARIABLE, model ?? '…')
   return html`${(first ? all.slice(0, 1) : all).map(({ label, text }) => html`<${Code} key=${label} label=${label} text=${text} />`)}`
 }

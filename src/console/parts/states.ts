@@ -1,4 +1,4 @@
-/** What stands in the place of data: loading, nothing there, an error, an answer that is not complete. */
+/** Placeholders for data: loading, nothing there, an error, an incomplete answer. */
 import type { ApiError, Loaded } from '../api.ts'
 import { moment } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -12,7 +12,7 @@ export function Skeleton({ lines = 6 }: { readonly lines?: number }) {
   </div>`
 }
 
-/** What would be here, and the action that makes it. */
+/** The kind of missing data, and the action that makes it. */
 export function Empty({
   title,
   children,
@@ -57,7 +57,7 @@ export function Failure({
   </div>`
 }
 
-/** A sentence above the data: what is missing in them. */
+/** A sentence above the data about what is missing in them. */
 export function Notice({
   tone = 'info',
   children,
@@ -75,7 +75,7 @@ export function Answered<Answer>({
   children,
 }: {
   readonly of: Loaded<Answer>
-  /** Of the skeleton. */
+  /** The number of lines of the skeleton. */
   readonly lines?: number
   readonly children: (data: Answer) => Content
 }) {

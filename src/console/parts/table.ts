@@ -12,30 +12,29 @@ export interface Column<Row> {
   readonly key: string
   readonly label: string
   readonly cell: (row: Row) => Content
-  /** Numbers stand at the end of their column. */
+  /** Whether values stand at the end of the column, as numbers do. */
   readonly end?: boolean
-  /** Name by which the server sorts. */
+  /** The name by which the server sorts. */
   readonly sort?: string
   /** On a phone: the figure beside the first column, one of the muted facts below, or nowhere. */
   readonly phone?: 'figure' | 'rest' | 'none'
-  /** Hidden until it is chosen. */
+  /** Whether it is hidden until it is chosen. */
   readonly rare?: boolean
   /** The exact value, for hovering. */
   readonly title?: (row: Row) => string | undefined
 }
 
-/** What a table shows. */
 interface TableProps<Row> {
-  /** Under which the choice of columns is kept. */
+  /** The name under which the choice of columns is kept. */
   readonly name: string
-  /** What a screen reader calls it. */
+  /** The caption for a screen reader. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly idOf: (row: Row) => string
-  /** Where a row leads. */
+  /** The address of a row. */
   readonly hrefOf?: (row: Row) => string | undefined
-  /** The row that is open in a sheet: `[` and `]` go on from it. */
+  /** The row that is open in a sheet: `[` and `]` move on from it. */
   readonly open?: string | undefined
   readonly loading?: boolean
   /** A class for rows in a special state. */
@@ -44,7 +43,6 @@ interface TableProps<Row> {
   readonly totals?: Readonly<Record<string, Content>>
 }
 
-/** A table of rows. */
 export function Table<Row>(props: TableProps<Row>) {
   const { name, caption, rows, idOf, hrefOf, open, loading, markOf, totals } = props
   const body = useRef<HTMLTableSectionElement>(null)
@@ -90,13 +88,13 @@ export function Table<Row>(props: TableProps<Row>) {
   </div>`
 }
 
-/** Columns that are not shown: as chosen, else the rare ones. */
+/** Hidden columns: as chosen, else the rare ones. */
 function hiddenOf<Row>(name: string, columns: readonly Column<Row>[]): readonly string[] {
   const rare = columns.filter((column) => column.rare).map(({ key }) => key)
   return preferences.value.hidden[name] ?? rare
 }
 
-/** Which columns are shown. */
+/** Chooses the columns that are shown. */
 export function ColumnChoice<Row>({
   name,
   columns,

@@ -15,7 +15,6 @@ export function toast(text: string): void {
   }, SHOWN_MS)
 }
 
-/** Where they appear. */
 export function Toasts() {
   return html`<div class="toasts" role="status" aria-live="polite">
     ${shown.value.map(({ id, text }) => html`<div class="toast" key=${id}>${text}</div>`)}

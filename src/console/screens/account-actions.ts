@@ -1,4 +1,4 @@
-/** What can be done to an account: credits, corrections, settings, its end. */
+/** Actions on an account: credits, corrections, settings, its end. */
 import { useState } from 'preact/hooks'
 import { call, toApiError, type ApiError } from '../api.ts'
 import type { AccountRow } from '../answers.ts'

@@ -47,7 +47,6 @@ const ROWS: readonly Column<LedgerRow>[] = [
   },
 ]
 
-/** The screen. */
 export function Account({ params }: ScreenProps) {
   const { id = '', tab = 'overview' } = params
   const answer = useAnswer<{ data: AccountRow }>(`/admin/accounts/${id}`)
@@ -155,17 +154,17 @@ function settingsOf(row: AccountRow): (readonly [string, Content])[] {
   ]
 }
 
-/** What running calls have set aside. */
+/** The amount that running calls hold. */
 function heldOf({ balance_usd: balance, available_usd: available }: AccountRow): Usd {
   return addAmounts([balance, available.startsWith('-') ? available.slice(1) : `-${available}`])
 }
 
 function Bookings({ id }: { readonly id: string }) {
   const { query } = place.value
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['kind', 'key'])
-    for (const value of query.getAll(name)) asked.append(name, value)
-  const path = withQuery(`/admin/accounts/${id}/ledger`, asked)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  const path = withQuery(`/admin/accounts/${id}/ledger`, parameters)
   const list = usePages<LedgerRow>(path, 'before')
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
   useKeys({ x: () => location.assign(csv) })

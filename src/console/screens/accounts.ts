@@ -1,4 +1,4 @@
-/** Accounts: what they have, what they spend, and making one. */
+/** Accounts: balances, spend, and making one. */
 import { useState } from 'preact/hooks'
 import { call, usePages, withQuery } from '../api.ts'
 import type { AccountRow } from '../answers.ts'
@@ -68,7 +68,6 @@ const COLUMNS: readonly Column<AccountRow>[] = [
   },
 ]
 
-/** The screen. */
 export function Accounts() {
   const { query } = place.value
   const [creating, setCreating] = useState(query.has('new'))
@@ -118,7 +117,6 @@ export function AccountState({ row }: { readonly row: AccountRow }) {
   return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
 }
 
-/** How many keys an account has. */
 export function keysOf({ keys, key_count: counted }: AccountRow): number {
   return counted ?? keys?.length ?? 0
 }
@@ -149,8 +147,8 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
 }
 
 function pathOf(query: URLSearchParams): string {
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['q', 'state', 'sort'])
-    for (const value of query.getAll(name)) asked.append(name, value)
-  return withQuery('/admin/accounts', asked)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  return withQuery('/admin/accounts', parameters)
 }

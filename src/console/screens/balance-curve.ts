@@ -13,7 +13,7 @@ const DAYS = 30
 const DAY_MS = 86_400_000
 const HEIGHT = 160
 
-/** What was left at the end of each day. */
+/** The balance at the end of each day. */
 export function BalanceCurve({ id }: { readonly id: string }) {
   const from = new Date(Date.now() - DAYS * DAY_MS).toISOString().slice(0, 10)
   const answer = useAnswer<Read<Balances>>(withQuery(`/admin/accounts/${id}/balance`, { from }))

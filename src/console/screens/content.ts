@@ -1,4 +1,4 @@
-/** What a call asked and what its client got: read on demand, because each reading is in the audit log. */
+/** The contents of a call, question and answer: read on demand, because each reading is in the audit log. */
 import { useState } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
 import type { RequestContent } from '../answers.ts'
@@ -7,7 +7,6 @@ import { Button } from '../parts/button.ts'
 import { Code, Json } from '../parts/json.ts'
 import { Answered, Notice } from '../parts/states.ts'
 
-/** Where the contents of a call are. */
 export function contentPath(id: string): string {
   return `/admin/requests/${encodeURIComponent(id)}/content`
 }
@@ -30,7 +29,6 @@ export function KeptContent({ id }: { readonly id: string }) {
   </section>`
 }
 
-/** Request and answer. */
 export function ContentOf({ content }: { readonly content: RequestContent }) {
   const { input, output, cut } = content
   return html`<div class="stack">

@@ -1,4 +1,4 @@
-/** What to do with a gateway that was never called: three steps that tick themselves off. */
+/** First steps with a gateway that was never called: three steps that tick themselves off. */
 import { useRef } from 'preact/hooks'
 import { signal } from '@preact/signals'
 import { useAnswer } from '../api.ts'

@@ -5,21 +5,21 @@ import { html } from '../html.ts'
 import { LazyPlot } from '../parts/lazy-plot.ts'
 import type { Series } from '../parts/plot.ts'
 
-/** One rule, what became of its violations, and their number on each day. */
+/** One rule, the effect of its violations, and their number on each day. */
 interface Violations {
   readonly label: string
   readonly values: readonly number[]
 }
 
-/** The eighth has the others. */
+/** The number of series of their own; the eighth has the others. */
 const MOST_SERIES = 7
 
-/** The class of a rule's colour. @param place among all rules, from 0 */
+/** The class of a rule's colour. @param place the index among all rules */
 export function swatchOf(place: number): string {
   return `swatch s${Math.min(MOST_SERIES, place) + 1}`
 }
 
-/** Bars that stand on each other. The table below is the legend. */
+/** Stacked bars. The table below is the legend. */
 export function GuardPlot({
   rules,
   days,

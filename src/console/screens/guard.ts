@@ -63,7 +63,6 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   CALL_COLUMNS.model,
 ]
 
-/** The screen. */
 export function Guard() {
   const { query } = place.value
   const paths = useMemo(() => pathsOf(query, Date.now()), [query.toString()])
@@ -119,7 +118,6 @@ export function Guard() {
   </div>`
 }
 
-/** Decisions by rule and by key, and the state of the guards. */
 function Decisions({ data }: { readonly data: GuardAnswer }) {
   const ofRules = data.decisions.filter(({ rule }) => rule !== '')
   const all = data.decisions.filter(({ rule }) => rule === '')
@@ -219,7 +217,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
   </div>`
 }
 
-/** Word, shape and colour of what became of a decision. */
+/** Word, shape and colour of the effect of a decision. */
 function Became({
   decision: { outcome, mode },
 }: {
@@ -250,17 +248,17 @@ function daysOf({ from, to }: GuardAnswer['range']): string[] {
   return days
 }
 
-/** The calls behind a number, as far as the list of requests can tell them apart. */
+/** The address of the calls behind a number, as far as the list of requests can tell them apart. */
 function requestsOf({ key_id, outcome }: GuardAnswer['keys'][number]): string {
   const { query } = place.value
-  const asked = new URLSearchParams({
+  const parameters = new URLSearchParams({
     key: key_id,
     guard: outcome === 'seen' ? 'monitored' : 'blocked',
     from: query.get('from') ?? STANDARD,
   })
   const to = query.get('to')
-  if (to !== null) asked.set('to', to)
-  return withQuery('/console/requests', asked)
+  if (to !== null) parameters.set('to', to)
+  return withQuery('/console/requests', parameters)
 }
 
 function pathsOf(query: URLSearchParams, now: number) {

@@ -1,4 +1,4 @@
-/** What can be done to a key: its settings, another secret, the end. */
+/** Actions on a key: its settings, another secret, the end. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import type { KeyRow } from '../answers.ts'
@@ -71,7 +71,7 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Gives the key another secret; the one before works for a while. */
+/** Gives the key another secret; the previous one works for a while. */
 export function RotateKey({ row, onClose, onDone }: ActionProps) {
   const [days, setDays] = useState(1)
   // In the component and nowhere else: leaving the dialog forgets it.

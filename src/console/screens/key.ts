@@ -1,4 +1,4 @@
-/** One key: what it may do, what it has done, its policy. */
+/** One key: its rights, its use, its policy. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
 import type { KeyRow, ShownCall, UsageAnswer } from '../answers.ts'
@@ -27,7 +27,6 @@ const DAYS = '-30d'
 const { at, model, tokens, total, cost } = CALL_COLUMNS
 const LAST_CALLS: readonly Column<ShownCall>[] = [at, STATUS_COLUMN, model, tokens, total, cost]
 
-/** The screen. */
 export function Key({ params }: ScreenProps) {
   const { id = '', tab = 'overview' } = params
   const path = `/admin/keys/${id}`
@@ -95,7 +94,7 @@ function Overview({ row }: { readonly row: KeyRow }) {
     </section>`
 }
 
-/** Its calls by day. */
+/** The path of its calls by day. */
 function usagePath(key: string, now: number): string {
   const { from } = spanOf(new URLSearchParams({ from: DAYS }), undefined, now)
   return withQuery('/admin/usage', { key, from, rollup: 'day' })
@@ -125,7 +124,6 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
   ]
 }
 
-/** Warnings of the API, in its words. */
 function Warnings({ row }: { readonly row: KeyRow }) {
   if (!row.warnings || row.warnings.length === 0) return null
   return html`<${Notice} tone="warn">
@@ -155,7 +153,6 @@ function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: (
   </div>`
 }
 
-/** The last calls of a key. */
 function Calls({
   id,
   limit,

@@ -66,7 +66,6 @@ const COLUMNS: readonly Column<KeyRow>[] = [
   },
 ]
 
-/** The screen. */
 export function Keys() {
   const { query } = place.value
   const [creating, setCreating] = useState(query.has('new'))
@@ -93,7 +92,7 @@ export function Keys() {
   </div>`
 }
 
-/** A list of keys in the state that it is in. */
+/** A list of keys in each state of loading. */
 export function KeyList({
   list,
   onNew,
@@ -149,15 +148,15 @@ export function policyOf({ policy }: Pick<KeyRow, 'policy'>): string {
   return policy.guard?.mode === 'monitor' ? `${text}, monitor` : text
 }
 
-/** What counts against the cap of a key. */
+/** The amount that counts against the cap of a key. */
 function spentOf({ spend, spend_cap, spend_usd }: KeyRow): string {
   return (spend_cap && spend?.[spend_cap.scope]) ?? spend_usd
 }
 
 function pathOf(query: URLSearchParams): string {
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const name of ['q', 'account', 'state', 'policy', 'sort']) {
-    for (const value of query.getAll(name)) asked.append(name, value)
+    for (const value of query.getAll(name)) parameters.append(name, value)
   }
-  return withQuery('/admin/keys', asked)
+  return withQuery('/admin/keys', parameters)
 }

@@ -1,4 +1,4 @@
-/** What the holder of a key sees at once of its calls: the last 30 days, and the last refusal. */
+/** The calls of a key at a glance: the last 30 days, and the last refusal. */
 import { useMemo } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
 import type { UsageAnswer } from '../answers.ts'

@@ -1,4 +1,4 @@
-/** Parts of the key holder's page: what was used, which calls, which models, and how to connect a program. */
+/** Parts of the key holder's page: usage, calls, models, and how to connect a program. */
 import { useAnswer, usePages, withQuery, type ApiError } from '../api.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { Read } from '../amounts.ts'
@@ -75,7 +75,6 @@ export function HolderUsage({ secret }: HolderProps) {
   <//>`
 }
 
-/** The calls of the key. */
 export function HolderRequests({ secret }: HolderProps) {
   const list = usePages<Read<HolderCall>>('/v1/key/requests', 'after', secret)
   if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
@@ -86,7 +85,6 @@ export function HolderRequests({ secret }: HolderProps) {
     ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
 }
 
-/** The models that the key may use. */
 export function HolderModels({ secret }: HolderProps) {
   const answer = useAnswer<{ data: readonly ModelRow[] }>('/v1/models', { key: secret })
   return html`<${Answered} of=${answer} lines=${8}>
@@ -99,7 +97,7 @@ export function HolderModels({ secret }: HolderProps) {
   <//>`
 }
 
-/** How a program is connected. */
+/** Ways to connect a program. */
 export function Connect({ secret }: HolderProps) {
   return html`<div class="stack prose">
     <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
@@ -115,10 +113,10 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
 function byModel(rows: readonly UsageCell[]) {
   const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {
-    const known = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
-    known.calls += calls ?? 0
-    known.costs.push(cost ?? '0')
-    models.set(group.model ?? '–', known)
+    const sums = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
+    sums.calls += calls ?? 0
+    sums.costs.push(cost ?? '0')
+    models.set(group.model ?? '–', sums)
   }
   return [...models]
     .filter(([, { calls }]) => calls > 0)

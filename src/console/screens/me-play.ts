@@ -6,7 +6,7 @@ import { Bench } from './play-bench.ts'
 import type { Exchange } from './play-exchange.ts'
 import type { PlayModel } from './play-request.ts'
 
-/** @param account who pays. @param onEnded called when a call has ended */
+/** @param account the account that pays. @param onEnded called when a call has ended */
 export function HolderPlay({
   secret,
   account,
@@ -34,7 +34,7 @@ function left({ headers }: Exchange) {
   return requests ? html`<p>${requests} requests left in this minute</p>` : null
 }
 
-/** An empty list says nothing about the model. */
+/** Removes an empty list of capabilities, which says nothing about the model. */
 function withCapabilities(model: PlayModel): PlayModel {
   return { ...model, capabilities: model.capabilities?.length ? model.capabilities : null }
 }

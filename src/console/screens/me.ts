@@ -1,4 +1,4 @@
-/** The page of the holder of one key: its limits, what it has used, what it may use. */
+/** The page of the holder of one key: its limits, its use, and what it may use. */
 import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { call, toApiError, useAnswer, type ApiError } from '../api.ts'
@@ -21,7 +21,8 @@ import type { Read } from '../amounts.ts'
 /** Where the key is kept if its holder asks for that: in this tab, until it is closed. */
 const KEPT = 'sluicegate.key'
 
-// The key itself is in this variable, and in what the holder asked the tab to keep. The signal says only that there is one.
+// The key itself is only in this variable and, if its holder asks for that, in the tab. The signal says only that
+// there is one.
 let held: string | undefined
 const holding = signal(false)
 

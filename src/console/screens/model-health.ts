@@ -1,4 +1,4 @@
-/** Where a deployment stands, in word and shape. */
+/** The state of a deployment, in word and shape. */
 import type { HealthState } from '../answers.ts'
 import { html } from '../html.ts'
 
@@ -9,7 +9,6 @@ const TONES: Readonly<Record<HealthState, string>> = {
   cooldown: 'bad',
 }
 
-/** Word and shape of where a deployment stands. */
 export function Health({ state }: { readonly state: HealthState }) {
   return html`<span class=${TONES[state]}>${MARKS[state]} ${state}</span>`
 }

@@ -13,11 +13,11 @@ const UNITS: Readonly<Record<string, string>> = {
   web_search: 'search',
   search_unit: 'search unit',
 }
-/** A list of prices older than this may be out of date. */
+/** An older list of prices may be out of date. */
 const OLD_DAYS = 90
 const DAY_MS = 86_400_000
 
-/** One price with what it is for, exact on hovering. */
+/** One price with its name, exact on hovering. */
 export function Price({ name, usd }: { readonly name: string; readonly usd: string }) {
   const unit = UNITS[name]
   return html`<span class="number" title=${`${exactMoney(usd)} each`}
@@ -32,17 +32,15 @@ export function pricesOf(pricing: Pricing): readonly (readonly [name: string, us
   )
 }
 
-/** Whether a price is for a token. */
 export function isPerToken(name: string): boolean {
   return !(name in UNITS)
 }
 
-/** The price of a million. */
 export function perMillion(usd: string): string {
   return plainDecimal(`${plainDecimal(usd)}e6`)
 }
 
-/** Where prices come from and how old they are. */
+/** The source and age of prices. */
 export function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
   if (!source) return '–'
   const { from, checked_at: at } = source

@@ -1,4 +1,4 @@
-/** One model: prices, deployments and their health, and taking a deployment out. */
+/** One model: prices, deployments and their health, and disabling a deployment. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import type { Deployment, ModelRow } from '../answers.ts'
@@ -13,7 +13,7 @@ import { Empty } from '../parts/states.ts'
 import { Health } from './model-health.ts'
 import { isPerToken, perMillion, pricesOf, Source } from './model-prices.ts'
 
-/** How long a deployment can be taken out. */
+/** Spans for which a deployment can be disabled. */
 const SPANS = [
   { value: '300', label: '5 minutes' },
   { value: '3600', label: '1 hour' },
@@ -21,7 +21,7 @@ const SPANS = [
   { value: '86400', label: '24 hours' },
 ]
 
-/** The sheet. @param model undefined where the catalog has none of that id */
+/** @param model undefined where the catalog has none of that id */
 export function ModelSheet({
   id,
   model,
@@ -180,11 +180,13 @@ function OneDeployment({
 
 function failuresOf(failures: Deployment['failures_24h']): string {
   if (!failures) return '–'
-  const known = Object.entries(failures)
-  return known.length === 0 ? '0' : known.map(([name, many]) => `${name} ${count(many)}`).join(', ')
+  const reasons = Object.entries(failures)
+  return reasons.length === 0
+    ? '0'
+    : reasons.map(([name, many]) => `${name} ${count(many)}`).join(', ')
 }
 
-/** What a model can, in words. */
+/** The capabilities of a model, in words. */
 function abilitiesOf(capabilities: ModelRow['capabilities']): string {
   if (capabilities === null) return 'not stated: everything is tried'
   if (capabilities.length === 0) return '–'

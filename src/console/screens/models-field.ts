@@ -1,14 +1,13 @@
-/** Which models a key may use: ids and patterns as text, or chosen from the catalog. */
+/** The models that a key may use: ids and patterns as text, or chosen from the catalog. */
 import { useAnswer } from '../api.ts'
 import { count } from '../format.ts'
 import { html } from '../html.ts'
 import { TextField } from '../parts/form.ts'
 import type { ModelRow } from '../answers.ts'
 
-/** Models that are named in the sentence of how many match. */
+/** The most models that the sentence about matches names. */
 const NAMED = 5
 
-/** The entries of a text. */
 export function entriesOf(text: string): readonly string[] {
   return text.split(/[\s,]+/).filter(Boolean)
 }

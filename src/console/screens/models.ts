@@ -1,4 +1,4 @@
-/** Models: what they cost, what they can, and whether they answer. */
+/** Models: their prices, capabilities, and health. */
 import { useState } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
 import type { ModelRow } from '../answers.ts'
@@ -76,7 +76,6 @@ const COLUMNS: readonly Column<ModelRow>[] = [
 ]
 const EVERY_MS = 15_000
 
-/** The screen. */
 export function Models() {
   const [importing, setImporting] = useState(false)
   const answer = useAnswer<{ data: readonly ModelRow[] }>('/admin/models', { every: EVERY_MS })
@@ -152,16 +151,16 @@ function unitOf({ pricing }: ModelRow): Content {
   )
 }
 
-/** How many deployments are in each state; the bad ones first. */
+/** The number of deployments in each state; the bad ones first. */
 function healthOf({ deployments }: ModelRow): Content {
   const states = (['cooldown', 'probing', 'healthy'] as const).map((state) => ({
     state,
     many: deployments.filter(({ health }) => health.state === state).length,
   }))
-  const known = states.filter(({ many }) => many > 0)
-  if (known.length === 0) return html`<span class="muted">none</span>`
+  const present = states.filter(({ many }) => many > 0)
+  if (present.length === 0) return html`<span class="muted">none</span>`
   return html`<span class="states"
-    >${known.map(
+    >${present.map(
       ({ state, many }) =>
         html`<span key=${state}
           ><${Health} state=${state} />${deployments.length > 1 ? ` ${many}` : ''}</span

@@ -1,4 +1,4 @@
-/** Making a key: what it may do, and then its secret, once. */
+/** Making a key: its rights, and then its secret, once. */
 import { useState } from 'preact/hooks'
 import { call, useAnswer } from '../api.ts'
 import type { AccountRow, KeyRow } from '../answers.ts'
@@ -12,7 +12,7 @@ import { Failure } from '../parts/states.ts'
 import { go } from '../state.ts'
 import { entriesOf, ModelsField } from './models-field.ts'
 
-/** The form, then the secret. @param account chosen already */
+/** The form, then the secret. @param account the account, where it is chosen already */
 export function NewKey({
   account: given,
   onClose,

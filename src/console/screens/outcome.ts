@@ -1,4 +1,4 @@
-/** What became of a call, and ending one that runs: for every screen that lists calls. */
+/** The outcome of a call, and ending one that runs: for every screen that lists calls. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import type { ShownCall } from '../answers.ts'
@@ -10,7 +10,7 @@ import { Money, Time } from '../parts/facts.ts'
 import type { Column } from '../parts/table.ts'
 import { CODES } from '../text.ts'
 
-/** What columns of calls read: more of it is known to operators than to holders of keys. */
+/** Members that columns of calls read: operators know more of them than holders of keys. */
 type CallInColumns = Pick<ShownCall, 'at' | 'model' | 'usage' | 'cost_usd'> & {
   readonly estimated?: boolean | null
   readonly times: Pick<ShownCall['times'], 'total_ms'>
@@ -23,7 +23,6 @@ const column = (
   more: Partial<Column<CallInColumns>> = { end: true, phone: 'rest' },
 ): Column<CallInColumns> => ({ key, label, cell, ...more })
 
-/** Columns of calls. */
 export const CALL_COLUMNS = {
   at: column('at', 'Time', ({ at }) => html`<${Time} at=${at} />`, {}),
   model: column('model', 'Model', ({ model }) => model ?? MISSING, { phone: 'rest' }),
@@ -50,7 +49,7 @@ function exactTokens({ usage }: CallInColumns): string {
   return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
 }
 
-/** Word, number and colour of what became of a call. */
+/** Word, number and colour of the outcome of a call. */
 export function Status({ row }: { readonly row: ShownCall }) {
   const { status, code, outcome, running, guard } = row
   if (running) return html`<span class="state">running</span>`

@@ -29,7 +29,6 @@ const HOUR_MS = 3_600_000
 const HOURS = 24
 const LAST_DAY = 'from=-24h'
 
-/** The screen. */
 export function Overview() {
   const answer = useAnswer<{ data: OverviewData }>('/admin/overview', { every: EVERY_MS })
   useEvents('/admin/events?type=health&type=alert', ['health', 'alert'], answer.reload)
@@ -168,7 +167,7 @@ function Attention({ overview }: { readonly overview: OverviewData }) {
   <//>`
 }
 
-/** Where something can be done about an alert. */
+/** A link to where an alert can be handled. */
 function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | 'object'>) {
   const [of] = kind.split('.')
   const named = encodeURIComponent(object ?? '')
@@ -291,10 +290,10 @@ function Models({ overview: { models } }: { readonly overview: OverviewData }) {
   <//>`
 }
 
-/** One line about what must not be wrong: the ledger, its outbox, the proof of usage, the log. */
+/** One line about the ledger, its outbox, the proof of usage and the log, which must not be wrong. */
 function Books({ overview: { books, usage, log } }: { readonly overview: OverviewData }) {
   const dropped = Object.entries(log?.dropped ?? {}).filter(([, rows]) => rows > 0)
-  const said: readonly Content[] = [
+  const remarks: readonly Content[] = [
     books.ok
       ? html`<span class="ok">✓ Ledger books</span>`
       : html`<span class="bad">✕ The ledger cannot book</span>`,
@@ -321,10 +320,10 @@ function Books({ overview: { books, usage, log } }: { readonly overview: Overvie
         }</span
       >`,
   ]
-  return html`<p class="books">${said.filter(Boolean)}</p>`
+  return html`<p class="books">${remarks.filter(Boolean)}</p>`
 }
 
-/** When something was, as far from now; the moment itself is for hovering. */
+/** A time relative to now; the exact moment is shown on hovering. */
 function Ago({ at, now }: { readonly at: string; readonly now: number }) {
   return html`<time datetime=${at} title=${at}>${relative(at, now)}</time>`
 }
@@ -333,7 +332,7 @@ function cached({ cached_tokens: part, prompt_tokens: whole }: UsageTotals): str
   return part === null || !whole ? MISSING : percentOf(part / whole)
 }
 
-/** How a figure compares with the same hours of yesterday. */
+/** The change of a figure against the same hours of yesterday. */
 function change(now: number, before: number): Content {
   if (before === 0) return html`<span>none yesterday</span>`
   const by = (now - before) / before

@@ -21,23 +21,23 @@ import {
   type Turn,
 } from './play-request.ts'
 
-/** Of a model whose modality is not known. */
+/** The modality of a model that states none. */
 const FALLBACK: Modality = 'chat'
 const SIDES = ['request', 'events', 'cost', 'headers'] as const
 type Side = (typeof SIDES)[number]
 
-/** What the bench needs from where it stands. */
+/** What surrounds the bench. */
 interface BenchProps {
   readonly models: readonly PlayModel[]
   /** The key that calls are made with. @throws ApiError */
   readonly credential: () => Promise<string>
-  /** Who pays: beside the button that sends. */
+  /** Who pays, shown beside the button that sends. */
   readonly charged: Content
-  /** Stands below the cost of a call. */
+  /** The content below the cost of a call. */
   readonly after: (exchange: Exchange) => Content
   /** Called when a call has ended. */
   readonly onEnded: () => void
-  /** Needed for sending. */
+  /** The role that sending needs. */
   readonly role?: Role
 }
 
@@ -100,7 +100,7 @@ export function Bench({ models, credential, charged, after, onEnded, role }: Ben
   </div>`
 }
 
-/** What was sent and what came back, in parts. */
+/** The request and the answer, in parts. */
 function Beside({
   bench: { request, exchange },
   after,
@@ -158,14 +158,14 @@ function Turns({ turns }: { readonly turns: readonly Turn[] }) {
   </ol>`
 }
 
-/** The state of the bench: what is typed, the turns before it, and the call. */
+/** The state of the bench: the form, the turns before it, and the call. */
 function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: () => void) {
   const [draft, setDraft] = useState<Draft>(EMPTY)
   const [turns, setTurns] = useState<readonly Turn[]>([])
   const [wrong, setWrong] = useState<DraftError>()
   const [error, setError] = useState<ApiError>()
   const [request, setRequest] = useState<PlayRequest>()
-  const [asked, setAsked] = useState<Turn>()
+  const [question, setQuestion] = useState<Turn>()
   const [sending, setSending] = useState(false)
   // The answer that is shown is of the model that gave it, also when another one is chosen after it.
   const [modality, setModality] = useState<Modality>(model.modality)
@@ -187,7 +187,10 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
     setError(undefined)
     setWrong(undefined)
     // The answer of the turn before becomes part of the conversation.
-    const before = [...turns, ...(asked && caller.exchange ? answered(asked, caller.exchange) : [])]
+    const before = [
+      ...turns,
+      ...(question && caller.exchange ? answered(question, caller.exchange) : []),
+    ]
     const isChat = model.modality === 'chat'
     let made: PlayRequest
     try {
@@ -203,7 +206,7 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
       setModality(model.modality)
       setRequest(made)
       setTurns(isChat ? before : [])
-      setAsked(isChat ? { role: 'user', content: draft.text, files: draft.files } : undefined)
+      setQuestion(isChat ? { role: 'user', content: draft.text, files: draft.files } : undefined)
       if (isChat) setDraft((last) => ({ ...last, text: '', files: [] }))
       await caller.send(made, key)
       if (!isLeft.current) onEnded()
@@ -216,8 +219,8 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
   return {
     draft,
     // A conversation shows its last question above the answer.
-    turns: asked && !busy ? [...turns, asked] : turns,
-    asked,
+    turns: question && !busy ? [...turns, question] : turns,
+    asked: question,
     wrong,
     error,
     request,
@@ -231,22 +234,22 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
       caller.stop()
       caller.forget()
       setTurns([])
-      setAsked(undefined)
+      setQuestion(undefined)
       setRequest(undefined)
     },
   }
 }
 
 /** A question with its answer, as turns. A failed one is left out, so that it can be asked again. */
-function answered(asked: Turn, { state, text, refusal, finish }: Exchange): readonly Turn[] {
+function answered(question: Turn, { state, text, refusal, finish }: Exchange): readonly Turn[] {
   if (state === 'failed' || (text === '' && refusal === '')) return []
   const refused = refusal !== '' || finish === 'content_filter'
-  return [asked, { role: 'assistant', content: text || refusal, refused }]
+  return [question, { role: 'assistant', content: text || refusal, refused }]
 }
 
 function namesOf(models: readonly PlayModel[], chosen: PlayModel) {
-  const known = models.some((one) => one.id === chosen.id) ? models : [chosen, ...models]
-  return known.map(({ id, modality }) => ({
+  const options = models.some((one) => one.id === chosen.id) ? models : [chosen, ...models]
+  return options.map(({ id, modality }) => ({
     value: id,
     label: modality === 'chat' ? id : `${id} (${modality})`,
   }))

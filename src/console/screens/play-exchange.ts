@@ -4,10 +4,9 @@ import { readAnswer } from '../amounts.ts'
 import { ApiError, toApiError } from '../api.ts'
 import type { PlayRequest } from './play-request.ts'
 
-/** Events that are kept for reading. */
+/** The most events that are kept for reading. */
 const MOST_EVENTS = 5000
 
-/** A call to a tool. */
 interface ToolCall {
   readonly name: string
   readonly arguments: string
@@ -30,11 +29,9 @@ export interface Exchange {
   readonly usage: Readonly<Record<string, unknown>> | null
   /** Lines of a stream, with ms from sending. */
   readonly events: readonly { readonly ms: number; readonly text: string }[]
-  /** Events beyond those that are kept. */
+  /** The number of events beyond those that are kept. */
   readonly more: number
-  /** A whole answer. */
   readonly body: unknown
-  /** Sound. */
   readonly sound: Blob | null
   readonly error: ApiError | null
 }
@@ -59,16 +56,14 @@ const BEGUN: Exchange = {
   error: null,
 }
 
-/** The call of a screen: one at a time. */
 interface Caller {
   readonly exchange: Exchange | null
-  /** Resolves with the call when it has ended, however. */
+  /** Resolves with the call when it has ended, also when it failed. */
   send(request: PlayRequest, key: string): Promise<Exchange>
   stop(): void
   forget(): void
 }
 
-/** Sends calls; the running one is stopped when the component is left. */
 export function useCaller(): Caller {
   const [exchange, setExchange] = useState<Exchange | null>(null)
   const controller = useRef<AbortController>(null)
@@ -108,7 +103,7 @@ function frames(set: (exchange: Exchange) => void) {
   }
 }
 
-/** Sends a call and reads its answer. Never rejects: what went wrong is in the exchange. */
+/** Sends a call and reads its answer. Never rejects: a failure is part of the exchange. */
 async function exchangeOf(
   request: PlayRequest,
   key: string,
@@ -187,7 +182,7 @@ async function* eventsOf(response: Response): AsyncGenerator<string> {
   }
 }
 
-/** What one event adds. */
+/** The changes by one event. */
 function withEvent(exchange: Exchange, text: string, ms: number): Partial<Exchange> {
   const full = exchange.events.length >= MOST_EVENTS
   const kept = full ? { more: exchange.more + 1 } : { events: [...exchange.events, { ms, text }] }
@@ -208,7 +203,7 @@ function withEvent(exchange: Exchange, text: string, ms: number): Partial<Exchan
   }
 }
 
-/** What a whole answer says, in the words of a stream. */
+/** A whole answer, in the form of a stream. */
 function wholeOf(body: unknown): Partial<Exchange> {
   const { choices, usage, text } = (body ?? {}) as Chunk
   const [choice] = choices ?? []

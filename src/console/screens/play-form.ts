@@ -3,7 +3,6 @@ import { html, type Content } from '../html.ts'
 import { CheckField, SelectField, TextField } from '../parts/form.ts'
 import type { Attachment, Draft, DraftError, PlayModel } from './play-request.ts'
 
-/** What all fields of the form share. */
 interface FormProps {
   readonly model: PlayModel
   readonly draft: Draft
@@ -19,7 +18,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   rerank: 'Query',
   moderation: 'Text',
 }
-/** Files that a modality takes; which of them a chat model takes is said by its capabilities. */
+/** Files by modality; those of a chat model depend on its capabilities. */
 const ACCEPTED: Readonly<Record<string, string>> = {
   chat: 'image/*,application/pdf,audio/*',
   image: 'image/png,image/jpeg,image/webp',
@@ -29,7 +28,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
 const EFFORTS = ['', 'none', 'minimal', 'low', 'medium', 'high']
 const SOUNDS = ['mp3', 'opus', 'aac', 'flac', 'wav']
 
-/** What is asked. */
+/** The fields of the question. */
 export function PlayFields(props: FormProps) {
   const { model, draft, set, wrong } = props
   const { modality } = model

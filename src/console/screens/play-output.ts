@@ -1,4 +1,4 @@
-/** What came back in the Playground: text as text, pictures, pages, sound; and beside it request, events, cost, headers. */
+/** The answer in the Playground: text as text, pictures, pages, sound; and beside it request, events, cost, headers. */
 import { useEffect, useState } from 'preact/hooks'
 import { bytes, count, duration, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -9,7 +9,6 @@ import { Failure, Notice } from '../parts/states.ts'
 import type { Exchange } from './play-exchange.ts'
 import { curlOf, sdkOf, shortened, type Modality, type PlayRequest } from './play-request.ts'
 
-/** The answer. */
 export function PlayAnswer({
   exchange,
   modality,
@@ -51,8 +50,8 @@ function Reply({ exchange }: { readonly exchange: Exchange }) {
     html`<${Notice} tone="warn">${refusal || 'The policy of the key ended this answer.'}<//>`
   }
   ${tools.map(
-    ({ name, arguments: given }, index) =>
-      html`<${Code} key=${index} label=${`Call of the tool ${name}`} text=${given} wrap />`,
+    ({ name, arguments: args }, index) =>
+      html`<${Code} key=${index} label=${`Call of the tool ${name}`} text=${args} wrap />`,
   )}
   ${
     citations.length > 0 &&
@@ -135,7 +134,7 @@ export function EventsTab({ exchange }: { readonly exchange: Exchange }) {
     </p>`
 }
 
-/** What the call cost, in lines that add up. */
+/** The cost of the call, in lines that add up. */
 export function CostTab({
   exchange,
   after,
@@ -156,7 +155,6 @@ export function CostTab({
   </div>`
 }
 
-/** Headers of the answer. */
 export function HeadersTab({ exchange }: { readonly exchange: Exchange }) {
   const facts = exchange.headers.map(
     ([name, value]) => [name, html`<code>${value}</code>`] as const,
@@ -187,7 +185,7 @@ function endOf({ state, firstMs, totalMs, finish }: Exchange): string {
     .join(' · ')
 }
 
-/** Vectors are long: their first members say enough. */
+/** Shortens vectors to their first members. */
 function brief(value: unknown): unknown {
   if (Array.isArray(value)) {
     if (value.length > 8 && value.every((one) => typeof one === 'number')) {

@@ -1,6 +1,5 @@
-/** What the Playground sends: from the fields of its form to a request, and to code that sends the same. Pure. */
+/** From the fields of the Playground's form to a request, and to code that sends the same. Pure. */
 
-/** A family of models. */
 export type Modality =
   | 'chat'
   | 'image'
@@ -11,7 +10,6 @@ export type Modality =
   | 'rerank'
   | 'moderation'
 
-/** A model that can be chosen. */
 export interface PlayModel {
   readonly id: string
   readonly modality: Modality
@@ -34,7 +32,7 @@ export interface Turn {
   readonly refused?: boolean
 }
 
-/** Everything that the form holds; text as it was typed. */
+/** All fields of the form; text as it was typed. */
 export interface Draft {
   readonly text: string
   readonly system: string
@@ -57,7 +55,6 @@ export interface Draft {
   readonly documents: string
 }
 
-/** An empty form. */
 export const EMPTY: Draft = {
   text: '',
   system: '',
@@ -84,7 +81,7 @@ export const EMPTY: Draft = {
 export interface PlayRequest {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
-  /** Sent as a form with the body's members beside it. */
+  /** The file of a form; the body's members stand beside it. */
   readonly upload?: Attachment
 }
 
@@ -98,7 +95,7 @@ export class DraftError extends Error {
   }
 }
 
-/** The request of a form. @throws DraftError */
+/** @throws DraftError */
 export function requestOf(model: PlayModel, draft: Draft, turns: readonly Turn[]): PlayRequest {
   const shared = {
     model: model.id,
@@ -205,7 +202,7 @@ function documentOf({ files }: Draft): object {
   return { type: 'image_url', image_url: file.url }
 }
 
-/** Pictures, PDFs and sound as the parts that chat has for them. */
+/** A message with pictures, PDFs and sound as the parts that chat has for them. */
 function messageOf({ role, content, files = [] }: Turn): object {
   if (files.length === 0) return { role, content }
   const parts = files.map(({ name, type, url }) => {
@@ -244,7 +241,7 @@ function json(draft: Draft, field: 'tools' | 'schema' | 'policy', what: string):
   }
 }
 
-/** Paths that OpenAI's SDK has a method for, with the method where it is not the path's words and `create`. */
+/** Paths with a method in OpenAI's SDK, and the method where it is not the path's words and `create`. */
 const SDK: Readonly<Record<string, string | null>> = {
   '/v1/chat/completions': null,
   '/v1/images/generations': 'images.generate',

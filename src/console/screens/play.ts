@@ -15,10 +15,9 @@ import type { PlayToken } from '../../server/admin/resources/session.ts'
 
 /** A token that ends within this time is renewed before a call. */
 const MARGIN_MS = 60_000
-/** Keys to choose from; another one is named in the address. */
+/** The most keys to choose from; another one is named in the address. */
 const MOST_KEYS = 200
 
-/** The screen. */
 export function Playground() {
   const keys = useAnswer<{ data: readonly KeyRow[] }>(
     withQuery('/admin/keys', { limit: MOST_KEYS }),
@@ -85,7 +84,7 @@ function AsKey({
   </div>`
 }
 
-/** What is left after a call, and the call in the list of requests. */
+/** The balance after a call, and the call in the list of requests. */
 function Afterwards({
   exchange: { state, headers },
   balance,
@@ -93,9 +92,9 @@ function Afterwards({
   readonly exchange: Exchange
   readonly balance: string | undefined
 }) {
-  const known = new Map(headers)
-  const id = known.get('x-request-id')
-  const left = known.get('x-ratelimit-remaining-requests')
+  const values = new Map(headers)
+  const id = values.get('x-request-id')
+  const left = values.get('x-ratelimit-remaining-requests')
   const isStopped = state === 'stopped' && id !== undefined
   // A stopped call has no last event: what it cost is in the log a moment later.
   const logged = useAnswer<{ data: ShownDetails }>(isStopped ? `/admin/requests/${id}` : null, {
@@ -121,8 +120,8 @@ function useCredential(id: string | undefined): () => Promise<string> {
     kept.current = null
   }, [id])
   return async () => {
-    const known = kept.current
-    if (known && Date.parse(known.expires_at) - Date.now() > MARGIN_MS) return known.token
+    const token = kept.current
+    if (token && Date.parse(token.expires_at) - Date.now() > MARGIN_MS) return token.token
     const path = `/admin/keys/${encodeURIComponent(id!)}/play`
     const made = await call<PlayToken & { readonly data?: PlayToken }>('POST', path, { body: {} })
     kept.current = made.data ?? made
@@ -131,7 +130,7 @@ function useCredential(id: string | undefined): () => Promise<string> {
 }
 
 function optionsOf(keys: readonly KeyRow[], id: string | undefined) {
-  const known = keys.map((key) => ({ value: key.id, label: `${key.account_id} / ${key.name}` }))
+  const options = keys.map((key) => ({ value: key.id, label: `${key.account_id} / ${key.name}` }))
   const isKnown = id === undefined || keys.some((key) => key.id === id)
-  return isKnown ? known : [{ value: id, label: id }, ...known]
+  return isKnown ? options : [{ value: id, label: id }, ...options]
 }

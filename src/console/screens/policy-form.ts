@@ -21,7 +21,7 @@ export function PolicyForm({
   onChange,
 }: {
   readonly policy: Policy
-  /** What its rules say of the texts beside it. */
+  /** The verdicts of its rules on the texts beside it. */
   readonly found: readonly Verdict[]
   readonly error: ApiError | undefined
   readonly disabled: boolean

@@ -1,4 +1,4 @@
-/** Chooses a key that has a policy: to copy that, or to compare with it. */
+/** Chooses a key that has a policy, to copy or compare with it. */
 import { useState } from 'preact/hooks'
 import { call, useAnswer } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
@@ -8,7 +8,7 @@ import { SelectField, TextField, useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
 
-/** The policy of another key. @param onChosen gets it, with the name of its key */
+/** @param onChosen gets the policy, with the name of its key */
 export function PolicyOfKey({
   title,
   verb,

@@ -9,7 +9,7 @@ import type { Replayed } from '../../server/admin/resources/policy.ts'
 
 const CALLS = 50
 
-/** The button, and what it found. @param policy undefined while it is wrong */
+/** The button, and its result. @param policy undefined while it is wrong */
 export function Replay({
   keyId,
   policy,
@@ -17,7 +17,7 @@ export function Replay({
   readonly keyId: string
   readonly policy: Policy | undefined
 }) {
-  const [found, setFound] = useState<Replayed>()
+  const [replayed, setReplayed] = useState<Replayed>()
   const [error, setError] = useState<ApiError>()
   const [busy, setBusy] = useState(false)
   const run = async () => {
@@ -27,7 +27,7 @@ export function Replay({
       const { data } = await call<{ data: Replayed }>('POST', '/admin/policies/replay', {
         body: { policy, key: keyId, limit: CALLS },
       })
-      setFound(data)
+      setReplayed(data)
     } catch (thrown) {
       setError(toApiError(thrown))
     }
@@ -35,7 +35,7 @@ export function Replay({
   }
   return html`<p class="help">Compares the verdicts on the last ${CALLS} calls of this key whose contents were kept.</p>
     ${error && html`<${Failure} error=${error} />`}
-    ${found && html`<${Changes} found=${found} />`}
+    ${replayed && html`<${Changes} found=${replayed} />`}
     <div><${Button} role="admin" busy=${busy} onClick=${() => policy && run()}>Run<//></div>`
 }
 

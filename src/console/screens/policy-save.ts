@@ -1,4 +1,4 @@
-/** What a policy changes, by the gateway's own order of policies, and saving it. */
+/** The changes of a policy, by the gateway's own order of policies, and saving it. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call, toApiError } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
@@ -13,19 +13,22 @@ import type { PolicyDifference as Differences } from '../../server/admin/resourc
 
 const SILENCE_MS = 400
 
-/** The answer of `POST /admin/policies/diff`; without its order where the gateway cannot say. */
+/** The answer of `POST /admin/policies/diff`; without its order where the gateway cannot tell. */
 interface PolicyDifference {
   readonly changes: readonly Change[]
   readonly mayTighten: readonly string[]
   readonly error?: ApiError
 }
 
-/** What differs between two policies. @param from undefined compares nothing. @param to undefined while that one is wrong */
+/**
+ * The differences between two policies. @param from undefined compares nothing. @param to undefined while that one
+ * is wrong
+ */
 export function useDifference(
   from: Policy | undefined,
   to: Policy | undefined,
 ): PolicyDifference | undefined {
-  const [found, setFound] = useState<PolicyDifference>()
+  const [difference, setDifference] = useState<PolicyDifference>()
   const key = JSON.stringify([from, to])
   useEffect(() => {
     if (!from || !to) return undefined
@@ -40,10 +43,10 @@ export function useDifference(
         signal: controller.signal,
       }).then(
         ({ data: { members, may_tighten: may } }) =>
-          setFound({ changes: members, mayTighten: textsIn(may) }),
+          setDifference({ changes: members, mayTighten: textsIn(may) }),
         (thrown: unknown) => {
           if (!controller.signal.aborted)
-            setFound({ changes: own, mayTighten: [], error: toApiError(thrown) })
+            setDifference({ changes: own, mayTighten: [], error: toApiError(thrown) })
         },
       )
     }, SILENCE_MS)
@@ -52,10 +55,10 @@ export function useDifference(
       controller.abort()
     }
   }, [key])
-  return found
+  return difference
 }
 
-/** The difference, and what a request may still add. */
+/** The differences, and what a request may still add. */
 export function Difference({
   of,
   none = 'It is the saved one.',
@@ -87,7 +90,7 @@ export function SavePolicy({
   readonly difference: PolicyDifference | undefined
   readonly onClose: () => void
   readonly onSaved: (row: KeyRow) => void
-  /** Another change came first: the key as it is now. */
+  /** Called when another change came first, with the present key. */
   readonly onRebase: (row: KeyRow) => void
 }) {
   const [theirs, setTheirs] = useState<KeyRow>()

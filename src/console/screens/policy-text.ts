@@ -1,7 +1,7 @@
 /** A policy as text: how it is written, read, and where it is wrong. Pure. */
 import type { Policy } from '../answers.ts'
 
-/** In the order in which members are written. */
+/** The order in which members are written. */
 const ORDER = [
   'version',
   'scope',
@@ -14,7 +14,6 @@ const ORDER = [
   'guard',
 ]
 
-/** What a text means. */
 type Parsed =
   | { readonly policy: Policy; readonly error?: undefined }
   | { readonly policy?: undefined; readonly error: TextError }
@@ -34,7 +33,7 @@ export function writePolicy(policy: Policy): string {
   return JSON.stringify(Object.fromEntries(members), undefined, 2)
 }
 
-/** Reads a text. What the members may be is for the gateway to say. */
+/** Reads a text. The gateway checks the members. */
 export function readPolicyText(text: string): Parsed {
   try {
     const policy = JSON.parse(text) as unknown

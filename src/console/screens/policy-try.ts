@@ -13,7 +13,7 @@ import type { Read } from '../amounts.ts'
 
 const SILENCE_MS = 400
 
-/** What is tried, and what became of it. */
+/** The running evaluation, and its result. */
 interface TrialState {
   readonly trial: Read<Tried> | undefined
   readonly error: ApiError | undefined
@@ -21,7 +21,6 @@ interface TrialState {
   run(ask: boolean): void
 }
 
-/** Texts to try. */
 export interface TrialTexts {
   readonly input: string
   readonly output: string
@@ -29,12 +28,12 @@ export interface TrialTexts {
   readonly chunk: number
 }
 
-/** Evaluates a policy after every pause of typing. Also says what the gateway finds wrong with it. */
+/** Evaluates a policy after every pause of typing. Also reports what the gateway finds wrong with it. */
 export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialState {
   const [trial, setTrial] = useState<Read<Tried>>()
   const [error, setError] = useState<ApiError>()
   const [busy, setBusy] = useState(false)
-  const [asked, setAsked] = useState(0)
+  const [runs, setRuns] = useState(0)
   const key = JSON.stringify([policy, texts])
   const start = (ask: boolean, signal: AbortSignal) => {
     setBusy(true)
@@ -62,15 +61,15 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
     }
   }, [key])
   useEffect(() => {
-    if (asked === 0 || !policy) return undefined
+    if (runs === 0 || !policy) return undefined
     const controller = new AbortController()
     start(true, controller.signal)
     return () => controller.abort()
-  }, [asked])
-  return { trial, error, busy, run: (ask) => ask && setAsked((last) => last + 1) }
+  }, [runs])
+  return { trial, error, busy, run: (ask) => ask && setRuns((last) => last + 1) }
 }
 
-/** The texts, and what each rule says of them. */
+/** The texts, and the verdict of each rule on them. */
 export function TryIt({
   state,
   texts,
@@ -142,7 +141,7 @@ function Findings({
     </section>`
 }
 
-/** The text with the spans that rules found. */
+/** The text with the spans of the rules. */
 function MarkedText({
   side,
   text,
@@ -181,7 +180,7 @@ function ClientSees({
   if (!isRefused && !shown)
     return html`<p class="ok">The answer, unchanged: nothing blocks these texts.</p>`
   const before = shown?.text ?? ''
-  const said = shown?.refusal ?? refusal
+  const refusalText = shown?.refusal ?? refusal
   const status = isRefused && isError && before === '' ? 400 : 200
   const what = !isRefused
     ? 'answer'
@@ -195,7 +194,7 @@ function ClientSees({
     </p>
     ${shown?.header && html`<p class="mono muted header-line">X-Service-Guard: ${shown.header}</p>`}
     <p class="marked">
-      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span> `}${said}` : ''}
+      ${before}${isRefused ? html`${before && html`<span class="cut" title="The stream is cut here">▮</span> `}${refusalText}` : ''}
     </p>`
 }
 

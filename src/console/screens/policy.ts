@@ -1,4 +1,4 @@
-/** The policy of a key: a form and its text side by side, tried on texts, compared with what is saved, then saved. */
+/** The policy of a key: a form and its text side by side, tried on texts, compared with the saved one, then saved. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ApiError } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
@@ -16,7 +16,7 @@ import { Replay } from './policy-replay.ts'
 const EMPTY: Policy = { version: 1 }
 const PANES = ['Form', 'JSON', 'Try it'] as const
 
-/** The editor. @param onSaved gets the key as it was saved */
+/** @param onSaved gets the key as it was saved */
 export function PolicyEditor({
   row,
   onSaved,
@@ -133,7 +133,7 @@ export function PolicyEditor({
   </div>`
 }
 
-/** The text, with numbers of its lines and the one that is wrong marked. */
+/** The text, with line numbers and the wrong line marked. */
 function TextPane({
   text,
   onInput,

@@ -1,4 +1,4 @@
-/** Taking over prices of a public list: what would change, what is held back and why, and only what is ticked is written. */
+/** Importing prices of a public list: what would change, what is held back and why. Only what is ticked is written. */
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { count } from '../format.ts'
@@ -30,21 +30,24 @@ export function PriceImport({
   const [source, setSource] = useState(SOURCES[0]!.value)
   const [file, setFile] = useState<File>()
   const [missing, setMissing] = useState(false)
-  const [found, setFound] = useState<{ readonly asked: object; readonly result: PriceComparison }>()
+  const [comparison, setComparison] = useState<{
+    readonly asked: object
+    readonly result: PriceComparison
+  }>()
   const dry = useSubmission(async () => {
     setMissing(source === FILE && !file)
     if (source === FILE && !file) return
-    const asked =
+    const request =
       source === FILE ? { from: file!.name, text: await file!.text() } : { from: source }
-    const { data } = await call<{ data: PriceComparison }>('POST', PATH, { body: asked })
-    setFound({ asked, result: data })
+    const { data } = await call<{ data: PriceComparison }>('POST', PATH, { body: request })
+    setComparison({ asked: request, result: data })
   })
   return html`<${Dialog} title="Import prices" wide onClose=${onClose}>
     ${
-      found
+      comparison
         ? html`<${Review}
-            ...${found}
-            onBack=${() => setFound(undefined)}
+            ...${comparison}
+            onBack=${() => setComparison(undefined)}
             onWritten=${() => {
               onDone()
               onClose()

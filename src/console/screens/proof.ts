@@ -1,4 +1,4 @@
-/** Whether what is shown equals the ledger: below every figure about money that comes from the index of usage. */
+/** Whether the shown cost equals the ledger's: below every figure about money that comes from the index of usage. */
 import type { Usd, Agreement } from '../answers.ts'
 import { exactMoney, percentOf } from '../format.ts'
 import { html } from '../html.ts'

@@ -1,4 +1,4 @@
-/** One call, in a sheet: what it was, where its time went, what it cost and why. */
+/** One call, in a sheet: the request, where its time went, its cost and why. */
 import { useAnswer } from '../api.ts'
 import type { ShownDetails } from '../answers.ts'
 import { count, duration, exactMoney, plainDecimal, shortId } from '../format.ts'
@@ -15,7 +15,6 @@ import { ESTIMATED } from '../text.ts'
 import { KeptContent } from './content.ts'
 import { EndCall, Status } from './outcome.ts'
 
-/** The sheet of a call. */
 export function RequestSheet({
   id,
   onClose,
@@ -145,7 +144,7 @@ interface Step {
   readonly from: number
   readonly to: number
   readonly tone: string
-  /** What a vendor answered that failed. */
+  /** The answer of a vendor that failed. */
   readonly said?: string
 }
 
@@ -180,9 +179,9 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
     steps.push({ name: 'answer', from: first, to: total, tone: 'ok' })
   }
   for (const { to: what, name, side, at_ms: from, ms, result } of call.questions ?? []) {
-    const asked = what === 'guard' ? `guard ${name}, ${side}` : `search ${name}`
+    const target = what === 'guard' ? `guard ${name}, ${side}` : `search ${name}`
     const tone = GOOD.has(result) ? 'muted' : 'bad'
-    steps.push({ name: `${asked}: ${result}`, from, to: Math.min(total, from + ms), tone })
+    steps.push({ name: `${target}: ${result}`, from, to: Math.min(total, from + ms), tone })
   }
   steps.sort((one, other) => one.from - other.from)
   const place = (ms: number) => Math.min(100, (ms / total) * 100)

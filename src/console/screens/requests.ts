@@ -1,4 +1,4 @@
-/** Requests: why did this call fail, what did it cost, who made it. */
+/** Requests: why a call failed, its cost, and who made it. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages } from '../api.ts'
 import type { ShownCall } from '../answers.ts'
@@ -44,9 +44,9 @@ const FILTERS: readonly Filter[] = [
 const NAME = 'requests'
 const LIVE_EVENTS = ['call.started', 'call.ended', 'call.refused', 'skipped']
 const LIVE = '/admin/events?type=call.started&type=call.ended&type=call.refused'
-/** Calls that are counted while they wait to be shown. */
+/** The most calls that are counted while they wait to be shown. */
 const MOST_WAITING = 1000
-/** At most this often the list is asked for while calls arrive. */
+/** The least time between two requests for the list while calls arrive. */
 const LIVE_MS = 1000
 
 const COLUMNS: readonly Column<ShownCall>[] = [
@@ -73,7 +73,6 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   },
 ]
 
-/** The screen. */
 export function Requests() {
   const { query } = place.value
   const path = useMemo(() => pathOf(query, Date.now()), [query.toString()])
@@ -148,7 +147,7 @@ export function Requests() {
   </div>`
 }
 
-/** The rest of a list, and how far a search came. */
+/** Loads the rest of a list, and shows how far a search came. */
 export function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
   if (list.next === null) return null
   return html`<p class="more">
@@ -217,11 +216,12 @@ function useLive(on: boolean, list: Pages<ShownCall>, isOpen: boolean) {
 
 function pathOf(query: URLSearchParams, now: number): string {
   const { from, to } = spanOf(query, '-24h', now)
-  const asked = new URLSearchParams()
-  for (const { name } of FILTERS) for (const value of query.getAll(name)) asked.append(name, value)
-  if (from) asked.set('from', from)
-  if (to) asked.set('to', to)
-  return withQuery('/admin/requests', asked)
+  const parameters = new URLSearchParams()
+  for (const { name } of FILTERS)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  return withQuery('/admin/requests', parameters)
 }
 
 function csvOf(path: string): string {

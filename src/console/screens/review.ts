@@ -9,7 +9,7 @@ import { Sheet } from '../parts/sheet.ts'
 import { Answered } from '../parts/states.ts'
 import { ContentOf, contentPath } from './content.ts'
 
-/** A text, and what a policy should say of it: a line of the file that `policy test --cases` reads. */
+/** A text, and the verdict expected of a policy: a line of the file that `policy test --cases` reads. */
 interface Case {
   readonly side: string
   readonly text: string
@@ -74,18 +74,18 @@ export function Review({
   <//>`
 }
 
-/** The text that was judged: the last message, or what was said. Of a refused answer only what came before is known. */
+/** The judged text: the last message, or the answer. Of a refused answer only the part before the refusal is known. */
 function textOf(
   { input, output }: RequestContent,
   { side, rule }: RequestContent['decided'][number],
 ): Pick<Case, 'side' | 'text' | 'rule'> {
   const last = input.messages?.at(-1)?.content ?? input
-  const asked = Array.isArray(last)
+  const question = Array.isArray(last)
     ? last.map((part: { readonly text?: string }) => part.text ?? '').join('')
     : typeof last === 'string'
       ? last
       : JSON.stringify(last)
-  const text = side === 'input' ? asked : output.map((one) => one.text).join('\n')
+  const text = side === 'input' ? question : output.map((one) => one.text).join('\n')
   return { side, text, rule }
 }
 

@@ -1,4 +1,4 @@
-/** Alerts: those that are active, those that have ended, and silence for one of them. */
+/** Alerts: active ones, ended ones, and muting one. */
 import { call, useAnswer } from '../api.ts'
 import type { Alert } from '../answers.ts'
 import { html } from '../html.ts'
@@ -9,10 +9,9 @@ import { Panel } from '../parts/panel.ts'
 import { Answered, Failure } from '../parts/states.ts'
 
 const EVERY_MS = 10_000
-/** Silence after a press of the button. */
+/** The span of a mute. */
 const MUTE_SECONDS = 86_400
 
-/** The part of the settings. */
 export function Alerts() {
   const answer = useAnswer<{ data: readonly Alert[] }>('/admin/alerts', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>

@@ -1,4 +1,4 @@
-/** The audit log: who changed what, from where, and what differs. */
+/** The audit log: who changed what, from where, and the differences. */
 import { useMemo } from 'preact/hooks'
 import { usePages, withQuery } from '../api.ts'
 import { html } from '../html.ts'
@@ -41,11 +41,10 @@ const COLUMNS: readonly Column<ChangeAnswer>[] = [
   { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
 ]
 
-/** The part of the settings. */
 export function AuditLog() {
   const { query } = place.value
-  const asked = [...query].filter(([name]) => name !== 'open').join('&')
-  const path = useMemo(() => pathOf(query, Date.now()), [asked])
+  const parameters = [...query].filter(([name]) => name !== 'open').join('&')
+  const path = useMemo(() => pathOf(query, Date.now()), [parameters])
   const list = usePages<ChangeAnswer>(allows('admin') ? path : null)
   const open = query.get('open') ?? undefined
   const row = list.rows.find(({ id }) => id === open)
@@ -105,12 +104,12 @@ export function AuditLog() {
 
 function pathOf(query: URLSearchParams, now: number): string {
   const { from, to } = spanOf(query, STANDARD, now)
-  const asked = new URLSearchParams()
+  const parameters = new URLSearchParams()
   for (const { name } of FILTERS) {
     const value = query.get(name)
-    if (value !== null) asked.set(name, value)
+    if (value !== null) parameters.set(name, value)
   }
-  if (from) asked.set('from', from)
-  if (to) asked.set('to', to)
-  return withQuery('/admin/audit', asked)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  return withQuery('/admin/audit', parameters)
 }

@@ -1,4 +1,4 @@
-/** The effective configuration: each value, and where it comes from. Secrets are only said to be set. */
+/** The effective configuration: each value, and where it comes from. Secrets are shown only as set. */
 import { useState } from 'preact/hooks'
 import { useAnswer } from '../api.ts'
 import { count } from '../format.ts'
@@ -11,7 +11,6 @@ import type { SettingAnswer } from '../../server/admin/resources/gateway.ts'
 /** Rows of one section: price lists have thousands, and a search finds them. */
 const MOST_ROWS = 500
 
-/** The part of the settings. */
 export function Configuration() {
   const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
     allows('admin') ? '/admin/config' : null,
@@ -59,7 +58,7 @@ function Sections({
   )
 }
 
-/** Its rows are made when it is opened. */
+/** A section, whose rows are made when it is opened. */
 function Section({
   name,
   settings,

@@ -15,10 +15,9 @@ import { allows } from '../state.ts'
 import type { GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
 
 const EVERY_MS = 10_000
-/** What the libraries of this page may be used under. */
+/** The licenses of the libraries of this page. */
 const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
 
-/** The part of the settings. */
 export function Gateways() {
   const answer = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS })
   const all = useAnswer<{ data: readonly GatewayAnswer[] }>('/admin/gateways', { every: EVERY_MS })

@@ -1,4 +1,4 @@
-/** Settings: what the gateway runs with, who changed something, what it warns of, and how its processes are. */
+/** Settings: the configuration, changes by operators, alerts, and the state of the processes. */
 import { html } from '../html.ts'
 import { Tabs } from '../parts/tabs.ts'
 import type { ScreenProps } from '../state.ts'
@@ -14,7 +14,6 @@ const TABS = {
   gateways: { label: 'Gateways', part: Gateways },
 }
 
-/** The screen. */
 export function Settings({ params }: ScreenProps) {
   const current = Object.hasOwn(TABS, params.tab ?? '') ? params.tab! : 'configuration'
   const { part } = TABS[current as keyof typeof TABS]

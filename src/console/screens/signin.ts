@@ -10,7 +10,7 @@ import { Failure } from '../parts/states.ts'
 import { session } from '../state.ts'
 import type { Session } from '../../server/admin/resources/session.ts'
 
-/** The form. @param failure of a sign-in link that did not work */
+/** @param failure the error of a sign-in link that did not work */
 export function SignIn({
   over = false,
   failure,

@@ -13,7 +13,6 @@ import { place, setQuery } from '../state.ts'
 import type { StatementAnswer } from '../../server/admin/resources/usage.ts'
 import type { Read } from '../amounts.ts'
 
-/** The tab. */
 export function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })

@@ -5,12 +5,12 @@ import { spanOf } from '../parts/range.ts'
 import { place } from '../state.ts'
 import type { Metric } from './usage-rows.ts'
 
-/** The range where the address says none. */
+/** The range of an address without one. */
 export const STANDARD = '-30d'
-/** Groups that are kept apart where the address says nothing, and by how many more a link shows. */
+/** Groups shown by themselves where the address has no number, and by how many more a link shows. */
 export const USUAL_TOP = 20
 
-/** What groups are ranked by. */
+/** Metrics by which groups are ranked. */
 export const METRICS: Readonly<Record<string, string>> = {
   cost_usd: 'Cost',
   calls: 'Calls',
@@ -37,7 +37,7 @@ export const ROLLUPS: Readonly<Record<string, string>> = {
   month: 'month',
 }
 
-/** What calls are grouped by, and where a group leads: the same question about one of it. */
+/** Groups of calls, and the parts that a group leads to. */
 export const GROUPS: Readonly<Record<string, { readonly label: string; readonly within: string }>> =
   {
     model: { label: 'Model', within: 'key' },
@@ -59,7 +59,7 @@ export const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { l
   name,
   label: label.toLowerCase(),
 }))
-/** How the list of requests calls the same things; it has no filter for the others. */
+/** Names of the filters in the list of requests; it has no filter for the others. */
 const IN_REQUESTS: Readonly<Record<string, string>> = {
   account: 'account',
   key: 'key',
@@ -71,7 +71,7 @@ const IN_REQUESTS: Readonly<Record<string, string>> = {
   limit: 'limited_by',
 }
 
-/** The question that the address asks. */
+/** The question of the address. */
 export interface Question {
   readonly group: readonly string[]
   readonly metric: Metric
@@ -81,7 +81,7 @@ export interface Question {
   readonly without?: string
 }
 
-/** Reads the address; what it does not say, or says wrongly, is the usual question. */
+/** Reads the address; the usual values replace missing and invalid ones. */
 export function questionOf(query: URLSearchParams): Question {
   const [first = '', second = ''] = (query.get('group') ?? 'model')
     .split(',')
@@ -118,30 +118,31 @@ export function pathOf(
   now: number,
 ) {
   const { from, to } = spanOf(query, STANDARD, now)
-  const asked = new URLSearchParams({ metric, top: String(top) })
-  if (group.length > 0) asked.set('group', group.join())
-  if (rollup !== '') asked.set('rollup', rollup)
-  if (from) asked.set('from', from)
-  if (to) asked.set('to', to)
-  for (const { name } of FILTERS) for (const value of query.getAll(name)) asked.append(name, value)
-  return withQuery('/admin/usage', asked)
+  const parameters = new URLSearchParams({ metric, top: String(top) })
+  if (group.length > 0) parameters.set('group', group.join())
+  if (rollup !== '') parameters.set('rollup', rollup)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  for (const { name } of FILTERS)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  return withQuery('/admin/usage', parameters)
 }
 
-/** The same as a table in a file. */
+/** The address of the same answer as a CSV file. */
 export function csvOf(path: string): string {
   return `${path}&format=csv`
 }
 
-/** The list of requests with range and filters of this screen. */
+/** The address of the list of requests with range and filters of this screen. */
 export function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
   const { query } = place.value
-  const asked = new URLSearchParams({ from: query.get('from') ?? STANDARD })
+  const parameters = new URLSearchParams({ from: query.get('from') ?? STANDARD })
   const to = query.get('to')
-  if (to !== null) asked.set('to', to)
+  if (to !== null) parameters.set('to', to)
   const filters = [...query].filter(([name]) => name in GROUPS && !(name in more))
   for (const [name, value] of [...filters, ...Object.entries(more)]) {
     if (!(name in IN_REQUESTS)) return undefined
-    asked.append(IN_REQUESTS[name]!, value)
+    parameters.append(IN_REQUESTS[name]!, value)
   }
-  return withQuery('/console/requests', asked)
+  return withQuery('/console/requests', parameters)
 }

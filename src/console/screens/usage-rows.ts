@@ -2,7 +2,7 @@
 import type { Rollup, UsageAnswer, UsageSums } from '../answers.ts'
 import { addAmounts, shortId } from '../format.ts'
 
-/** What groups are ranked by, and what a plot shows. */
+/** A metric of the ranking and of the plot. */
 export type Metric = keyof UsageSums
 
 /** All spans of one group. */
@@ -11,7 +11,7 @@ export interface UsageRow {
   readonly group: readonly (string | null)[] | undefined
   readonly name: string
   readonly sums: UsageSums
-  /** Of the metric, by step. */
+  /** The values of the metric, by step. */
   readonly values: readonly (number | null)[]
 }
 
@@ -65,7 +65,7 @@ export function amountOf(sums: UsageSums, metric: Metric): number {
   return Number(sums[metric] ?? 0)
 }
 
-/** How groups are called: keys by their names, with the end of the id where several are called the same. */
+/** Names of groups: keys by their names, with the end of the id where several are equal. */
 function namesOf({ data, key_names: names = {} }: UsageAnswer) {
   const keyAt = Object.keys(data[0]?.group ?? {}).indexOf('key')
   const ids = Map.groupBy(Object.keys(names), (id) => names[id])

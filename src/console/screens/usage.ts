@@ -31,10 +31,9 @@ import {
 } from './usage-question.ts'
 import { amountOf, next, usageTable, type Metric, type UsageRow } from './usage-rows.ts'
 
-/** The last colour is the one of all others. */
+/** The number of series, the last one for all others. */
 const MOST_SERIES = 8
 
-/** The screen. */
 export function Usage() {
   const { query } = place.value
   const question = questionOf(query)
@@ -69,7 +68,7 @@ export function Usage() {
   </div>`
 }
 
-/** Cost by model and key per day. */
+/** Chooses what is shown: cost by model and key per day, unless the reader changes it. */
 function Choices({ question: { group, metric, rollup } }: { readonly question: Question }) {
   const [first = '', second = ''] = group
   const groups = (names: readonly string[], none?: string) => ({
@@ -124,7 +123,6 @@ function Choice({
   readonly label: string
   readonly value: string
   readonly options: Readonly<Record<string, string>>
-  /** Why an option cannot be chosen now. */
   readonly whyNot?: (name: string) => string | undefined
   readonly onChange: (value: string) => void
 }) {
@@ -205,7 +203,6 @@ function Answer({
   </div>`
 }
 
-/** The series of the plot; each can be hidden. */
 function Legend({
   series,
   hidden,
@@ -236,7 +233,6 @@ function Legend({
   </div>`
 }
 
-/** What is missing in the figures. */
 function Incomplete({ answer: { partial, indexed } }: { readonly answer: UsageAnswer }) {
   return html`${
     indexed < 1 &&
@@ -279,7 +275,9 @@ const QUANTITIES: readonly { readonly key: Metric; readonly label: string }[] = 
   { key: 'searches', label: 'Searches' },
   { key: 'search_units', label: 'Search units' },
 ]
-/** Shown also where nothing of them was reported. The others are shown once they are chosen: together they are too wide. */
+/**
+ * Metrics that are shown even without values. The others are shown once they are chosen: together they are too wide.
+ */
 const USUAL: readonly Metric[] = ['prompt_tokens', 'cached_tokens', 'completion_tokens']
 
 function columnsOf(
@@ -356,7 +354,7 @@ function share(part: number, total: number): Content {
   >`
 }
 
-/** The number of calls, which leads to them where the list of requests can show just these. */
+/** The number of calls, a link where the list of requests can show just these. */
 function callsOf({ group, sums }: UsageRow, names: readonly string[]): Content {
   const text = html`${shortCount(sums.calls)}<span class="narrow"> calls</span>`
   if (group === undefined || group.includes(null)) return text
@@ -364,7 +362,7 @@ function callsOf({ group, sums }: UsageRow, names: readonly string[]): Content {
   return href === undefined ? text : html`<a href=${href}>${text}</a>`
 }
 
-/** A group leads to the same question about it alone; the others together lead to more of them. */
+/** The address of the same question about one group alone; that of the others together shows more of them. */
 function hrefOf({ group: values }: UsageRow, { group, top }: Question): string {
   if (values === undefined) return hrefWith({ top: String(top + USUAL_TOP) })
   const set = group.flatMap((name, i) => (values[i] ? [[name, values[i]] as const] : []))
@@ -412,7 +410,7 @@ function written(value: number, metric: Metric): string {
   return metric === 'cost_usd' ? money(plainDecimal(String(value))) : shortCount(value)
 }
 
-/** Values of the axis, all with as many decimals. */
+/** Labels of the axis, all with the same number of decimals. */
 function axisOf(values: readonly number[], metric: Metric): string[] {
   if (metric !== 'cost_usd') return values.map((value) => shortCount(Number(value.toPrecision(6))))
   const texts = values.map((value) => plainDecimal(String(Number(value.toPrecision(6)))))

@@ -1,4 +1,4 @@
-/** `GET /openapi.json`: the description of the API. `npm run openapi` writes it, by the checks of requests. */
+/** `GET /openapi.json`: the description of the API, which `npm run openapi` writes from the checks of requests. */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { PublicDocument } from './document.ts'
@@ -11,7 +11,6 @@ const FILE = ['../../../', '../../../../']
 
 let document: PublicDocument | undefined
 
-/** The description of all routes below `/v1`, for clients of every kind. */
 export const description: GetRoute = {
   path: '/openapi.json',
   authenticated: false,

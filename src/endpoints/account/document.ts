@@ -5,7 +5,7 @@ import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { WholeBody } from '../shared/write.ts'
 
-/** Bytes below which compression saves no packet. */
+/** Smaller documents gain no packet by compression. */
 const WORTHWHILE_BYTES = 1400
 /** 21 ms for the list of 5,000 models; a higher quality saves nothing. */
 const BROTLI_QUALITY = 5
@@ -21,7 +21,7 @@ type Coding = keyof typeof CODINGS
 
 /** A JSON text with its tag. Each compressed form is made when it is first asked for, and kept. */
 export class PublicDocument {
-  /** Weak, because compressed forms have it too. */
+  /** A weak tag, because compressed forms have it too. */
   readonly etag: string
   readonly #bytes: Buffer
   readonly #compressed = new Map<Coding, Promise<Buffer>>()
@@ -31,7 +31,7 @@ export class PublicDocument {
     this.etag = `W/"${hash('sha256', json).slice(0, 32)}"`
   }
 
-  /** The form for a client: the smallest that it accepts. @param accepted the header `Accept-Encoding` */
+  /** The smallest form that a client accepts. @param accepted the header `Accept-Encoding` */
   async for(accepted = ''): Promise<{ readonly bytes: Buffer; readonly coding?: Coding }> {
     const coding = this.#bytes.length < WORTHWHILE_BYTES ? undefined : bestCoding(accepted)
     if (coding === undefined) return { bytes: this.#bytes }
@@ -58,7 +58,7 @@ export async function documentBody(
   return { text: bytes, headers: coding ? { ...headers, 'content-encoding': coding } : headers }
 }
 
-/** Of the codings with the highest weight in `Accept-Encoding`, the one that makes the smallest document. */
+/** The coding that makes the smallest document, of those with the highest weight in `Accept-Encoding`. */
 function bestCoding(accepted: string): Coding | undefined {
   const weights = new Map(
     accepted.split(',').map((item) => {
@@ -72,7 +72,7 @@ function bestCoding(accepted: string): Coding | undefined {
   return weightOf(best!) > 0 ? best : undefined
 }
 
-/** Whether the client has the document with this tag. @param tags the header `If-None-Match` */
+/** @param tags the header `If-None-Match` */
 function hasIt(tags: string | undefined, etag: string): boolean {
   if (tags === undefined) return false
   const opaque = (tag: string) => tag.trim().replace(/^W\//, '')

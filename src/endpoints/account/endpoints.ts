@@ -50,7 +50,6 @@ export const key: GetRoute = {
   },
 }
 
-/** The balance of the key's account. */
 export const credits: GetRoute = {
   path: '/v1/credits',
   authenticated: true,
@@ -61,7 +60,7 @@ export const credits: GetRoute = {
   },
 }
 
-/** Whether a configuration lets contents be kept, or handed to sinks, of keys that allow it. */
+/** Whether a configuration lets contents be kept, or passed to sinks, for keys that allow it. */
 function takesContents({ log, telemetry, sinks }: Config): boolean {
   return log.content.enabled || (telemetry.content && sinks.length > 0)
 }

@@ -7,9 +7,8 @@ import { WholeWriter, type WholeBody } from '../shared/write.ts'
 
 /** A route that no model works for. */
 export interface GetRoute {
-  /** With `{name}` at its end where the rest of the path, slashes included, is an argument. */
+  /** The path, with `{name}` at its end where the rest, slashes included, is an argument. */
   readonly path: string
-  /** Whether it needs a key. */
   readonly authenticated: boolean
   readonly cacheControl: string
   /** The JSON text of the answer, or a document that is the same for every client. */
@@ -32,7 +31,6 @@ export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, Wh
   }
 }
 
-/** The stage that answers a GET route. */
 export function answerOf(route: GetRoute): Stage {
   return {
     name: 'answer',

@@ -1,4 +1,4 @@
-/** `GET /v1/key/usage` and `/v1/key/requests`: what the holder of a key has used, and the calls behind it. */
+/** `GET /v1/key/usage` and `/v1/key/requests`: the usage of a key for its holder, and the calls behind it. */
 import { NotFound } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
@@ -22,8 +22,8 @@ export const keyUsage: GetRoute = {
     const { account, key, entered } = admission
     const { usage } = runtime
     if (!runtime.config.log.holders || !usage) throw notHere()
-    const asked = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
-    const query = { ...asked, filters: { ...asked.filters, key: [key.id] } }
+    const question = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
+    const query = { ...question, filters: { ...question.filters, key: [key.id] } }
     const ask = { accounts: [account.id], queries: [query] }
     const { result, checked, since } = await usage.ask('usage', ask)
     // The other keys of the account are not this holder's business.

@@ -12,12 +12,12 @@ import { secondsOfMp4 } from './mp4.ts'
  */
 const LEAST_BYTES_PER_SECOND = 8
 
-const known = new WeakMap<MediaFile, number | undefined>()
+const lengths = new WeakMap<MediaFile, number | undefined>()
 
-/** Seconds, read once per file; undefined for formats without a reader here, and for files that do not tell. */
+/** Seconds, read once per file; undefined for formats without a reader here, and for files that do not state them. */
 export function secondsOf(file: MediaFile): number | undefined {
-  if (!known.has(file)) known.set(file, measure(file))
-  return known.get(file)
+  if (!lengths.has(file)) lengths.set(file, measure(file))
+  return lengths.get(file)
 }
 
 function measure({ bytes, mediaType }: MediaFile): number | undefined {
@@ -58,7 +58,10 @@ const PCM = 1
 const FLOAT = 3
 const EXTENSIBLE = 0xfffe
 
-/** RIFF/WAVE. Streaming programs write any number as the length of the samples; then the bytes present count. */
+/**
+ * The length of RIFF/WAVE. Streaming programs write any number as the length of the samples; then the bytes present
+ * count.
+ */
 function secondsOfWav(bytes: Buffer): number | undefined {
   let bytesPerSecond = 0
   let tries = 0
@@ -100,12 +103,12 @@ interface Frame {
   readonly seconds: number
 }
 
-/** MPEG audio, frame by frame: bit rates vary, and the counts of encoders may be missing. */
+/** The length of MPEG audio, frame by frame: bit rates vary, and the counts of encoders may be missing. */
 function secondsOfMp3(bytes: Buffer): number {
   return secondsOfFrames(bytes, afterId3(bytes), mp3Frame, (at) => isInfoFrame(bytes, at))
 }
 
-/** AAC in ADTS (ISO 13818-7). */
+/** The length of AAC in ADTS (ISO 13818-7). */
 function secondsOfAdts(bytes: Buffer): number {
   return secondsOfFrames(bytes, afterId3(bytes), adtsFrame)
 }
@@ -180,7 +183,7 @@ function afterId3(bytes: Buffer): number {
   return 10 + size + ((bytes[5]! & 0x10) === 0 ? 0 : 10)
 }
 
-/** FLAC: the first block holds the count of samples (RFC 9639, 8.2), 0 if the encoder did not know it. */
+/** The length of FLAC: the first block holds the count of samples (RFC 9639, 8.2), 0 if the encoder did not know it. */
 function secondsOfFlac(bytes: Buffer): number | undefined {
   const rate = bytes.readUIntBE(18, 3) >> 4
   const samples = (bytes[21]! & 15) * 2 ** 32 + bytes.readUInt32BE(22)
@@ -190,7 +193,7 @@ function secondsOfFlac(bytes: Buffer): number | undefined {
 const OGG_PAGE = Buffer.from('OggS')
 const NOTHING_ENDS = 0xffffffffffffffffn
 
-/** Ogg (RFC 3533): the last page holds the number of samples up to it. */
+/** The length of Ogg (RFC 3533): the last page holds the number of samples up to it. */
 function secondsOfOgg(bytes: Buffer): number | undefined {
   const first = 27 + bytes[26]!
   let rate: number | undefined

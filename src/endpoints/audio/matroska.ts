@@ -9,7 +9,7 @@ const DURATION = 0x4489
 const CLUSTER_TIME = 0xe7
 const SIMPLE_BLOCK = 0xa3
 const BLOCK = 0xa1
-/** Upper bound on elements read; a file of the largest size has less than half as many. */
+/** The upper bound on elements read; a file of the largest size has less than half as many. */
 const MAX_ELEMENTS = 1_000_000
 /** Elements whose contents are read. */
 const OPEN: ReadonlySet<number> = new Set([SEGMENT, INFO, CLUSTER, BLOCK_GROUP])
@@ -56,7 +56,7 @@ export function secondsOfMatroska(bytes: Buffer): number | undefined {
   return (Math.max(duration, last) * scale) / 1e9
 }
 
-/** The marker bit is part of an id. */
+/** The id of an element, its marker bit included. */
 function idAt(
   bytes: Buffer,
   at: number,
@@ -66,7 +66,7 @@ function idAt(
   return { value: bytes.readUIntBE(at, length), length }
 }
 
-/** Without a value if the size is unknown. */
+/** The size of an element; without a value if it is unknown. */
 function sizeAt(
   bytes: Buffer,
   at: number,

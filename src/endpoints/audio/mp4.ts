@@ -1,6 +1,4 @@
-/** The length of sound in MP4 and related formats (ISO 14496-12). */
-
-/** Upper bound on boxes read; a file of the largest size has less than half as many. */
+/** The upper bound on boxes read; a file of the largest size has less than half as many. */
 const MAX_BOXES = 500_000
 
 interface Box {
@@ -50,7 +48,7 @@ interface Track {
   /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** Default for fragments that state none. */
+  /** The duration in fragments that state none. */
   sampleDuration: number
   /** Start of the next fragment, in units. */
   position: number
@@ -63,15 +61,14 @@ function trackOf(bytes: Buffer, trak: Box): Track | undefined {
   if (!head || !mediaHead) return undefined
   const long = bytes[mediaHead.start] === 1
   const timescale = bytes.readUInt32BE(mediaHead.start + (long ? 20 : 12))
-  const said = mediaHead.start + (long ? 24 : 16)
-  const duration = long ? Number(bytes.readBigUInt64BE(said)) : bytes.readUInt32BE(said)
+  const durationAt = mediaHead.start + (long ? 24 : 16)
+  const duration = long ? Number(bytes.readBigUInt64BE(durationAt)) : bytes.readUInt32BE(durationAt)
   const id = bytes.readUInt32BE(head.start + (bytes[head.start] === 1 ? 20 : 12))
   if (timescale === 0) return undefined
   const seconds = (unitsIn(bytes, media) ?? duration) / timescale
   return { id, timescale, seconds, sampleDuration: 0, position: 0 }
 }
 
-/** The sum of a table of sample durations. */
 function unitsIn(bytes: Buffer, media: Box): number | undefined {
   let box: Box | undefined = media
   for (const type of ['minf', 'stbl', 'stts']) box = box && childOf(bytes, box, type)

@@ -7,7 +7,7 @@ export const PCM_RATE = 24_000
 const HEADER_BYTES = 44
 /** Bytes retained for a correct WAV header: 11 minutes at 24 kHz, 4 at the highest rates. */
 const MAX_HELD_BYTES = 32 * 1024 * 1024
-/** Written for an unknown length, as streaming programs do. */
+/** The length that streaming programs write where it is unknown. */
 const UNKNOWN_LENGTH = 0xffffffff
 
 /**
@@ -19,7 +19,6 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
   #held: Uint8Array[] | undefined = []
   #bytes = 0
 
-  /** @param rate samples per second */
   constructor(rate: number) {
     this.#rate = rate
   }
@@ -73,7 +72,7 @@ const PASSED = 0.95
  * same, however the sound is cut into pieces.
  */
 export class Resample implements Step<Uint8Array, Uint8Array> {
-  /** Output samples for so many input samples, in lowest terms. */
+  /** Output samples for each group of input samples, in lowest terms. */
   readonly #up: number
   readonly #down: number
   /** Samples around a position that count. */
@@ -187,7 +186,6 @@ function sinc(x: number): number {
   return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x)
 }
 
-/** Kaiser's window, from -1 to 1. */
 function kaiser(x: number): number {
   return bessel(WINDOW_BETA * Math.sqrt(Math.max(0, 1 - x * x))) / bessel(WINDOW_BETA)
 }

@@ -26,19 +26,24 @@ export function segmentsFromWords(
       !SENTENCE_END.test(word.word)
     if (goesOn) return
     const { start, speaker } = words[first]!
-    const said = places
+    const segmentText = places
       ? text.slice(places[first], places[index]! + word.word.length)
       : words
           .slice(first, index + 1)
           .map((one) => one.word)
           .join(' ')
-    segments.push({ start, end: word.end, text: said, ...(speaker !== undefined && { speaker }) })
+    segments.push({
+      start,
+      end: word.end,
+      text: segmentText,
+      ...(speaker !== undefined && { speaker }),
+    })
     first = index + 1
   })
   return segments
 }
 
-/** The place of each word in the text, whose blanks and punctuation count; undefined if a word is not found. */
+/** The offset of each word in the text, whose blanks and punctuation count; undefined if a word is missing. */
 function placesOf(text: string, words: readonly TranscriptWord[]): number[] | undefined {
   const places: number[] = []
   let from = 0

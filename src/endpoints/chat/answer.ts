@@ -42,7 +42,7 @@ import {
 import { joined, toChunk } from './chunks.ts'
 import { lastSignature } from './conversation.ts'
 
-// What a provider may say in a delta: members of another type would break the libraries of clients.
+// What a provider may put into a delta; members of another type would break the libraries of clients.
 
 const called = object({ name: text })
 const call = object({
@@ -70,7 +70,7 @@ const detail = variant('type', {
   'reasoning.encrypted': object({ ...place, data: text }, ['data']),
 })
 
-/** Clients make links of these: `javascript:` must not be one. */
+/** Clients make links of these URLs: `javascript:` must not be one. */
 const page: Check = (value) =>
   typeof value === 'string' && /^https?:$/.test(URL.parse(value)?.protocol ?? '')
     ? undefined
@@ -84,23 +84,19 @@ const annotation = variant('type', {
   url_citation: object({ url_citation: citation }, ['url_citation']),
 })
 
-/**
- * Checks a delta. Reasoning details and citations that clients could not read are left out.
- * @throws UpstreamFailure for members of a wrong type
- */
-function wellFormed(given: ChatDelta): ChatDelta {
-  const found = delta(given)
-  if (found) {
-    const at = found.path === '' ? '' : ` (${found.path})`
+function wellFormed(message: ChatDelta): ChatDelta {
+  const mistake = delta(message)
+  if (mistake) {
+    const at = mistake.path === '' ? '' : ` (${mistake.path})`
     throw brokenAnswer(`The model provider sent a malformed part of an answer${at}.`)
   }
-  const { reasoning_details: details, annotations } = given
+  const { reasoning_details: details, annotations } = message
   const readable = Array.isArray(details) ? passing(details, detail) : details
   const cited = Array.isArray(annotations)
     ? passing(annotations, annotation).map(withoutNull)
     : undefined
-  if (readable === details && cited === annotations) return given
-  return { ...given, reasoning_details: readable, annotations: cited }
+  if (readable === details && cited === annotations) return message
+  return { ...message, reasoning_details: readable, annotations: cited }
 }
 
 /** An excerpt is text or absent. */
@@ -109,7 +105,7 @@ function withoutNull(citation: any): unknown {
   return content === null ? { ...citation, url_citation: rest } : citation
 }
 
-/** What all chunks of an answer say, and options of the request. */
+/** What all chunks of an answer share, and options of the request. */
 export interface Envelope extends AnswerHead {
   /** The vendor is asked in the client's own form: what it sends goes out as it is. */
   readonly native: boolean
@@ -119,7 +115,7 @@ export interface Envelope extends AnswerHead {
   /** False: reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
-  /** Told of the tokens written so far, by estimate. Absent where no hold grows. */
+  /** Called with the tokens written so far, by estimate. Absent where no hold grows. */
   readonly grow?: ((tokens: number) => void) | undefined
 }
 
@@ -146,7 +142,6 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   /** Indexes of the choices that have a finish reason. */
   readonly #finished = new Set<number>()
   #head: AnswerHead
-  /** The last reasoning signature. */
   #signature: string | undefined = undefined
   /** All choices have finished, and a usage that counts came with the last of them or later. */
   #complete = false
@@ -154,7 +149,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #marked = false
   /** The answer is whole: the end was marked, or its usage has come. */
   #ended = false
-  /** Of an answer in the vendor's own form. */
+  /** Whether an answer in the vendor's own form has ended. */
   #nativeEnd = false
   #nativeCalls = false
   #emitTo: (chunk: AnswerChunk) => void = () => {}
@@ -221,8 +216,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   }
 
   /**
-   * An answer that came whole: for each choice a chunk with all that it says and, after all of these, one with its finish
-   * reason.
+   * The chunks of an answer that came whole: one for each choice with all its content and, after all of these, one
+   * with its finish reason.
    */
   whole(completion: ChatCompletion): readonly AnswerChunk[] {
     const chunks: AnswerChunk[] = []
@@ -233,12 +228,11 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     return joined(chunks)
   }
 
-  /** Counts what a choice says, and brings it into normal form. */
   #read(
-    { index: given, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
+    { index: choiceIndex, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
     i: number,
   ): void {
-    const index = given ?? i
+    const index = choiceIndex ?? i
     const usage = this.#usage
     // Checked before it is counted: what is malformed has no characters.
     const delta: ChatDelta | null | undefined =
@@ -281,8 +275,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   }
 
   /**
-   * Passes a chunk of a vendor that speaks the client's own form. Exactly one has a finish reason, the last; an end without a
-   * reason is the natural one, as in answers that are translated.
+   * Passes a chunk of a vendor that speaks the client's own form. Exactly one has a finish reason, the last; an end
+   * without a reason is the natural one, as in translated answers.
    */
   #pass(chunk: ChatChunk): void {
     this.#nativeCalls ||= chunk.choices.some(({ delta }) => delta?.tool_calls?.length)
@@ -296,8 +290,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
 
   /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
-    const known = this.#choices[index]
-    if (known) return known
+    const existing = this.#choices[index]
+    if (existing) return existing
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw brokenAnswer('The model provider sent a choice with an impossible index.')
     }
@@ -317,7 +311,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   }
 }
 
-/** What was asked is not known, and the usage not compared. */
+/** Stands where the request is not known, so that the usage is not compared. */
 const UNKNOWN: AskedChat = {
   prompt: { tokens: 1, imageTokens: 0, soundTokens: 0, media: 0 },
   promptBytes: 0,
@@ -351,7 +345,7 @@ interface ToolCall {
   pending: string
   /** All arguments so far, where the vendor gave no id: then they tell where the next call begins. */
   said: string | undefined
-  /** No arguments have arrived. */
+  /** Whether no arguments have arrived. */
   bare: boolean
   opened: boolean
 }
@@ -379,7 +373,6 @@ const FINISH_REASONS: ReadonlyMap<string, string> = new Map([
 
 type Emit = (delta: ChatDelta, logprobs: unknown) => void
 
-/** The state of one choice. */
 class ChoiceState {
   readonly index: number
   finishReason: string | undefined = undefined
@@ -405,7 +398,6 @@ class ChoiceState {
     this.#emit = emit
   }
 
-  /** @param delta well-formed */
   push(delta: ChatDelta, logprobs: any): void {
     const tokens = this.#envelope.logprobs && logprobs ? tokensOf(logprobs) : null
     if (isText(delta) && !tokens) {
@@ -509,9 +501,9 @@ class ChoiceState {
     // A name may go on in the next fragment.
     if (first.name && first.name === before) this.#send(first)
     if (text) {
-      const said = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
-      call.pending += said
-      if (call.said !== undefined) call.said += said
+      const rest = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
+      call.pending += rest
+      if (call.said !== undefined) call.said += rest
       call.bare = false
     }
     // Later calls wait for the end: interleaved calls break clients that read tools strictly.
@@ -524,16 +516,16 @@ class ChoiceState {
     const slot =
       fragment.index === undefined || fragment.index === null ? undefined : `#${fragment.index}`
     const byKey = (this.#callsByKey ??= new Map())
-    const known =
+    const existing =
       (id && byKey.get(id)) ?? (slot ? byKey.get(slot) : id ? undefined : this.#calls.at(-1))
-    if (known && slot && goesOn(known, id)) {
+    if (existing && slot && goesOn(existing, id)) {
       // Some say a name in pieces, others repeat what they have said of it.
-      known.name = name.startsWith(known.name) ? name : known.name + name
-      return known
+      existing.name = name.startsWith(existing.name) ? name : existing.name + name
+      return existing
     }
-    if (known && !isAnother(known, id, name) && !isRepeated(known, name, text)) {
-      known.name ||= name
-      return known
+    if (existing && !isAnother(existing, id, name) && !isRepeated(existing, name, text)) {
+      existing.name ||= name
+      return existing
     }
     if (this.#calls.length >= MAX_TOOL_CALLS) {
       throw brokenAnswer('The model provider sent too many tool calls.')
@@ -599,15 +591,15 @@ function endsInHalf(text: string): boolean {
   return last >= 0xd800 && last <= 0xdbff
 }
 
-/** Whether the name of a call may go on in a fragment under its index: nothing but the name has come. */
-function goesOn(known: ToolCall, id: string | undefined): boolean {
-  return known.bare && !known.opened && (!id || id === known.id)
+/** Whether the name of a call may continue in a fragment under its index: nothing but the name has come. */
+function goesOn(call: ToolCall, id: string | undefined): boolean {
+  return call.bare && !call.opened && (!id || id === call.id)
 }
 
 /** Whether a fragment begins a new call. A new name under a known index does; a repeated one does not. */
-function isAnother(known: ToolCall, id: string | undefined, name: string): boolean {
-  if (!name || !known.name) return false
-  return id ? id !== known.id : name !== known.name
+function isAnother(call: ToolCall, id: string | undefined, name: string): boolean {
+  if (!name || !call.name) return false
+  return id ? id !== call.id : name !== call.name
 }
 
 /** Whether a fragment calls the same tool once more: without an id, only complete arguments before others tell. */
@@ -625,7 +617,6 @@ function isWhole(text: string): boolean {
   }
 }
 
-/** Whether a delta has text only, as most have. */
 function isText(delta: ChatDelta): delta is { content: string } {
   for (const name in delta) if (name !== 'content') return false
   return typeof delta.content === 'string'

@@ -24,9 +24,9 @@ import type { ChatRequest } from './request.ts'
 import { bytesIn, charactersOf, conversationOf, type Conversation } from './conversation.ts'
 import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
 
-// The estimates of a prompt's tokens: before it is sent, and of what was sent where the vendor does not count it.
+// The token estimates of a prompt: before it is sent, and of what was sent where the vendor does not count it.
 
-/** Good enough for a bound and for a stream that was cut; vendors count exactly. */
+/** A good enough bound, also for a stream that was cut; vendors count exactly. */
 export const CHARACTERS_PER_TOKEN = 4
 
 /**
@@ -40,7 +40,6 @@ export function promptTokensOf({ messages }: ChatRequest, bodyBytes: number): nu
   return Math.max(1, Math.ceil(textBytes / CHARACTERS_PER_TOKEN)) + tokensOf(media)
 }
 
-/** Members of a request that the model reads. */
 interface Prompt {
   readonly messages: readonly ChatMessage[]
   readonly tools?: unknown
@@ -48,13 +47,10 @@ interface Prompt {
   readonly response_format?: unknown
 }
 
-/** A prompt by estimate. */
 interface SentPrompt {
-  /** All of them, at least 1. */
   readonly tokens: number
   readonly imageTokens: number
   readonly soundTokens: number
-  /** Number of images, files and sounds. */
   readonly media: number
 }
 
@@ -81,14 +77,13 @@ function sentBytesOf(sent: Prompt): number {
   return bytes
 }
 
-// What logs and traces say of a chat: numbers, and words of a fixed list.
+// What logs and traces record of a chat: numbers, and words of a fixed list.
 
-/** Choices whose reasons are told. */
+/** Choices whose reasons are recorded. */
 const MOST_CHOICES = 8
-/** Vendors make these up: longer ones, and those with other characters, are left out. */
+/** Names are made up by vendors: longer ones, and those with other characters, are left out. */
 const NAME = /^[\w.:/@-]{1,100}$/
 
-/** The parameters of a request. */
 export function exchangeRequest(input: ChatRequest): ExchangeRequest {
   return {
     max_tokens: numberIn(input.max_completion_tokens ?? input.max_tokens),
@@ -100,7 +95,7 @@ export function exchangeRequest(input: ChatRequest): ExchangeRequest {
   }
 }
 
-/** How an answer ended. @param finishes its chunks with a finish reason */
+/** @param finishes chunks of the answer with a finish reason */
 function exchangeResponse(finishes: readonly AnswerChunk[]): ExchangeResponse {
   const [first] = finishes
   // In the vendor's own form it is on the chunk.
@@ -122,7 +117,7 @@ function nameIn(value: unknown): string | undefined {
   return typeof value === 'string' && NAME.test(value) ? value : undefined
 }
 
-/** The output limit of a model of which nothing is known. */
+/** The output limit of a model without one in the catalog. */
 const UNKNOWN_LIMIT = 16_384
 
 /** An answer this many times above its token ceiling has run over for certain, whatever the vendor's tokenizer. */
@@ -132,7 +127,7 @@ const GRACE_TOKENS = 32
 /** The most tokens of one choice that a token ceiling explains. */
 const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
 
-/** What all chunks of an answer say. Made anew when the vendor says something new. */
+/** What all chunks of an answer share. Made anew when the vendor changes it. */
 export interface AnswerHead {
   readonly id: string
   /** Unix seconds. */
@@ -155,10 +150,10 @@ export const billing: Billing<ChatRequest, AnswerChunk> = {
   estimate({ input, bodyBytes = 0 }, { maxOutputTokens, contextLength }) {
     const sent = sentPromptOf(input).tokens
     const promptTokens = promptTokensOf(input, bodyBytes)
-    const asked = input.max_completion_tokens ?? input.max_tokens
+    const requested = input.max_completion_tokens ?? input.max_tokens
     const unknown = Math.min(contextLength ?? UNKNOWN_LIMIT, UNKNOWN_LIMIT)
-    const known = maxOutputTokens ?? contextLength ?? Infinity
-    const limit = Math.min(asked ?? maxOutputTokens ?? unknown, known)
+    const bound = maxOutputTokens ?? contextLength ?? Infinity
+    const limit = Math.min(requested ?? maxOutputTokens ?? unknown, bound)
     return {
       least: { promptTokens: sent, cachedTokens: sent },
       expected: { promptTokens },
@@ -221,7 +216,6 @@ class AttachReceipt implements ChainStep<AnswerChunk, AnswerChunk> {
   }
 }
 
-/** What went upstream, as far as its tokens are estimated by it. */
 export interface SentChat extends Prompt {
   readonly max_completion_tokens?: number
 }
@@ -232,9 +226,8 @@ export interface AskedChat {
   readonly promptBytes: number
   /** The vendor may search the web. */
   readonly maySearch: boolean
-  /** Most tokens of one choice. */
+  /** The most tokens of one choice. */
   readonly ceiling: number | undefined
-  /** How many choices were asked for. */
   readonly choices: number
   /** A policy limits the tokens of the answer. */
   readonly capped: boolean
@@ -314,14 +307,13 @@ export class ChatUsage {
 /** Tokens of results that a vendor's own web search explains. */
 const SEARCH_TOKENS = 250_000
 
-/** How many of the totals can be read; none of a report without any. */
+/** How many of the totals can be read; 0 without any. */
 function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): number {
   const counts = [readCount(prompt_tokens), readCount(completion_tokens)]
   const readable = counts.filter((count) => count !== undefined)
   return readable.some((count) => count > 0) ? readable.length : 0
 }
 
-/** Counts of the prompt that can be read. */
 export function promptUsageOf({
   prompt_tokens,
   prompt_tokens_details: details,
@@ -376,9 +368,9 @@ export function charactersIn(delta: ChatChunk['choices'][number]['delta']): numb
 
 interface Choice {
   characters: number
-  /** It has run over: nothing more of it passes. */
+  /** Whether it has run over: nothing more of it passes. */
   over: boolean
-  /** Its finish has passed; a guard may refuse one choice before the others end. */
+  /** Whether its finish has passed; a guard may refuse one choice before the others end. */
   ended: boolean
 }
 
@@ -389,7 +381,6 @@ interface Choice {
  */
 export class OutputLimit implements ChainStep<AnswerChunk, AnswerChunk> {
   done = false
-  /** Characters of each choice. */
   readonly #limit: number
   readonly #expected: number
   readonly #choices: Choice[] = []
@@ -445,7 +436,7 @@ function finish({ native: _native, ...chunk }: AnswerChunk, index: number): Answ
   return { ...chunk, choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }] }
 }
 
-/** What fits of a delta, in the order in which {@link charactersIn} counts. */
+/** The part of a delta that fits, in the order in which {@link charactersIn} counts. */
 function cut(delta: ChatDelta, room: number): ChatDelta {
   const { content, refusal, reasoning, reasoning_details: details, tool_calls: calls } = delta
   let left = room

@@ -38,7 +38,9 @@ interface Choice {
   isShared: boolean
 }
 
-/** The chunks of one answer as one completion: of `toChunk(c)` again `c`, for any completion in normal form. */
+/**
+ * The chunks of one answer as one completion. `collect([toChunk(c)])` equals `c`, for any completion in normal form.
+ */
 export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   const choices: Choice[] = []
   let head: AnswerHead | undefined
@@ -54,7 +56,10 @@ export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   }
 }
 
-/** Chunks of a whole answer, whose deltas are changed, as few as they can be: what each choice says in one, and then its finish. */
+/**
+ * The chunks of a whole answer, whose deltas are changed, joined to as few as possible: the content of each choice
+ * in one, and then its finish.
+ */
 export function joined(chunks: readonly AnswerChunk[]): readonly AnswerChunk[] {
   const choices: Choice[] = []
   for (const { choices: added } of chunks) for (const choice of added) add(choices, choice, false)
@@ -68,7 +73,7 @@ export function joined(chunks: readonly AnswerChunk[]): readonly AnswerChunk[] {
   ]
 }
 
-/** @param isShared whether deltas belong to others, and are not changed */
+/** @param isShared whether the deltas belong to others, and are not changed */
 function add(
   choices: Choice[],
   { index = 0, delta, logprobs, finish_reason }: ChatChunkChoice,
@@ -159,7 +164,7 @@ function copy(value: any): any {
   return fresh
 }
 
-/** An own property even when it is called `__proto__`. */
+/** Defines an own property, even one with the name `__proto__`. */
 function define(target: any, name: string, value: unknown): void {
   if (name !== '__proto__') target[name] = value
   else

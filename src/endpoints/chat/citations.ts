@@ -10,13 +10,12 @@ import type { Grounding } from '../../search/search.ts'
 import { withMessage } from './conversation.ts'
 import { searchRequest, webPlugin, type ChatRequest } from './request.ts'
 
-/** One citation, in the form of OpenAI's annotations. */
 interface Annotation {
   readonly type: 'url_citation'
   readonly url_citation: {
     readonly url: string
     readonly title: string
-    /** In Unicode code points of the whole content; 0 if the source is not anchored in it. */
+    /** The offset in Unicode code points of the whole content; 0 if the source is not anchored in it. */
     readonly start_index: number
     /** Exclusive. */
     readonly end_index: number
@@ -25,9 +24,9 @@ interface Annotation {
   }
 }
 
-/** Bound for a model that repeats itself. */
+/** A bound for a model that repeats itself. */
 const MAX_CITATIONS = 100
-/** UTF-16 code units of an answer, all choices together, that are searched. */
+/** The UTF-16 code units of an answer, all choices together, that are searched. */
 const MAX_CHARACTERS = 1_000_000
 
 const URL_PART = String.raw`(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\))+)`
@@ -54,10 +53,10 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
   const described = new Set<SearchResult>()
   const cite = (result: SearchResult, start_index: number, end_index: number) => {
     const { url, title, content: excerpt } = result
-    const known = described.has(result)
+    const isDescribed = described.has(result)
     described.add(result)
     const place = { url, title, start_index, end_index }
-    const url_citation = known ? place : { ...place, content: excerpt }
+    const url_citation = isDescribed ? place : { ...place, content: excerpt }
     cited.push({ type: 'url_citation', url_citation })
   }
   let units = 0
@@ -76,7 +75,7 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
 /** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
   readonly #results: readonly SearchResult[]
-  /** By choice. */
+  /** The text of each choice. */
   readonly #contents: string[] = []
   /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
@@ -122,7 +121,6 @@ export class CitationStep implements Step<ChatChunk, ChatChunk> {
 }
 
 interface Place {
-  /** In UTF-16 code units. */
   readonly start: number
   readonly end: number
   readonly sources: readonly SearchResult[]
@@ -136,14 +134,14 @@ function* placesIn(content: string, results: readonly SearchResult[]): Generator
     const start = match.index
     if (numbers) {
       const sources = [...new Set(numbers.split(',').map((number) => results[Number(number) - 1]))]
-      const known = sources.filter((result) => result !== undefined)
-      if (known.length > 0) yield { start, end: start + whole.length, sources: known }
+      const cited = sources.filter((result) => result !== undefined)
+      if (cited.length > 0) yield { start, end: start + whole.length, sources: cited }
     } else if (linked) {
       const result = byAddress.get(keyOf(linked))
       if (result) yield { start, end: start + whole.length, sources: [result] }
     } else if (bare) {
-      const found = bareAddress(bare, byAddress)
-      if (found) yield { start, end: start + found.length, sources: [found.result] }
+      const address = bareAddress(bare, byAddress)
+      if (address) yield { start, end: start + address.length, sources: [address.result] }
     }
   }
 }

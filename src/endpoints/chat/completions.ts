@@ -14,14 +14,13 @@ import { outboundChat, type ChatRequest } from './request.ts'
 export interface CompletionRequest extends ChatRequest {
   readonly completion: {
     readonly suffix?: string
-    /** Answers to each prompt. */
+    /** The number of answers to each prompt. */
     readonly n: number
-    /** How many alternatives to each token are wanted. */
+    /** The number of alternatives to each token. */
     readonly logprobs?: number
   }
 }
 
-/** The endpoint of text completions. */
 export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChunk> = {
   operation: 'complete',
   modality: chat.modality,
@@ -82,7 +81,7 @@ export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChu
   },
 }
 
-/** What was sent in the form of a chat, by which its tokens are estimated. */
+/** The request as sent, in the form of a chat, by which its tokens are estimated. */
 function asSent({ prompt, suffix, max_tokens }: CompletionInput) {
   const texts = suffix === undefined ? prompt : [...prompt, suffix]
   const messages = texts.map((content) => ({ role: 'user', content }) as const)

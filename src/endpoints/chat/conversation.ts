@@ -1,12 +1,11 @@
 /**
- * What the messages of a chat say of themselves, found in one walk over them: their form for vendors, their size, the media
- * in them with the capabilities that those need and their addresses, and the last signature of a vendor. What adds a message
- * derives the result for the longer list.
+ * Facts about the messages of a chat, found in one walk over them: their form for vendors, their size, the media in
+ * them with the capabilities that those need and their addresses, and the last signature of a vendor. Adding a
+ * message derives the result for the longer list.
  */
 import type { ClientAddress } from '../../pipeline/pipeline.ts'
 import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
 
-/** A list of messages. */
 export interface Conversation {
   /** In the form for vendors: the list itself where none of its messages changes. */
   readonly messages: readonly ChatMessage[]
@@ -22,9 +21,8 @@ export interface Conversation {
   readonly signature: string | undefined
 }
 
-/** Images, files and sounds. */
 interface Media {
-  /** Parts that are not text. */
+  /** The number of parts that are not text. */
   readonly parts: number
   /** Bytes of the body that their data takes. */
   readonly inlineBytes: number
@@ -35,7 +33,6 @@ interface Media {
 
 type MediaNeeds = Partial<Record<'VISION' | 'AUDIO_INPUT' | 'FILE_INPUT', string>>
 
-/** The address of an image or a file. */
 interface MediaAddress {
   readonly url: string
   /** Index of its message. */
@@ -44,13 +41,13 @@ interface MediaAddress {
   readonly member: string
 }
 
-/** Something whose content is in the member that its type names. */
+/** An object whose content is in the member that its type names. */
 export interface Typed {
   readonly type: string
   readonly [member: string]: any
 }
 
-/** Tokens of a picture, and of one that is asked to be looked at coarsely. */
+/** Tokens of a picture, and of one with low detail. */
 const IMAGE_TOKENS = 1500
 const COARSE_IMAGE_TOKENS = 100
 /** Bytes of a document for one token of its text, and the tokens of a document of unknown length. */
@@ -58,18 +55,18 @@ const FILE_BYTES_PER_TOKEN = 50
 const FILE_TOKENS = 1500
 const SOUND_BYTES_PER_TOKEN = 500
 
-/** Where a list has what is known of it. */
+/** The member of a list that holds its conversation. */
 const WALKED = Symbol('conversation')
 
 type Walked = readonly ChatMessage[] & { readonly [WALKED]?: Conversation }
 
-/** What a list of messages says of itself; the same list is walked once. */
+/** The facts about a list of messages; the same list is walked once. */
 export function conversationOf(messages: readonly ChatMessage[]): Conversation {
   const list: Walked = messages
   return list[WALKED] ?? remember(messages, walk(messages))
 }
 
-/** Keeps what is known of a list on it, where plugins do not see it. */
+/** Stores the facts about a list on it, where plugins do not see them. */
 function remember(messages: readonly ChatMessage[], conversation: Conversation): Conversation {
   // Lists of plugins may be frozen.
   if (Object.isExtensible(messages)) {
@@ -86,20 +83,19 @@ export function withMessage(
 ): readonly ChatMessage[] {
   const longer = messages.toSpliced(place, 0, message)
   const { length } = message.content
-  const known = conversationOf(messages)
+  const conversation = conversationOf(messages)
   const moved = (address: MediaAddress) =>
     address.at < place ? address : { ...address, at: address.at + 1 }
   remember(longer, {
-    ...known,
+    ...conversation,
     messages: longer,
-    characters: known.characters + length,
-    bytes: known.bytes + bytesIn(message),
-    addresses: known.addresses.map(moved),
+    characters: conversation.characters + length,
+    bytes: conversation.bytes + bytesIn(message),
+    addresses: conversation.addresses.map(moved),
   })
   return longer
 }
 
-/** The addresses in messages, with their places. */
 export function addressesIn(messages: readonly ChatMessage[]): readonly ClientAddress[] {
   const { addresses } = conversationOf(messages)
   return addresses.map(({ url, at, member }) => ({ url, param: `messages[${at}].${member}` }))
@@ -158,8 +154,6 @@ export function charactersOf(value: unknown): number {
   return characters
 }
 
-// The walk.
-
 type Writable<T> = { -readonly [Member in keyof T]: T[Member] }
 
 /** A {@link Conversation} while messages are added to it. */
@@ -180,7 +174,7 @@ function walk(messages: readonly ChatMessage[]): Conversation {
     signature: undefined,
   }
   let sent: ChatMessage[] | undefined
-  /** Characters that the form for vendors has more, or less if negative. */
+  /** Characters that the form for vendors has more, or fewer if negative. */
   let added = 0
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!
@@ -263,7 +257,7 @@ function isAddress(text: string): boolean {
   return /^https?:/i.test(text.slice(0, 6))
 }
 
-/** Of base64 or a data URL; an address has none. */
+/** The bytes of base64 or a data URL; an address has none. */
 function inlineBytes(source: string): number {
   return isAddress(source) ? 0 : source.length
 }
@@ -271,8 +265,6 @@ function inlineBytes(source: string): number {
 function decodedBytes(base64Length: number): number {
   return (base64Length * 3) / 4
 }
-
-// The form for vendors.
 
 function outboundMessage(message: ChatMessage): ChatMessage {
   let next = withoutNulls(message, 'content')
@@ -300,19 +292,19 @@ function typedCall(call: Typed): Typed {
   return call.type ? call : { ...call, type: 'function' }
 }
 
-/** For objects whose content is in the member that their `type` names. */
+/** A copy without nulls, also inside the member that `type` names. */
 export function withoutInnerNulls(item: Typed): Typed {
   const inner = item[item.type]
-  const given = withoutNulls(inner)
-  return given === inner ? item : { ...item, [item.type]: given }
+  const content = withoutNulls(inner)
+  return content === inner ? item : { ...item, [item.type]: content }
 }
 
 /** The same object unless a member other than `kept` is null. */
 export function withoutNulls<T extends object>(value: T, kept?: string): T {
   for (const member in value) {
     if (value[member] !== null || member === kept) continue
-    const given = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
-    return Object.fromEntries(given) as T
+    const members = Object.entries(value).filter(([name, own]) => own !== null || name === kept)
+    return Object.fromEntries(members) as T
   }
   return value
 }

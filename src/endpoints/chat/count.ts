@@ -22,7 +22,7 @@ const guard: GuardAdapter<ChatRequest, TokenCount> = {
   }),
 }
 
-/** Not billed, and not limited by the policy's ceiling, as nothing is written. */
+/** The count is not billed, and not limited by the policy's ceiling, as nothing is written. */
 export const countTokens: Endpoint<ChatRequest, ChatInput, TokenCount> = {
   operation: 'countTokens',
   modality: chat.modality,

@@ -1,4 +1,7 @@
-/** Chat in its one normal form, requests of OpenAI's Chat Completions API and chunks; and what all client forms of it share. */
+/**
+ * Chat in its one normal form (requests and chunks of OpenAI's Chat Completions API), and what all client forms of
+ * it share.
+ */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
@@ -37,9 +40,8 @@ import {
 } from './request.ts'
 import { toBase64 } from '../shared/media.ts'
 
-// Addresses in messages: of images, and of files.
+// Addresses of images and files in messages.
 
-/** See {@link Endpoint.addresses}. */
 const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
   of: ({ messages }) => addressesIn(messages),
 
@@ -62,7 +64,6 @@ const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
   },
 }
 
-/** The chat endpoint, for every dialect. */
 export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   operation: 'chat',
   modality: 'chat',
@@ -97,8 +98,8 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
       const messages = system
         ? withMessage(outbound.messages, 0, { role: 'system', content: system })
         : outbound.messages
-      const told = { ...outbound, messages }
-      return maxOutputTokens === undefined ? told : limited(told, maxOutputTokens)
+      const withSystem = { ...outbound, messages }
+      return maxOutputTokens === undefined ? withSystem : limited(withSystem, maxOutputTokens)
     },
 
     limit: (maxOutputTokens, { n = 1 }) => new OutputLimit(maxOutputTokens, n),
@@ -116,8 +117,8 @@ export function refuseLacking(model: Model, needs: Needs): void {
 }
 
 /**
- * The state of an answer, which writers find with {@link answerOf}.
- * @param sent what was asked, in the form of a chat
+ * Makes the state of an answer, which writers get by {@link answerOf}. @param sent the request as sent, in the form
+ * of a chat
  */
 export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChunk> {
   const answer = new ChatAnswer(envelopeOf(call), askedIn(call, sent))
@@ -125,7 +126,7 @@ export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChu
   return answer
 }
 
-/** The state of the answer that came last; undefined before a vendor has answered. */
+/** The state of the latest answer; undefined before a vendor has answered. */
 export function answerOf(call: Call): ChatAnswer | undefined {
   return call.answer.state as ChatAnswer | undefined
 }
@@ -144,7 +145,7 @@ interface Dialect<Part = AnswerChunk> extends Pick<
   readonly limitBytes?: number
 }
 
-/** A request in normal form, and what does not fit into it. */
+/** A request in normal form, and its members that do not fit into it. */
 export interface DialectRequest extends Pick<
   ParsedRequest,
   'ignored' | 'answerOptions' | 'nativeHeaders' | 'untranslatable'
@@ -190,8 +191,8 @@ export function chatFormat<Part = AnswerChunk>({
 
 /** A request that asks for no more than the model can write. */
 function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {
-  const { max_completion_tokens: asked } = outbound
-  if (asked === undefined || maxOutputTokens === undefined || asked <= maxOutputTokens) {
+  const { max_completion_tokens: requested } = outbound
+  if (requested === undefined || maxOutputTokens === undefined || requested <= maxOutputTokens) {
     return outbound
   }
   return limited(outbound, maxOutputTokens)
@@ -199,7 +200,7 @@ function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput
 
 /** A copy that asks for at most so many tokens. */
 function limited(outbound: ChatInput, most: number): ChatInput {
-  const lower = (asked = most) => Math.min(asked, most)
+  const lower = (requested = most) => Math.min(requested, most)
   const { reasoning } = outbound
   return {
     ...outbound,

@@ -14,8 +14,8 @@ import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 const WITHHELD = '[withheld]'
 
 /**
- * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read, unknown
- * members included.
+ * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read,
+ * unknown members included.
  */
 const NO_TEXT = new Set([
   'model',
@@ -48,9 +48,11 @@ const LABELS = new Set([
   'cache_control',
 ])
 
-/** Members of a message that are read separately or hold no text. */
 const READ_OF_MESSAGE = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
-/** The same for assistant messages. In other messages these members have no defined meaning, and are read. */
+/**
+ * Members of assistant messages that are read separately or hold no text. In other messages these members have no
+ * defined meaning, and are read.
+ */
 const READ_OF_ASSISTANT = new Set([
   ...READ_OF_MESSAGE,
   'refusal',
@@ -60,7 +62,7 @@ const READ_OF_ASSISTANT = new Set([
   'tool_calls',
   'function_call',
 ])
-/** The same for the object in a part of a content. */
+/** Members of the object in a media part that are read separately or hold no text. */
 const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
 /** Members of `reasoning` whose values the API lists. */
@@ -70,7 +72,7 @@ const OF_MEDIA = new Set(
   'auto low high original wav mp3 flac opus ogg m4a mp4 aac aiff webm pcm pcm16'.split(' '),
 )
 const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
-/** The same for a reasoning entry. */
+/** Members of a reasoning entry that are read separately or hold no text. */
 const READ_OF_REASONING = new Set(['type', 'id', 'format', 'index'])
 
 const ROLES = {
@@ -92,7 +94,6 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   const { messages } = input
   const firstCurrent = startOfCurrentTurn(messages)
   const items: TextItem[] = []
-  /** Start of each message's texts, up to the current turn. */
   const begins: number[] = []
   for (let index = 0; index < messages.length; index++) {
     if (index <= firstCurrent) begins.push(items.length)
@@ -224,7 +225,7 @@ function textOf(content: ChatMessage['content']): string {
   return text
 }
 
-/** Few calls have more messages. */
+/** Made once: few calls have more messages. */
 const places = Array.from({ length: 64 }, (_, index) => `messages[${index}]`)
 
 function placeOf(index: number): string {
@@ -270,13 +271,13 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
 
-/** Every text in a member that goes upstream as a name. */
+/** Adds every text in a member that goes upstream as a name. */
 function readLabel(value: unknown, at: string, add: Add): void {
   if (value === undefined || value === null) return
   stringsIn(value).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
 }
 
-/** Every text in unknown members: they go upstream, and a model may read them. */
+/** Adds every text in unknown members: they go upstream, and a model may read them. */
 function readRest(value: object, readAlready: ReadonlySet<string>, at: string, add: Add): void {
   let others: Record<string, unknown> | undefined
   for (const name of Object.keys(value)) {
@@ -300,12 +301,12 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
     add(place, 'reasoning', detail.text)
     add(`${place}.summary`, 'reasoning', detail.summary)
     readLabel([detail.id, detail.format], `${place}.id`, add)
-    const said = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
+    const names = ['text', 'summary'].filter((name) => typeof detail[name] === 'string')
     // Signatures and encrypted reasoning hold no words, as long as they are what they claim to be.
     const hidden = ['signature', 'data'].filter(
       (name) => typeof detail[name] === 'string' && isOpaque(detail[name]),
     )
-    readRest(detail, new Set([...READ_OF_REASONING, ...said, ...hidden]), place, add)
+    readRest(detail, new Set([...READ_OF_REASONING, ...names, ...hidden]), place, add)
   })
   if (details.length > 1) {
     const whole = details.map(({ text, summary }) => text ?? summary ?? '').join('')
@@ -316,7 +317,7 @@ function readAssistant(message: ChatMessage, at: string, add: Add): void {
   if (function_call) readCall({ function: function_call }, `${at}.function_call`, add)
 }
 
-/** Name, arguments as written, and the strings in the decoded arguments. */
+/** Adds the name, the arguments as written, and the strings in the decoded arguments. */
 function readCall(call: any, at: string, add: Add): void {
   const { name, arguments: raw } = call.function ?? {}
   readLabel([call.id, call.cache_control], `${at}.id`, add)
@@ -331,7 +332,7 @@ function readCall(call: any, at: string, add: Add): void {
   stringsInJson(raw).forEach(({ text }, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
-/** A part other than text: reads its address, name and readable contents, and returns its media. */
+/** Reads the address, name and contents of a part other than text, and returns its media. */
 function readPart(part: any, at: string, add: Add): Media | undefined {
   switch (part.type) {
     case 'image_url': {
@@ -387,7 +388,7 @@ function isChoice(name: string, value: unknown): boolean {
   return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
 }
 
-/** Tools, schemas, stop strings, predicted output, and unknown members. */
+/** Adds tools, schemas, stop strings, predicted output, and unknown members. */
 function readOther(value: unknown, name: string, items: TextItem[]): void {
   const add = (item: unknown, at: string) =>
     stringsIn(item).forEach((text, index) =>

@@ -14,20 +14,19 @@ import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 import { chatTexts, withhold } from './guard-input.ts'
 
-/** The guard adapter of chat. */
 export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   inputTexts: chatTexts,
   withhold,
   choices: (input) => input.n ?? 1,
   outputCodec: () => new ChatCodec(),
 
-  refusalParts({ text, choice, sample: like, opened, hasText: said }, input, model) {
+  refusalParts({ text, choice, sample: like, opened, hasText }, input, model) {
     const head = like ? like.head && withoutNotes(like.head) : newHead(model)
     const part = (delta: ChatDelta, finish: string | null = null) =>
       only(head, choice, delta, finish)
     const parts = opened ? [] : [part({ role: 'assistant', content: '', refusal: null })]
     if (wantsJson(input)) parts.push(part({ refusal: text }))
-    else if (input.stream) parts.push(part({ content: said ? `\n\n${text}` : text }))
+    else if (input.stream) parts.push(part({ content: hasText ? `\n\n${text}` : text }))
     else parts.push(part({ content: text, refusal: text }))
     parts.push(part({}, 'content_filter'))
     return parts
@@ -48,10 +47,10 @@ const KNOWN = new Set([
 
 type Removed = (field: string) => void
 
-/** What vendors make ids and names of formats of. Anything else may be text, which no guard reads there. */
+/** The form of vendors' ids and names of formats. Anything else may be text, which no guard reads there. */
 const HANDLE = /^[\w.:=+/-]{1,256}$/
 
-/** What a vendor says of itself in the head of an answer: words that no guard reads. */
+/** Members of a vendor about itself in the head of an answer: words that no guard reads. */
 const NOTES = ['system_fingerprint', 'service_tier'] as const
 
 function withoutNotes(head: AnswerHead): AnswerHead {
@@ -62,7 +61,7 @@ function withoutNotes(head: AnswerHead): AnswerHead {
 class ChatCodec implements OutputCodec<AnswerChunk> {
   /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
-  /** The head of the chunk before, and what is left of it. */
+  /** The head of the previous chunk, and what is left of it. */
   #head: AnswerHead | undefined
   #shownHead: AnswerHead | undefined
 
@@ -145,19 +144,19 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
     for (const channel of ['content', 'refusal'] as const) {
       const text = delta?.[channel]
       if (!text) continue
-      const said = part({ [channel]: text })
-      pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: said })
+      const textPart = part({ [channel]: text })
+      pieces.push({ kind: 'text', choice, channel, text, textOnly: true, part: textPart })
     }
     const tool = { kind: 'fragment', choice, channel: 'tool_call' } as const
-    for (const given of delta?.tool_calls ?? []) {
-      const call = withHandle(given, removed)
+    for (const fragment of delta?.tool_calls ?? []) {
+      const call = withHandle(fragment, removed)
       const size = lengthOf({ ...call.function, ...call.custom })
       pieces.push({ ...tool, index: call.index ?? 0, size, part: part({ tool_calls: [call] }) })
     }
     const legacy = delta?.function_call
     if (legacy) {
-      const said = part({ function_call: legacy })
-      pieces.push({ ...tool, index: 0, size: lengthOf(legacy), part: said })
+      const callPart = part({ function_call: legacy })
+      pieces.push({ ...tool, index: 0, size: lengthOf(legacy), part: callPart })
     }
     if (delta?.annotations) pieces.push(annotationsPiece(choice, delta.annotations, part))
     if (finish_reason) {
@@ -174,20 +173,20 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
   ): OutputPiece<AnswerChunk> | undefined {
     const { type, summary, index = 0 } = entry
     const text = entry.text || summary
-    const said: ChatDelta = { content: '', reasoning_details: [entry] }
+    const emptyDelta: ChatDelta = { content: '', reasoning_details: [entry] }
     const base = { choice, channel: 'reasoning' } as const
     if (!text) {
       const lasting = type === 'reasoning.encrypted'
-      return { ...base, kind: 'mark', keptWhenDropped: lasting, part: part(said) }
+      return { ...base, kind: 'mark', keptWhenDropped: lasting, part: part(emptyDelta) }
     }
     if (index < (this.#blocks.get(choice) ?? 0)) return undefined
     this.#blocks.set(choice, index)
-    const shown = part({ ...said, reasoning: text })
+    const shown = part({ ...emptyDelta, reasoning: text })
     return { ...base, kind: 'text', droppable: true, text, part: shown }
   }
 }
 
-/** A call whose id is none of a vendor's making gets one of the gateway's. It begins with its id. */
+/** Replaces an id that no vendor makes by one of the gateway. A call begins with its id. */
 function withHandle<Call extends { readonly id?: string | null }>(
   call: Call,
   removed: Removed,
@@ -218,18 +217,18 @@ function entriesOf(
   detail: ReasoningDetail,
   removed: (field: string) => void,
 ): readonly ReasoningDetail[] {
-  const known: Record<string, any> = {}
+  const members: Record<string, any> = {}
   for (const [name, value] of Object.entries(detail)) {
-    if (isOfDetail(name, value, detail.type)) known[name] = value
+    if (isOfDetail(name, value, detail.type)) members[name] = value
     else if (value !== null && value !== undefined) removed('reasoning_details')
   }
-  const said = WORDS.filter((name) => known[name])
-  if (said.length < 2 && known.type) return [known as ReasoningDetail]
-  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = known
+  const names = WORDS.filter((name) => members[name])
+  if (names.length < 2 && members.type) return [members as ReasoningDetail]
+  const { type: _type, text: _text, summary: _summary, data: _data, ...handles } = members
   const { index } = handles
-  return said.map((name, i) => {
+  return names.map((name, i) => {
     // Handles are sent once: client libraries concatenate repeated strings.
-    return { type: CONTENT_TYPES[name], [name]: known[name], ...(i === 0 ? handles : { index }) }
+    return { type: CONTENT_TYPES[name], [name]: members[name], ...(i === 0 ? handles : { index }) }
   })
 }
 
@@ -254,7 +253,6 @@ function isOfDetail(name: string, value: unknown, type: unknown): boolean {
   }
 }
 
-/** A chunk of an answer with this delta only. */
 function only(
   head: AnswerHead | undefined,
   index: number,
@@ -286,7 +284,7 @@ function wholeFunction(deltas: readonly ChatDelta[]) {
 function annotationsPiece(
   choice: number,
   annotations: readonly any[],
-  part: (said: ChatDelta) => AnswerChunk,
+  part: (content: ChatDelta) => AnswerChunk,
 ): AtomicPiece<AnswerChunk> {
   const say = (some: readonly any[]) => part({ content: '', annotations: some })
   return {

@@ -46,13 +46,12 @@ export interface ChatRequest {
   readonly [member: string]: unknown
 }
 
-/** An entry of `plugins`. Only `web` is honoured; the other members are its options. */
 interface Plugin {
   readonly id: string
   readonly enabled?: boolean | null
-  /** Any value; one that names no configured engine means the default. */
+  /** The engine; a value that names no configured engine means the default. */
   readonly engine?: unknown
-  /** As the client wrote it, out of bounds or not. */
+  /** The number as the client wrote it, out of bounds or not. */
   readonly max_results?: number | null
   readonly search_prompt?: string | null
   readonly include_domains?: readonly string[] | null
@@ -61,7 +60,7 @@ interface Plugin {
 
 /** A tool with which a vendor would search the web; the gateway may search in its place. */
 interface WebSearchTool {
-  /** Where the client wrote it. */
+  /** The place where the client wrote it. */
   readonly path: string
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
@@ -115,7 +114,6 @@ const KEPT_BACK = new Set([
   '__proto__',
 ])
 
-/** Whether a member goes to providers as it came. */
 export function isPassed(name: string): boolean {
   return !KEPT_BACK.has(name)
 }
@@ -123,7 +121,7 @@ export function isPassed(name: string): boolean {
 /** JavaScript writes both ends of the 64-bit integers as numbers that are beyond them, which vendors refuse. */
 const MOST_SEED = 2 ** 63 - 1024
 
-/** Results of a search where the request names no number. */
+/** The number of results where the request names none. */
 const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
@@ -156,7 +154,7 @@ export function outboundChat(request: ChatRequest): ChatInput {
   return input as ChatInput
 }
 
-/** The same request with its policy validated; dialects hand on what the client wrote. @throws InvalidRequest */
+/** The same request with its policy validated; dialects pass on what the client wrote. @throws InvalidRequest */
 export function withPolicy(request: ChatRequest): ChatRequest {
   const policy: unknown = request.policy
   return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
@@ -167,12 +165,10 @@ export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolea
   return stream === true && stream_options?.include_usage === true
 }
 
-/** Whether the answer has `function_call`, as the client sent `functions`. */
 export function usesLegacyFunctions({ functions, tools }: ChatRequest): boolean {
   return functions !== undefined && tools === undefined
 }
 
-/** The capabilities that the request needs. */
 export function requiredCapabilities(request: ChatRequest): Needs {
   const { messages, response_format, logprobs, n = 1 } = request
   const needs: Needs = {}
@@ -208,7 +204,7 @@ function toolSearch({ web_search_tool: tool, messages }: ChatRequest): SearchReq
   return { question, engine: undefined, maxResults, ...domains, tool: path }
 }
 
-/** The options of the search: of the first `web` plugin that is not disabled. */
+/** The first `web` plugin that is not disabled; its members are the options of the search. */
 export function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
   return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
 }

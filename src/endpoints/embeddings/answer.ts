@@ -7,16 +7,13 @@ import type { Billed } from '../shared/billing.ts'
 
 /** The whole answer: it has one part. */
 export interface EmbeddingPart extends Billed {
-  /** One vector for each input, in their order. */
+  /** The vectors of the inputs, in their order. */
   readonly vectors: readonly Embedding['embedding'][]
 }
 
 type Format = EmbeddingInput['encoding_format']
 
-/**
- * The answer to so many inputs.
- * @throws UpstreamFailure for an input without a vector, and for what is none
- */
+/** @throws UpstreamFailure for an input without a vector, or with an invalid one */
 export function embeddingsOf(
   { data }: EmbeddingResult,
   { count, format }: { readonly count: number; readonly format: Format },
@@ -34,7 +31,6 @@ export function embeddingsOf(
   return { vectors: vectors as Embedding['embedding'][] }
 }
 
-/** @throws UpstreamFailure */
 function inForm(vector: unknown, format: Format): Embedding['embedding'] {
   if (typeof vector === 'string') {
     const bytes = bytesOf(vector)

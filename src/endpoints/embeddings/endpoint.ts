@@ -38,7 +38,7 @@ const tokens = list(integer(0, Number.MAX_SAFE_INTEGER), 1)
 const texts = list(filledText, 1, MAX_INPUTS)
 const tokenLists = list(tokens, 1, MAX_INPUTS)
 
-/** The first item decides what the others have to be. */
+/** The first item decides the type of the others. */
 const items: Check = (value) => {
   const [first] = value as unknown[]
   if (Array.isArray(first)) return tokenLists(value)
@@ -72,10 +72,10 @@ export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, E
   body,
 
   async toInput(incoming) {
-    const asked = await readValid<EmbeddingRequest>(incoming, LIMIT_BYTES, body, {
+    const valid = await readValid<EmbeddingRequest>(incoming, LIMIT_BYTES, body, {
       encoding_format: 'float',
     })
-    return { ...asked, input: inputsOf(asked.input) }
+    return { ...valid, input: inputsOf(valid.input) }
   },
 
   content: { input: [] },
@@ -84,9 +84,9 @@ export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, E
 
   answer({ outbound: { input, encoding_format: format } }) {
     const size = promptSizeOf(input)
-    const asked = { count: input.length, format }
+    const expected = { count: input.length, format }
     return wholeAnswer(
-      (result: EmbeddingResult) => [embeddingsOf(result, asked)],
+      (result: EmbeddingResult) => [embeddingsOf(result, expected)],
       ({ usage }) => ({
         reported: usage && { ...usage },
         expected: { promptTokens: promptBounds(size) },
@@ -116,8 +116,8 @@ export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, E
 })
 
 /** One input is a list of one. */
-function inputsOf(given: unknown): EmbeddingInput['input'] {
-  if (typeof given === 'string') return [given]
-  const listed = given as string[] | number[] | number[][]
+function inputsOf(value: unknown): EmbeddingInput['input'] {
+  if (typeof value === 'string') return [value]
+  const listed = value as string[] | number[] | number[][]
   return typeof listed[0] === 'number' ? [listed as number[]] : (listed as string[] | number[][])
 }

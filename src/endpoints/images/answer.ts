@@ -18,7 +18,6 @@ import type { GeneratedImage, ImageEvent, ImageResult, Usage } from '../../plugi
 import { Received, type Billed } from '../shared/billing.ts'
 import { FORMATS, QUALITIES, SIZE, type ImageRequest } from './request.ts'
 
-/** A partial image of a stream, or all finished images. */
 export type ImagePart =
   | {
       readonly type: 'partial'
@@ -35,9 +34,7 @@ interface CompletedPart extends Billed {
   readonly properties: ImageProperties
 }
 
-/** Properties of images that an answer states. */
 interface ImageProperties {
-  /** Known properties. */
   readonly known: Shown
   /** Known properties, and the requested ones for the rest. */
   readonly all: Required<Shown>
@@ -50,22 +47,20 @@ interface Shown {
   readonly quality?: string
 }
 
-/** Whether it is the last part. */
 export function isCompleted(part: ImagePart): part is CompletedPart {
   return part.type === 'completed'
 }
 
-/** What stands in place of the content of a request. */
+/** The members that replace the content of a request. */
 export const NO_CONTENT = { prompt: '', images: undefined, mask: undefined }
 
 /** Checks a provider's images and counts them. @throws UpstreamFailure for missing or broken images */
 export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, ImagePart> {
   readonly steps = [this]
-  /** True after the finished images. */
   done = false
   /** The number of finished images; undefined until they arrive. */
   #images: number | undefined = undefined
-  /** The vendor's count. */
+  /** The count of the vendor. */
   #reported: Usage | undefined = undefined
   readonly #received = new Received()
   readonly #request: ImageRequest
@@ -119,16 +114,16 @@ export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEv
     emit({ type: 'partial', b64_json, index, properties: this.#properties(b64_json, {}) })
   }
 
-  #properties(base64: string, said: Partial<ImageResult>): ImageProperties {
+  #properties(base64: string, stated: Partial<ImageResult>): ImageProperties {
     const { size = 'auto', quality = 'auto', background = 'auto', output_format } = this.#request
-    const format = formatOf(base64) ?? said.output_format
-    const known: Record<string, string> = {}
-    if (BACKGROUNDS.has(said.background)) known.background = said.background!
-    if (FORMATS.includes(format!)) known.output_format = format!
-    if (typeof said.size === 'string' && SIZE.test(said.size)) known.size = said.size
-    if (QUALITIES.includes(said.quality!)) known.quality = said.quality!
-    const asked = { size, quality, background, output_format: output_format ?? 'png' }
-    return { known, all: { ...asked, ...known } }
+    const format = formatOf(base64) ?? stated.output_format
+    const properties: Record<string, string> = {}
+    if (BACKGROUNDS.has(stated.background)) properties.background = stated.background!
+    if (FORMATS.includes(format!)) properties.output_format = format!
+    if (typeof stated.size === 'string' && SIZE.test(stated.size)) properties.size = stated.size
+    if (QUALITIES.includes(stated.quality!)) properties.quality = stated.quality!
+    const requested = { size, quality, background, output_format: output_format ?? 'png' }
+    return { known: properties, all: { ...requested, ...properties } }
   }
 }
 
@@ -141,7 +136,7 @@ function toImage({ b64_json, revised_prompt }: GeneratedImage): GeneratedImage {
 
 const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
 
-/** Standard alphabet, padded, without the head of a data URL. */
+/** Base64 in the standard alphabet, padded, without the head of a data URL. */
 function plainBase64(text: unknown): string {
   if (typeof text !== 'string')
     throw brokenAnswer('The model provider sent an image without its bytes.')
@@ -166,7 +161,7 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a square image of the best quality, at vendors that count tokens. */
 const IMAGE_TOKENS = 4160
 
-/** What a request will consume, as far as it tells. */
+/** The estimate of a request, as far as it states its size. */
 export function estimateImages(request: ImageRequest): Estimate {
   const { least, most } = figuresOf(request)
   const { promptTokens, imageInputTokens, images } = most
@@ -182,14 +177,13 @@ export function estimateImages(request: ImageRequest): Estimate {
 interface ImageCount {
   /** Finished images; undefined until there are any. */
   readonly images: number | undefined
-  /** As the vendor counted. */
+  /** Quantities as the vendor counted them. */
   readonly reported: Usage | undefined
 }
 
-/** What the usage of an answer is compared with: figures of its request, whose content need not be there any more. */
+/** The figures of a request with which the usage of an answer is compared. Its content need not be there any more. */
 type ImageWork = ReturnType<typeof workOf>
 
-/** The figures of a request. */
 function workOf(input: ImageRequest) {
   const { n = 1, prompt, images = [], mask } = input
   const media = images.length + Number(mask !== undefined)
@@ -242,7 +236,6 @@ function figuresOf({ prompt, n = 1, images = [], mask }: ImageRequest) {
   }
 }
 
-/** Whether tokens have a price. */
 export function isPaidByToken({ prices }: Model): boolean {
   return ['prompt', 'completion', 'image_token', 'image_output'].some((name) => name in prices)
 }

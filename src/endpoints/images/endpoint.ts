@@ -36,7 +36,7 @@ const READ_SEPARATELY = new Set([
   'input_fidelity',
 ])
 
-/** Both operations, but for their requests. */
+/** The properties of both operations. */
 const common = {
   modality: 'image',
   slowStart: true,
@@ -138,7 +138,7 @@ function split(tokens: number, image_tokens: number) {
   return { text_tokens: Math.max(0, tokens - image_tokens), image_tokens }
 }
 
-/** @param name what the names of events begin with */
+/** @param name the beginning of the names of events */
 function eventsOf(name: string, call: Call): EventFormat<ImagePart> {
   return { encode: (part) => eventOf(part, name, call), last: '', fail: typedErrorEvent }
 }

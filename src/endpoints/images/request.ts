@@ -1,4 +1,3 @@
-/** Valid requests for images. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -48,15 +47,13 @@ export interface ImageRequest extends ImageInput {
   readonly mask?: MediaFile
 }
 
-/** Values of `quality`. */
 export const QUALITIES = ['low', 'medium', 'high', 'auto', 'standard', 'hd']
-/** Values of `output_format`. */
 export const FORMATS = ['png', 'jpeg', 'webp']
 /** `auto`, or width and height in pixels. */
 export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
 
 const GENERATION_LIMIT_BYTES = 1024 * 1024
-/** Room for everything but the files. */
+/** The room for everything but the files. */
 const FORM_LIMIT_BYTES = 4 * 1024 * 1024
 const MAX_PROMPT = 32_000
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
@@ -99,7 +96,7 @@ const members = {
   partial_images: integer(0, 3),
   user: text,
 }
-/** Members of a body for new images, and for edits but for their files. */
+/** Members of a body for new images, and for edits without their files. */
 export const generationBody = object(members, ['model', 'prompt'])
 export const editBody = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, [
   'model',
@@ -126,7 +123,6 @@ const NULLABLE = [
   'input_fidelity',
 ]
 
-/** @throws InvalidRequest */
 export async function readGeneration(incoming: Incoming): Promise<ImageRequest> {
   const body = await readJson(incoming, GENERATION_LIMIT_BYTES)
   return validated(body, generationBody, readPolicy)
@@ -152,10 +148,10 @@ export async function readEdit(incoming: Incoming, limits: BodyLimits): Promise<
 const FILE_FIELD = /^(image(\[\d*\])?|mask)$/
 
 function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
-  const given = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
+  const members = Object.entries(toJsonTypes(fields, FORM_TYPES)).filter(
     ([name, value]) => value !== 'null' || !NULLABLE.includes(name),
   )
-  const request = validated(Object.fromEntries(given), editBody, readAnyPolicy)
+  const request = validated(Object.fromEntries(members), editBody, readAnyPolicy)
   const masks = files.filter(({ field }) => field === 'mask')
   const images = files.filter(({ field }) => field !== 'mask')
   if (masks.length > 1) {
@@ -176,8 +172,8 @@ function editOfJson(body: object, limits: BodyLimits): ImageRequest {
   checkSize(givenMask, 'mask.image_url', limits)
   const request = validated(others, editBody, readPolicy)
   if (given === undefined || given === null) checkCount(0, 'image', limits)
-  const found = list(reference, 1, limits.files)(given)
-  if (found) throw invalid('images', found)
+  const mistake = list(reference, 1, limits.files)(given)
+  if (mistake) throw invalid('images', mistake)
   const images = (given as { image_url: string }[]).map(({ image_url }, index) =>
     inlineImage(image_url, `images[${index}].image_url`, IMAGE_TYPES),
   )
@@ -193,8 +189,8 @@ function validated(
   check: Check,
   policyOf: (policy: unknown) => Policy,
 ): ImageRequest {
-  const found = check(body)
-  if (found) throw toInvalidRequest(found)
+  const mistake = check(body)
+  if (mistake) throw toInvalidRequest(mistake)
   const { policy, ...others } = body as Record<string, unknown>
   const request = givenMembers(others) as ImageRequest
   if (request.stream && (request.n ?? 1) > 1) {
@@ -210,8 +206,8 @@ function checkCount(count: number, param: string, { files }: BodyLimits): void {
   if (count > files) throw invalid(param, problem('array_above_max_length', expected, `${count}`))
 }
 
-function checkSize(given: any, param: string, { image }: BodyLimits): void {
-  if (exceedsBytes(given?.image_url, image)) throw fileTooLarge(param, image)
+function checkSize(size: any, param: string, { image }: BodyLimits): void {
+  if (exceedsBytes(size?.image_url, image)) throw fileTooLarge(param, image)
 }
 
 function inlineImage(url: string, param: string, types: readonly string[]): MediaFile {
@@ -238,6 +234,6 @@ function inlineOnly(value: any): Problem | undefined {
     : inside('file_id', problem('unsupported_value', 'the image itself in image_url', 'a file id'))
 }
 
-function invalid(place: string, found: Problem): InvalidRequest {
-  return toInvalidRequest(inside(place, found))
+function invalid(place: string, mistake: Problem): InvalidRequest {
+  return toInvalidRequest(inside(place, mistake))
 }

@@ -26,10 +26,9 @@ import {
 } from './normal-form.ts'
 
 const READ_SEPARATELY = new Set(['input'])
-/** Guards are asked and no model: what they ask is in `questions`. */
+/** The estimate where guards are asked and no model: their questions are in `questions`. */
 const NOTHING: Estimate = { least: {}, expected: {}, most: {} }
 
-/** Addresses of images. */
 const addresses: NonNullable<Endpoint<unknown, ModerationInput>['addresses']> = {
   of({ input }: ModerationInput): ClientAddress[] {
     if (!isParts(input)) return []
@@ -52,7 +51,6 @@ const addresses: NonNullable<Endpoint<unknown, ModerationInput>['addresses']> = 
   },
 }
 
-/** The moderation endpoint. */
 export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput, ModerationAnswer>(
   {
     path: '/v1/moderations',

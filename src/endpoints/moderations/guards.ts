@@ -1,4 +1,4 @@
-/** Moderation by guards of the configuration: by all that look on this machine, or by one of a name. */
+/** Moderation by guards of the configuration: by all that run on this machine, or by one that the client names. */
 import { Forbidden, InvalidRequest, Unavailable } from '../../errors/errors.ts'
 import { askedBy, type GuardInstance } from '../../guard/plan.ts'
 import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
@@ -28,9 +28,9 @@ import {
 } from './normal-form.ts'
 
 /**
- * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard that asks a
- * model is like a model itself, also where the operator pays for it.
- * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
+ * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard
+ * that asks a model is like a model itself, also where the operator pays for it. @throws NotFound where there is no
+ * such guard, Forbidden, InvalidRequest for images alone
  */
 export const resolveGuards: Stage = {
   name: 'resolveGuards',
@@ -79,8 +79,9 @@ function inputOf(call: Call): ModerationRequest {
 }
 
 /**
- * What the guards of a call ask models about its texts at the expense of the account. Each text has a budget of its own. Most
- * texts break no rule; about one that does, a guard is asked again without the category that it has named.
+ * The questions that the guards of a call ask models about its texts at the expense of the account. Each text has a
+ * budget of its own. Most texts break no rule; a guard is asked again about one that does, without the category that
+ * it has named.
  */
 export function questionsAsked(call: Call): BudgetedQuestions {
   const asking = guardsOf(call).flatMap((instance) => {
@@ -120,15 +121,15 @@ function knowsItsModel({ guard }: GuardInstance): boolean {
   return !guard.asks || guard.asks(undefined) !== undefined
 }
 
-/** The model that one of the guards asks. */
+/** The model that the guards ask, if any. */
 function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | undefined {
   const asked = guards.map(({ guard }) => guard.asks?.(undefined)).find((id) => id !== undefined)
   return asked === undefined ? undefined : catalog.get(asked)
 }
 
 /**
- * What stands for guards where a call has its model: it costs what the model costs that they ask.
- * @param isPaid whether the account pays for it
+ * The model of a call to guards: it costs what the model costs that they ask. @param isPaid whether the account pays
+ * for it
  */
 function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
   return {
@@ -148,7 +149,7 @@ function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
   }
 }
 
-// What guards find in one text, as the result of a moderation.
+// The blocks of guards in one text, as the result of a moderation.
 
 const NONE = { patterns: [], assignments: [] }
 const DENIED = 'deny:'
@@ -193,8 +194,8 @@ async function resultOf(
 }
 
 /**
- * All blocks of one guard. A guard names one rule at a time, so it is asked again without each category that it has named;
- * what it finds beside those ends that.
+ * All blocks of one guard. A guard names one rule at a time, so it is asked again without each category that it has
+ * named, until it finds another rule or none.
  */
 async function blocksOf(
   call: Call,

@@ -25,12 +25,12 @@ export interface ModerationRequest extends ModerationInput {
   readonly policy?: Policy
 }
 
-/** Of the model that stands for the local guards of the configuration. */
+/** The model that stands for the local guards of the configuration. */
 export const LOCAL = 'guard'
-/** Before the name of one guard. */
+/** The prefix of the name of one guard. */
 export const BY_NAME = 'guard/'
 
-/** Room for images. */
+/** The limit includes room for images. */
 const LIMIT_BYTES = 10 * 1024 * 1024
 const MAX_TEXT_BYTES = 1024 * 1024
 const MAX_INPUTS = 128
@@ -48,8 +48,8 @@ const input = described(
     if (value === undefined || value === null) return wrongType(value, EXPECTED)
     const array: Check = (items) =>
       (typeof (items as unknown[])[0] === 'object' ? parts : texts)(items)
-    const found = either(EXPECTED, { string: filledText, array })(value)
-    if (found) return found
+    const mistake = either(EXPECTED, { string: filledText, array })(value)
+    if (mistake) return mistake
     const bytes = textsIn(inputsOf(value)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     if (bytes <= MAX_TEXT_BYTES) return undefined
     return problem('string_above_max_length', 'at most 1 MiB of text', `${bytes} bytes`)
@@ -57,17 +57,19 @@ const input = described(
   () => ({ anyOf: [filledText, texts, parts].map(schemaOf) }),
 )
 
-/** The members of a body. */
 export const moderationBody = object({ model: filledText, input }, ['input'])
 
-/** @throws InvalidRequest */
 export async function readModeration(incoming: Incoming): Promise<ModerationRequest> {
   const defaults = { model: LOCAL }
-  const asked = await readValid<ModerationRequest>(incoming, LIMIT_BYTES, moderationBody, defaults)
-  return { ...asked, input: inputsOf(asked.input) }
+  const request = await readValid<ModerationRequest>(
+    incoming,
+    LIMIT_BYTES,
+    moderationBody,
+    defaults,
+  )
+  return { ...request, input: inputsOf(request.input) }
 }
 
-/** Whether a name is that of guards, and of no model. */
 export function isForGuards(model: string): boolean {
   return model === LOCAL || model.startsWith(BY_NAME)
 }
@@ -83,19 +85,19 @@ export function textsIn(input: ModerationInput['input']): readonly string[] {
   return input.flatMap((one) => (one.type === 'text' ? [one.text] : []))
 }
 
-function inputsOf(given: unknown): ModerationInput['input'] {
-  return typeof given === 'string' ? [given] : (given as ModerationInput['input'])
+function inputsOf(value: unknown): ModerationInput['input'] {
+  return typeof value === 'string' ? [value] : (value as ModerationInput['input'])
 }
 
 /** The whole answer: it has one part. */
 export interface ModerationAnswer extends Billed {
-  /** As the client reads it. */
+  /** The name as the client reads it. */
   readonly model: string
-  /** One for each input, in their order. */
+  /** The results for the inputs, in their order. */
   readonly results: readonly object[]
 }
 
-/** The answer of a model to so many inputs. @throws UpstreamFailure for an input without a result */
+/** The answer of a model. @throws UpstreamFailure for an input without a result */
 export function resultsOf(
   { results }: ModerationResult,
   { model, count }: { readonly model: string; readonly count: number },

@@ -1,4 +1,4 @@
-/** What is read of a document: its pages, an annotation, the end; and what guards read of them. */
+/** The parts of an OCR answer (pages, an annotation, the end), and what guards read of them. */
 import {
   filledText,
   integer,
@@ -24,20 +24,18 @@ import type { Billed } from '../shared/billing.ts'
 import { stringsInJson } from '../shared/texts.ts'
 import type { OcrRequest } from './request.ts'
 
-/** A page, the annotation of the document, or the end. */
 export type OcrPart =
   | { readonly type: 'page'; readonly page: OcrPage }
   | { readonly type: 'annotation'; readonly text: string }
   | EndPart
 
-/** The last part. */
 interface EndPart extends Billed {
   readonly type: 'end'
   /** Size of the document; null if unknown. */
   readonly bytes: number | null
 }
 
-/** What an answer is compared with: figures of its request, whose document need not be there any more. */
+/** The figures of a request with which the answer is compared. Its document need not be there any more. */
 interface AskedDocument {
   readonly pages?: readonly number[] | undefined
   /** Size of the document; null if unknown. */
@@ -50,16 +48,10 @@ export function askedOf({ pages, document }: OcrRequest): AskedDocument {
   return { pages, bytes: isOwn ? document.file.bytes.length : null }
 }
 
-/** Whether it is the last part. */
 export function isEnd(part: OcrPart): part is EndPart {
   return part.type === 'end'
 }
 
-/**
- * The parts of an answer.
- * @throws InvalidRequest for a selected page that the document does not have; UpstreamFailure for an answer without
- * pages
- */
 export function partsOf(
   answer: OcrResult,
   { pages: wanted, bytes }: AskedDocument,
@@ -104,7 +96,7 @@ const confidence = object(
   ['average_page_confidence_score', 'minimum_page_confidence_score'],
 )
 
-/** Members that clients can do without: those they could not read are left out. */
+/** Members that clients can do without: unreadable ones are left out. */
 const OPTIONAL: Readonly<Record<string, Check>> = {
   dimensions,
   tables: list(table),
@@ -115,7 +107,7 @@ const OPTIONAL: Readonly<Record<string, Check>> = {
   blocks: list(object({ type: filledText }, ['type'])),
 }
 
-/** A page with the members that clients require. @throws UpstreamFailure for what is no page */
+/** A page with the members that clients require. @throws UpstreamFailure for another value */
 function shown(page: OcrPage): OcrPage {
   if (pageOf(page)) throw brokenAnswer('The model provider sent a malformed page.')
   const { images, dimensions, ...rest } = withoutInvalid(page, OPTIONAL)
@@ -128,8 +120,8 @@ function shown(page: OcrPage): OcrPage {
 
 const pageOf = object({ index: count, markdown: text }, ['index', 'markdown'])
 
-function placed(given: Readonly<Record<string, unknown>>, position: number): object {
-  const { id, top_left_x, top_left_y, bottom_right_x, bottom_right_y, ...rest } = given
+function placed(page: Readonly<Record<string, unknown>>, position: number): object {
+  const { id, top_left_x, top_left_y, bottom_right_x, bottom_right_y, ...rest } = page
   return {
     id: typeof id === 'string' && id !== '' ? id : `img-${position}`,
     top_left_x: top_left_x ?? null,
@@ -140,7 +132,7 @@ function placed(given: Readonly<Record<string, unknown>>, position: number): obj
   }
 }
 
-// What guards read of it.
+// What guards read of the pages.
 
 const KNOWN = new Set([
   'index',
@@ -158,9 +150,9 @@ const KNOWN = new Set([
 /** Characters on either side of a page break that are also read as one text. */
 const SEAM = 1000
 
-/** Pages are read one by one, and what stands around the break between two of them once more. */
+/** Reads pages one by one, and the text around the break between two of them once more. */
 export class PageCodec implements OutputCodec<OcrPart> {
-  /** The end of the page before. */
+  /** The end of the previous page. */
   #before = ''
 
   split(
@@ -196,15 +188,15 @@ function pagePiece(
   seam: readonly AtomicText[],
   removed: (field: string) => void,
 ): AtomicPiece<OcrPart> {
-  const known: Record<string, unknown> = {}
+  const members: Record<string, unknown> = {}
   for (const name in page) {
-    if (KNOWN.has(name)) known[name] = page[name]
+    if (KNOWN.has(name)) members[name] = page[name]
     else removed(name)
   }
-  const part: OcrPart = { type: 'page', page: known as OcrPage }
+  const part: OcrPart = { type: 'page', page: members as OcrPage }
   const shown = (page.images ?? []).some((image) => image?.image_base64)
   return {
-    ...whole(part, page.index + 1, [...textsOf(known), ...seam]),
+    ...whole(part, page.index + 1, [...textsOf(members), ...seam]),
     ...(shown && { unscanned: 'image' }),
   }
 }

@@ -18,7 +18,7 @@ const NO_DOCUMENT: OcrInput['document'] = { kind: 'document', url: '' }
 
 /** The most pages that vendors read of one document. */
 const MAX_PAGES = 1000
-/** Of a page with pictures, and of the smallest page of text. */
+/** The bytes of a page with pictures, and of the smallest page of text. */
 const BYTES_PER_PAGE = 50_000
 const LEAST_BYTES_PER_PAGE = 5000
 
@@ -31,7 +31,6 @@ const READ_SEPARATELY = new Set([
   'document_annotation_prompt',
 ])
 
-/** The address of a document. */
 const addresses: NonNullable<Endpoint<unknown, OcrInput>['addresses']> = {
   of({ document }: OcrInput): ClientAddress[] {
     if (!('url' in document)) return []
@@ -92,8 +91,8 @@ export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
   usage: (receipt) => ({ ...pagesIn(receipt), ...costJson(receipt.bill) }),
 
   answer({ input }) {
-    const asked = askedOf(input)
-    return wholeAnswer((result: OcrResult) => partsOf(result, asked), usageOf)
+    const figures = askedOf(input)
+    return wholeAnswer((result: OcrResult) => partsOf(result, figures), usageOf)
   },
 
   isEnd,
@@ -123,7 +122,7 @@ export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
   },
 })
 
-/** What an answer has consumed: pages as the vendor counts them, else those of the answer. */
+/** Usage of an answer: pages as the vendor counts them, else the pages of the answer. */
 function usageOf({ pages: { length }, usage }: OcrResult): UsageReport {
   const pages = { estimate: length, soft: 2 * length + 1, hard: 1000 + 8 * length }
   return { reported: usage && { ...usage }, expected: { pages } }

@@ -1,4 +1,3 @@
-/** Valid requests for OCR. */
 import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -41,9 +40,9 @@ export interface OcrRequest extends OcrInput {
   readonly policy?: Policy
 }
 
-/** Servers refuse longer addresses. */
+/** The longest address that servers accept. */
 const MAX_URL = 8192
-/** Ten times the largest document that vendors take. */
+/** Ten times the pages of the largest document that vendors take. */
 const MAX_PAGE = 9999
 const MAX_PAGES_TEXT = 65_536
 const ADDRESS = 'a data URL or an https URL'
@@ -55,8 +54,8 @@ const dataOrHttps = described(
     const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
     if (scheme === 'data:') return undefined
     if (scheme !== 'https:') {
-      const found = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
-      return problem('invalid_value', ADDRESS, found)
+      const actual = scheme === undefined ? 'no scheme' : `the scheme ${JSON.stringify(scheme)}`
+      return problem('invalid_value', ADDRESS, actual)
     }
     const tooLong = shortText(MAX_URL)(value)
     return (
@@ -117,7 +116,6 @@ export const ocrBody = object(
 /** Size of a body by that of its document: base64 takes a third more, and other members need room. */
 const BODY_PER_DOCUMENT = 1.4
 
-/** @throws InvalidRequest */
 export async function readOcr(
   incoming: Incoming,
   { document: limitBytes }: BodyLimits,
@@ -127,16 +125,15 @@ export async function readOcr(
 }
 
 /**
- * Validates a parsed body. The size is checked before everything else.
- * @param limitBytes of the document
+ * Validates a parsed body. The size is checked before everything else. @param limitBytes the limit of the document
  * @throws InvalidRequest
  */
 function validated(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)
   if (place && exceedsBytes(place.url, limitBytes)) throw fileTooLarge('document', limitBytes)
-  const found = ocrBody(body) ?? contradiction(body as Members)
-  if (found) throw toInvalidRequest(found)
+  const mistake = ocrBody(body) ?? contradiction(body as Members)
+  if (mistake) throw toInvalidRequest(mistake)
   const checked = policy === undefined ? undefined : readPolicy(policy)
   const source = sourceAt(place!)
   return {
@@ -151,14 +148,13 @@ function validated(body: object, limitBytes: number): OcrRequest {
   }
 }
 
-/** The address of a document, and the path of its member. */
 interface Place {
   readonly kind: 'document' | 'image'
   readonly url: string
   readonly param: string
 }
 
-/** Undefined without a text that could be an address. */
+/** The place of the address; undefined without a text that could be one. */
 function placeOf(written: any): Place | undefined {
   const kind = kindOf(written)
   if (kind === 'document' && typeof written.document_url === 'string') {
@@ -198,9 +194,9 @@ function document(value: unknown): Problem | undefined {
 function sourceAt({ kind, url, param }: Place): DocumentSource {
   if (!/^data:/i.test(url.slice(0, 5))) return { url }
   const file = parseDataUrl(url, param)
-  const found = mediaTypeOf(file.bytes)
+  const mediaType = mediaTypeOf(file.bytes)
   // Types without a signature in their first bytes go by their label.
-  const type = found ?? (extensionOf(file.mediaType) === '' ? file.mediaType : '')
+  const type = mediaType ?? (extensionOf(file.mediaType) === '' ? file.mediaType : '')
   if (kind === 'document' && type !== 'application/pdf') {
     const hint = type.startsWith('image/')
       ? 'an image, which belongs in image_url'
@@ -228,8 +224,8 @@ function contradiction(body: Members): Problem | undefined {
   const prompt = body.document_annotation_prompt
   if (prompt != null && body.document_annotation_format == null) {
     const expected = 'document_annotation_format beside it'
-    const found = problem('invalid_value', expected, 'none')
-    return inside('document_annotation_prompt', found)
+    const mistake = problem('invalid_value', expected, 'none')
+    return inside('document_annotation_prompt', mistake)
   }
   if (body.pages == null || kindOf(body.document) !== 'image') return undefined
   const beyond = pagesOf(body.pages as string | readonly number[]).find((page) => page > 0)
@@ -240,17 +236,17 @@ function contradiction(body: Members): Problem | undefined {
 const RANGE = /^\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?$/
 
 function pagesText(value: unknown): Problem | undefined {
-  const given = value as string
+  const text = value as string
   const expected = `page numbers from 0 to ${MAX_PAGE} and ranges of them, such as "0,2-4"`
-  if (given.length > MAX_PAGES_TEXT) return wrong('string_above_max_length', given, expected)
-  const fits = given.split(',').every((part) => {
+  if (text.length > MAX_PAGES_TEXT) return wrong('string_above_max_length', text, expected)
+  const fits = text.split(',').every((part) => {
     const [, first, last = first] = RANGE.exec(part) ?? []
     return first !== undefined && Number(first) <= Number(last) && Number(last) <= MAX_PAGE
   })
-  return fits ? undefined : wrong('invalid_value', given, expected)
+  return fits ? undefined : wrong('invalid_value', text, expected)
 }
 
-/** In ascending order, without duplicates. */
+/** The page numbers in ascending order, without duplicates. */
 function pagesOf(selected: string | readonly number[]): readonly number[] {
   const chosen = new Set<number>()
   if (typeof selected !== 'string') for (const page of selected) chosen.add(page)

@@ -1,4 +1,4 @@
-/** The order of a provider: best first, as many as the client wants. */
+/** The documents in a provider's order: best first, as many as the client wants. */
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { RerankDocument, RerankInput, RerankResult } from '../../plugin.ts'
 import type { Billed } from '../shared/billing.ts'
@@ -8,18 +8,17 @@ export interface RerankPart extends Billed {
   readonly results: readonly Ranked[]
 }
 
-/** One document in the answer. */
 interface Ranked {
-  /** Place in the request. */
+  /** Index in the request. */
   readonly index: number
   readonly relevance_score: number
-  /** As the client sent it; only where it wants it back. */
+  /** The document as the client sent it; only where it wants it back. */
   readonly document?: { readonly text: string }
 }
 
 /**
- * The answer to a request. Every document is in it once at most.
- * @throws UpstreamFailure for results that name no document, and for none
+ * The answer to a request. Every document is in it once at most. @throws UpstreamFailure for results that name no
+ * document, and for none
  */
 export function rankedOf(
   { results }: RerankResult,

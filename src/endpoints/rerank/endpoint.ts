@@ -27,7 +27,7 @@ interface RerankRequest extends RerankInput {
 
 const LIMIT_BYTES = 10 * 1024 * 1024
 const MAX_DOCUMENTS = 1000
-/** Documents that vendors search for one unit. */
+/** The number of documents that vendors search for one unit. */
 const DOCUMENTS_PER_UNIT = 100
 /** Vendors count a long document as several. */
 const UNITS_PER_DOCUMENT = 100
@@ -105,7 +105,6 @@ export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>
   }),
 })
 
-/** The figures of a request. */
 interface RerankSize extends PromptSize {
   readonly documents: number
   readonly units: number
@@ -114,19 +113,19 @@ interface RerankSize extends PromptSize {
 /** Some vendors count the query once for each document. */
 function sizeOf({ query, documents }: RerankInput): RerankSize {
   const count = documents.length
-  const asked = promptSizeOf([query])
+  const querySize = promptSizeOf([query])
   const { tokens, most } = promptSizeOf(
     documents.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))),
   )
   return {
     documents: count,
     units: Math.ceil(count / DOCUMENTS_PER_UNIT),
-    tokens: tokens + asked.tokens,
-    most: most + count * asked.most,
+    tokens: tokens + querySize.tokens,
+    most: most + count * querySize.most,
   }
 }
 
-/** What an answer has consumed. Units are counted here where the vendor does not count them; tokens where they have a price. */
+/** Usage of an answer. Units are counted here where the vendor does not count them; tokens where they have a price. */
 function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): UsageReport {
   const { units, documents } = size
   const soft = units + documents
@@ -145,7 +144,6 @@ function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): 
   }
 }
 
-/** The search units of an answer. */
 function unitsIn(receipt: Receipt): number {
   return consumedIn(receipt).searchUnits ?? 0
 }

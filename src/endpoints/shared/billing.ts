@@ -4,9 +4,8 @@ import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 
 /**
- * The receipt of a call.
- * @param sent whether the client has any of the answer. One without costs nothing where the charge is deferred.
- * @throws Unavailable when the charge is deferred: a cost that a client is told is durable
+ * The receipt of a call. @param sent whether the client has any of the answer. One without costs nothing where the
+ * charge is deferred. @throws Unavailable when the charge is deferred: a cost that a client is told is durable
  */
 export function receiptIn(call: Call, { bill, state, waive }: Charged, sent = false): Receipt {
   if (state !== 'deferred') return call.receipt(bill)
@@ -14,7 +13,7 @@ export function receiptIn(call: Call, { bill, state, waive }: Charged, sent = fa
   throw cannotBook()
 }
 
-/** As {@link receiptIn}, once the call is charged. */
+/** The receipt once the call is charged, as {@link receiptIn}. */
 export async function receiptOf(
   call: Call,
   charged: Promise<Charged>,
@@ -76,18 +75,17 @@ export class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<
   }
 }
 
-// Counts what a provider sends, so that an answer without content comes to an end.
+// Counts the content of a provider, so that an answer without content comes to an end.
 
 /** More keep-alives in a row than any vendor sends. */
 const MAX_EMPTY_PARTS = 10_000
 
-/** The content of one answer so far. */
 export class Received {
   /** Characters and bytes. */
   amount = 0
   #empty = 0
 
-  /** @param amount of one part @throws UpstreamFailure for the 10,001st part in a row without content */
+  /** @param amount the content of one part @throws UpstreamFailure for the 10,001st part in a row without content */
   add(amount: number): void {
     this.amount += amount
     if (amount > 0) this.#empty = 0

@@ -21,9 +21,8 @@ export function readJson(
 }
 
 /**
- * Like {@link readJson}, with the source text.
- * @param take what is made of the body
- * @throws InvalidRequest, and what `take` throws
+ * Like {@link readJson}, with the source text. @param take turns the body into the result @throws InvalidRequest,
+ * and what `take` throws
  */
 export function readRawJson<T>(
   incoming: Incoming,
@@ -48,7 +47,7 @@ export function readRawJson<T>(
   })
 }
 
-/** Sessions with longer ids are cut to this. */
+/** Longer ids of sessions are cut to this. */
 const MAX_SESSION_LENGTH = 256
 
 /** Headers in which clients name the session, the first one wins: coding assistants send one of them with every call. */
@@ -61,9 +60,8 @@ const SESSION_HEADERS = [
 ]
 
 /**
- * The session of a request.
- * @param given by a member of the body; it wins over the headers
- * @param cacheKey names a cache that calls share; it counts as a session where nothing else does
+ * The session of a request. @param given the value of a member of the body; it wins over the headers @param cacheKey
+ * names a cache that calls share; it counts as a session where nothing else does
  */
 export function sessionOf(
   incoming: Incoming,
@@ -81,9 +79,8 @@ export function givenMembers(body: object): Record<string, any> {
 }
 
 /**
- * Reads the JSON body of an endpoint without a conversation: valid members, and the policy.
- * @param check of all members but the policy @param defaults of members that are absent
- * @throws InvalidRequest
+ * Reads the JSON body of an endpoint without a conversation: valid members, and the policy. @param check checks all
+ * members but the policy @param defaults values of absent members @throws InvalidRequest
  */
 export async function readValid<Request extends { readonly policy?: Policy }>(
   incoming: Incoming,
@@ -92,11 +89,11 @@ export async function readValid<Request extends { readonly policy?: Policy }>(
   defaults: Partial<Request> = {},
 ): Promise<Request> {
   const body = await readJson(incoming, limitBytes)
-  const found = check(body)
-  if (found) throw toInvalidRequest(found)
+  const problem = check(body)
+  if (problem) throw toInvalidRequest(problem)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = { ...defaults, ...givenMembers(others) } as Request
-  return policy === undefined ? given : { ...given, policy: readPolicy(policy) }
+  const request = { ...defaults, ...givenMembers(others) } as Request
+  return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
 }
 
 /** The policy of a form, where it may be JSON text, or of a JSON body. @throws InvalidRequest */
@@ -155,13 +152,13 @@ function parseObject(bytes: Buffer): RawJson {
     throw new InvalidRequest('invalid_json', invalidJson(bytes, error))
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const found = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
-    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${found}.`)
+    const kind = Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`
+    throw new InvalidRequest('invalid_json', `The body must be a JSON object, found ${kind}.`)
   }
   return new RawJson(text, value, bytes.length)
 }
 
-/** Names the place only: the engine's own message quotes the body. */
+/** Names only the place: the engine's own message quotes the body. */
 function invalidJson(bytes: Buffer, error: unknown): string {
   if (bytes.length === 0) return 'The body is empty; expected a JSON object.'
   const at = / at position (\d+)/.exec(error instanceof Error ? error.message : '')

@@ -1,4 +1,3 @@
-/** Texts and files of requests, as guards read them. */
 import type { Channel, Media, MediaFile, TextItem } from '../../plugin.ts'
 import { toBase64 } from './media.ts'
 import { stringsIn } from './texts.ts'
@@ -14,17 +13,17 @@ export function itemOf(
   return media.length > 0 ? { ...item, media } : item
 }
 
-/** A text that exact rules read, and no other: it is neither a question nor an answer. */
+/** A text for exact rules only: it is neither a question nor an answer. */
 export function exactItem(id: string, text: string): TextItem {
   return itemOf(id, 'annotation', text)
 }
 
-/** Every text of a member that goes to the vendor as a name, by exact rules only. */
+/** All texts of a member that goes to the vendor as a name, for exact rules only. */
 export function labelItems(name: string, value: unknown): readonly TextItem[] {
   return stringsIn(value).map((text, index) => exactItem(`${name}#${index}`, text))
 }
 
-/** Every text in the members of a request, but for these and the gateway's own. */
+/** All texts in the members of a request other than these and the gateway's own. */
 export function otherItems(
   input: object,
   except: ReadonlySet<string>,

@@ -4,7 +4,6 @@ import type { MediaFile } from '../../plugin.ts'
 
 const HEAD_BYTES = 1024
 
-/** The type of unknown bytes. */
 export const UNKNOWN_TYPE = 'application/octet-stream'
 
 const PREFIX = /^data:([^;,]*)((?:;[^;,]*)*),/i
@@ -84,7 +83,7 @@ export class ReceivedFile implements MediaFile {
   }
 }
 
-/** Enough of the beginning to tell the media type. */
+/** Enough bytes from the beginning to tell the media type. */
 export function firstBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const first: Uint8Array[] = []
   let missing = HEAD_BYTES

@@ -7,15 +7,12 @@ import busboy from 'busboy'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { fileTooLarge } from './media.ts'
 
-/** Limits of a route's forms. */
 export interface PartLimits {
-  /** Whether a part with this name is a file, however it is labelled. */
   readonly files: (field: string) => boolean
-  /** Of each file. */
+  /** The limit of each file. */
   readonly fileLimitBytes: number
 }
 
-/** One part of a form. */
 export interface Part {
   readonly name: string
   readonly isFile: boolean
@@ -36,7 +33,9 @@ const MAX_NAME = 200
 const MAX_FILENAME = 255
 const MAX_TEXT_BYTES = 1024 * 1024
 const MAX_TEXTS_BYTES = 4 * 1024 * 1024
-/** So many pieces this small in a row are joined: a file sent byte by byte would take a hundred times its size. */
+/**
+ * The number of small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size.
+ */
 const MANY = 1024
 const SMALL_BYTES = 1024
 
@@ -91,7 +90,7 @@ export class MultipartParser {
     this.#check()
   }
 
-  /** Ends the form. @throws InvalidRequest as {@link push} */
+  /** @throws InvalidRequest as {@link push} */
   async end(): Promise<readonly Part[]> {
     this.#ended = true
     this.#parser.end()
@@ -119,8 +118,8 @@ export class MultipartParser {
     const part = this.#begin(name, labels)
     if (!part) return
     if (value === undefined || (part.isFile && WIDE.test(value))) {
-      const found = `the part ${JSON.stringify(name)} is labelled as text in some character set`
-      this.#fail(malformed(`${found}; expected it without "charset"`))
+      const defect = `the part ${JSON.stringify(name)} is labelled as text in some character set`
+      this.#fail(malformed(`${defect}; expected it without "charset"`))
     } else if (part.isFile) {
       this.#add(part, Buffer.from(value, 'latin1'))
     } else {
@@ -223,7 +222,7 @@ class BoundaryCounter {
   ends: readonly number[] = []
   readonly #delimiter: Buffer
   readonly #last: Buffer
-  /** The end of what came before. The first boundary may lack its line end. */
+  /** The end of the previous piece. The first boundary may lack its line end. */
   #tail: Buffer = Buffer.from('\r\n')
 
   constructor(boundary: string) {
@@ -262,7 +261,7 @@ const BLANK_LINE = '\r\n\r\n'
 class HeadMeter {
   #inHead = false
   #bytes = 0
-  /** The end of what came before, in which the blank line may begin. */
+  /** The end of the previous piece, in which the blank line may begin. */
   #tail: Buffer = Buffer.alloc(0)
 
   /** @param starts where heads begin in this piece. @returns whether a head is too large */
@@ -295,11 +294,11 @@ function placesOf(sought: Buffer, bytes: Buffer): readonly number[] {
   return places
 }
 
-/** 400 `invalid_multipart`. */
-export function malformed(found: string): InvalidRequest {
+/** 400 `invalid_multipart` */
+export function malformed(defect: string): InvalidRequest {
   return new InvalidRequest(
     'invalid_multipart',
-    `The body is not a valid multipart form: ${found}.`,
+    `The body is not a valid multipart form: ${defect}.`,
   )
 }
 

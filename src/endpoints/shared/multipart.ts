@@ -11,7 +11,6 @@ import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/json-scan.t
 import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
-/** A form, with its parts in the order of the document. */
 export interface Form {
   /**
    * Texts by name. A repeated name, and a name with `[]` or `[0]`, is a list; `name[member]` makes an object. It has
@@ -29,7 +28,7 @@ interface FormFile {
 
 interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
-  /** Of JSON in a field. */
+  /** Limits of JSON in a field. */
   readonly json: JsonLimits
   /** Fields besides `policy` whose texts are JSON. */
   readonly jsonFields?: readonly string[]

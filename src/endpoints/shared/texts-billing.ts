@@ -1,4 +1,4 @@
-/** What work on texts costs that answers with no text: by the token of the prompt. */
+/** What work on texts costs whose answers have no text: by the token of the prompt. */
 import { Buffer } from 'node:buffer'
 import type { Estimate } from '../../money/holds.ts'
 import { costJson } from '../../money/money.ts'
@@ -10,15 +10,14 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens that a vendor may add to a text, such as its own marks. */
 const TOKENS_BESIDE = 16
 
-/** The figures of a prompt. */
 export interface PromptSize {
-  /** As it will probably be counted. */
+  /** The probable count. */
   readonly tokens: number
-  /** No vendor counts more. */
+  /** The bound: no vendor counts more. */
   readonly most: number
 }
 
-/** The figures of these texts and lists of tokens. A text has no more tokens than bytes. */
+/** The figures of texts and lists of tokens. A text has no more tokens than bytes. */
 export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): PromptSize {
   let [tokens, most] = [0, 0]
   for (const one of inputs) {
@@ -29,18 +28,17 @@ export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): 
   return { tokens, most }
 }
 
-/** What a prompt will cost. */
+/** The estimate of a prompt. */
 export function promptEstimate({ tokens, most }: PromptSize, units: Usage = {}): Estimate {
   const expected = { ...units, promptTokens: tokens }
   return { least: expected, expected, most: { ...units, promptTokens: most } }
 }
 
-/** What a vendor's count of a prompt is compared with. */
+/** The bounds with which a vendor's count of a prompt is compared. */
 export function promptBounds({ tokens, most }: PromptSize): Expected {
   return bounds(tokens, most, UNKNOWN_CONTEXT)
 }
 
-/** Quantities that the model has consumed. */
 export function consumedIn({ meter }: Pick<Receipt, 'meter'>): Usage {
   return meter.find(({ source }) => source === 'model')?.usage ?? {}
 }

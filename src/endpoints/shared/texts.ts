@@ -13,7 +13,7 @@ const FORMAL_NAMES = new Set(
     'text then title tools type unevaluatedItems unevaluatedProperties uniqueItems writeOnly'
   ).split(' '),
 )
-/** The same for values, by member name. */
+/** Words of JSON Schema and of the wire format as values, by member name. */
 const FORMAL_VALUES = new Map([
   [
     'type',

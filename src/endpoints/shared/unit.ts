@@ -19,13 +19,12 @@ import { ReceiptAtEnd, type Billed } from './billing.ts'
 import { outboundMembers, parsedRequest } from './body.ts'
 import { billedJson, errorWriter, EventWriter, WholeWriter, type EventFormat } from './write.ts'
 
-/** Members of every request. */
 interface UnitRequest {
   readonly model: string
   readonly policy?: Policy
 }
 
-/** A request on its way to a provider. */
+/** A request as sent to a provider. */
 interface UnitWork<In, Out> {
   readonly input: In
   readonly outbound: Out
@@ -35,7 +34,7 @@ interface UnitWork<In, Out> {
 type EndpointMember = 'operation' | 'modality' | 'errorField' | 'slowStart' | 'addresses'
 type GuardMember = 'unreadable' | 'outputRepeatsInput'
 
-/** All that is particular to one endpoint without a conversation. */
+/** The properties of one endpoint without a conversation. */
 export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   extends
     Pick<Endpoint<In, Out, Part>, EndpointMember>,
@@ -43,37 +42,33 @@ export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
     Pick<WireFormat<In, Part>, 'path' | 'files'>,
     Pick<Billing<In, Part>, 'questions'>,
     Pick<GuardAdapter<In, Part>, GuardMember> {
-  /** Checks the members of a body. */
   readonly body: NonNullable<WireFormat['body']>
   /** Reads, bounds and validates a body. @throws InvalidRequest */
   toInput(incoming: Incoming, limits: BodyLimits): Promise<In>
   /** Whether the answer is sent as it comes; by default it never is. */
   streams?(input: In): boolean
-  /** Members that no provider gets, beside those of all endpoints. */
+  /** Members that no provider gets, in addition to those of all endpoints. */
   readonly own?: readonly string[]
-  /** What stands in place of the content, once that is not needed any more. */
+  /** The members that replace the content once it is not needed any more. */
   readonly content: Partial<In>
-  /** What the call will consume, as far as the request tells. */
   estimate(input: In, model: Model): Estimate
-  /** The state of one answer. */
   answer(work: UnitWork<In, Out>): ProviderAnswer<Part>
   /** Whether a part is the last one, which gets the receipt; by default every part is. */
   isEnd?(part: Part): part is Part & Billed
-  /** In place of a charge at the end. */
+  /** Replaces the charge at the end. */
   readonly attach?: Billing<In, Part>['attach']
-  /** `usage` of an answer. */
   usage(receipt: Receipt, call: Call): object
   /** What guards read of a request. */
   texts(input: In): readonly TextItem[]
   /** What guards read of an answer; by default it has no text. */
   codec?(): OutputCodec<Part>
-  /** The body of a whole answer, but for `usage`. Absent where `write` is there. */
+  /** The body of a whole answer without `usage`. Absent where `write` is there. */
   json?(parts: readonly Part[], call: Call): object
   /** The body where the client wants plain text. */
   text?(parts: readonly Part[], call: Call): string | undefined
-  /** How an answer is sent as it comes. */
+  /** The form of an answer that is sent as it comes. */
   events?(call: Call): EventFormat<Part>
-  /** In place of `json`, `text` and `events`. */
+  /** Replaces `json`, `text` and `events`. */
   readonly write?: WireFormat<In, Part>['write']
 }
 
@@ -174,9 +169,8 @@ function writeOf<Part extends object>({
 }
 
 /**
- * The state of an answer that comes whole.
- * @param partsOf of what the provider answers; throws for what is no answer
- * @param usageOf of the same
+ * The state of an answer that comes whole. @param partsOf parts of the provider's answer; throws where it is none
+ * @param usageOf usage of the provider's answer
  */
 export function wholeAnswer<Result extends object, Part>(
   partsOf: (result: Result) => readonly Part[],

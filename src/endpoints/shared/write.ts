@@ -44,18 +44,17 @@ export function billedJson({ guard }: Receipt, usage: object): object {
   return { usage, ...(guard && { guard }) }
 }
 
-/** One body, as it goes to the client. */
 export interface WholeBody {
-  /** Bytes where they are compressed. */
+  /** The body, in bytes where it is compressed. */
   readonly text: string | Buffer
-  /** By default that of JSON. */
+  /** The content type; by default that of JSON. */
   readonly type?: string
-  /** By default 200. One of 304 has no content. */
+  /** The status; by default 200. One of 304 has no content. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Writes an answer as one body, made of all its parts. What fails is told by a status. */
+/** Writes an answer as one body, made of all its parts. A failure has its status. */
 export class WholeWriter<Part> implements Writer<Part> {
   readonly #call: Call
   readonly #out: Outgoing
@@ -136,8 +135,8 @@ function endWith(call: Call, done: Done, send: () => void): void {
 }
 
 /**
- * Sends bytes as they come. The head waits for the first of them; a failure after the head breaks the connection, the only
- * sign of failure in a byte stream.
+ * Sends bytes as they come. The head waits for the first of them; a failure after the head breaks the connection,
+ * the only sign of failure in a byte stream.
  */
 export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
   readonly #call: Call
@@ -147,7 +146,7 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
   #begun = false
   #room = true
 
-  /** @param type of the content */
+  /** @param type the content type */
   constructor(call: Call, out: Outgoing, done: Done, type: string) {
     this.#call = call
     this.#out = out
@@ -192,19 +191,22 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
 export interface EventFormat<Part> {
   /** The events of one part, blank lines included; may be none. */
   encode(part: Part): string
-  /** Events that go out with the head where the first part is long in coming; those of the first part follow. */
+  /** Events that go out with the head when the first part is late; those of the first part follow. */
   opening?(): string
-  /** What is said in a silence; by default a comment. @param quietMs ms without an event */
+  /** A sign of life in a silence; by default a comment. @param quietMs ms without an event */
   keepAlive?(quietMs: number): string
-  /** Events that end an answer which is complete. */
+  /** Events that end a complete answer. */
   closing?(): string
   /** Text after the last event, also after an error. */
   readonly last: string
-  /** The head waits for the first part, however long it is in coming. */
+  /** Whether the head waits for the first part, however late it is. */
   readonly headWaits?: boolean
   /** An error after the head as an event; by default, its body alone. */
   fail?(body: unknown): string
-  /** Whether a failure before the head is told in the stream too, as one after the head; by default it has its status. */
+  /**
+   * Whether a failure before the head is an event of the stream, as one after the head; by default it has its
+   * status.
+   */
   failsInStream?(code: string | null): boolean
 }
 
@@ -223,7 +225,10 @@ export class EventWriter<Part> implements Writer<Part> {
   readonly #out: Outgoing
   readonly #done: Done
   readonly #format: EventFormat<Part>
-  /** For the head; after it, for signs of life. Undefined before a head that waits for the first part. */
+  /**
+   * Runs until the head is due, and then until a sign of life is. Undefined before a head that waits for the first
+   * part.
+   */
   #timer: Timeout | undefined
   /** Signs of life since the last event. */
   #silences = 0
@@ -307,7 +312,7 @@ export class EventWriter<Part> implements Writer<Part> {
     call.deadline(call.runtime.config.server.streamTimeout)
   }
 
-  /** The first part is long in coming: the head goes out without it. */
+  /** Sends the head without the first part, which is late. */
   #open(): void {
     this.#sendHead()
     this.#out.flush()

@@ -9,7 +9,6 @@ import type { Speech, SpeechInput, Step, Usage } from '../../plugin.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 import { Received } from '../shared/billing.ts'
 
-/** A piece of sound. */
 export interface SpeechPart {
   readonly bytes: Uint8Array
   /** On the first piece: the charge for the whole answer. */
@@ -22,21 +21,20 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens of sound that one byte of text explains. */
 const SOUND_TOKENS = 16
 
-/** Unicode code points of the input. */
+/** The number of Unicode code points of the input. */
 export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
 }
 
-/** What the usage of an answer is compared with: figures of its request, whose text need not be there any more. */
+/** The figures of a request with which the usage of an answer is compared. Its text need not be there any more. */
 type Spoken = ReturnType<typeof spokenOf>
 
-/** The figures of a request. */
 function spokenOf(input: SpeechInput) {
   const bytes = Buffer.byteLength(input.input) + Buffer.byteLength(input.instructions ?? '')
   return { ...charactersOf(input), bytes }
 }
 
-/** What an answer has consumed: characters by the gateway's own count, tokens where the vendor reports them. */
+/** Usage of an answer: characters by the gateway's own count, tokens where the vendor reports them. */
 function usageOf({ characters, bytes }: Spoken, usage: Usage | undefined): UsageReport {
   const tokens = Math.ceil(bytes / CHARACTERS_PER_TOKEN)
   return {
@@ -90,7 +88,7 @@ export class SpeechAnswer implements ProviderAnswer<SpeechPart> {
     return this.#received.amount
   }
 
-  /** @throws UpstreamFailure for a piece that is not bytes: nothing was charged yet if it is the first */
+  /** @throws UpstreamFailure for a piece that is not bytes: nothing is charged if it is the first */
   #count(piece: unknown, emit: (bytes: Uint8Array) => void): void {
     if (!(piece instanceof Uint8Array)) {
       throw brokenAnswer('The model provider sent something that is not bytes.')
@@ -149,14 +147,18 @@ class ContainerCheck implements Step<Uint8Array, Uint8Array> {
     if (head.length === 0) {
       throw brokenAnswer('The model provider answered without sound.')
     }
-    const found = mediaTypeOf(head)
+    const mediaType = mediaTypeOf(head)
     const expected = TYPES[this.#format]
-    if (found && found !== expected && (expected || SURE.has(found) || isTagged(head))) {
+    if (
+      mediaType &&
+      mediaType !== expected &&
+      (expected || SURE.has(mediaType) || isTagged(head))
+    ) {
       throw cannotMake(this.#format)
     }
     // These two formats may begin anywhere in a stream, but not with text.
     const isLoose = this.#format === 'mp3' || this.#format === 'aac'
-    if (!found && expected && !(isLoose && !isText(head))) {
+    if (!mediaType && expected && !(isLoose && !isText(head))) {
       throw brokenAnswer(
         'The model provider sent something that is no sound of the format it was asked for.',
       )

@@ -59,7 +59,6 @@ const body = object(
 /** Members that guards read separately, or whose values the API lists. */
 const READ_SEPARATELY = new Set(['input', 'voice', 'response_format', 'stream_format'])
 
-/** The speech endpoint. */
 export const speech = defineUnitEndpoint<SpeechRequest, SpeechInput, SpeechPart>({
   path: '/v1/audio/speech',
   operation: 'speech',
@@ -148,7 +147,7 @@ function writeSpeech(call: Call, out: Outgoing, done: Done): Writer<SpeechPart> 
 class SpeechEvents implements EventFormat<SpeechPart> {
   readonly last = ''
   readonly fail = typedErrorEvent
-  /** The head tells the cost. */
+  /** The head has the cost. */
   readonly headWaits = true
   #receipt: Receipt | undefined
   #left: Uint8Array = new Uint8Array(0)

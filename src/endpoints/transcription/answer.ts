@@ -38,12 +38,10 @@ import type { TranscriptionRequest } from './request.ts'
 /** `done` is the last part, and the only one of an answer that is not streamed. */
 export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
 
-/** The complete transcript. */
 export interface DonePart extends Transcription, Billed {
   readonly type: 'done'
 }
 
-/** Whether it is the last part. */
 export function isDone(part: TranscriptPart): part is DonePart {
   return part.type === 'done'
 }
@@ -147,7 +145,7 @@ export class TranscriptAnswer
     throw brokenAnswer(message)
   }
 
-  /** Sends what a streaming client has not got yet: everything, from a model that cannot stream. */
+  /** Emits what a streaming client has not got yet: everything, from a model that cannot stream. */
   #tellRest({ text, segments = [] }: DonePart, emit: (part: TranscriptPart) => void): void {
     const silent = this.#said === ''
     const apart = this.#request.response_format === 'diarized_json' && segments.length > 0
@@ -173,7 +171,7 @@ const event = variant('type', {
   segment: object({ id: filledText, segment }, ['id', 'segment']),
   done: object({ text, segments: list(segment), words: list(word) }, ['text']),
 })
-/** Members that clients can do without: those they could not read are left out. */
+/** Members that clients can do without: unreadable ones are left out. */
 const OPTIONAL: Readonly<Record<string, Check>> = {
   language: text,
   duration: seconds,
@@ -190,19 +188,19 @@ function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
 // What a transcript costs: by the second, or by tokens.
 
 const CHARACTERS_PER_TOKEN = 4
-/** At vendors that count sound in tokens. */
+/** The rate of vendors that count sound in tokens. */
 const TOKENS_PER_SECOND = 10
-/** Tokens that a second of sound explains. */
+/** Tokens that one second of sound explains. */
 const SOUND_TOKENS = 64
-/** For sound of unknown length: 32 kbit/s, the smallest rate of speech. */
+/** The rate assumed for sound of unknown length: 32 kbit/s, the smallest of speech. */
 const BYTES_PER_SECOND = 4000
-/** What is held for it before: 128 kbit/s, and 8 kbit/s at most. */
+/** The rates of a hold for it: 128 kbit/s, and 8 kbit/s for the bound. */
 const [HELD_BYTES_PER_SECOND, LEAST_BYTES_PER_SECOND] = [16_000, 1000]
-/** People say fewer words a second. */
+/** Speech has fewer tokens a second. */
 const SPOKEN_TOKENS_PER_SECOND = 4
 const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
 
-/** What a request will consume, by the length of its file. */
+/** The estimate of a request, by the length of its file. */
 export function estimateTranscript({ file, prompt }: TranscriptionRequest): Estimate {
   const heardIn = (seconds: number) => {
     const { completionTokens: _, ...heard } = tokensFor(seconds, tokensIn(prompt ?? ''), '')
@@ -225,17 +223,16 @@ export function estimateTranscript({ file, prompt }: TranscriptionRequest): Esti
   }
 }
 
-/** What the usage of an answer is compared with: figures of its request, whose sound need not be there any more. */
+/** The figures of a request with which the usage of an answer is compared. Its sound need not be there any more. */
 interface Hearing {
-  /** Seconds of the file; undefined where it does not tell. */
+  /** Seconds of the file; undefined where it does not state them. */
   readonly measured: number | undefined
-  /** The same, or by its size. */
+  /** Seconds of the file, by its size where it does not state them. */
   readonly length: number
   readonly promptTokens: number
   readonly promptBytes: number
 }
 
-/** The figures of a request. */
 function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
   const measured = secondsOf(file)
   return {
@@ -247,8 +244,8 @@ function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
 }
 
 /**
- * What an answer has consumed. Tokens are needed where they have a price, seconds always.
- * @param text of the deltas so far
+ * What an answer has consumed. Tokens are needed where they have a price, seconds always. @param text the deltas so
+ * far
  */
 function usageOf(
   { measured, length, promptTokens, promptBytes }: Hearing,
@@ -257,14 +254,14 @@ function usageOf(
   text: string,
 ): UsageReport {
   const reported = done?.usage
-  const told = reported?.seconds ?? done?.duration
-  const known = told ?? measured
+  const reportedSeconds = reported?.seconds ?? done?.duration
+  const known = reportedSeconds ?? measured
   const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
   const needed = isPaidByToken({ prices })
-  const said = done?.text ?? text
-  const tokens = tokensFor(seconds, promptTokens, said)
+  const transcript = done?.text ?? text
+  const tokens = tokensFor(seconds, promptTokens, transcript)
   const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
-  const most = Math.max(Buffer.byteLength(said), SOUND_TOKENS * Math.ceil(length)) + 1024
+  const most = Math.max(Buffer.byteLength(transcript), SOUND_TOKENS * Math.ceil(length)) + 1024
   return {
     parts: { audioInputTokens: tokens.audioInputTokens },
     reported: {
@@ -294,7 +291,6 @@ function usageOf(
   }
 }
 
-/** Whether tokens have a price. */
 export function isPaidByToken({ prices }: Pick<Model, 'prices'>): boolean {
   return TOKEN_PRICES.some((name) => name in prices)
 }
@@ -308,20 +304,18 @@ function secondsBy(file: MediaFile, bytesPerSecond: number): number {
   return billableSeconds(file.bytes.length / bytesPerSecond)
 }
 
-function tokensFor(seconds: number, promptTokens: number, said: string) {
+function tokensFor(seconds: number, promptTokens: number, text: string) {
   const audioInputTokens = seconds * TOKENS_PER_SECOND
   return {
     promptTokens: audioInputTokens + promptTokens,
     audioInputTokens,
-    completionTokens: tokensIn(said),
+    completionTokens: tokensIn(text),
   }
 }
 
 function tokensIn(text: string): number {
   return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
 }
-
-// What guards read of a transcript.
 
 type Take = (piece: OutputPiece<TranscriptPart>) => void
 
@@ -372,12 +366,14 @@ export class TranscriptCodec implements OutputCodec<TranscriptPart> {
 }
 
 /** Names of speakers, once each. Single letters are labels of the gateway. */
-function speakersOf(said: readonly { readonly speaker?: string | number }[]): readonly string[] {
-  const names = said.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
+function speakersOf(
+  segments: readonly { readonly speaker?: string | number }[],
+): readonly string[] {
+  const names = segments.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
   return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
 }
 
-/** Log probabilities spell out words that were not said. */
+/** Removes log probabilities: they spell out words that were not said. */
 function withoutLogprobs(part: TranscriptPart, removed: (field: string) => void): TranscriptPart {
   if (part.type === 'segment' || part.logprobs === undefined) return part
   removed('logprobs')

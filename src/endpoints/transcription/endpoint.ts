@@ -41,7 +41,6 @@ const NO_TEXT = new Set([
   'known_speaker_references',
 ])
 
-/** The transcription endpoint. */
 export const transcription = defineUnitEndpoint<
   TranscriptionRequest,
   TranscriptionInput,
@@ -96,7 +95,6 @@ export const transcription = defineUnitEndpoint<
   }),
 })
 
-/** The capability that a format needs. */
 const CAPABILITIES: Readonly<Record<string, Capability>> = {
   srt: 'TIMESTAMPS',
   vtt: 'TIMESTAMPS',
@@ -145,7 +143,6 @@ function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): objec
   }
 }
 
-/** The JSON body of a transcript, for the formats that are JSON. */
 function jsonOf(done: DonePart, request: TranscriptionRequest): object {
   const { text } = done
   switch (request.response_format) {
@@ -163,7 +160,6 @@ function jsonOf(done: DonePart, request: TranscriptionRequest): object {
   }
 }
 
-/** The text of a transcript, for the formats that are text. */
 function textOf(done: DonePart, request: TranscriptionRequest): string | undefined {
   switch (request.response_format) {
     case 'srt':
@@ -183,7 +179,6 @@ function textOf(done: DonePart, request: TranscriptionRequest): string | undefin
   }
 }
 
-/** The payload of an event. */
 function payloadOf(part: TranscriptPart, call: Call): object {
   switch (part.type) {
     case 'delta': {
@@ -258,7 +253,7 @@ function membersOf(segment: TranscriptSegment): Record<string, unknown> {
 
 const names = new Intl.DisplayNames('en', { type: 'language' })
 
-/** An English name in lower case, of a code or a name. */
+/** An English name in lower case, for a code or a name. */
 function languageName(language: string | undefined): string {
   if (!language) return 'unknown'
   if (language.length > 3 && !language.includes('-')) return language.toLowerCase()

@@ -1,4 +1,3 @@
-/** Valid requests for transcripts. */
 import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
@@ -44,7 +43,6 @@ export interface TranscriptionRequest extends Omit<Known, 'response_format'> {
   readonly [member: string]: unknown
 }
 
-/** The named members of {@link TranscriptionInput}. */
 type Known = {
   [K in keyof TranscriptionInput as string extends K ? never : K]: TranscriptionInput[K]
 } & {
@@ -76,7 +74,7 @@ const chunking = either('"auto", or an object with a type', {
   }),
 })
 
-/** The members of a body but for the file. */
+/** The members of a body without the file. */
 export const transcriptionBody = object(
   {
     model: filledText,
@@ -133,18 +131,18 @@ export async function readTranscription(
     json: limits,
     jsonFields: ['chunking_strategy'],
   })
-  const given = toJsonTypes(fields, FORM_TYPES)
-  for (const name of NULLABLE) if (given[name] === 'null') delete given[name]
-  if (typeof given.chunking_strategy === 'object' && given.chunking_strategy !== null) {
-    given.chunking_strategy = toJsonTypes(
-      given.chunking_strategy as Record<string, unknown>,
+  const members = toJsonTypes(fields, FORM_TYPES)
+  for (const name of NULLABLE) if (members[name] === 'null') delete members[name]
+  if (typeof members.chunking_strategy === 'object' && members.chunking_strategy !== null) {
+    members.chunking_strategy = toJsonTypes(
+      members.chunking_strategy as Record<string, unknown>,
       CHUNKING_TYPES,
     )
   }
-  return validated(given, readAnyPolicy, () => {
+  return validated(members, readAnyPolicy, () => {
     if (files.length > 1) {
-      const found = problem('invalid_value', 'one file', String(files.length))
-      throw toInvalidRequest({ ...found, path: 'file' })
+      const mistake = problem('invalid_value', 'one file', String(files.length))
+      throw toInvalidRequest({ ...mistake, path: 'file' })
     }
     return sound(files[0]?.file, 'file', limits)
   })
@@ -170,16 +168,16 @@ function ofJson(body: Record<string, unknown>, limits: BodyLimits): Transcriptio
 }
 
 function fileAt(name: string, url: unknown, limits: BodyLimits): MediaFile {
-  const found = text(url)
-  if (found) throw toInvalidRequest({ ...found, path: name })
+  const mistake = text(url)
+  if (mistake) throw toInvalidRequest({ ...mistake, path: name })
   return sound(parseDataUrl(url as string, name), name, limits)
 }
 
 const inlineAudio = object({ data: filledText, format: filledText }, ['data', 'format'])
 
 function inlineFile(inline: unknown, limits: BodyLimits): MediaFile {
-  const found = inlineAudio(inline)
-  if (found) throw toInvalidRequest(inside('input_audio', found))
+  const mistake = inlineAudio(inline)
+  if (mistake) throw toInvalidRequest(inside('input_audio', mistake))
   const { data, format } = inline as { data: string; format: string }
   const bytes = parseBase64(data, 'input_audio.data')
   const mediaType = mediaTypeOf(bytes) ?? `audio/${format.toLowerCase()}`
@@ -192,12 +190,12 @@ function validated(
   policyOf: (policy: unknown) => Policy,
   fileOf: () => MediaFile,
 ): TranscriptionRequest {
-  const found = transcriptionBody(body)
-  if (found) throw toInvalidRequest(found)
+  const mistake = transcriptionBody(body)
+  if (mistake) throw toInvalidRequest(mistake)
   const { policy, ...others } = body as Record<string, unknown>
-  const given = givenMembers(others) as Partial<TranscriptionRequest>
-  const { response_format = 'json', known_speaker_references: references } = given
-  if (given.stream && !STREAMED.has(response_format)) {
+  const members = givenMembers(others) as Partial<TranscriptionRequest>
+  const { response_format = 'json', known_speaker_references: references } = members
+  if (members.stream && !STREAMED.has(response_format)) {
     throw new InvalidRequest(
       'unsupported_value',
       `Only json, text and diarized_json can be streamed, not ${response_format}.`,
@@ -207,8 +205,8 @@ function validated(
   const sounds = (references ?? []) as readonly string[]
   sounds.forEach((url, index) => parseDataUrl(url, `known_speaker_references[${index}]`))
   return {
-    ...given,
-    model: given.model!,
+    ...members,
+    model: members.model!,
     response_format,
     file: fileOf(),
     ...(policy !== undefined && { policy: policyOf(policy) }),
@@ -225,15 +223,15 @@ function sound(file: MediaFile | undefined, param: string, { audio }: BodyLimits
   if (!file) throw toInvalidRequest(missing(param, (value) => wrongType(value, 'a sound file')))
   if (file.bytes.length > audio) throw fileTooLarge(param, audio)
   if (file.bytes.length > 0 && TYPES.test(file.mediaType)) return named(file)
-  const found = file.bytes.length === 0 ? 'an empty file' : 'something else'
+  const actual = file.bytes.length === 0 ? 'an empty file' : 'something else'
   throw new InvalidRequest(
     'invalid_audio',
-    `Invalid '${param}': expected sound (flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm), found ${found}.`,
+    `Invalid '${param}': expected sound (flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm), found ${actual}.`,
     { param },
   )
 }
 
-/** A neutral name with the right extension: vendors go by it, and names that clients give may be wrong or private. */
+/** Gives a neutral name with the right extension: vendors go by it, and names of clients may be wrong or private. */
 function named({ bytes, mediaType, filename }: MediaFile): MediaFile {
   const ending = extensionOf(mediaType) || (/\.[a-z0-9]{2,5}$/i.exec(filename ?? '')?.[0] ?? '')
   return { bytes, mediaType, filename: `audio${ending}` }

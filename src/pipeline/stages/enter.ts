@@ -25,7 +25,7 @@ export const enter: Stage = {
       : enterAs(call, known, played, reload)
   },
 
-  /** A settlement has released the lease itself. */
+  /** Releases the lease, unless a settlement has done that. */
   end(call, error) {
     const { admission } = call.made
     if (!admission?.entered || call.answer.bill) return undefined
@@ -81,7 +81,7 @@ async function playedKey({ runtime, incoming }: Call, token: string): Promise<Re
   return known?.key.revision === played?.revision ? known : null
 }
 
-/** Which limit a refusal is about. */
+/** The limit that a refusal is about. */
 function limitOf(refused: Exclude<Admission, Admitted>): LimitName | undefined {
   if (refused.why === 'day') return 'tier.day'
   return 'rate' in refused ? `${refused.of}.${refused.why}` : undefined
@@ -183,7 +183,7 @@ function refusalOf(refused: Exclude<Admission, Admitted>): Error {
   }
 }
 
-/** Whose limit is reached, for a message. */
+/** The owner of a limit, for a message. */
 const OWNERS = { key: 'this key', account: 'this account', tier: 'this account' } as const
 
 function setRateHeaders(call: Call, rate: RateStatus): void {

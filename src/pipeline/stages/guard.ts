@@ -1,4 +1,4 @@
-/** The guard stage: what guards see of input and answer, in which order, and what follows from it. */
+/** The guard stage: the texts of input and answer that guards see, their order, and the consequences. */
 import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
 import { sidesRead, type GuardAdapter, type InputTexts } from '../../guard/adapter.ts'
 import { Decision } from '../../guard/decision.ts'
@@ -21,7 +21,7 @@ import type { Call, ResultFilter, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
 import { type OutputScanner, scannersOf } from '../../guard/text-check.ts'
 
-// The guards of a policy at work for one call: with which rules, until when, at whose expense.
+// The guards of a policy at work for one call: their rules, deadline, and payer.
 
 /** Characters of a long user turn that guards are shown with the answer. */
 const TURN_HEAD = 1200
@@ -35,13 +35,13 @@ interface RunnerGroup {
   readonly enforced: boolean
   /** Aborted with the call, and by {@link end}. */
   readonly signal?: AbortSignal
-  /** Their answers do not matter any more. Idempotent. */
+  /** Ends the group: its answers do not matter any more. Idempotent. */
   readonly end: () => void
 }
 
 export class GuardRunners {
   readonly #call: Call
-  /** What the user asks, as guards are shown it; empty where there are none. */
+  /** The user's question as guards are shown it; empty where there are none. */
   readonly #userTurn: string
   #budgets: Record<Origin, GuardBudget> | undefined
 
@@ -68,7 +68,6 @@ export class GuardRunners {
     return { patterns, runners, enforced, signal, end }
   }
 
-  /** What reads the answer. */
   scanners({ patterns, runners }: RunnerGroup): readonly OutputScanner[] {
     return scannersOf(patterns, runners, this.#userTurn)
   }
@@ -190,7 +189,7 @@ export const guard: Stage = {
   },
 }
 
-/** Why a call goes no further, if it does not. */
+/** Why a call is stopped, if it is. */
 type Stop = InputVerdict['stop']
 
 /** The guards of one call. Those that monitor change, delay and refuse nothing. */
@@ -202,12 +201,12 @@ class CallGuard implements ResultFilter {
   /** Texts of the input; none once they were checked. */
   #input: InputTexts
   readonly #runners: GuardRunners
-  /** Whether the input is looked at, and the answer. */
+  /** Whether guards read the input. */
   readonly #readsInput: boolean
   readonly #readsOutput: boolean
-  /** A block ends the call with an error. */
+  /** Whether a block ends the call with an error. */
   readonly #errorForm: boolean
-  /** What looks at the answer. */
+  /** The screens of the answer. */
   readonly #screens: Screen<any>[] = []
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
@@ -244,7 +243,7 @@ class CallGuard implements ResultFilter {
     }
   }
 
-  /** Nothing goes upstream, and nothing goes out, that a guard has not agreed to. */
+  /** Nothing goes upstream, and nothing goes out, without the agreement of every guard. */
   async begin(): Promise<void> {
     const { request, target } = this.#call
     const enforced = target.policy.guard.mode === 'block'
@@ -273,14 +272,13 @@ class CallGuard implements ResultFilter {
     )
   }
 
-  /** Guards look at nothing more. */
   close(): void {
     for (const screen of this.#screens) screen.close()
   }
 
   /**
    * Search results that keep to the exact rules: the others are neither shown to the model nor cited. Judges are not
-   * asked. Where a guard could not look there are none.
+   * asked. Empty where a guard could not judge.
    */
   async filterResults(results: readonly SearchResult[]): Promise<readonly SearchResult[]> {
     const { enforcing, monitoring } = this.#plan
@@ -325,7 +323,7 @@ class CallGuard implements ResultFilter {
     return overlaps ? { later: remote() } : { stop: await remote() }
   }
 
-  /** Records what guards would do about an input. */
+  /** Records the verdicts of monitoring guards on an input. */
   #monitorInput(texts: InputTexts, set: GuardSet): void {
     if (isEmpty(set)) return
     const group = this.#runners.start(set, false)
@@ -337,7 +335,7 @@ class CallGuard implements ResultFilter {
     this.#decision.waitFor(looking().finally(group.end))
   }
 
-  /** @param spared what becomes of a turn that violates a rule and need not end the call */
+  /** @param spared the effect on a turn that violates a rule and need not end the call */
   #inputScreen(
     input: InputTexts,
     { patterns, runners, signal, enforced }: RunnerGroup,
@@ -354,7 +352,7 @@ class CallGuard implements ResultFilter {
     return new InputScreen({ input, patterns, runners, observer, proceed })
   }
 
-  /** Withholds turns that have to be. */
+  /** Withholds turns that violate a rule. */
   #apply({ stop, withheld }: InputVerdict): Stop {
     const call = this.#call
     call.throwIfAborted()
@@ -468,7 +466,7 @@ class CallGuard implements ResultFilter {
     sinks?.tell('guard.escalation', told)
   }
 
-  /** At the end of an answer nothing is left to decide. */
+  /** Decides at the end of an answer. */
   readonly #final: ChainStep = { end: () => this.#decide() }
 
   #decide(): void {
@@ -476,15 +474,15 @@ class CallGuard implements ResultFilter {
     this.#updateHeader()
   }
 
-  /** Puts what is known into a header; without effect once the head is out. */
+  /** Puts the decision so far into a header; without effect once the head is out. */
   #updateHeader(): void {
     this.#call.headers['x-service-guard'] = this.#decision.header()
   }
 }
 
-/** The first part waits for the verdict on the input. The parts of a refusal take the place of the answer. */
+/** The first part waits for the verdict on the input. The parts of a refusal replace the answer. */
 class InputVerdictStep implements ChainStep {
-  /** The input is refused. */
+  /** Whether the input is refused. */
   done = false
   readonly #refusal: Promise<readonly any[] | undefined>
   #pending: Promise<void> | undefined
@@ -516,14 +514,14 @@ class InputVerdictStep implements ChainStep {
     return this.#pending
   }
 
-  /** The verdict matters more than a failure of the vendor. */
+  /** Prefers the verdict to a failure of the vendor. */
   fail(error: unknown): unknown {
     if (!this.#pending) return error
     return this.#refusal.then((parts) => (parts ? new Instead(parts) : error))
   }
 }
 
-/** An answer that fails before its first part. */
+/** The source of an answer that fails before its first part. */
 function failedFeed(error: unknown): Feed<unknown> {
   return {
     start(sink) {
@@ -541,8 +539,8 @@ function isEmpty({ patterns, assignments }: GuardSet): boolean {
 const NO_TEXTS: InputTexts = { items: [], refusedTurns: [] }
 
 /**
- * What the model would be shown of search results; each result is a turn of its own that can be left out. Exact rules
- * read their channel, heuristics do not.
+ * The texts that the model would be shown of search results; each result is a turn of its own that can be left out.
+ * Exact rules read their channel, heuristics do not.
  */
 function textsOf(results: readonly SearchResult[]): InputTexts {
   const base = { side: 'input', channel: 'annotation', role: 'tool', current: true } as const
@@ -557,7 +555,7 @@ function textsOf(results: readonly SearchResult[]): InputTexts {
   return { items: items.flat(), refusedTurns }
 }
 
-/** What reads without asking elsewhere. */
+/** The guards and patterns that need no service. */
 function localOf({ patterns, assignments }: GuardSet): GuardSet {
   return {
     patterns,

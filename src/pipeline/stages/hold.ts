@@ -25,27 +25,27 @@ import {
   type BudgetedQuestions,
 } from '../../guard/questions.ts'
 
-// What a hold has for the questions of guards.
+// The part of a hold for the questions of guards.
 
 const CHARACTERS_PER_TOKEN = 4
 const NONE: Costs = { expected: 0n, ceiling: 0n, output: 0n }
 const NO_TEXT = { expected: 0, ceiling: 0 }
-/** How long a transcript or the text of a page will be is not known before. */
+/** The length of a transcript or the text of a page is not known before. */
 const UNKNOWN_TEXT = { expected: 1, ceiling: Infinity }
 
 /** `output`: the part of the expected cost that grows with the answer. */
 type Costs = Pick<HoldFigures, 'expected' | 'ceiling' | 'output'>
 
-/** What guards ask about a call. */
+/** The questions of guards about a call. */
 interface Asked {
   readonly questions: BudgetedQuestions
-  /** Those that are not about the answer, where its tokens are counted. */
+  /** Questions that are not about the answer, where its tokens are counted. */
   readonly fixed?: BudgetedQuestions
 }
 
 /**
- * What the account will pay for models that guards ask about a call.
- * @param outputTokens of the answer, all choices together, as they are expected
+ * The cost for the account of models that guards ask about a call. @param outputTokens the expected tokens of the
+ * answer, all choices together
  */
 function questionCosts(call: Call, estimate: Estimate, outputTokens: number): Costs {
   const asked = askedAbout(call, estimate, outputTokens)
@@ -136,7 +136,7 @@ function take(call: Call, held: HoldResult, figures: HoldFigures): void {
   if (held.tight) growWith(call, figures)
 }
 
-/** What the call will consume, with what the policy and a web search add to its prompt. */
+/** The consumption of the call, with the text that the policy and a web search add to its prompt. */
 function estimateOf(call: Call): Estimate {
   const { request, endpoint, runtime } = call
   const { model, policy } = call.target
@@ -182,8 +182,8 @@ function learn(call: Call, estimate: Estimate): void {
 }
 
 /**
- * Has the hold grow with the answer. Of an answer that comes whole nothing is seen, so the tokens are guessed from the time
- * since the request came.
+ * Makes the hold grow with the answer. A whole answer shows no tokens, so they are guessed from the time since the
+ * request came.
  */
 function growWith(call: Call, figures: HoldFigures): void {
   const growth = new HoldGrowth(figures)

@@ -13,8 +13,9 @@ import type { ChainStep } from '../../stream/chain.ts'
 // The contents of a call, for the log of contents.
 
 /**
- * Keeps what a call asks and what its client gets, or hands it to sinks, where both the configuration and the key allow it.
- * @returns what reads the answer as the client gets it; undefined where nothing of it is kept
+ * Stores the question of a call and the answer for its client, or passes them to sinks, where both the configuration
+ * and the key allow it. @returns the step that reads the answer as the client gets it; undefined where nothing of it
+ * is kept
  */
 function keepContents(call: Call): ChainStep | undefined {
   const { runtime, endpoint, request, admission } = call
@@ -52,12 +53,12 @@ function keepContents(call: Call): ChainStep | undefined {
 
 /** The texts of an answer, joined while its parts pass. Files and sound are left out. */
 class AnswerText implements ChainStep {
-  /** Some text was longer than is kept. */
+  /** Whether some text was longer than is kept. */
   cut = false
   readonly #codec: OutputCodec<any>
   readonly #report: (error: unknown) => void
   readonly #texts: (Omit<SaidText, 'text'> & { text: string })[] = []
-  /** By choice, channel and number of the thing that they are pieces of. */
+  /** The key is choice, channel and number of the whole that they are pieces of. */
   readonly #fragments = new Map<string, FragmentPiece<any>[]>()
   #left = MOST_CHARACTERS
   #failed = false
@@ -84,7 +85,7 @@ class AnswerText implements ChainStep {
     return this.#texts
   }
 
-  /** An answer goes out also where it cannot be read. */
+  /** Ignores errors: an answer goes out also where it cannot be read. */
   #try(read: () => void): void {
     if (this.#failed) return
     try {

@@ -27,9 +27,9 @@ import {
 import { logEvent } from '../../observe/events.ts'
 import { scrub, vendorMessage } from '../../observe/vendor-message.ts'
 
-// What the operator reads of an attempt at a deployment that failed, or that found it well again.
+// Log events of an attempt at a deployment that failed, or that has recovered it.
 
-/** What happens to the call after a failed attempt. */
+/** The step after a failed attempt. */
 type NextStep = 'retry' | 'fail_over' | 'give_up'
 
 /** An attempt that failed. */
@@ -38,11 +38,11 @@ interface FailedAttempt {
   readonly deployment: Deployment
   /** Number of the attempt in its call, from 1. */
   readonly attempt: number
-  /** Since the attempt began. */
+  /** ms since the attempt began. */
   readonly ms: number
   /** The request that was sent last. */
   readonly sent: SentRequest | undefined
-  /** What the vendor said; see {@link saidBy}. */
+  /** The words of the vendor; see {@link saidBy}. */
   readonly said: string | undefined
   /** Length of the cooldown that the failure has started. */
   readonly cooldownMs: number | undefined
@@ -85,7 +85,6 @@ function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
   })
 }
 
-/** Logs that a deployment has recovered, as the event `deployment.healthy`. */
 function logRecovery({ runtime: { log } }: Call, { id }: Deployment): void {
   logEvent(log, 'info', {
     event: 'deployment.healthy',
@@ -122,13 +121,13 @@ function answerOf(sent: SentRequest | undefined) {
   }
 }
 
-/** Origin and path. */
+/** The origin and path of an address. */
 function withoutQuery(url: string): string | undefined {
   const parsed = URL.parse(url)
   return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
 }
 
-/** What the vendor said of a failure, without credentials and long quotations; undefined where it said nothing. */
+/** The words of the vendor about a failure, without credentials and long quotations; undefined where it had none. */
 function saidBy(
   { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
   clean: (text: string) => string,
@@ -148,27 +147,28 @@ function causeOf(failure: UpstreamFailure): string {
 }
 
 /**
- * ms of silence that end an answer that is complete: its vendor neither marks its end nor closes the connection. Half of the
+ * ms of silence that end a complete answer: its vendor neither marks its end nor closes the connection. Half of the
  * idle limit where that is less, because the connection itself fails at the limit.
  */
 const GRACE_MS = 5000
 
-/** What an answer may be like. */
+/** The bounds of an answer. */
 interface Limits {
-  /** ms that a read may go on without new content. */
+  /** ms that a read may take without new content. */
   readonly idleMs: number
   /** Most characters and bytes of content. */
   readonly most: number
 }
 
 /**
- * Aborts an attempt whose answer brings nothing new while it is waited for, however many keep-alives arrive, or that brings
- * too much. An answer that is complete is ended instead, and sooner. It looks four times a second, so parts cost nothing.
+ * Aborts an attempt whose answer brings nothing new while it is awaited, however many keep-alives arrive, or that
+ * brings too much. A complete answer is ended instead, and sooner. It checks four times a second, so parts cost
+ * nothing.
  */
 class StallWatch {
-  /** Whether the answer is waited for. While it is not, the client is slow and not the vendor. */
+  /** Whether the answer is awaited. While it is not, the client is slow and not the vendor. */
   waiting = true
-  /** The answer was ended in place of its vendor, whose connection is still open. */
+  /** Whether the answer was ended for its vendor, whose connection is still open. */
   concluded = false
   readonly #answer: ProviderAnswer
   readonly #limits: Limits
@@ -179,7 +179,7 @@ class StallWatch {
   #complete = false
   #since = 0
 
-  /** @param conclude ends an answer that is complete in place of its vendor */
+  /** @param conclude ends a complete answer for its vendor */
   constructor(
     call: Call,
     attempt: AbortScope,
@@ -240,17 +240,16 @@ export const route: Stage = {
   },
 }
 
-/** One deployment, asked once. */
 interface OneAttempt {
   readonly deployment: Deployment
   readonly scope: AbortScope
-  /** The deployment was not in cooldown. */
+  /** Whether the deployment was not in cooldown. */
   readonly wasOpen: boolean
   /** Steady ms. */
   readonly startedAt: number
   /** Runs until the first part. */
   readonly timeout: Timeout | undefined
-  /** Another deployment may still be asked. */
+  /** Whether another deployment may still be asked. */
   isOpen: boolean
   /** Listens to its scope; taken off when the attempt ends. */
   aborted?: () => void
@@ -260,18 +259,17 @@ interface OneAttempt {
   chain?: Chain
 }
 
-/** Tries deployments until one answers, then passes its parts. Owns the upstream connection and the model's meter line. */
 class DeploymentAnswer implements Feed<unknown>, Producer {
   readonly #call: Call
-  /** Read on after the client has left, to learn the usage. */
+  /** Whether the answer is read on after the client has left, to learn the usage. */
   readonly #drains: boolean
-  /** Takes what one attempt gives. */
+  /** The receiver of the parts. */
   #sink!: Sink<unknown>
-  /** The sink has no room. */
+  /** Whether the sink has no room. */
   #paused = false
-  /** A request has gone upstream. */
+  /** Whether a request has gone upstream. */
   #asked = false
-  /** The answer has come to its end. */
+  /** Whether the answer has come to its end. */
   #finished = false
   #metered = false
   #closed = false
@@ -281,25 +279,23 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #drained: (() => void) | undefined
   #drainedBytes = 0
   #answer: ProviderAnswer | undefined
-  /** What becomes of its usage; undefined while it may grow. */
+  /** The assessment of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
   /** Set while an answer comes in parts. */
   #watch: StallWatch | undefined
-  /** What gives the parts of the current attempt. */
+  /** The source of the parts of the current attempt. */
   #chain: Chain | undefined
-  /** Ends the current attempt. */
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
   #current: OneAttempt | undefined
   #affinity: SessionAffinity | undefined
-  /** Deployments that have failed. */
   #tried: readonly Deployment[] = []
-  /** A deployment may be asked a second time, after a wait. */
+  /** Whether a deployment may be asked a second time, after a wait. */
   #mayRepeat = true
-  /** Attempts so far, and when the current one began, steady ms. */
+  /** The number of attempts so far. */
   #attempts = 0
   #startedAt = 0
-  /** A failure that is logged when it is known what follows from it. */
+  /** A failure that is logged when the next step is known. */
   #failed: FailedAttempt | undefined
   /** Health of the deployment, while the attempt counts in it. */
   #health: Health | undefined
@@ -445,7 +441,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#try(deployment)
   }
 
-  /** Goes on to another deployment after one has failed, or gives up. */
+  /** Continues with another deployment after one has failed, or gives up. */
   #failOver(attempt: OneAttempt, failure: unknown): void {
     const call = this.#call
     const { target, runtime } = call
@@ -486,7 +482,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     })
   }
 
-  /** Asks one deployment. What it answers first, or its failure, comes later. */
+  /** Asks one deployment. Its first answer, or its failure, comes later. */
   #try(deployment: Deployment): void {
     const { runtime, target } = this.#call
     const health = runtime.routing.healthOf(deployment)
@@ -524,7 +520,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (signal.aborted) aborted()
   }
 
-  /** The signal of an attempt was aborted. */
+  /** Handles the abort of an attempt's signal. */
   #abortAttempt(attempt: OneAttempt): void {
     const { chain, scope, asked } = attempt
     const { signal } = scope
@@ -534,7 +530,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#failAttempt(attempt, signal.reason)
   }
 
-  /** Takes what a provider has answered. */
+  /** Takes the answer of a provider. */
   #answered(attempt: OneAttempt, given: unknown): void {
     // The plugin's code may hold the request, which is freed with the first part.
     attempt.asked = undefined
@@ -550,7 +546,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     }
   }
 
-  /** An attempt has failed before its first parts. Nothing of it went out, so what it consumed is not charged. */
+  /**
+   * Ends an attempt that has failed before its first parts. Nothing of it went out, so its consumption is not
+   * charged.
+   */
   #failAttempt(attempt: OneAttempt, error: unknown): void {
     if (!attempt.isOpen) return
     attempt.isOpen = false
@@ -624,7 +623,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return !this.#paused
   }
 
-  /** The answer has begun: no other deployment is asked. */
+  /** Commits to the deployment: the answer has begun, and no other one is asked. */
   #commit(answer: ProviderAnswer, attempt: OneAttempt): void {
     const call = this.#call
     const { id, provider } = attempt.deployment
@@ -669,7 +668,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return scope
   }
 
-  /** Sees to it that the rest of an answer comes to an end. */
+  /** Bounds the rest of an answer. */
   #watchOver(answer: ProviderAnswer): StallWatch | undefined {
     if (!answer.received) return undefined
     const { provider, limits } = this.#deployment!
@@ -753,7 +752,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (this.#drainedBytes >= this.#call.runtime.config.billing.drainBytes) this.#drained!()
   }
 
-  /** For a request that went upstream and was not answered: the prompt. */
+  /** Usage of a request that went upstream and was not answered: the prompt. */
   #promptUsage() {
     const { endpoint, request, target, runtime } = this.#call
     runtime.metrics.usageEstimated(this.#deployment!.provider, 'incomplete')
@@ -767,17 +766,17 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 }
 
-/** What becomes of the parts of one attempt. */
+/** The receiver of the parts of one attempt. */
 interface PartsOwner {
-  /** The first parts are there. @param complete they are all. @throws what makes the attempt fail */
+  /** Called with the first parts. @param complete they are all. @throws an error that makes the attempt fail */
   begin(first: readonly unknown[], complete: boolean): void
   push(part: unknown): void
   batchEnd(): boolean
-  /** @throws what makes the answer fail */
+  /** @throws an error that makes the answer fail */
   end(): void
-  /** The attempt has failed before its first parts. */
+  /** Called when the attempt has failed before its first parts. */
   refuse(error: unknown): void
-  /** The answer has failed on the way. */
+  /** Called when the answer has failed on the way. */
   fail(error: unknown): void
 }
 
@@ -833,7 +832,7 @@ function isSequence(given: unknown): given is AsyncIterable<unknown> {
   return typeof given === 'object' && given !== null && Symbol.asyncIterator in given
 }
 
-/** @throws Unavailable, because an operator has taken out every deployment of the model */
+/** @throws Unavailable, because an operator has disabled every deployment of the model */
 function outOfService(): never {
   const message = 'This model is out of service at the moment. Try again later.'
   throw new Unavailable('service_unavailable', message, { retryAfterSeconds: 30 })

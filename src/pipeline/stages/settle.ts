@@ -17,16 +17,15 @@ export const settle: Stage = {
     call.through(call.endpoint.billing.attach(call))
   },
 
-  /** Nothing to wait for once the charge is booked. */
+  /** Resolves once the charge is booked. */
   end({ answer, charge }) {
     return answer.bill ? undefined : charge(answer.outcome ?? 'failed').then(() => {})
   },
 }
 
 /**
- * Prices the meter and books it. Failed calls, calls of the free tier, and those that a guard could not look at are
- * booked with a cost of 0.
- * @param pays false: the call costs nothing
+ * Prices the meter and books it. Failed calls, calls of the free tier, and those that a guard could not judge are
+ * booked with a cost of 0. @param pays false: the call costs nothing
  */
 function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   return new Promise((resolve) => {
@@ -62,7 +61,7 @@ function boundedOf(call: Call, bill: Bill): Bill {
   return bill.cappedAt(mostPerCall)
 }
 
-/** A call whose charge could not even be made up. */
+/** The result for a call whose charge could not even be made up. */
 function unsettled({ id, runtime }: Call, error: unknown): Charged {
   runtime.log.error(`${id}: the charge failed`, error)
   return { bill: NO_COST, state: 'deferred', waive: () => {} }
@@ -156,7 +155,7 @@ class Booking {
   }
 }
 
-/** Not awaited: the client gets its error, whatever the ledger answers. */
+/** Waives a charge without waiting: the client gets its error, whatever the ledger answers. */
 function waive({ id: request, admission, runtime }: Call): void {
   const { account, key } = admission
   const { ledger, metrics, log } = runtime

@@ -32,7 +32,6 @@ function recordDecision(call: Call, decision: Decision, at: number): void {
   else access?.decided({ at, requestId: call.id, mode, outcome, rules })
 }
 
-/** The call that a decision belongs to. */
 function headOf(call: Call, at: number) {
   const { path, target, admission } = call
   const { key, account } = admission
@@ -72,7 +71,7 @@ function record(call: Call): void {
   runtime.spending.used(account, key, ended.limited_by === 'balance')
 }
 
-/** Tells those who watch. */
+/** Sends the record to sinks and watchers. */
 function tell({ events }: Call['runtime'], ended: KnownCall): void {
   const made = () => ended
   events.emit(ended.limited_by === undefined ? 'call.ended' : 'call.refused', made)

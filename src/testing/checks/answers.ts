@@ -34,17 +34,17 @@ export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]>
     answer ? toFakeResponse(answer) : json({ error: { message: 'no transcript' } }, 500),
   )
   const outcome = await provider.outcome(request)
-  const asked = vendor.requests.slice(before)
+  const requests = vendor.requests.slice(before)
   if ((outcome.error as Error | undefined)?.name === 'AbortError') {
     const problem =
       'it was given up, although its own signal was not: the signal is that of another call'
     return [toCheck('signal', name, [problem])]
   }
   const problems = answer
-    ? asked.length === 0
+    ? requests.length === 0
       ? ['it sent no request to the vendor; is the address in another option? (--base-url-option)']
-      : missingMembers(expect.sent ?? {}, bodyOf(asked[0]!.body), 'sent')
-    : asked.length > 0
+      : missingMembers(expect.sent ?? {}, bodyOf(requests[0]!.body), 'sent')
+    : requests.length > 0
       ? [`it sent a request, but there is no ${name}.http with a response`]
       : []
   problems.push(...failureProblems(expect, outcome.error))
@@ -135,9 +135,9 @@ export async function checkCutOff(fixture: Fixture, { transcript, request }: Cas
     const ending = i % 2 === 0 ? 'end' : 'cut'
     const { completion, error } = await replay(fixture, request, answer, beginning, ending)
     const where = `cut off after ${end} of ${answer.body.length} bytes`
-    const said = choicesIn(completion)
-    if (error === undefined && !isDeepStrictEqual(said, whole)) {
-      return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(said)}`])
+    const choices = choicesIn(completion)
+    if (error === undefined && !isDeepStrictEqual(choices, whole)) {
+      return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(choices)}`])
     }
     const problem = error === undefined ? undefined : notFailure(error, ['upstream_error'])
     if (problem) return toCheck('cut off', name, [`${where}, ${problem}`])

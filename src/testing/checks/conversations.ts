@@ -8,24 +8,22 @@ import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import { describeError, skipped, toCheck, type Check } from '../report.ts'
 import { toTestRequest } from '../requests.ts'
 
-/** The requests that a vendor takes. */
 export interface RequestForm {
   /** The vendor's published form of a body. It should refuse unknown members. */
   readonly schema: Schema
   /** Name of the model; default `test-model`. */
   readonly model?: string
-  /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
   /** Conversations that the vendor cannot take: code and `param` of the error that the client gets. */
   readonly refused?: Partial<Record<ConversationName, readonly [code: string, param: string]>>
   /**
-   * Texts that do not arrive as they were, each because the vendor wants them in another form. Every other text of a
+   * Texts that arrive changed, each because the vendor wants them in another form. Every other text of a
    * conversation has to arrive.
    */
   readonly changed?: Partial<Record<ConversationName, readonly string[]>>
 }
 
-/** What became of a conversation: the body that was sent, or what was thrown in place of a request. */
+/** The result of a conversation: the body that was sent, or the error that replaced the request. */
 type Translation = { readonly sent: SentBody } | { readonly error: unknown }
 
 const NAMES = Object.keys(DIFFICULT_CONVERSATIONS) as ConversationName[]
@@ -46,7 +44,7 @@ export async function checkConversations(fixture: Fixture, form: RequestForm): P
   return failed.length > 0 ? failed : [toCheck(name, null, [], [seen])]
 }
 
-/** What is wrong with a translation: each problem names the member and the cause. */
+/** The problems of a translation: each names the member and the cause. */
 export async function problemsOf(
   name: ConversationName,
   translation: Translation,
@@ -75,8 +73,8 @@ async function translate(
   { model, deployment = {} }: RequestForm,
   name: ConversationName,
 ): Promise<Translation | undefined> {
-  const asked = { ...DIFFICULT_CONVERSATIONS[name], ...(model !== undefined && { model }) }
-  const transcript = { name, request: asked, deployment, expect: {} }
+  const conversation = { ...DIFFICULT_CONVERSATIONS[name], ...(model !== undefined && { model }) }
+  const transcript = { name, request: conversation, deployment, expect: {} }
   const request = await toTestRequest(provider.plugin, transcript)
   const before = vendor.requests.length
   // What the vendor answers does not matter.
@@ -94,13 +92,13 @@ function refusalProblems(error: unknown, refusal: readonly [string, string] | un
   if (!GatewayError.is(error) || error.status !== 400) {
     return [`it failed before its request: ${describeError(error)}`]
   }
-  const found = `${error.code} at ${error.param ?? 'no member'}`
+  const actual = `${error.code} at ${error.param ?? 'no member'}`
   if (!refusal) {
     const hint = 'send it in another form, or put it into "refused" if the vendor has none'
-    return [`it is refused with ${found}: ${error.message} (${hint})`]
+    return [`it is refused with ${actual}: ${error.message} (${hint})`]
   }
   const expected = refusal.join(' at ')
-  return found === expected ? [] : [`it is refused with ${found}; expected ${expected}`]
+  return actual === expected ? [] : [`it is refused with ${actual}; expected ${expected}`]
 }
 
 function pathOf({ path = [] }: SchemaIssue): string {

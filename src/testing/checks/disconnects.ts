@@ -18,13 +18,13 @@ import type { RecordedResponse } from '../transcripts.ts'
 const POLL_MS = 10
 /** Polls without a further byte after which a connection counts as stopped, if the plugin is not at work meanwhile. */
 const STILL_POLLS = 10
-/** Share of the time. What was read may keep a plugin busy before it reads on. */
+/** The share of the time. Earlier chunks may keep a plugin busy before it reads on. */
 const MAX_WORK = 0.5
 /** More than the buffers of two sockets hold. */
 const MAX_BYTES = 24 * 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
 
-/** Checks what happens when the client leaves during a stream. */
+/** Checks a client that leaves during a stream. */
 export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { provider, vendor, timeoutMs } = fixture
@@ -41,7 +41,7 @@ export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   })
 }
 
-/** Checks what happens when the client leaves before the vendor has responded. */
+/** Checks a client that leaves before the vendor has responded. */
 export async function checkHang(
   fixture: Fixture,
   request: TestRequest,
@@ -160,7 +160,6 @@ async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: 
 interface Loop {
   readonly before: Uint8Array
   readonly again: Uint8Array
-  /** The rest of the response. */
   readonly after: Uint8Array
 }
 

@@ -1,4 +1,4 @@
-/** Checks of streams whose events are not all there, or of which one is an error. */
+/** Checks of streams with a missing event, or an event that is an error. */
 import { boundariesOf } from '../splits.ts'
 import { choicesIn, show } from '../compare.ts'
 import { replay, type Case, type Fixture } from '../fixture.ts'
@@ -6,7 +6,7 @@ import { notFailure, toCheck, type Check } from '../report.ts'
 import type { Outcome } from '../provider-under-test.ts'
 import type { RecordedResponse } from '../transcripts.ts'
 
-/** Of a longer answer so many events are left out, spread over it. */
+/** The most events that are left out of a longer answer, spread over it. */
 const MAX_LEFT_OUT = 16
 
 /** The events of an answer; none where it is not sent in events. */
@@ -17,7 +17,7 @@ export function eventsOf({ headers, body }: RecordedResponse): Uint8Array[] {
   return all.filter((event) => event.length > 0)
 }
 
-/** Leaves out one event after the other: what remains is an error, or says less. */
+/** Leaves out one event after the other: the remainder is an error, or has less content. */
 export async function checkLeftOut(
   fixture: Fixture,
   { transcript: { name, answer }, request }: Case,
@@ -65,7 +65,7 @@ export function lastEventOf({ transcript: { answer, expect } }: Case): Uint8Arra
   return eventsOf(answer).findLast((event) => !Buffer.from(event).includes('[DONE]'))
 }
 
-/** How many events it takes until the provider ends a choice; all, where it never does. */
+/** The number of events until the provider ends a choice; all, where it never does. */
 async function endOf(
   play: (some: readonly Uint8Array[]) => Promise<Outcome>,
   events: readonly Uint8Array[],
@@ -79,18 +79,20 @@ async function endOf(
   return enough
 }
 
-/** What is wrong with an answer of which a part is missing. */
+/** The problem of an answer with a missing part. */
 function problemOf(whole: Outcome, { completion, error, raw }: Outcome): string | undefined {
   if (error !== undefined) return notFailure(error, ['upstream_error'])
   const [all, left] = [choicesIn(whole.completion), choicesIn(completion)]
-  const less = left.every((said, i) => {
+  const less = left.every((choice, i) => {
     const { text = '', refusal = '', reasoning = '', tool_calls = [] } = all[i] ?? {}
-    const calls = said.tool_calls.every((call) =>
+    const calls = choice.tool_calls.every((call) =>
       tool_calls.some((one) => isLess(String(call.arguments), String(one.arguments))),
     )
     const texts =
-      isLess(said.text, text) && isLess(said.refusal, refusal) && isLess(said.reasoning, reasoning)
-    return texts && calls && said.tool_calls.length <= tool_calls.length
+      isLess(choice.text, text) &&
+      isLess(choice.refusal, refusal) &&
+      isLess(choice.reasoning, reasoning)
+    return texts && calls && choice.tool_calls.length <= tool_calls.length
   })
   if (!less) return `it says what the whole answer does not: ${show(left)}`
   const counts = (outcome: readonly { tool_calls: readonly unknown[] }[]) =>

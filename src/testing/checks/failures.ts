@@ -62,10 +62,10 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-/** Sends one request. Never throws: what the provider has thrown is in the outcome. */
+/** Sends one request. Never throws: the provider's error is in the outcome. */
 export type Ask = () => Promise<Pick<Outcome, 'error'>>
 
-/** Checks every fault. @param asks requests, by what they are called in problems */
+/** @param asks requests, by their names in problems */
 export async function checkFailures(
   fixture: Fixture,
   asks: Readonly<Record<string, Ask>>,
@@ -81,24 +81,27 @@ async function checkFault(
   fault: Fault,
   asks: Readonly<Record<string, Ask>>,
 ): Promise<Check> {
-  const found = new Map<string, string[]>()
-  let asked = 0
+  const situations = new Map<string, string[]>()
+  let requestCount = 0
   for (const [how, ask] of Object.entries(asks)) {
     const seen = await problemsOf(fixture, fault, ask)
-    asked += seen.asked
-    for (const one of seen.problems) found.set(one, [...(found.get(one) ?? []), how])
+    requestCount += seen.asked
+    for (const one of seen.problems) situations.set(one, [...(situations.get(one) ?? []), how])
   }
   const everywhere = Object.keys(asks).length
-  const problems = Array.from(found, ([problem, hows]) =>
+  const problems = Array.from(situations, ([problem, hows]) =>
     hows.length === everywhere ? problem : `${hows.join(', ')}: ${problem}`,
   )
-  const unasked = asked === 0 && problems.length === 0
+  const unasked = requestCount === 0 && problems.length === 0
   return unasked
     ? skipped('errors', fault.name, NO_UPSTREAM)
     : toCheck('errors', fault.name, problems)
 }
 
-/** Run after all other checks: no error or log line may contain a secret, no message the vendor's account or address. */
+/**
+ * Checks that no error or log line contains a secret, and no message the vendor's account or address. Runs after all
+ * other checks.
+ */
 export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
   const check = (text: string, where: string, what: string, hidden: readonly string[]) => {
@@ -124,8 +127,8 @@ async function problemsOf(fixture: Fixture, fault: Fault, ask: Ask) {
   const before = vendor.requests.length
   vendor.answer((request) => fault.answer(request, fixture))
   const { error } = await ask()
-  const asked = vendor.requests.length - before
-  if (asked === 0 && error === undefined) return { asked, problems: [] }
+  const requestCount = vendor.requests.length - before
+  if (requestCount === 0 && error === undefined) return { asked: requestCount, problems: [] }
   const problems: string[] = []
   const problem = notFailure(error, fault.classes)
   if (problem) problems.push(problem)
@@ -136,18 +139,19 @@ async function problemsOf(fixture: Fixture, fault: Fault, ask: Ask) {
     UpstreamFailure.is(error) &&
     error.retryAfterMs !== retryAfterMs
   ) {
-    const found = error.retryAfterMs ?? 'none'
-    problems.push(`${describeError(error)} with retryAfterMs ${found}; expected ${retryAfterMs}`)
+    const wait = error.retryAfterMs ?? 'none'
+    problems.push(`${describeError(error)} with retryAfterMs ${wait}; expected ${retryAfterMs}`)
   }
-  if (asked > 1) problems.push(`it sent ${asked} requests; retries are made by the gateway`)
-  return { asked, problems }
+  if (requestCount > 1)
+    problems.push(`it sent ${requestCount} requests; retries are made by the gateway`)
+  return { asked: requestCount, problems }
 }
 
 /** An error response that quotes the whole request, secrets included. */
 function refusal(status: number, headers: Readonly<Record<string, string>> = {}) {
   return ({ headers: sent, path }: ReceivedRequest): FakeResponse => {
-    const told = Object.values(sent).join(' ')
-    const message = `Refused for ${ACCOUNT}: ${path} with ${told}`
+    const quoted = Object.values(sent).join(' ')
+    const message = `Refused for ${ACCOUNT}: ${path} with ${quoted}`
     return {
       status,
       headers: { 'content-type': 'application/json', ...headers },

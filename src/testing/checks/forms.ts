@@ -20,15 +20,15 @@ export async function checkForms(
   const { name, answer } = transcript
   const before = vendor.requests.length
   const one = await replay(fixture, request, answer!)
-  const [asked] = vendor.requests.slice(before)
+  const [sent] = vendor.requests.slice(before)
   const otherRequest = await toTestRequest(provider.plugin, inOtherForm(transcript))
   const since = vendor.requests.length
   const other = await replay(fixture, otherRequest, answer!)
   const [askedNext] = vendor.requests.slice(since)
   // A provider may refuse a form.
-  if (!asked || !askedNext) return toCheck('stream off', name, [])
+  if (!sent || !askedNext) return toCheck('stream off', name, [])
   const streamed = isStreamed(transcript)
-  if (isSame(asked, askedNext)) {
+  if (isSame(sent, askedNext)) {
     const problems = [
       ...differences({ choices: choicesIn(one.completion) }, other.completion),
       ...usageDifferences(one.usage, other.usage),

@@ -1,11 +1,11 @@
-/** Checks that what a client sets, and every message, reaches the vendor. */
+/** Checks that all settings of a client, and every message, reach the vendor. */
 import { json } from '../fake-upstream.ts'
 import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import { skipped, toCheck, type Check } from '../report.ts'
 import { toTestRequest, type TestRequest } from '../requests.ts'
 import type { Transcript } from '../transcripts.ts'
 
-/** Two values of members that most vendors have a word for. */
+/** Two values of members that most vendors support. */
 const PROBES: Readonly<Record<string, readonly unknown[]>> = {
   max_completion_tokens: [2016, 2017],
   temperature: [0.25, 0.75],
@@ -16,7 +16,7 @@ const PROBES: Readonly<Record<string, readonly unknown[]>> = {
   frequency_penalty: [0.25, 0.75],
 }
 
-/** The same of members that many vendors have no word for: they have to be sent where a case has them. */
+/** Two values of members that many vendors do not support: they have to be sent where a case has them. */
 const MORE_PROBES: Readonly<Record<string, readonly unknown[]>> = {
   response_format: [
     { type: 'json_object' },
@@ -49,7 +49,7 @@ const TURNS = [
     ],
   },
 ]
-/** The same for a vendor that knows tools. */
+/** Texts of a conversation for a vendor that knows tools. */
 const CALLS = [
   { role: 'user', content: 'Question zq1.' },
   {
@@ -67,8 +67,8 @@ const WORD = /zq\d/g
 const MAX_DEPLOYMENTS = 4
 
 /**
- * Checks each member that the vendor is not said to ignore, and conversations. A member has to have an influence on one of the
- * deployments at least: models differ in what they take.
+ * Checks each member that the vendor does not declare to ignore, and conversations. A member has to have an
+ * influence on one of the deployments at least: models differ in what they take.
  */
 export async function checkForwarded(
   fixture: Fixture,
@@ -79,12 +79,12 @@ export async function checkForwarded(
   const probes = { ...PROBES, ...MORE_PROBES, ...(named('logprobs') && { logprobs: [true] }) }
   const forwarded = new Set<string>()
   const problems: string[] = []
-  let asked = false
+  let isSent = false
   for (const like of deploymentsOf(cases)) {
     const sent = (members: object) => bodyOf(fixture, like, members)
     const plain = await sent({})
     if (plain === undefined) continue
-    asked = true
+    isSent = true
     for (const [member, values] of Object.entries(probes)) {
       if (forwarded.has(member)) continue
       const bodies = [plain]
@@ -96,7 +96,7 @@ export async function checkForwarded(
     problems.push(...(await partProblems(sent)))
     if (like.request.tools) problems.push(...(await toolProblems(sent, like)))
   }
-  if (!asked) return skipped('forwarded', null, NO_UPSTREAM)
+  if (!isSent) return skipped('forwarded', null, NO_UPSTREAM)
   const lost: string[] = []
   for (const member of Object.keys(probes)) {
     if (forwarded.has(member) !== ignores.includes(member)) continue
@@ -110,7 +110,6 @@ export async function checkForwarded(
   return toCheck('forwarded', null, [...new Set(problems)], lost.length > 0 ? [note] : [])
 }
 
-/** A case for each deployment. */
 function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
   const keys = ({ request: { model, tools }, deployment }: Transcript) =>
     JSON.stringify([model, deployment, tools !== undefined])
@@ -119,21 +118,21 @@ function deploymentsOf(cases: readonly Transcript[]): Transcript[] {
 
 type Send = (members: object) => Promise<string | undefined>
 
-/** Whether the request is the same with one image or another. A provider may refuse both. */
+/** Checks that the request differs with one image or another. A provider may refuse both. */
 async function partProblems(sent: Send): Promise<string[]> {
   const problems: string[] = []
   for (const [kind, part] of Object.entries(PARTS)) {
-    const asked = (content: string) => ({
+    const withImage = (content: string) => ({
       messages: [{ role: 'user', content: [{ type: 'text', text: 'Say hello.' }, part(content)] }],
     })
-    const body = await sent(asked('aW1hZ2UgMQ=='))
-    if (body !== undefined && body === (await sent(asked('aW1hZ2UgMg=='))))
+    const body = await sent(withImage('aW1hZ2UgMQ=='))
+    if (body !== undefined && body === (await sent(withImage('aW1hZ2UgMg=='))))
       problems.push(`the ${kind} in a message does not arrive: send it, or refuse it (bad_request)`)
   }
   return problems
 }
 
-/** Of a vendor that knows tools: a call and its result arrive, and how tools have to be used. */
+/** Checks that a call and its result arrive, and how tools have to be used, where the vendor knows tools. */
 async function toolProblems(sent: Send, { request }: Transcript): Promise<string[]> {
   const problems: string[] = []
   const body = await sent({ messages: CALLS, tools: TOOLS })
@@ -144,25 +143,25 @@ async function toolProblems(sent: Send, { request }: Transcript): Promise<string
     const which = lost.map((text) => JSON.stringify(text)).join(', ')
     problems.push(`of a conversation with a tool these texts do not arrive: ${which}`)
   }
-  const asked = { messages: CALLS.slice(0, 1), tools: TOOLS }
-  const free = await sent({ ...asked, tool_choice: 'auto' })
-  if (free !== undefined && free === (await sent({ ...asked, tool_choice: 'required' })))
+  const withTools = { messages: CALLS.slice(0, 1), tools: TOOLS }
+  const free = await sent({ ...withTools, tool_choice: 'auto' })
+  if (free !== undefined && free === (await sent({ ...withTools, tool_choice: 'required' })))
     problems.push('"tool_choice" has no influence on the request')
   const parallel = 'parallel_tool_calls'
   if (
     parallel in request &&
-    free === (await sent({ ...asked, tool_choice: 'auto', [parallel]: false }))
+    free === (await sent({ ...withTools, tool_choice: 'auto', [parallel]: false }))
   )
     problems.push(`"${parallel}" has no influence on the request`)
   return problems
 }
 
-/** Whether each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */
+/** Checks that each text arrives once, and in the order of the conversation. Instructions may stand anywhere. */
 function conversationProblems(body: string | undefined): string[] {
   if (body === undefined) return []
-  const found: string[] = body.match(WORD) ?? []
+  const words: string[] = body.match(WORD) ?? []
   const wanted = JSON.stringify(TURNS).match(WORD)!
-  const lost = wanted.filter((word) => !found.includes(word))
+  const lost = wanted.filter((word) => !words.includes(word))
   if (lost.length > 0) {
     const texts = TURNS.flatMap(({ content }) =>
       typeof content === 'string' ? content : content.map(({ text }) => text),
@@ -172,9 +171,9 @@ function conversationProblems(body: string | undefined): string[] {
       `of a conversation these texts do not arrive: ${which.map((text) => JSON.stringify(text)).join(', ')}`,
     ]
   }
-  if (found.length > wanted.length) return ['a text of a conversation arrives more than once']
+  if (words.length > wanted.length) return ['a text of a conversation arrives more than once']
   const [instruction] = wanted
-  const turns = found.filter((word) => word !== instruction)
+  const turns = words.filter((word) => word !== instruction)
   const inOrder = turns.every((word, i) => word === wanted[i + 1])
   return inOrder ? [] : ['the messages of a conversation arrive in another order']
 }

@@ -1,4 +1,4 @@
-/** Checks of remote guards: what a model or a service does not say never counts as a pass. */
+/** Checks of remote guards: a missing verdict of a model or a service never counts as a pass. */
 import { isDeepStrictEqual } from 'node:util'
 import type { FakeResponse, ReceivedRequest } from '../fake-upstream.ts'
 import {
@@ -30,7 +30,6 @@ const FAULTS: readonly (readonly [name: string, answer: FakeResponse])[] = [
   ['answers {}', { pieces: ['{}'] }],
 ]
 
-/** Runs all of them with the first cases that are fit for it. */
 export async function checkService(fixture: GuardFixture, run: CheckRun): Promise<void> {
   const { cases } = fixture
   const passing = cases.find(({ expect, answer }) => expect === 'pass' && answer)
@@ -98,23 +97,23 @@ async function checkFault(
   return toCheck('down', `the service ${name}`, passed.length > 0 ? [problem] : [])
 }
 
-/** One request for one text, made by the host. */
+/** Checks that the host makes one request for one text. */
 async function checkOnce(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   const { service, host, guard } = fixture
   const before = { asked: service.requests.length, made: host.requestCount }
   const text = anew(one)
   if (guard.checkInput) await checkTexts(fixture, one, [text]).catch(() => {})
   else await checkWholeText(fixture, one, text).catch(() => {})
-  const asked = service.requests.length - before.asked
+  const requests = service.requests.length - before.asked
   const made = host.requestCount - before.made
   const problems: string[] = []
-  if (asked > 1)
-    problems.push(`it asks ${asked} times about one text; the gateway decides what follows`)
-  if (asked > made) problems.push('it asks without host.request and host.http')
+  if (requests > 1)
+    problems.push(`it asks ${requests} times about one text; the gateway decides what follows`)
+  if (requests > made) problems.push('it asks without host.request and host.http')
   return toCheck('once', null, problems)
 }
 
-/** Two texts of one length, of which the service lets one pass: first this one, then the other. */
+/** Checks two texts of one length, of which the service passes one: first this one, then the other. */
 async function checkAnother(
   fixture: GuardFixture,
   passing: GuardCase,
@@ -133,7 +132,7 @@ async function checkAnother(
   return toCheck('repeat', 'another text', problems)
 }
 
-/** The verdict is not wanted any more while the service is silent. */
+/** Checks a verdict that is no longer wanted while the service is silent. */
 async function checkCancel(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   const { guard, service, timeoutMs } = fixture
   const arrived = Promise.withResolvers<ReceivedRequest>()
@@ -163,7 +162,7 @@ async function checkCancel(fixture: GuardFixture, one: GuardCase): Promise<Check
   }
 }
 
-/** Members in which a passing and a blocking answer differ: without one of them there is no verdict. */
+/** Checks the members in which a passing and a blocking answer differ: without one of them there is no verdict. */
 async function checkVerdicts(
   fixture: GuardFixture,
   passing: GuardCase,
@@ -194,7 +193,7 @@ const CHANGES: readonly (readonly [what: string, change: (value: unknown) => unk
   ['is an empty list', (value) => (Array.isArray(value) ? [] : value)],
 ]
 
-/** Paths of the values that differ, and of what holds them. */
+/** Paths of the values that differ, and of their containers. */
 function differencesOf(one: unknown, other: unknown, path: Path = []): Path[] {
   if (isDeepStrictEqual(one, other)) return []
   const isHolder = typeof one === 'object' && one !== null

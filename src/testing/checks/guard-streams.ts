@@ -26,14 +26,14 @@ const CALLS = 200
 const STARTED = /^(?:Timeout|TCP|FS|GETADDR|WORKER)/
 const MAX_HEAP_BYTES = 4 * 1024 * 1024
 
-/** So many characters of a text that passes. */
+/** The beginning, of this length, of a text that passes. */
 function fillerOf(length: number): string {
   return FILLER.repeat(Math.ceil(length / FILLER.length)).slice(0, length)
 }
 
 /**
- * Whether the guard says nothing about the filler, with the rules of a case.
- * @throws what the guard throws, unless the text is more than it takes
+ * Whether the guard passes the filler, with the rules of a case. @throws what the guard throws, unless the text is
+ * too large for it
  */
 export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promise<boolean> {
   const text = fillerOf(LONG)
@@ -46,7 +46,10 @@ export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promi
   }
 }
 
-/** The same verdict, at the same place, wherever the text stands in a longer one, and with every character around it. */
+/**
+ * Checks that the verdict and its place are the same wherever the text stands in a longer one, and with every
+ * character around it.
+ */
 export async function checkPads(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems: string[] = []
   const around = [...PADS.map((length) => `${fillerOf(length - 1)} `), '👋🏽 ', '\n']
@@ -55,8 +58,8 @@ export async function checkPads(fixture: GuardFixture, one: GuardCase, on: strin
     const moved = { ...one, text, ...(one.spans && { spans: shifted(one, before.length) }) }
     const where = `behind ${before.length} characters`
     const compare = (block: BlockVerdict | undefined, side: string) => {
-      const found = block?.rule ?? 'pass'
-      if (found !== one.expect) problems.push(`${side}, ${where}: it was ${found}`)
+      const verdict = block?.rule ?? 'pass'
+      if (verdict !== one.expect) problems.push(`${side}, ${where}: it was ${verdict}`)
       else if (moved.spans && block && placesOf(block.spans) !== placesOf(moved.spans)) {
         const places = `${placesOf(block.spans)}, expected ${placesOf(moved.spans)}`
         problems.push(`${side}, ${where}: it was found at ${places}`)
@@ -71,7 +74,7 @@ export async function checkPads(fixture: GuardFixture, one: GuardCase, on: strin
   return toCheck('pads', on, problems)
 }
 
-/** Nothing of a match goes out before it is known, and text that passes goes out soon. */
+/** Checks that nothing of a match goes out before it is known, and that text that passes goes out soon. */
 export async function checkRelease(
   fixture: GuardFixture,
   one: GuardCase,
@@ -94,7 +97,7 @@ export async function checkRelease(
   return toCheck('hold-back', on, problems)
 }
 
-/** Of a long text that passes all but a bounded end is released at any time. */
+/** Checks that of a long text that passes all but a bounded end is released at any time. */
 export async function checkReleased(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   const { guard } = fixture
   const most = Math.max(MOST_RETAINED, 2 * (guard.reach ?? 0))
@@ -106,14 +109,14 @@ export async function checkReleased(fixture: GuardFixture, one: GuardCase): Prom
   return toCheck('release', null, worst > most ? [late] : [])
 }
 
-/** Two texts that grow alternately, in one call and in two. */
+/** Checks two texts that grow alternately, in one call and in two. */
 export async function checkInterleaved(
   fixture: GuardFixture,
   one: GuardCase,
   on: string,
 ): Promise<Check> {
   const texts = [one.text, fillerOf(one.text.length + 40)] as const
-  const found: (string | undefined)[] = []
+  const verdicts: (string | undefined)[] = []
   const streams = texts.map((text, choice) => ({
     text,
     progress: progressOf(fixture, one, choice),
@@ -123,29 +126,30 @@ export async function checkInterleaved(
   for (let going = true; going;) {
     going = false
     for (const [i, stream] of streams.entries()) {
-      if (found[i] !== undefined || stream.at === Infinity) continue
+      if (verdicts[i] !== undefined || stream.at === Infinity) continue
       const piece = stream.text.slice(stream.at, stream.at + STEP)
       const { block } = await stream.progress.push(piece === '' ? undefined : piece)
       stream.at = piece === '' ? Infinity : stream.at + STEP
-      if (block) found[i] = block.rule
+      if (block) verdicts[i] = block.rule
       going = true
     }
   }
   const problems = []
-  if (found[0] !== one.expect) problems.push(`beside another text it was ${found[0] ?? 'pass'}`)
-  if (found[1] !== undefined) problems.push(`the other text was ${found[1]}`)
+  if (verdicts[0] !== one.expect)
+    problems.push(`beside another text it was ${verdicts[0] ?? 'pass'}`)
+  if (verdicts[1] !== undefined) problems.push(`the other text was ${verdicts[1]}`)
   return toCheck('interleaved', on, problems)
 }
 
-/** The same text several times, alone and in one call. */
+/** Checks the same text several times, alone and in one call. */
 export async function checkRepeated(
   fixture: GuardFixture,
   one: GuardCase,
   on: string,
 ): Promise<Check> {
   const { guard } = fixture
-  const found: string[] = []
-  const note = (block: BlockVerdict | undefined) => void found.push(block?.rule ?? 'pass')
+  const verdicts: string[] = []
+  const note = (block: BlockVerdict | undefined) => void verdicts.push(block?.rule ?? 'pass')
   for (let i = 0; i < 3; i++) {
     if (one.side !== 'output' && guard.checkInput)
       (
@@ -158,12 +162,12 @@ export async function checkRepeated(
     if (one.side !== 'input' && (guard.checkOutput ?? guard.streamOutput))
       note(await checkWholeText(fixture, one))
   }
-  const others = found.filter((rule) => rule !== one.expect)
+  const others = verdicts.filter((rule) => rule !== one.expect)
   const again = `asked again about the same text it says ${others[0]}`
   return toCheck('repeat', on, others.length > 0 ? [again] : [])
 }
 
-/** Ten times the text may cost 25 times the time, and no more. */
+/** Checks that ten times the text costs at most 25 times the time. */
 export async function checkGuardTime(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   const { guard } = fixture
   // Beginnings of what is looked for are the hardest text that still passes.
@@ -189,7 +193,6 @@ export async function checkGuardTime(fixture: GuardFixture, one: GuardCase): Pro
   return toCheck('time', null, problems)
 }
 
-/** The heap after many texts. */
 export async function checkGuardMemory(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   let count = 0
   const bytes = await heapGrowth(CALLS, async () => {
@@ -204,7 +207,7 @@ export async function checkGuardMemory(fixture: GuardFixture, one: GuardCase): P
   return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [left] : [])
 }
 
-/** A guard of several categories blocks only for those in force. */
+/** Checks that a guard of several categories blocks only for those in force. */
 export async function checkInForce(
   fixture: GuardFixture,
   one: GuardCase,
@@ -223,7 +226,7 @@ export async function checkInForce(
   return toCheck('in force', on, block?.rule === one.expect ? [problem] : [])
 }
 
-/** A local guard judges with what it has: it asks no model and no service, and starts nothing. */
+/** Checks that a local guard asks no model and no service, and starts nothing. */
 export async function checkLocal(
   fixture: GuardFixture,
   one: GuardCase,
@@ -253,7 +256,7 @@ export async function checkLocal(
   return toCheck('local', on, problems)
 }
 
-/** Where the shortest part of a text begins that still blocks. */
+/** The start of the shortest part of a text that still blocks. */
 async function firstNeeded(fixture: GuardFixture, one: GuardCase): Promise<number> {
   const blocks = async (text: string) => {
     const verdict = await checkWholeText(fixture, one, text).catch(() => undefined)

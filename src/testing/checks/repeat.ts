@@ -1,4 +1,4 @@
-/** Checks that answers do not influence each other, and that neither time nor memory grows faster than what is read. */
+/** Checks that answers do not influence each other, and that neither time nor memory grows faster than the input. */
 import { isDeepStrictEqual } from 'node:util'
 import { choicesIn } from '../compare.ts'
 import {
@@ -18,7 +18,7 @@ const AT_ONCE = 6
 const CALLS = 200
 const MAX_HEAP_BYTES = 2 * 1024 * 1024
 
-/** The same answer after one that was cut, and several at once. */
+/** Checks the same answer after one that was cut, and several at once. */
 export async function checkRepeat(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
   const { name, answer } = transcript
   const { provider, vendor } = fixture
@@ -44,7 +44,7 @@ export async function checkRepeat(fixture: Fixture, { transcript, request }: Cas
   return toCheck('repeat', name, problems)
 }
 
-/** Ten times the events may cost 25 times the time, and no more. */
+/** Checks that ten times the events cost at most 25 times the time. */
 export async function checkTime(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const loop = answer && (await repeatableEvent(fixture, one, answer))
@@ -56,7 +56,6 @@ export async function checkTime(fixture: Fixture, one: Case): Promise<Check> {
   return toCheck('time', name, await growth('events', run, 200))
 }
 
-/** The heap after many calls. */
 export async function checkMemory(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
   const { name, answer } = transcript
   if (!answer) return skipped('memory', name, NO_UPSTREAM)

@@ -1,4 +1,4 @@
-/** Checks of search engines: what they ask for, and what they make of the answer. */
+/** Checks of search engines: their questions, and their reading of the answer. */
 import { isDeepStrictEqual } from 'node:util'
 import type { DomainFilter } from '../../plugin.ts'
 import { describeError, toCheck, type Check } from '../report.ts'
@@ -20,7 +20,7 @@ const MARKUP = /<\/?[a-z][^<>]*>|&(?:[a-z]{2,8}|#\d{1,6});/i
 const COST = /^\d+(?:\.\d+)?$/
 const AT_ONCE = 6
 
-/** Addresses are those of the answer, texts are without markup, the cost is decimal text. */
+/** Checks that addresses are those of the answer, texts are without markup, the cost is decimal text. */
 export async function checkFields(
   fixture: SearchFixture,
   cases: readonly SearchCase[],
@@ -47,7 +47,9 @@ export async function checkFields(
   return toCheck('fields', null, problems)
 }
 
-/** The words arrive as they are, once, and no longer than wanted; the number of results has an influence. */
+/**
+ * Checks that the words arrive as they are, once, and no longer than wanted; the number of results has an influence.
+ */
 export async function checkQuery(fixture: SearchFixture, first: SearchCase): Promise<Check> {
   const problems: string[] = []
   const answer = responseOf(first)
@@ -58,7 +60,7 @@ export async function checkQuery(fixture: SearchFixture, first: SearchCase): Pro
   if (!arrives)
     problems.push(`the request does not have the words of the query as they are: ${WORDS}`)
   const long = await search(fixture, answer, { text: `${'word '.repeat(2000)}zqend` })
-  if (long.asked.some((asked) => textOf(asked).includes('zqend')))
+  if (long.asked.some((received) => textOf(received).includes('zqend')))
     problems.push('a query of 10,000 characters is sent whole; give text() a limit')
   // Some services take no number; the gateway leaves out what is too much.
   const same = request && fewer.asked[0] && textOf(request) === textOf(fewer.asked[0])
@@ -67,7 +69,7 @@ export async function checkQuery(fixture: SearchFixture, first: SearchCase): Pro
   return toCheck('query', null, problems, notes)
 }
 
-/** Domains have the influence that `narrows` promises, and no other one. */
+/** Checks that domains have the influence that `narrows` promises, and no other one. */
 export async function checkDomains(fixture: SearchFixture, first: SearchCase): Promise<Check> {
   const { include, exclude } = fixture.plugin.narrows ?? {}
   const answer = responseOf(first)
@@ -103,7 +105,7 @@ export async function checkDomains(fixture: SearchFixture, first: SearchCase): P
   return toCheck('domains', null, problems)
 }
 
-/** The same answer again, with the same request, and several at once. */
+/** Checks the same answer again, with the same request, and several at once. */
 export async function checkRepeat(
   fixture: SearchFixture,
   cases: readonly SearchCase[],

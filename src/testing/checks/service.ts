@@ -7,7 +7,6 @@ import { heapGrowth } from '../measure.ts'
 import { describeError, skipped, toCheck, type Check, type KitOptions } from '../report.ts'
 import { containsSecret } from '../secrets.ts'
 
-/** How to set up a plugin that asks a service. */
 export interface ServiceOptions extends KitOptions {
   /** Options of the plugin without the address; by default a key is tried. */
   readonly options?: Readonly<Record<string, unknown>>
@@ -15,31 +14,30 @@ export interface ServiceOptions extends KitOptions {
   readonly addressOption?: string
 }
 
-/** A plugin that is set up, with the service that it asks. */
+/** A plugin that is set up, with its service. */
 export interface ServiceFixture {
   readonly host: IsolatedHost
   readonly service: FakeUpstream
   readonly timeoutMs: number
-  /** Everything that the plugin has thrown. */
+  /** All errors of the plugin. */
   readonly thrown: unknown[]
 }
 
-/** Work of a plugin that is given up while the service is silent. */
+/** Work of a plugin that is aborted while the service is silent. */
 interface AbortedWork {
   /** For messages, such as `the search`. */
   readonly name: string
-  /** What is wrong if it does not reject. */
+  /** The problem if it does not reject. */
   readonly resolved: string
   start(signal: AbortSignal): Promise<unknown>
 }
 
-/** The key that plugins are set up with. */
 export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 
 const CALLS = 200
 const MAX_HEAP_BYTES = 2 * 1024 * 1024
 
-/** Work that is given up rejects, and its connection is closed. */
+/** Checks that aborted work rejects, and its connection is closed. */
 export async function checkCancel(
   { service, timeoutMs }: ServiceFixture,
   work: AbortedWork,
@@ -67,7 +65,7 @@ export async function checkCancel(
   }
 }
 
-/** No error and no line of the log shows a secret. */
+/** Checks that no error and no line of the log shows a secret. */
 export function checkSecrets({ thrown, host }: ServiceFixture, secrets: readonly string[]): Check {
   const problems: string[] = []
   const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)
@@ -77,7 +75,6 @@ export function checkSecrets({ thrown, host }: ServiceFixture, secrets: readonly
   return toCheck('secrets', null, problems)
 }
 
-/** The plugin closes in time. */
 export async function checkClose(
   instance: Closable,
   { timeoutMs }: ServiceFixture,
@@ -90,7 +87,7 @@ export async function checkClose(
   return toCheck('close', null, problem === undefined ? [] : [problem])
 }
 
-/** Many calls leave little behind. @param what they are, for messages */
+/** Checks that many calls leave little behind. @param what their name, for messages */
 export async function checkMemory(
   { host, service }: ServiceFixture,
   what: string,

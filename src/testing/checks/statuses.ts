@@ -10,17 +10,17 @@ export type Fault = readonly [name: string, answer: FakeResponse, classes: reado
 /** The wait of a 429. */
 const WAIT_MS = 7000
 
-/** An answer that cannot be had for the moment. */
+/** Classes of a temporary failure. */
 export const BUSY: readonly FailureClass[] = ['upstream_error', 'overloaded']
 
-/** A web page in place of an answer. */
+/** A web page as an answer. */
 export const page = (status: number): FakeResponse => ({
   status,
   headers: { 'content-type': 'text/html' },
   pieces: ['<!DOCTYPE html><p>Bad gateway</p>'],
 })
 
-/** Refusals of every kind. @param key stands in each of them: an echo of the request */
+/** Refusals of every kind. @param key echoed in each of them, as part of the request */
 export function refusals(key: string): readonly Fault[] {
   const refused = (status: number, headers = {}) => json({ error: { key } }, status, headers)
   return [
@@ -42,7 +42,7 @@ export function refusals(key: string): readonly Fault[] {
   ]
 }
 
-/** Whether an error says what has happened, its wait included, after one request. */
+/** Checks that an error states the failure, its wait included, after one request. */
 export function checkRefusal(
   [name, , classes]: Fault,
   { error, asked }: { readonly error?: unknown; readonly asked: readonly ReceivedRequest[] },

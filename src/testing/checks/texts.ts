@@ -9,7 +9,7 @@ import { describeError, skipped, toCheck, type Check, type CheckRun } from '../r
 import type { TestRequest } from '../requests.ts'
 import type { Ask } from './failures.ts'
 
-/** A method with a request, and how a vendor answers that speaks the common form. */
+/** A method with a request, and the answer of a vendor in the common form. */
 interface TextMethod {
   readonly name: 'embed' | 'rerank' | 'moderate'
   readonly input: object
@@ -48,7 +48,10 @@ const METHODS: readonly TextMethod[] = [
   },
 ]
 
-/** Checks the answers of these methods to a vendor in the common form. @param like has model and options of the deployment */
+/**
+ * Checks the answers of these methods to a vendor in the common form. @param like has model and options of the
+ * deployment
+ */
 export async function checkTexts(
   fixture: Fixture,
   like: TestRequest,
@@ -59,7 +62,7 @@ export async function checkTexts(
   }
 }
 
-/** Asks these methods, by name. */
+/** Requests of these methods, by name. */
 export function textAsks(fixture: Fixture, like: TestRequest): Readonly<Record<string, Ask>> {
   return Object.fromEntries(
     offeredBy(fixture).map((method) => [method.name, () => ask(fixture, method, like)]),
@@ -86,11 +89,11 @@ async function checkAnswer(
     pieces: [JSON.stringify(method.answer)],
   })
   const { error } = await ask(fixture, method, like)
-  const asked = vendor.requests.length - before
+  const requests = vendor.requests.length - before
   if (error === undefined) {
-    return toCheck('texts', method.name, [], asked === 0 ? [NO_UPSTREAM] : [])
+    return toCheck('texts', method.name, [], requests === 0 ? [NO_UPSTREAM] : [])
   }
-  const isOtherForm = UpstreamFailure.is(error) && asked > 0
+  const isOtherForm = UpstreamFailure.is(error) && requests > 0
   return isOtherForm
     ? skipped('texts', method.name, 'it does not read the form of the sample')
     : toCheck('texts', method.name, [describeError(error)])

@@ -1,7 +1,6 @@
-/** Whether everything in a conversation that a model is meant to read is in the request that a vendor gets. */
+/** Whether all content of a conversation that is meant for a model is in the request that a vendor gets. */
 import { FILES_AT } from './media.ts'
 
-/** A text of a request that did not arrive. */
 interface Lost {
   /** The member of the client's request, such as `messages[1].content[0]`. */
   readonly path: string
@@ -11,7 +10,7 @@ interface Lost {
 /** A body as a vendor got it. */
 export interface SentBody {
   readonly json: unknown
-  /** As it was sent: numbers have all their digits. */
+  /** The text as it was sent: numbers have all their digits. */
   readonly text: string
 }
 

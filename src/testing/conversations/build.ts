@@ -1,6 +1,5 @@
 /** Members of chat requests, in short forms for the table of difficult conversations. */
 
-/** A request for a chat, in OpenAI's form, without its model. */
 export interface ConversationRequest {
   readonly messages: readonly object[]
   readonly [member: string]: unknown
@@ -11,47 +10,38 @@ export function say(role: string, content: unknown, more: object = {}): object {
   return { role, content, ...more }
 }
 
-/** A user's message. */
 export function ask(content: unknown, more: object = {}): object {
   return say('user', content, more)
 }
 
-/** An assistant's message that calls tools. */
 export function call(calls: readonly object[], content: unknown = null): object {
   return say('assistant', content, { tool_calls: calls })
 }
 
-/** A call of a function. */
 export function fn(id: string, name: string, args = '{"city":"Oslo"}'): object {
   return { id, type: 'function', function: { name, arguments: args } }
 }
 
-/** A call of a custom tool. */
 export function custom(id: string, name: string, input: string): object {
   return { id, type: 'custom', custom: { name, input } }
 }
 
-/** The result of a call. */
 export function result(id: string, content: unknown, more: object = {}): object {
   return say('tool', content, { tool_call_id: id, ...more })
 }
 
-/** A text part. */
 export function text(words: string, more: object = {}): object {
   return { type: 'text', text: words, ...more }
 }
 
-/** An image part. */
 export function image(url: string, more: object = {}): object {
   return { type: 'image_url', image_url: { url, ...more } }
 }
 
-/** A file part. */
 export function file(file_data: string, filename?: string): object {
   return { type: 'file', file: { file_data, ...(filename === undefined ? {} : { filename }) } }
 }
 
-/** A tool of type function. */
 export function tool(name: string, parameters: object = CITY, more: object = {}): object {
   const description = `Looks up ${name}.`
   return { type: 'function', function: { name, description, parameters, ...more } }
@@ -65,7 +55,6 @@ export const CITY: object = {
   additionalProperties: false,
 }
 
-/** A tool of type custom. */
 export function freeForm(name: string, format?: object): object {
   const description = `Applies ${name}.`
   return { type: 'custom', custom: { name, description, ...(format ? { format } : {}) } }
@@ -74,7 +63,6 @@ export function freeForm(name: string, format?: object): object {
 /** The two functions that most rows offer. */
 export const TOOLS: readonly object[] = [tool('weather'), tool('time')]
 
-/** An answer as JSON under a schema. */
 export function answerAs(schema: object, more: object = {}): object {
   return { type: 'json_schema', json_schema: { name: 'answer', schema, ...more } }
 }

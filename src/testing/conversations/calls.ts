@@ -18,7 +18,6 @@ const BOTH = call([fn('call_1', 'weather'), fn('call_2', 'time')])
 const LONG_NAME = `files_${'x'.repeat(58)}`
 const LONGER_NAME = `files_${'x'.repeat(110)}`
 
-/** Calls and their results. */
 export const CALLS = {
   'two calls at once': {
     messages: [ask('Both?'), BOTH, result('call_1', 'Rain.'), result('call_2', 'Noon.')],

@@ -17,13 +17,11 @@ const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 /** A GIF image of one pixel. */
 const GIF = 'R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7'
-/** The beginning of a PDF. */
 const PDF = 'JVBERi0xLjQKJSVFT0YK'
-/** The beginning of a WAV file. */
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQAAAAA='
 const WORDS = 'SGVsbG8u'
 
-/** Files that addresses in the table stand for: their media types and their bytes as base64. */
+/** Files behind the addresses in the table: their media types and their bytes as base64. */
 export const FILES_AT: Readonly<Record<string, readonly [mediaType: string, base64: string]>> = {
   'https://files.example/cat.png': ['image/png', PNG],
   'https://files.example/cat': ['image/png', PNG],
@@ -40,7 +38,6 @@ const [IMAGE_URL, BARE_IMAGE_URL, PDF_URL, BARE_PDF_URL] = Object.keys(FILES_AT)
 const PNG_DATA = `data:image/png;base64,${PNG}`
 const PDF_DATA = `data:application/pdf;base64,${PDF}`
 
-/** Images, files and sound. */
 export const MEDIA = {
   'image as data': { messages: [ask([text('What is it?'), image(PNG_DATA)])] },
   'image without a text': { messages: [ask([image(PNG_DATA)])] },

@@ -58,7 +58,6 @@ function allowed(mode: string): object {
   return { type: 'allowed_tools', allowed_tools: { mode, tools: [CHOSEN] } }
 }
 
-/** Forms of the answer, choices of tools, reasoning, and sampling. */
 export const SETTINGS = {
   'answer as any JSON': { messages: QUESTION, response_format: { type: 'json_object' } },
   'answer under a strict schema': {

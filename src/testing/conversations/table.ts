@@ -10,7 +10,6 @@ import { TURNS } from './turns.ts'
 
 const TABLE = { ...TURNS, ...CALLS, ...MEDIA, ...SETTINGS }
 
-/** Name of a row. */
 export type ConversationName = keyof typeof TABLE
 
 /** The rows by name: what is difficult, and the client's request without its model. */

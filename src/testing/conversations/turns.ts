@@ -5,7 +5,6 @@ const CLAUDE = { format: 'anthropic-claude-v1', index: 0 }
 const GEMINI = { format: 'google-gemini-v1', index: 0 }
 const RESPONSES = { format: 'openai-responses-v1', index: 0 }
 
-/** Roles, empty turns, and histories of other models. */
 export const TURNS = {
   'system message first': { messages: [say('system', 'Be brief.'), ask('Hello?')] },
   'system message in parts': {

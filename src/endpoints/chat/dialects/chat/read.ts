@@ -41,16 +41,16 @@ const ABSENT_WHEN_EMPTY = new Set(['tools', 'stop', 'plugins'])
  * @throws InvalidRequest with the code and path of the problem, such as `messages[2].content[0].image_url.url`
  */
 export function readChatRequest(body: object): ChatRequest {
-  const found = chatBody(body) ?? contradiction(body as Members)
-  if (found) throw toInvalidRequest(found)
+  const mistake = chatBody(body) ?? contradiction(body as Members)
+  if (mistake) throw toInvalidRequest(mistake)
   return withoutAbsent(body as ChatRequest)
 }
 
 function withoutAbsent(body: ChatRequest): ChatRequest {
   for (const member in body) {
     if (isAbsent(member, body[member])) {
-      const given = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
-      return Object.fromEntries(given) as ChatRequest
+      const members = Object.entries(body).filter(([name, value]) => !isAbsent(name, value))
+      return Object.fromEntries(members) as ChatRequest
     }
   }
   return body
@@ -73,8 +73,6 @@ const name: Check = described(
   },
   () => ({ type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }),
 )
-
-// --- messages ---
 
 const bareOrData = media({ bare: true, url: false })
 const bareDataOrUrl = media({ bare: true, url: true })
@@ -136,8 +134,6 @@ const message = variant('role', {
   function: object({ content, name: text }, ['name', 'content']),
 })
 
-// --- tools ---
-
 const description = text
 const definition = object({ name, description, parameters: object({}), strict: boolean }, ['name'])
 const tool = variant(
@@ -168,13 +164,11 @@ const toolChoice = either('none, auto, required or an object', {
   }),
 })
 
-// --- the other fields ---
-
 const schema: Check = described(
   (value) => {
-    const found = object({})(value)
+    const mistake = object({})(value)
     // LangChain for Python looks for this text.
-    return found && { ...found, lead: 'Invalid schema for response_format' }
+    return mistake && { ...mistake, lead: 'Invalid schema for response_format' }
   },
   () => ({ type: 'object' }),
 )
@@ -251,8 +245,8 @@ function contradiction(body: Members): Problem | undefined {
 }
 
 function assistant(value: unknown): Problem | undefined {
-  const found = assistantMembers(value)
-  if (found) return found
+  const mistake = assistantMembers(value)
+  if (mistake) return mistake
   const { content, tool_calls, function_call, refusal } = value as Members
   if (isGiven(content) || isGiven(function_call) || isGiven(refusal)) return undefined
   if (isGiven(tool_calls) && (tool_calls as readonly unknown[]).length > 0) return undefined
@@ -263,8 +257,8 @@ function assistant(value: unknown): Problem | undefined {
 }
 
 function file(value: unknown): Problem | undefined {
-  const found = fileMembers(value)
-  if (found) return found
+  const mistake = fileMembers(value)
+  if (mistake) return mistake
   return isGiven((value as Members).file_data) ? undefined : missing('file_data', bareDataOrUrl)
 }
 
@@ -279,8 +273,8 @@ function metadata(value: unknown): Problem | undefined {
 }
 
 function modalities(value: unknown): Problem | undefined {
-  const found = modalityNames(value)
-  if (found) return found
+  const mistake = modalityNames(value)
+  if (mistake) return mistake
   const other = (value as readonly string[]).find((modality) => modality !== 'text')
   return other === undefined ? undefined : wrong('unsupported_value', other, 'only "text"')
 }

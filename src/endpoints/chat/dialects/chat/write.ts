@@ -14,7 +14,6 @@ import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk, type ChatRequest } from '../../request.ts'
 import { chatBody, readChatRequest } from './read.ts'
 
-/** Quantities and cost in the form of OpenAI's chat usage. */
 export function chatUsageJson({ bill, meter }: Receipt): object {
   const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const prompt_tokens = usage.promptTokens ?? 0
@@ -56,7 +55,6 @@ export const chatCompletions = chatFormat({
   writeError: errorWriter(chatUsageJson),
 })
 
-/** Writes a stream of events, or one completion. */
 function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   const { stream, input } = call.request
   if (stream) {
@@ -71,7 +69,10 @@ function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   })
 }
 
-/** Between the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are escaped. */
+/**
+ * Separates the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are
+ * escaped.
+ */
 const EMPTY_TEXT = '"content":""'
 
 /**
@@ -118,7 +119,7 @@ export class ChatEvents implements EventFormat<AnswerChunk> {
       : this.#eventOf(chunk, billed)
   }
 
-  /** With a usage chunk every other chunk says that it has no usage. */
+  /** With a usage chunk, every other chunk states that it has no usage. */
   #eventOf(
     { head, choices }: AnswerChunk,
     billed: object | false = this.#usageChunk && NO_USAGE,
@@ -130,7 +131,7 @@ export class ChatEvents implements EventFormat<AnswerChunk> {
 
 const NO_USAGE = { usage: null }
 
-/** The piece of text, if the chunk says nothing else. */
+/** The piece of text, if the chunk has nothing else. */
 function textOf({ choices, receipt }: AnswerChunk): string | undefined {
   const choice = choices[0]
   if (choices.length !== 1 || receipt || !choice?.delta) return undefined

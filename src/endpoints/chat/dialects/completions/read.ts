@@ -22,7 +22,6 @@ import type { DialectRequest } from '../../endpoint.ts'
 import { isPassed, type ChatRequest } from '../../request.ts'
 import { sampling, sessionId } from '../shared/fields.ts'
 
-/** A valid body. */
 interface CompletionBody extends Members, Pick<ChatRequest, 'stream_options' | 'policy'> {
   readonly model: string
   readonly prompt: string | readonly string[]
@@ -33,9 +32,9 @@ interface CompletionBody extends Members, Pick<ChatRequest, 'stream_options' | '
   readonly echo?: boolean
 }
 
-/** What the writer has to know of the request. */
+/** Facts about the request that the writer needs. */
 export interface TextOptions {
-  /** What each choice begins with, in their order; absent where prompts are not repeated. */
+  /** The beginning of each choice, in their order; absent where prompts are not repeated. */
   readonly echo: readonly string[] | undefined
 }
 
@@ -74,7 +73,7 @@ export const completionBody = object(
   ['model', 'prompt'],
 )
 
-/** Members that have another form in the request, or none. */
+/** Members with another form in the request, or none. */
 const TRANSLATED: ReadonlySet<string> = new Set([
   'prompt',
   'suffix',
@@ -85,30 +84,27 @@ const TRANSLATED: ReadonlySet<string> = new Set([
   'completion',
 ])
 
-/**
- * The request of a body: prompts as messages, unknown members as they are.
- * @throws InvalidRequest
- */
+/** The request of a body: prompts as messages, unknown members as they are. @throws InvalidRequest */
 export function readCompletionRequest(body: object): DialectRequest & {
   readonly input: CompletionRequest
 } {
-  const found = completionBody(body) ?? contradiction(body as CompletionBody)
-  if (found) throw toInvalidRequest(found)
+  const mistake = completionBody(body) ?? contradiction(body as CompletionBody)
+  if (mistake) throw toInvalidRequest(mistake)
   const { policy, ...others } = body as CompletionBody
-  const given = givenMembers(others) as CompletionBody
-  const { model, suffix, n = 1, logprobs, echo } = given
-  const prompts = promptsIn(given)
-  const passed = Object.entries(given).filter(
+  const members = givenMembers(others) as CompletionBody
+  const { model, suffix, n = 1, logprobs, echo } = members
+  const prompts = promptsIn(members)
+  const passed = Object.entries(members).filter(
     ([name, value]) => isPassed(name) && !TRANSLATED.has(name) && !isEmptyStop(name, value),
   )
   const input: CompletionRequest = {
     ...Object.fromEntries(passed),
     model,
     messages: prompts.map((content) => ({ role: 'user', content })),
-    max_completion_tokens: given.max_tokens ?? DEFAULT_TOKENS,
+    max_completion_tokens: members.max_tokens ?? DEFAULT_TOKENS,
     n: n * prompts.length,
     ...(logprobs !== undefined && { logprobs: true }),
-    ...(given.stream_options !== undefined && { stream_options: given.stream_options }),
+    ...(members.stream_options !== undefined && { stream_options: members.stream_options }),
     ...(policy !== undefined && { policy }),
     completion: {
       n,
@@ -133,7 +129,7 @@ function contradiction(body: CompletionBody): Problem | undefined {
   return inside('n', wrong('integer_above_max_value', n, expected))
 }
 
-/** Means the same as none. */
+/** An empty `stop` means the same as none. */
 function isEmptyStop(name: string, value: unknown): boolean {
   return name === 'stop' && Array.isArray(value) && value.length === 0
 }

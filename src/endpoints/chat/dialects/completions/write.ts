@@ -19,7 +19,6 @@ import { completionBody, readCompletionRequest, type TextOptions } from './read.
 
 const MIB = 1024 * 1024
 
-/** `POST /v1/completions`. */
 export const textCompletions = chatFormat({
   path: '/v1/completions',
   body: completionBody,
@@ -50,7 +49,6 @@ function writeTexts(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> 
   })
 }
 
-/** Chunks of one answer as server-sent events. */
 class TextEvents implements EventFormat<AnswerChunk> {
   readonly last = 'data: [DONE]\n\n'
   readonly #usageChunk: boolean
@@ -58,10 +56,7 @@ class TextEvents implements EventFormat<AnswerChunk> {
   /** Characters of each choice that have gone out. */
   readonly #written: number[] = []
 
-  /**
-   * @param usageChunk whether usage has a last event of its own
-   * @param echo what each choice begins with
-   */
+  /** @param usageChunk whether usage has a last event of its own @param echo the beginning of each choice */
   constructor(usageChunk: boolean, echo: readonly string[] | undefined) {
     this.#usageChunk = usageChunk
     this.#echo = echo
@@ -79,7 +74,7 @@ class TextEvents implements EventFormat<AnswerChunk> {
     return this.#usageChunk ? event(texts) + event([], billed) : event(texts, billed)
   }
 
-  /** Nothing for a chunk that says nothing. */
+  /** Undefined for an empty chunk. */
   #textOf({ index = 0, delta, logprobs, finish_reason }: ChatChunk['choices'][number]): object[] {
     const before = this.#written[index]
     const text = before === undefined ? (this.#echo?.[index] ?? '') : textIn(delta)
@@ -103,7 +98,7 @@ function textIn(delta: ChatChunk['choices'][number]['delta']): string {
   return delta?.content || delta?.refusal || ''
 }
 
-/** Common members of an answer and of its events. */
+/** The common members of an answer and of its events. */
 function envelopeOf({ id, ...others }: Record<string, unknown>): object {
   return { id: String(id).replace(/^chatcmpl-/, 'cmpl-'), object: 'text_completion', ...others }
 }

@@ -7,20 +7,19 @@ import { isVendorResult } from './fields.ts'
 /** Marks reasoning whose one string is this form's own. */
 export const OWN_FORMAT = 'anthropic-claude-v1'
 
-/** Begins a coding assistant's note about itself for the vendor. */
+/** The beginning of a coding assistant's note about itself for the vendor. */
 const NOTE = 'x-anthropic-billing-header:'
 const MAX_NOTE = 256
 
-/** A conversation, and the paths of what has no place in it. */
+/** A conversation, and the paths of parts that have no place in it. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
   readonly ignored: readonly string[]
 }
 
 /**
- * Translates valid messages.
- * @param text of the body, from which the inputs of calls are copied
- * @throws InvalidRequest for reasoning that was changed
+ * Translates valid messages. @param text the body, from which the inputs of calls are copied @throws InvalidRequest
+ * for changed reasoning
  */
 export function toConversation(body: Record<string, any>, text: string): Conversation {
   const ignored: string[] = []
@@ -108,10 +107,10 @@ function answerMessage(
   const details: ReasoningDetail[] = []
   let characters = 0
   for (const [block, place] of blocks) {
-    const said = textOf(block)
-    if (said !== undefined) {
+    const words = textOf(block)
+    if (words !== undefined) {
       texts.push(...partsOf(block))
-      characters += said.length
+      characters += words.length
     } else if (block.type === 'tool_use') {
       const called = { name: block.name, arguments: inputOf(place) }
       calls.push({ id: block.id, type: 'function', function: called, ...cacheMark(block) })
@@ -129,7 +128,7 @@ function answerMessage(
   }
 }
 
-/** What came before a block of reasoning, which is signed at its place; null at the start. Providers write the same. */
+/** The position of a block of reasoning behind texts and calls; null at the start. Providers write the same. */
 function positionOf(characters: number, calls: number): string | null {
   return characters === 0 && calls === 0 ? null : `after-${characters}-${calls}`
 }
@@ -147,7 +146,6 @@ function detailOf(
   return { type: 'reasoning.text', text: thinking, ...signed, id, format: OWN_FORMAT }
 }
 
-/** A block of texts, images and files, in parts. */
 function partsOf(block: any): any[] {
   const { type } = block
   const text = textOf(block)
@@ -194,7 +192,7 @@ function documentOf({ source, title, context }: any): object[] {
   }
 }
 
-/** The title of a file is its name. */
+/** The file name is the title; notes are the rest. */
 function notesBut(context: string | undefined): object[] {
   return context ? [textPart(context)] : []
 }
@@ -226,7 +224,7 @@ function inputsIn(
   const last = (at: number, name: string) =>
     membersOf(text, at).findLast((one) => one.name === name)!
   const places = itemsOf(text, last(0, 'messages').start)
-  const found = messages.map((message, index) => {
+  const inputs = messages.map((message, index) => {
     if (!hasCall(message)) return []
     const blocks = itemsOf(text, last(places[index]!.start, 'content').start)
     return blocks.map(({ start }, place) => {
@@ -235,5 +233,5 @@ function inputsIn(
       return text.slice(input.start, input.end)
     })
   })
-  return (message, place) => found[message]![place]!
+  return (message, place) => inputs[message]![place]!
 }

@@ -1,4 +1,3 @@
-/** Errors in the form of Anthropic's API. */
 import type { GatewayError } from '../../../../errors/errors.ts'
 import type { Call, WireFormat } from '../../../../pipeline/pipeline.ts'
 import { promptTokensOf } from '../../billing.ts'
@@ -40,7 +39,7 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
   }
 }
 
-/** One event for an error after the head. */
+/** The event of an error after the head. */
 export function errorEvent(body: unknown): string {
   return `event: error\ndata: ${JSON.stringify(body)}\n\n`
 }
@@ -51,7 +50,7 @@ function statusOf({ status, code }: GatewayError): number {
   return code === 'provider_overloaded' ? 529 : status
 }
 
-/** A prompt that is too long is told in words that clients know: they shorten it then. */
+/** A prompt that is too long is reported in words that clients know: they shorten it then. */
 function messageOf({ code, message }: GatewayError, call: Call | undefined): string {
   if (code !== 'context_length_exceeded') return message
   const most = call?.made.target?.model.contextLength

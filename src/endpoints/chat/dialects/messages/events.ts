@@ -8,7 +8,6 @@ import { OWN_FORMAT } from './conversation.ts'
 import type { AnswerOptions } from './read.ts'
 import { usageJson } from './usage.ts'
 
-/** An event; `type` is also its name. */
 export interface MessageEvent {
   readonly type: string
   readonly [member: string]: any
@@ -16,7 +15,6 @@ export interface MessageEvent {
 
 type Emit = (event: MessageEvent) => void
 
-/** A block that is open. */
 type OpenBlock =
   | { readonly kind: 'text' }
   | { readonly kind: 'call'; readonly call: number; isEmpty: boolean }
@@ -26,17 +24,17 @@ const MAX_CITED_CHARACTERS = 150
 const THINKING = { type: 'thinking', thinking: '', signature: '' }
 const REFUSED = { type: 'refusal', category: null, explanation: null }
 
-/** Why an answer ended, by the finish reason. */
+/** Stop reasons by finish reason. */
 export const STOP_REASONS: Readonly<Record<string, string>> = {
   length: 'max_tokens',
   tool_calls: 'tool_use',
   content_filter: 'refusal',
 }
 
-/** The events after `message_start`, of one answer. */
+/** The events of one answer after `message_start`. */
 export class MessageEvents {
   readonly #options: Pick<AnswerOptions, 'hidesThinking'>
-  /** Whether the text that comes is a guard's refusal. */
+  /** Whether the coming text is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: Emit
   readonly #isUnsigned: (index: number) => boolean
@@ -49,8 +47,8 @@ export class MessageEvents {
   readonly #waiting: ChatDelta[] = []
 
   /**
-   * @param isUnsigned whether the vendor has left a block of thinking without a signature
-   * @param stopSequence what the answer ended with, asked for at its end
+   * @param isUnsigned whether the vendor has left a block of thinking without a signature @param stopSequence the
+   * stop sequence of the answer, read at its end
    */
   constructor(
     options: Pick<AnswerOptions, 'hidesThinking'>,

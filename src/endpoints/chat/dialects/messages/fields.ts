@@ -27,8 +27,6 @@ const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
 /** The smallest budget for thinking that vendors take. */
 const MIN_BUDGET = 1024
 
-// --- blocks ---
-
 const data = media({ bare: true, url: false })
 
 const base64 = object({ media_type: filledText, data }, ['media_type', 'data'])
@@ -70,7 +68,7 @@ const readable = { text: textBlock, image, document, search_result: searchResult
 const unsupported: Check = (value) =>
   problem('unsupported_value', 'a type of block that is supported here', quote(typeOf(value)))
 
-/** A tool that a search of the client has found. */
+/** A tool that a client-side search has found. */
 const toolReference = object({ tool_name: filledText }, ['tool_name'])
 const toolResult = object(
   {
@@ -115,8 +113,6 @@ function typeOf(value: unknown): string {
   return isObject(value) && typeof value.type === 'string' ? value.type : ''
 }
 
-// --- messages ---
-
 const content = (block: Check) =>
   either('a string or an array of blocks', { string: anything, array: list(block) })
 const message = variant('role', {
@@ -124,8 +120,6 @@ const message = variant('role', {
   assistant: object({ content: content(assistantBlock) }, ['content']),
   system: object({ content: content(variant('type', { text: textBlock })) }, ['content']),
 })
-
-// --- tools ---
 
 const toolName = described(
   (value) => {
@@ -147,8 +141,6 @@ const toolChoice = variant('type', {
   tool: object({ name: filledText, ...parallel }, ['name']),
   none: anything,
 })
-
-// --- the other fields ---
 
 const format = variant(
   'type',
@@ -194,10 +186,10 @@ export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
   'inference_geo',
 ])
 
-/** The first problem of a body. @param counting it is to be counted, not answered */
+/** @param counting whether the tokens are to be counted, and no answer is wanted */
 export function findProblem(body: object, counting: boolean): Problem | undefined {
-  const found = (counting ? countedBody : messageBody)(body)
-  if (found) return found
+  const mistake = (counting ? countedBody : messageBody)(body)
+  if (mistake) return mistake
   const { thinking: wanted, max_tokens: limit } = body as Record<string, any>
   if (wanted?.type !== 'enabled') return undefined
   const budget: number = wanted.budget_tokens

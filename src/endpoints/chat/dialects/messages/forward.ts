@@ -10,35 +10,32 @@ import { usageJson } from './usage.ts'
 /** Events that clients of every version know. */
 const KNOWN = new Set(['content_block_start', 'content_block_delta', 'content_block_stop'])
 
-/** What an answer has of the gateway. */
+/** Properties of the gateway's own in an answer. */
 interface Envelope {
   /** The gateway's own beginning: its id and model replace the vendor's. */
   readonly opening: () => readonly MessageEvent[]
-  /** The client knows betas: it gets events of unknown types. */
+  /** Whether the client knows betas: it gets events of unknown types. */
   readonly knowsBetas: boolean
-  /** Only members of the API go on. */
+  /** Whether only members of the API go on. */
   readonly isConfidential: boolean
 }
 
-/** Forwards the events of one answer. */
 export class ForwardedEvents {
   readonly #envelope: Envelope
-  /** The vendor has sent something. */
   #hasEvents = false
-  /** The message has begun. */
   #begun: boolean
   /** Indexes of blocks that are open. */
   readonly #open = new Set<unknown>()
-  /** How the message ends; retained until the answer is charged. */
+  /** The end of the message, retained until the answer is charged. */
   #end: MessageEvent | undefined
 
-  /** @param begun the beginning of the message went out before the vendor answered */
+  /** @param begun whether the beginning of the message went out before the vendor answered */
   constructor(envelope: Envelope, begun: boolean) {
     this.#envelope = envelope
     this.#begun = begun
   }
 
-  /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
+  /** The events of a chunk. One without an event only repeats those of others, or ends the answer. */
   push({ native, choices, receipt }: AnswerChunk): MessageEvent[] {
     const events = isObject(native?.data) ? this.#eventsOf(native.data) : []
     const { isConfidential } = this.#envelope
@@ -93,7 +90,10 @@ export class ForwardedEvents {
     return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
-  /** The end: the vendor's own with the cost, or the gateway's where it cut the answer or the vendor told none. */
+  /**
+   * Ends the message with the vendor's own end and the cost, or the gateway's where it cut the answer or the vendor
+   * sent none.
+   */
   #finish(reason: string | null | undefined, receipt: Receipt): MessageEvent[] {
     const last = this.#end
     const closing = [
@@ -109,7 +109,7 @@ export class ForwardedEvents {
   }
 }
 
-/** Two events of the end as one: of each member the last value counts. */
+/** Joins two events of the end: of each member the last value counts. */
 function joined(before: MessageEvent, event: MessageEvent): MessageEvent {
   const member = (name: 'delta' | 'usage') =>
     isObject(event[name]) ? { ...before[name], ...event[name] } : before[name]

@@ -25,7 +25,10 @@ const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>
 
-/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches and signatures depend on it. */
+/**
+ * Members that nothing changes keep their text: caches and signatures depend on it. See {@link
+ * NativeFormat.prepare}.
+ */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
   const text = rawJson?.text
@@ -58,19 +61,19 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
 
 /** Lowers the limit of tokens to what policy and model allow; thinking has to stay below it. */
 function limit(
-  { max_tokens: asked, thinking }: Record<string, any>,
+  { max_tokens: requested, thinking }: Record<string, any>,
   { maxOutputTokens = Infinity, model }: NativeTarget,
   changes: Changes,
 ): void {
-  const most = Math.min(asked, maxOutputTokens, model.maxOutputTokens ?? Infinity)
-  if (!(most < asked)) return
+  const most = Math.min(requested, maxOutputTokens, model.maxOutputTokens ?? Infinity)
+  if (!(most < requested)) return
   changes.set('max_tokens', String(most))
   if (thinking?.type !== 'enabled' || thinking.budget_tokens < most) return
   const lower = most > MIN_BUDGET ? { ...thinking, budget_tokens: most - 1 } : { type: 'disabled' }
   changes.set('thinking', JSON.stringify(lower))
 }
 
-/** The policy's text comes first, but after a note of a coding assistant, which the vendor reads only there. */
+/** Puts the policy's text first, but after a note of a coding assistant, which the vendor reads only there. */
 function systemText(
   { system }: Record<string, any>,
   text: string,
@@ -96,8 +99,10 @@ function hasVendorResult({ content }: any): boolean {
 }
 
 /** Whether the client says how the vendor has to summarize. */
-function hasInstructions({ context_management: given }: Record<string, any>): boolean {
-  return Array.isArray(given?.edits) && given.edits.some((edit: any) => edit?.instructions)
+function hasInstructions({ context_management: management }: Record<string, any>): boolean {
+  return (
+    Array.isArray(management?.edits) && management.edits.some((edit: any) => edit?.instructions)
+  )
 }
 
 function hasCarrier({ content }: any): boolean {

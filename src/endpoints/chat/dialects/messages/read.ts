@@ -1,4 +1,3 @@
-/** Reads a body of Anthropic's Messages API. */
 import { isObject, toInvalidRequest } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import type { Incoming } from '../../../../pipeline/http.ts'
@@ -11,16 +10,15 @@ import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 import { WORDS } from './words.ts'
 
-/** What the writer has to know of a request. */
+/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
-  /** Thinking goes out without its text. */
+  /** Whether thinking goes out without its text. */
   readonly hidesThinking: boolean
   readonly stopSequences: readonly string[]
 }
 
 /**
- * Translates a parsed body.
- * @param counting its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
  */
 export function readMessagesRequest(
@@ -28,12 +26,12 @@ export function readMessagesRequest(
   header: Incoming['header'],
   counting = false,
 ): DialectRequest {
-  const found = findProblem(body.value, counting)
-  if (found?.code === 'missing_required_parameter') {
-    const { code, path: param } = found
+  const mistake = findProblem(body.value, counting)
+  if (mistake?.code === 'missing_required_parameter') {
+    const { code, path: param } = mistake
     throw new InvalidRequest(code, `${param}: Field required`, { param })
   }
-  if (found) throw toInvalidRequest(found)
+  if (mistake) throw toInvalidRequest(mistake)
   const given = withoutNulls(body.value as Record<string, any>)
   const { messages, ignored } = toConversation(given, body.text!)
   const tools: readonly any[] = given.tools ?? []
@@ -57,7 +55,7 @@ export function readMessagesRequest(
   }
 }
 
-/** Members whose values mean the same in the normal form, by their names there. */
+/** Members with the same values in the normal form, by their names there. */
 const SAME: readonly (readonly [name: string, own: string])[] = [
   ['temperature', 'temperature'],
   ['top_p', 'top_p'],
@@ -69,26 +67,24 @@ const SAME: readonly (readonly [name: string, own: string])[] = [
   ['plugins', 'plugins'],
 ]
 
-function plainMembers(given: Record<string, any>): Partial<ChatRequest> {
+function plainMembers(body: Record<string, any>): Partial<ChatRequest> {
   const found = SAME.filter(([, own]) => {
-    const value: unknown = given[own]
+    const value: unknown = body[own]
     return value !== undefined && !(Array.isArray(value) && value.length === 0)
   })
   const members: Record<string, unknown> = Object.fromEntries(
-    found.map(([name, own]) => [name, given[own]]),
+    found.map(([name, own]) => [name, body[own]]),
   )
-  const user: unknown = given.metadata?.user_id
+  const user: unknown = body.metadata?.user_id
   if (user) members.user = user
   return members
 }
 
-/** Absent members and those that are null mean the same; a policy of null is an error. */
+/** Removes members that are null, which mean the same as absent ones; a policy of null is an error. */
 function withoutNulls(body: Record<string, any>): Record<string, any> {
   const members = Object.entries(body)
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
 }
-
-// --- tools ---
 
 function foreignTools(tools: readonly any[]): string[] {
   return tools.flatMap((tool, index) => (isOwn(tool) ? [] : [pathOf(tool, index)]))
@@ -98,8 +94,8 @@ function pathOf({ type }: any, index: number): string {
   return `tools[${index}].${type}`
 }
 
-function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
-  const choice = given.tool_choice
+function toolMembers(body: Record<string, any>, tools: readonly any[]): Partial<ChatRequest> {
+  const choice = body.tool_choice
   const own = tools.filter(isOwn).map((tool) => {
     const { name, description, input_schema: parameters, strict, cache_control } = tool
     return {
@@ -113,7 +109,7 @@ function toolMembers(given: Record<string, any>, tools: readonly any[]): Partial
       ...(cache_control && { cache_control }),
     }
   })
-  const search = searchTool(given, tools)
+  const search = searchTool(body, tools)
   return {
     ...(own.length > 0 && { tools: own }),
     ...(choice && !forcedTool(choice, tools) && { tool_choice: toolChoiceOf(choice) }),
@@ -144,10 +140,13 @@ function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
   return choice.type === 'any' ? 'required' : choice.type
 }
 
-/** A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its tools. */
-function searchTool(given: Record<string, any>, tools: readonly any[]) {
+/**
+ * A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its
+ * tools.
+ */
+function searchTool(body: Record<string, any>, tools: readonly any[]) {
   const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
-  if (index < 0 || given.tool_choice?.type === 'none' || !endsWithQuestion(given)) return undefined
+  if (index < 0 || body.tool_choice?.type === 'none' || !endsWithQuestion(body)) return undefined
   const { allowed_domains, blocked_domains } = tools[index]
   return {
     path: pathOf(tools[index], index),
@@ -159,8 +158,6 @@ function searchTool(given: Record<string, any>, tools: readonly any[]) {
 function textsOf(list: unknown): readonly string[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
 }
-
-// --- thinking, format ---
 
 function reasoningOf({ thinking, output_config }: Record<string, any>): Partial<ChatRequest> {
   const effort = output_config?.effort ?? undefined

@@ -3,7 +3,6 @@ import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { Usage } from '../../../../plugin.ts'
 
-/** The usage of a charged answer. */
 export function usageJson({ bill, meter }: Receipt): object {
   const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
   // The gateway's own search, else searches of the vendor.

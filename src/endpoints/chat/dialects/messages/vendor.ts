@@ -1,4 +1,4 @@
-/** What only a vendor with this API understands: tools that it defines, headers. */
+/** Features that only a vendor with this API understands: tools that it defines, headers. */
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import type { Incoming } from '../../../../pipeline/http.ts'
 
@@ -56,7 +56,7 @@ export function knowsBetas(headers: Readonly<Record<string, string>> = {}): bool
   return headers[BETA] !== undefined
 }
 
-/** Fast modes have another price. */
+/** The betas without fast modes, which have another price. */
 function betasOf(value = ''): string[] {
   const names = value.split(',').map((name) => name.trim())
   return names.filter((name) => isName(name) && !name.startsWith('fast-mode-'))

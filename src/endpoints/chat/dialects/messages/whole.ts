@@ -1,12 +1,12 @@
 import type { MessageEvent } from './events.ts'
 
-/** Builds the whole message of the events of one answer. */
+/** Builds the whole message from the events of one answer. */
 export class MessageBuilder {
   /** Everything but the content, of which blocks are kept as JSON text. */
   #message: Record<string, unknown> = {}
   readonly #blocks: string[] = []
   #block: any
-  /** Input of a call, as JSON text. */
+  /** The input of a call, as JSON text. */
   #input = ''
 
   add(event: MessageEvent): void {
@@ -33,7 +33,6 @@ export class MessageBuilder {
     }
   }
 
-  /** The message as JSON text. */
   text(): string {
     const { content: _content, stop_reason, ...rest } = this.#message
     const { id, type, role, model, ...others } = rest
@@ -78,7 +77,7 @@ export class MessageBuilder {
   }
 }
 
-/** An input has to be an object; anything else that a model writes is handed on inside of one. */
+/** An input has to be an object; any other value of a model is wrapped in one. */
 function inputText(text: string): string {
   try {
     const value: unknown = JSON.parse(text)

@@ -1,4 +1,3 @@
-/** Anthropic's Messages API. */
 import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
@@ -19,7 +18,6 @@ import { openingUsage } from './usage.ts'
 import { knowsBetas } from './vendor.ts'
 import { MessageBuilder } from './whole.ts'
 
-/** `POST /v1/messages`. */
 export const messages = chatFormat({
   path: '/v1/messages',
   body: messageBody,
@@ -29,7 +27,6 @@ export const messages = chatFormat({
   writeError,
 })
 
-/** `POST /v1/messages/count_tokens`. */
 export const messageTokens = chatFormat<TokenCount>({
   path: '/v1/messages/count_tokens',
   body: countedBody,
@@ -57,7 +54,7 @@ function writeMessage(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk
 
 /** One answer as events, and as their bytes. */
 class MessageAnswer implements EventFormat<AnswerChunk> {
-  /** Streams of this API have no mark of their end beside the last event. */
+  /** Streams of this API have no mark of their end other than the last event. */
   readonly last = ''
   readonly fail = errorEvent
   readonly #call: Call
@@ -104,7 +101,7 @@ class MessageAnswer implements EventFormat<AnswerChunk> {
     return text
   }
 
-  /** Nothing where a vendor is asked whose own beginning is to go out. */
+  /** Empty where a vendor is asked whose own beginning is to go out. */
   opening(): string {
     return this.#call.target.native ? '' : this.#begin().map(textOf).join('')
   }
@@ -123,7 +120,6 @@ class MessageAnswer implements EventFormat<AnswerChunk> {
     return new ForwardedEvents(envelope, this.#begun)
   }
 
-  /** The name of the model as the client wrote it. */
   get #model(): string {
     return this.#call.request.model.replace(/:online$/, '')
   }

@@ -14,13 +14,13 @@ export const OWN_FORMATS: ReadonlySet<unknown> = new Set([
 /** A conversation in the form of chat, and the items that this form cannot express. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
-  /** Paths of items that are left out. */
+  /** Paths of omitted items. */
   readonly ignored: readonly string[]
-  /** Why it cannot be translated: an item that only the vendor of this API understands. */
+  /** The reason why it cannot be translated: an item that only the vendor of this API understands. */
   readonly untranslatable: InvalidRequest | undefined
 }
 
-/** Translates valid items. @throws InvalidRequest for reasoning that was changed */
+/** Translates valid items. @throws InvalidRequest for changed reasoning */
 export function toConversation({ instructions, input }: Record<string, any>): Conversation {
   const builder = new MessagesBuilder()
   if (instructions) builder.messages.push({ role: 'developer', content: instructions })
@@ -166,20 +166,18 @@ function agentText({ content }: { content?: string | any[] }): string {
   return (content ?? []).map(({ text }) => text ?? '').join('\n')
 }
 
-// --- calls ---
-
-function toCall({ type, call_id: id, name, namespace, input, arguments: given }: any): object {
+function toCall({ type, call_id: id, name, namespace, input, arguments: args }: any): object {
   const flat = flatName({ name, namespace })
   return type === 'custom_tool_call'
     ? { id, type: 'custom', custom: { name: flat, input } }
-    : { id, type: 'function', function: { name: flat, arguments: given } }
+    : { id, type: 'function', function: { name: flat, arguments: args } }
 }
 
 /** A call of a tool that has an item type of its own. */
 function toOwnCall({ type, call_id: id, action, operation }: any): object {
   const name = type.replace(/_call$/, '')
-  const given = JSON.stringify(action ?? operation ?? {})
-  return { id, type: 'function', function: { name, arguments: given } }
+  const args = JSON.stringify(action ?? operation ?? {})
+  return { id, type: 'function', function: { name, arguments: args } }
 }
 
 function toResult({ call_id, id }: any, content: string | any[]): ChatMessage {
@@ -190,9 +188,7 @@ function textOf(output: unknown): string {
   return typeof output === 'string' ? output : JSON.stringify(output)
 }
 
-// --- reasoning ---
-
-/** The entries of a reasoning item; none for an item that says nothing, as one whose content was stored elsewhere. */
+/** The entries of a reasoning item; none for an empty item, such as one whose content was stored elsewhere. */
 function detailsOf({ id, summary, content, encrypted_content: opaque }: any, path: string) {
   const texts = (list: any): string[] => (list ?? []).map(({ text }: any) => text ?? '')
   const shown = content?.length > 0 ? texts(content) : texts(summary)

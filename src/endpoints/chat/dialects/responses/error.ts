@@ -6,7 +6,7 @@ import { usageJson } from './usage.ts'
 
 const write = errorWriter(usageJson)
 
-/** Members of the normal form that this API calls otherwise. */
+/** Members of the normal form with other names in this API. */
 const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
   [/^messages\b.*$/, 'input'],
   [/^max_completion_tokens$/, 'max_output_tokens'],
@@ -24,11 +24,11 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
 }
 
 function ownName(param: string): string {
-  const found = NAMES.find(([normal]) => normal.test(param))
-  return found ? param.replace(found[0], found[1]) : param
+  const name = NAMES.find(([normal]) => normal.test(param))
+  return name ? param.replace(name[0], name[1]) : param
 }
 
-/** Clients know a prompt that is too long by these words. */
+/** A prompt that is too long is reported in words that clients know. */
 function messageOf({ code, message }: ErrorBody['error'], most: number | undefined): string {
   if (code !== 'context_length_exceeded' || most === undefined) return message
   return `This model's maximum context length is ${most} tokens. ${message}`

@@ -13,17 +13,16 @@ interface Ending {
   readonly [member: string]: unknown
 }
 
-/** Why an answer is not complete, by the finish reason. */
+/** Reasons of an incomplete answer, by finish reason. */
 const CUTS: Readonly<Record<string, string>> = {
   length: 'max_output_tokens',
   content_filter: 'content_filter',
 }
 
-/** The events of one answer. */
 export class ResponseEvents {
   readonly #resource: Record<string, unknown>
   readonly #options: AnswerOptions
-  /** Whether the text that comes is a guard's refusal. */
+  /** Whether the coming text is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: (event: ResponseEvent) => void
   readonly #output: object[] = []
@@ -183,7 +182,7 @@ export class ResponseEvents {
   }
 }
 
-/** How an answer ends. @param cut why it is not complete */
+/** The ending of an answer. @param cut why it is not complete */
 export function endingOf(cut: string | undefined): Ending {
   return cut === undefined
     ? { status: 'completed', completed_at: Math.floor(Date.now() / 1000) }

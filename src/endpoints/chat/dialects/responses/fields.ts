@@ -23,17 +23,15 @@ import {
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 
-// --- parts ---
-
 const noFileId = noFileStore('the content itself as base64, or its URL')
 const dataOrUrl = media({ bare: false, url: true })
 const dataOrBare = media({ bare: true, url: false })
 
-const said = object({ text }, ['text'])
+const textPart = object({ text }, ['text'])
 const image = withoutFileId(object({ image_url: dataOrUrl, detail: text }, ['image_url']))
 const file: Check = (value) => {
-  const found = fileMembers(value)
-  if (found || !isObject(value) || value.file_data || value.file_url) return found
+  const mistake = fileMembers(value)
+  if (mistake || !isObject(value) || value.file_data || value.file_url) return mistake
   return inside('file_data', problem('missing_required_parameter', 'file_data or file_url', 'none'))
 }
 const fileMembers = withoutFileId(
@@ -45,9 +43,9 @@ const sound = object(
 )
 
 const part = variant('type', {
-  input_text: said,
-  output_text: said,
-  text: said,
+  input_text: textPart,
+  output_text: textPart,
+  text: textPart,
   refusal: object({ refusal: text }, ['refusal']),
   input_image: image,
   input_file: described(file, () => schemaOf(fileMembers)),
@@ -66,8 +64,6 @@ function withoutFileId(check: Check): Check {
       : check(value)
   return described(whole, () => schemaOf(check))
 }
-
-// --- tools ---
 
 const definition = { name: filledText, description: text }
 const functionTool = object({ ...definition, parameters: object({}), strict: boolean }, ['name'])
@@ -101,8 +97,6 @@ const toolChoice = either('none, auto, required or an object', {
   ),
 })
 
-// --- items ---
-
 const called = { call_id: filledText, name: filledText, namespace: text }
 const output = object({ call_id: filledText, output: content }, ['call_id', 'output'])
 const anyOutput = object({ call_id: filledText })
@@ -127,7 +121,7 @@ const ITEMS = {
   apply_patch_call: ownCall,
   apply_patch_call_output: anyOutput,
 }
-/** Others are not checked, see {@link isDropped}. */
+/** Items of other types are not checked, see {@link isDropped}. */
 const item = variant('type', ITEMS, { absent: 'message', others: anything })
 
 function agentContent() {
@@ -142,14 +136,12 @@ export function isDropped(type: string): boolean {
 }
 
 /**
- * Whether the words of an item are those of a conversation, or define tools. Of any other item, guards that judge a
- * conversation read nothing.
+ * Whether the words of an item belong to a conversation, or define tools. Guards that judge a conversation read
+ * nothing of any other item.
  */
 export function isOfConversation(type: string | null = 'message'): boolean {
   return type === null || Object.hasOwn(ITEMS, type) || type.startsWith('tool_search_')
 }
-
-// --- the other fields ---
 
 const format = variant(
   'type',
@@ -207,7 +199,7 @@ export const KNOWN_MEMBERS: ReadonlySet<string> = new Set([
   'access_programs',
 ])
 
-/** What needs a store of answers, and what does without it. */
+/** Members that need a store of answers, and their values that do without it. */
 const STATEFUL: Readonly<Record<string, string>> = {
   previous_response_id:
     'Responses are not stored here. Send the whole conversation in "input", with the reasoning items of earlier answers.',
@@ -226,8 +218,8 @@ export function checkBody(body: object): void {
     if ((given[param] ?? false) === false) continue
     throw new InvalidRequest('unsupported_parameter', message, { param })
   }
-  const found = responseBody(body)
-  if (found) throw toInvalidRequest(found)
+  const mistake = responseBody(body)
+  if (mistake) throw toInvalidRequest(mistake)
   if (!Array.isArray(given.input)) return
   const reference = given.input.findIndex(({ type }: any) => type === 'item_reference')
   if (reference < 0) return

@@ -8,16 +8,15 @@ import type { ResponseEvent } from './items.ts'
 import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
 
-/** Terminal events of a vendor; one that failed is told by the gateway. */
+/** Terminal events of a vendor that are passed on; the gateway writes that of a failure. */
 const TERMINAL = new Set(['response.completed', 'response.incomplete'])
 
-/** Forwards the events of one answer. */
 export class ForwardedResponse {
   /** Members of every resource that are not the vendor's. */
   readonly #own: Readonly<Record<string, unknown>>
-  /** What some servers leave out of theirs. */
+  /** Members that some servers leave out of theirs. */
   readonly #base: Readonly<Record<string, unknown>>
-  /** The vendor's last one. */
+  /** The last resource of the vendor. */
   #resource: Record<string, unknown>
   /** Items that are complete, by their index. */
   readonly #output: object[] = []
@@ -25,10 +24,13 @@ export class ForwardedResponse {
   /** The vendor's end, retained until the answer is charged. */
   #last: ResponseEvent | undefined
 
-  /** Only members of the API go on. */
+  /** Whether only members of the API go on. */
   readonly #isConfidential: boolean
 
-  /** @param resource of the gateway, for what the vendor does not say. @param isConfidential see {@link knownEvent} */
+  /**
+   * @param resource the gateway's own, for members that the vendor leaves out. @param isConfidential see {@link
+   * knownEvent}
+   */
   constructor(
     own: Readonly<Record<string, unknown>>,
     resource: Record<string, unknown>,
@@ -40,12 +42,12 @@ export class ForwardedResponse {
     this.#resource = resource
   }
 
-  /** The answer as the vendor last told it. */
+  /** The latest resource of the vendor. */
   get resource(): Record<string, unknown> {
     return this.#resource
   }
 
-  /** The events of a chunk. One without an event says only what those of others say, or ends the answer. */
+  /** The events of a chunk. One without an event only repeats those of others, or ends the answer. */
   push({ native, choices, receipt }: AnswerChunk): ResponseEvent[] {
     const events = native ? this.#pass(eventOf(native.data)) : []
     return receipt ? [...events, ...this.#finish(choices[0]?.finish_reason, receipt)] : events
@@ -83,7 +85,7 @@ export class ForwardedResponse {
     return [{ type, ...others }]
   }
 
-  /** The end: the vendor's own with the cost, or the gateway's where it cut the answer. */
+  /** Ends the answer with the vendor's own end and the cost, or the gateway's where it cut the answer. */
   #finish(reason: string | null | undefined, receipt: Receipt): ResponseEvent[] {
     const { bill, guard } = receipt
     const last = this.#last
@@ -107,7 +109,7 @@ export class ForwardedResponse {
   }
 }
 
-/** An item of the vendor's that is open, as far as it came. */
+/** An open item of the vendor's, as far as it came. */
 class ForwardedItem {
   readonly #item: any
   readonly #index: number
@@ -128,7 +130,7 @@ class ForwardedItem {
     else if (type.endsWith('.delta') && typeof delta === 'string') this.#append(delta)
   }
 
-  /** Ends what is open. @returns the item as far as it came */
+  /** Ends the open parts. @returns the item as far as it came */
   close(emit: (event: ResponseEvent) => void): object {
     const { id: item_id, type } = this.#item
     const output_index = this.#index

@@ -11,18 +11,15 @@ export interface ResponseEvent {
   readonly [member: string]: any
 }
 
-/** Sends an event about the item. */
 type Say = (type: string, members: object) => void
 
-/** An item that is open. */
+/** An open item. */
 export interface OpenItem {
-  /** The item as it is announced. */
   readonly start: Record<string, unknown>
-  /** Ends what is open in the item. @returns its members as a whole */
+  /** Ends the open parts of the item. @returns its members as a whole */
   close(say: Say): Record<string, unknown>
 }
 
-/** A part of a message. */
 type Part =
   | { type: 'output_text'; text: string; annotations: object[]; logprobs: object[] }
   | { type: 'refusal'; refusal: string }
@@ -101,7 +98,6 @@ export class MessageItem implements OpenItem {
   }
 }
 
-/** A call of a tool. */
 export class CallItem implements OpenItem {
   readonly start: Record<string, unknown>
   /** Index of the call in the normal form. */
@@ -110,7 +106,7 @@ export class CallItem implements OpenItem {
   readonly #isCustom: boolean
   #text = ''
 
-  /** @param id of the call, by which its result names it */
+  /** @param id the id of the call, by which its result names it */
   constructor(call: number, id: string, tool: ToolName, isCustom: boolean) {
     this.call = call
     this.#tool = tool
@@ -144,7 +140,7 @@ export class CallItem implements OpenItem {
   }
 }
 
-/** Between blocks of reasoning that one text shows; not between parts of a summary. */
+/** The text between blocks of reasoning that one text shows, but not between parts of a summary. */
 const SEPARATOR = '\n\n'
 
 /** Reasoning, with the opaque text that the client has to send back. It waits for that text until the next item begins. */
@@ -169,7 +165,7 @@ export class ReasoningItem implements OpenItem {
     }
   }
 
-  /** Whether the signature of its text is still to come. */
+  /** Whether the signature of its text has not come yet. */
   get awaitsSignature(): boolean {
     const { format, signature, data } = this.#detail
     return SIGNED_FORMATS.has(format) && !signature && !data
@@ -222,7 +218,7 @@ export class ReasoningItem implements OpenItem {
     say('response.reasoning_summary_part.done', { summary_index, part })
   }
 
-  /** The vendor's own text where it is of this form, else a carrier; null for nothing that has to come back. */
+  /** The vendor's own text where it is of this form, else a carrier; null where nothing has to come back. */
   #opaque(): string | null {
     const { data, signature, format } = this.#detail
     if (!this.#includesEncrypted || !(data || signature)) return null

@@ -13,8 +13,8 @@ const OF_EVENT = new Set(
 )
 
 /**
- * The event without members that are not of the API.
- * @param resource of the gateway, which has all members that answers have. @returns undefined for an event of another type
+ * @param resource the gateway's own, which has all members of answers. @returns undefined for an event of another
+ * type
  */
 export function knownEvent(event: ResponseEvent, resource: object): ResponseEvent | undefined {
   if (!TYPES.test(event.type)) return undefined

@@ -9,10 +9,10 @@ import { REMOVED } from './words.ts'
 
 type Changes = Map<string, string | undefined>
 
-/** Members with names of the client's end users, or made of them. */
+/** Members with names of the client's end users, or derived from them. */
 const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 
-/** See {@link NativeFormat.prepare}. Members that nothing changes keep their text: caches depend on it. */
+/** Members that nothing changes keep their text: caches depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream } = request
   const text = rawJson?.text
@@ -32,8 +32,8 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   ])
   const { instructions, input } = body
   if (to.system) {
-    const told = [to.system, instructions].filter(Boolean).join('\n\n')
-    changes.set('instructions', JSON.stringify(told))
+    const system = [to.system, instructions].filter(Boolean).join('\n\n')
+    changes.set('instructions', JSON.stringify(system))
   }
   const limit = limitOf(body, to)
   if (limit !== undefined) changes.set('max_output_tokens', String(limit))
@@ -45,7 +45,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   return { input: { body: withMembers(text, 0, changes), headers: {}, stream }, ignored }
 }
 
-/** Whether the vendor would get what guards cannot read, or tools among the items that it may not run. */
+/** Whether the vendor would get input that guards cannot read, or tools among the items that it may not run. */
 function isUnreadable(body: Record<string, any>, { guarded, model }: NativeTarget): boolean {
   const { input } = body
   if (!Array.isArray(input)) return false
@@ -56,15 +56,15 @@ function isUnreadable(body: Record<string, any>, { guarded, model }: NativeTarge
 
 /** The ceiling of tokens, lowered to what policy and model allow; undefined where neither client nor policy has one. */
 function limitOf(
-  { max_output_tokens: asked }: Record<string, any>,
+  { max_output_tokens: requested }: Record<string, any>,
   { maxOutputTokens, model }: NativeTarget,
 ): number | undefined {
-  const wanted = Math.min(asked ?? Infinity, maxOutputTokens ?? Infinity)
+  const wanted = Math.min(requested ?? Infinity, maxOutputTokens ?? Infinity)
   if (!Number.isFinite(wanted)) return undefined
   return Math.max(Math.min(wanted, model.maxOutputTokens ?? Infinity), MIN_OUTPUT_TOKENS)
 }
 
-/** The items without their ids, which the vendor would look for, and without reasoning that it cannot read. */
+/** The items without their ids, which the vendor would look up, and without reasoning that it cannot read. */
 function inputText(input: readonly any[], text: string, at: number): string {
   return withItems(text, at, (item, index, start) => {
     const { type, id, encrypted_content: opaque } = input[index]
@@ -81,11 +81,11 @@ function limitTools(
   { model, guarded }: NativeTarget,
   changes: Changes,
 ): string[] {
-  const given: readonly any[] = tools ?? []
-  const kept = given.map((tool) => mayKeep(tool, model.prices, guarded))
+  const list: readonly any[] = tools ?? []
+  const kept = list.map((tool) => mayKeep(tool, model.prices, guarded))
   if (kept.every(Boolean)) return []
   const type: unknown = choice?.type
-  if (type !== undefined && !given.some((tool, index) => kept[index] && isMeant(tool, type))) {
+  if (type !== undefined && !list.some((tool, index) => kept[index] && isMeant(tool, type))) {
     throw notOffered(choice)
   }
   const isLeft = kept.some(Boolean)
@@ -96,7 +96,7 @@ function limitTools(
     const allowed = choice.tools.filter((one: any) => mayKeep(one, model.prices, guarded))
     changes.set('tool_choice', JSON.stringify({ ...choice, tools: allowed }))
   }
-  return given.flatMap((tool, index) => (kept[index] ? [] : [`tools[${index}].${tool.type}`]))
+  return list.flatMap((tool, index) => (kept[index] ? [] : [`tools[${index}].${tool.type}`]))
 }
 
 /** Whether a choice of this type may mean the tool. */

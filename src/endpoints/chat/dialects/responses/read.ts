@@ -1,4 +1,3 @@
-/** Reads a body of OpenAI's Responses API. */
 import type { RawJson } from '../../../../stream/raw-json.ts'
 import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
@@ -10,11 +9,11 @@ import { echoOf } from './resource.ts'
 import { toToolMembers } from './tools.ts'
 import { WORDS } from './words.ts'
 
-/** What the writer has to know of a request. */
+/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
   /** Members of the answer that repeat the request. */
   readonly echo: Readonly<Record<string, unknown>>
-  /** Reasoning comes with what has to be sent back. */
+  /** Whether reasoning comes with the text that has to be sent back. */
   readonly includesEncrypted: boolean
   /** The names of tools in namespaces, by their names in the normal form. */
   readonly toolNames: ReadonlyMap<string, ToolName>
@@ -24,7 +23,7 @@ const ENCRYPTED = 'reasoning.encrypted_content'
 const LOGPROBS = 'message.output_text.logprobs'
 const EFFORTS = new Set<unknown>(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 const SUMMARIES = new Set<unknown>(['auto', 'concise', 'detailed'])
-/** The vendor's least ceiling of an answer. */
+/** The vendor's smallest ceiling of an answer. */
 export const MIN_OUTPUT_TOKENS = 16
 
 /** Members whose values mean the same in the normal form. */
@@ -43,8 +42,7 @@ const SAME = [
 ] as const
 
 /**
- * Translates a parsed body.
- * @param counting its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `input[2].content[0].image_url`
  */
 export function readResponsesRequest(body: RawJson, counting = false): DialectRequest {
@@ -74,15 +72,15 @@ export function readResponsesRequest(body: RawJson, counting = false): DialectRe
   }
 }
 
-/** Absent members and those that are null mean the same; a policy of null is an error. */
+/** Removes members that are null, which mean the same as absent ones; a policy of null is an error. */
 function withoutNulls(body: Record<string, any>): Record<string, any> {
   const members = Object.entries(body)
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
 }
 
-function sameMembers(given: Record<string, any>): Partial<ChatRequest> {
-  const found = SAME.filter((name) => given[name] !== undefined)
-  return Object.fromEntries(found.map((name) => [name, given[name]]))
+function sameMembers(body: Record<string, any>): Partial<ChatRequest> {
+  const found = SAME.filter((name) => body[name] !== undefined)
+  return Object.fromEntries(found.map((name) => [name, body[name]]))
 }
 
 function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>): object {
@@ -92,9 +90,9 @@ function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>
   }
 }
 
-function unknownMembers(given: Record<string, any>): string[] {
-  const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
-  return (given.reasoning?.context ?? null) === null ? unknown : [...unknown, 'reasoning.context']
+function unknownMembers(body: Record<string, any>): string[] {
+  const unknown = Object.keys(body).filter((name) => !KNOWN_MEMBERS.has(name))
+  return (body.reasoning?.context ?? null) === null ? unknown : [...unknown, 'reasoning.context']
 }
 
 function reasoningOf({ reasoning }: Record<string, any>): Partial<ChatRequest> {
@@ -117,8 +115,8 @@ function formatOf({ text }: Record<string, any>): Partial<ChatRequest> {
 function toResponseFormat({ type, name, schema, strict, description }: any): { type: string } {
   if (type !== 'json_schema') return { type }
   const optional = { strict: strict ?? undefined, description: description ?? undefined }
-  const given = Object.entries(optional).filter(([, value]) => value !== undefined)
-  const json_schema = { name, schema, ...Object.fromEntries(given) }
+  const entries = Object.entries(optional).filter(([, value]) => value !== undefined)
+  const json_schema = { name, schema, ...Object.fromEntries(entries) }
   return { type, json_schema } as { type: string }
 }
 

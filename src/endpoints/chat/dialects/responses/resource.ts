@@ -1,6 +1,4 @@
-/** The resource of the Responses API: an answer with the members of the request that it repeats. */
-
-/** How the gateway answers, whatever a client asks for. */
+/** Members that are the same whatever a client asks for. */
 const FIXED = {
   truncation: 'disabled',
   service_tier: 'default',
@@ -9,7 +7,7 @@ const FIXED = {
   previous_response_id: null,
 }
 
-/** Members that an answer repeats as they were sent, and their values where they were not. */
+/** Members that an answer repeats as they were sent, and their defaults. */
 const REPEATED = {
   instructions: null,
   tool_choice: 'auto',
@@ -27,7 +25,10 @@ const REPEATED = {
   metadata: {},
 }
 
-/** Those in which the request speaks to the gateway or to a vendor: a vendor that was asked in its own form says others. */
+/**
+ * Repeated members in which the request addresses the gateway or a vendor: a vendor that was asked in its own form
+ * gives others.
+ */
 const CLIENTS_OWN = [
   'instructions',
   'user',
@@ -39,24 +40,24 @@ const CLIENTS_OWN = [
 ] as const
 
 /** Members of the answer that repeat a request without nulls. */
-export function echoOf(given: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
-  const { reasoning, tools = [] } = given
-  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, given[name] ?? other])
+export function echoOf(request: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
+  const { reasoning, tools = [] } = request
+  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, request[name] ?? other])
   return {
     ...Object.fromEntries(repeated),
-    text: { ...REPEATED.text, ...given.text },
+    text: { ...REPEATED.text, ...request.text },
     reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },
     tools: tools.map(withAllMembers),
     ...FIXED,
   }
 }
 
-/** Those of the members that the client's own values replace in a vendor's answer. */
+/** Repeated members with the client's own values, which replace those of a vendor's answer. */
 export function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(CLIENTS_OWN.map((name) => [name, echo[name]]))
 }
 
-/** What is not of the request. */
+/** Members that do not come from the request. */
 interface ResourceState {
   readonly id: string
   /** Unix seconds. */
@@ -65,7 +66,6 @@ interface ResourceState {
   readonly maxOutputTokens: number | null
 }
 
-/** A resource that is being made. */
 export function resourceOf(
   { id, createdAt, model, maxOutputTokens }: ResourceState,
   echo: Readonly<Record<string, unknown>>,

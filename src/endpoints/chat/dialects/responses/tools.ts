@@ -13,7 +13,6 @@ const RESULTS = new Map<unknown, number>([
   ['high', 10],
 ])
 
-/** A tool with its path in the request. */
 interface PlacedTool {
   readonly tool: any
   readonly path: string
@@ -26,7 +25,7 @@ interface ToolMembers {
   readonly ignored: readonly string[]
   /** The names of tools in namespaces, by their names in the normal form. */
   readonly names: ReadonlyMap<string, ToolName>
-  /** Why the request cannot be translated: a tool has to be called that is left out. */
+  /** The reason why the request cannot be translated: a tool has to be called that is left out. */
   readonly untranslatable: InvalidRequest | undefined
 }
 
@@ -41,14 +40,14 @@ export function toolsIn({ tools, input }: Record<string, any>): PlacedTool[] {
   return [...placed(tools ?? [], 'tools'), ...further]
 }
 
-/** Translates tools and the choice among them. @param isQuestion the conversation ends with words of the user */
-export function toToolMembers(given: Record<string, any>, isQuestion: boolean): ToolMembers {
-  const placed = toolsIn(given)
+/** @param isQuestion whether the conversation ends with words of the user */
+export function toToolMembers(body: Record<string, any>, isQuestion: boolean): ToolMembers {
+  const placed = toolsIn(body)
   const names = new Map<string, ToolName>()
   const tools = placed.flatMap(({ tool }) => toTools(tool, names))
   const foreign = placed.filter(({ tool }) => !isOwn(tool))
-  const search = isQuestion && given.tool_choice !== 'none' ? searchTool(foreign) : undefined
-  const { tool_choice: choice, parallel_tool_calls } = given
+  const search = isQuestion && body.tool_choice !== 'none' ? searchTool(foreign) : undefined
+  const { tool_choice: choice, parallel_tool_calls } = body
   const isForeign = typeof choice === 'object' && !isOwnChoice(choice)
   return {
     members: {
@@ -98,7 +97,6 @@ export function notOffered({ type }: { readonly type: unknown }): InvalidRequest
   return new InvalidRequest('unsupported_value', message, { param: 'tool_choice' })
 }
 
-/** The path of a tool in a header. */
 function pathOf({ tool, path }: PlacedTool): string {
   return `${path}.${tool.type}`
 }
@@ -151,15 +149,15 @@ function toNamed({ type, name, namespace }: any): { type: string } {
 
 /** A search of the vendor's, as a search of the gateway's. */
 function searchTool(foreign: readonly PlacedTool[]): ChatRequest['web_search_tool'] {
-  const found = foreign.find(
+  const search = foreign.find(
     ({ tool: { type, external_web_access: reaches } }) =>
       typeof type === 'string' && WEB_SEARCH.test(type) && reaches !== false,
   )
-  if (!found) return undefined
-  const { filters, search_context_size: size } = found.tool
+  if (!search) return undefined
+  const { filters, search_context_size: size } = search.tool
   const maxResults = RESULTS.get(size)
   return {
-    path: pathOf(found),
+    path: pathOf(search),
     includeDomains: textsOf(filters?.allowed_domains),
     excludeDomains: textsOf(filters?.blocked_domains),
     ...(maxResults !== undefined && { maxResults }),

@@ -1,4 +1,3 @@
-/** OpenAI's Responses API, without a store. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
@@ -19,7 +18,6 @@ import { prepare } from './prepare.ts'
 import { readResponsesRequest, type AnswerOptions } from './read.ts'
 import { clientsOwn, resourceOf } from './resource.ts'
 
-/** `POST /v1/responses`. */
 export const responses = chatFormat({
   path: '/v1/responses',
   body: responseBody,
@@ -29,7 +27,6 @@ export const responses = chatFormat({
   writeError,
 })
 
-/** `POST /v1/responses/input_tokens`. */
 export const responseTokens = chatFormat<TokenCount>({
   path: '/v1/responses/input_tokens',
   body: responseBody,
@@ -51,7 +48,7 @@ function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChun
   })
 }
 
-/** After so many ms without an event a client is told again that the answer is being made: some read no comments. */
+/** After this many ms without an event a client is told again that the answer is being made: some read no comments. */
 const REPEAT_AFTER_MS = 120_000
 
 /** One answer as events, and as their bytes. */
@@ -66,7 +63,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   #pending: ResponseEvent[] = []
   #begun = false
   #number = 0
-  /** How often the answer was said to be made in this silence. */
+  /** The number of repeated events in this silence. */
   #repeated = 0
 
   constructor(call: Call) {
@@ -106,7 +103,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     return this.#textOf(this.events(chunk))
   }
 
-  /** Nothing where a vendor is asked whose own beginning is to go out. */
+  /** Empty where a vendor is asked whose own beginning is to go out. */
   opening(): string {
     if (this.#call.target.native) return ''
     this.#begin()
@@ -125,14 +122,14 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     const { error } = body as ErrorBody
     // The code by which clients of this API know that they should wait.
     const code = error.code === 'upstream_rate_limited' ? 'rate_limit_exceeded' : error.code
-    const told = { error: { ...error, code } }
-    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(told))
+    const failure = { error: { ...error, code } }
+    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(failure))
     this.#begin()
-    this.#written.fail(told)
+    this.#written.fail(failure)
     return this.#textOf(this.#taken())
   }
 
-  /** Clients that shorten a conversation when it is too long look for this failure in the stream only. */
+  /** True for a conversation that is too long: clients that shorten it look for this failure in the stream only. */
   failsInStream(code: string | null): boolean {
     return code === 'context_length_exceeded'
   }

@@ -2,7 +2,7 @@ import type { WireFormat } from '../../../../pipeline/pipeline.ts'
 import { jsonWriter } from '../../../shared/write.ts'
 import type { TokenCount } from '../../count.ts'
 
-/** Writes the count of a prompt. @param bodyOf the form of the answer */
+/** @param bodyOf the form of the answer */
 export function countWriter(
   bodyOf: (tokens: number) => object,
 ): WireFormat<unknown, TokenCount>['write'] {

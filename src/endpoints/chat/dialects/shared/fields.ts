@@ -27,10 +27,10 @@ const webOptions = object({
   exclude_domains: domains,
 })
 
-/** `plugins`: entries other than the web plugin are not looked at. */
+/** Entries of `plugins`; those other than the web plugin are not checked. */
 export const plugins = list(variant('id', { web: webOptions }, { others: anything }))
 
-/** Members of OpenAI's APIs that say how an answer is made. */
+/** Members of OpenAI's APIs about how an answer is made. */
 export const sampling = {
   stream: boolean,
   stream_options: object({ include_usage: boolean }),
@@ -44,7 +44,6 @@ export const sampling = {
   logit_bias: record(number(-100, 100)),
 } as const satisfies Record<string, Check>
 
-/** `session_id`. */
 export const sessionId = shortText(256)
 
 /**
@@ -60,8 +59,8 @@ export function media(takes: { readonly bare: boolean; readonly url: boolean }):
     if (scheme === undefined && takes.bare) return undefined
     if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
     if (scheme !== 'data:') {
-      const found = scheme === undefined ? 'no scheme' : 'another scheme'
-      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, found)
+      const actual = scheme === undefined ? 'no scheme' : 'another scheme'
+      return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, actual)
     }
     const comma = value.indexOf(',')
     if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
@@ -70,7 +69,6 @@ export function media(takes: { readonly bare: boolean; readonly url: boolean }):
   return described(check, () => ({ type: 'string', minLength: 1, description: expected }))
 }
 
-/** An http(s) address. */
 export const httpUrl: Check = described(
   (value) => {
     if (typeof value !== 'string' || value === '') return filledText(value)
@@ -80,7 +78,7 @@ export const httpUrl: Check = described(
   () => ({ type: 'string', pattern: '^[Hh][Tt][Tt][Pp][Ss]?:' }),
 )
 
-/** A file id: there is no store of files. @param instead what a request has in its place */
+/** Refuses a file id: there is no store of files. @param instead what a request has in its place */
 export function noFileStore(instead: string): Check {
   return described(
     () => problem('unsupported_value', instead, 'a file id'),

@@ -1,10 +1,9 @@
 /**
- * What goes on of the answer of a vendor that was sent texts which the client must not read: members of the API alone. Some
- * servers repeat the whole prompt in members of their own, which a client may even ask for.
+ * Limits the answer of a vendor that got texts which the client must not read to members of the API. Some servers
+ * repeat the whole prompt in members of their own, which a client may even ask for.
  */
 import { isObject } from '../../../../errors/checks.ts'
 
-/** The members with these names. */
 export function membersIn(from: object, names: ReadonlySet<string>): Record<string, any> {
   return Object.fromEntries(Object.entries(from).filter(([name]) => names.has(name)))
 }

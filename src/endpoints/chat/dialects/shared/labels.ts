@@ -1,12 +1,12 @@
 /**
- * Texts of a body that its normal form does not say: ids, names, members that only a vendor knows. Some vendors get the body
- * as it is, so guards with exact rules read them too.
+ * Texts of a body that its normal form lacks: ids, names, members that only a vendor knows. Some vendors get the
+ * body as it is, so guards with exact rules read them too.
  */
 import { isObject } from '../../../../errors/checks.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../../../shared/texts.ts'
 import type { ChatRequest } from '../../request.ts'
 
-/** What in a body is no text of the client's. */
+/** Parts of a body that are no text of the client's. */
 export interface WireWords {
   /** Top-level members that go nowhere, or are read elsewhere. */
   readonly own: ReadonlySet<string>
@@ -15,8 +15,9 @@ export interface WireWords {
   /** Words of the wire format, by the member that has them. */
   readonly values: ReadonlyMap<string, ReadonlySet<string>>
   /**
-   * Members that hold no words: signatures, media, encrypted text. By the place of their object, which is the names of the
-   * members on the way to it, and its type: `messages.content thinking`. Elsewhere the same object is the client's words.
+   * Members that hold no words: signatures, media, encrypted text. The key is the place of their object, which is
+   * the names of the members on the way to it, and its type: `messages.content thinking`. Elsewhere the same object
+   * is the client's words.
    */
   readonly opaque: ReadonlyMap<string, string>
 }
@@ -58,7 +59,7 @@ interface Found {
 
 /** A place where nothing is opaque, and everything below it. */
 const ELSEWHERE = '?'
-/** Opaque members are not that deep; places of foreign depth are not put together. */
+/** Opaque members are not deeper; places of foreign depth are not put together. */
 const MAX_PLACE = 100
 
 function placeOf(place: string, name: string): string {

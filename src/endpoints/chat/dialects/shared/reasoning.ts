@@ -1,6 +1,7 @@
 /**
- * Reasoning of other vendors in client forms that have one opaque string for it. Vendors sign or encrypt reasoning and want
- * it back unchanged, so the string carries what an entry of `reasoning_details` says beside its visible text.
+ * Reasoning of other vendors in client forms that have one opaque string for it. Vendors sign or encrypt reasoning
+ * and want it back unchanged, so the string carries the members of an entry of `reasoning_details` that its visible
+ * text lacks.
  */
 import { isObject } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
@@ -34,9 +35,8 @@ export function isCarrier(text: string): boolean {
 }
 
 /**
- * The entry of a carrier, with the visible text beside it.
- * @param path of the carrier in the request
- * @throws InvalidRequest for one that was changed; the message is one that clients know, and then leave the reasoning out
+ * The entry of a carrier, with the visible text beside it. @param path the path of the carrier in the request
+ * @throws InvalidRequest for a changed one; clients know the message, and then leave the reasoning out
  */
 export function fromCarrier(carrier: string, visible: string, path: string): ReasoningDetail {
   const { t: type, f: format = null, i: id = null, s } = membersOf(carrier, path)
