@@ -158,7 +158,6 @@ function mp3Frame(bytes: Buffer, at: number): Frame | undefined {
   return { bytes: length * slot, seconds: samples / samplesPerSecond }
 }
 
-/** Whether a first frame only holds the encoder's frame count. */
 function isInfoFrame(bytes: Buffer, at: number): boolean {
   const head = bytes.toString('latin1', at, at + 64)
   return head.includes('Xing') || head.includes('Info') || head.includes('VBRI')

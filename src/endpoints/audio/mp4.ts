@@ -3,7 +3,6 @@ const MAX_BOXES = 500_000
 
 interface Box {
   readonly type: string
-  /** Start and end of the contents. */
   readonly start: number
   readonly end: number
   /** Boxes of the file that may still be read. */
@@ -48,9 +47,7 @@ interface Track {
   /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** The duration in fragments that state none. */
   sampleDuration: number
-  /** Start of the next fragment, in units. */
   position: number
 }
 

@@ -42,7 +42,6 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
   }
 }
 
-/** The 44 bytes before the samples of a WAV file. */
 function wavHeader(rate: number, bytes: number): Uint8Array {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write('RIFF', 0, 'latin1')

@@ -34,7 +34,6 @@ interface Choice {
   message: any
   logprobs: any
   finish_reason: any
-  /** The message is a chunk's own, which is not changed. */
   isShared: boolean
 }
 
@@ -127,7 +126,6 @@ function concatenate(left: any, right: any): any {
   return { content: join(left.content, right.content), refusal: join(left.refusal, right.refusal) }
 }
 
-/** Merges objects by member, lists by `index`. */
 function merge(target: any, source: any): void {
   // Of a `for … in` here V8 discards the compiled code again and again: 4 % of a request.
   for (const [name, value] of Object.entries<any>(source)) {

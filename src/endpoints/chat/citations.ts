@@ -24,7 +24,6 @@ interface Annotation {
   }
 }
 
-/** A bound for a model that repeats itself. */
 const MAX_CITATIONS = 100
 /** The UTF-16 code units of an answer, all choices together, that are searched. */
 const MAX_CHARACTERS = 1_000_000
@@ -75,9 +74,7 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
 /** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
   readonly #results: readonly SearchResult[]
-  /** The text of each choice. */
   readonly #contents: string[] = []
-  /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
   #left = MAX_CHARACTERS
 
@@ -177,7 +174,6 @@ function sameItems(one: readonly unknown[], other: readonly unknown[]): boolean 
 
 // Web search for chat: how the results are presented to the model.
 
-/** One web search before the model is asked. */
 export const grounding: Grounding<ChatRequest, ChatChunk> = {
   searchRequest,
 

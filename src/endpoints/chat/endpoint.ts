@@ -145,7 +145,6 @@ interface Dialect<Part = AnswerChunk> extends Pick<
   readonly limitBytes?: number
 }
 
-/** A request in normal form, and its members that do not fit into it. */
 export interface DialectRequest extends Pick<
   ParsedRequest,
   'ignored' | 'answerOptions' | 'nativeHeaders' | 'untranslatable'
@@ -189,7 +188,6 @@ export function chatFormat<Part = AnswerChunk>({
   }
 }
 
-/** A request that asks for no more than the model can write. */
 function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {
   const { max_completion_tokens: requested } = outbound
   if (requested === undefined || maxOutputTokens === undefined || requested <= maxOutputTokens) {
@@ -198,7 +196,6 @@ function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput
   return limited(outbound, maxOutputTokens)
 }
 
-/** A copy that asks for at most so many tokens. */
 function limited(outbound: ChatInput, most: number): ChatInput {
   const lower = (requested = most) => Math.min(requested, most)
   const { reasoning } = outbound

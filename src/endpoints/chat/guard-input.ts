@@ -10,7 +10,6 @@ import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plu
 import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 
-/** Replaces the text of a refused turn in the outbound request. */
 const WITHHELD = '[withheld]'
 
 /**
@@ -62,17 +61,14 @@ const READ_OF_ASSISTANT = new Set([
   'tool_calls',
   'function_call',
 ])
-/** Members of the object in a media part that are read separately or hold no text. */
 const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
 /** Members of `reasoning` whose values the API lists. */
 const READ_OF_WISH = new Set(['effort', 'max_tokens', 'exclude', 'enabled', 'summary'])
-/** Values of `detail` and `format` in a part, which are words of the API. */
 const OF_MEDIA = new Set(
   'auto low high original wav mp3 flac opus ogg m4a mp4 aac aiff webm pcm pcm16'.split(' '),
 )
 const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
-/** Members of a reasoning entry that are read separately or hold no text. */
 const READ_OF_REASONING = new Set(['type', 'id', 'format', 'index'])
 
 const ROLES = {
@@ -178,7 +174,6 @@ function idsOf(items: readonly TextItem[]): string[] {
     .map(({ id }) => id)
 }
 
-/** Names that stay in a message whose text is withheld. */
 const STAYS = /\.(?:tool_call_id|cache_control)#\d+$/
 
 /** Indexes of user and tool messages of each turn before `end` that was answered with a refusal text. */
@@ -210,7 +205,6 @@ function isRefusal(message: ChatMessage, refusals: ReadonlySet<string>): boolean
   return !tool_calls?.length && !function_call && refusals.has(answerText(message).trim())
 }
 
-/** The text of an assistant message. In answers with JSON, a refusal is in a member of its own. */
 function answerText({ content, refusal }: ChatMessage): string {
   return textOf(content) || refusal || ''
 }
@@ -271,7 +265,6 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
 
-/** Adds every text in a member that goes upstream as a name. */
 function readLabel(value: unknown, at: string, add: Add): void {
   if (value === undefined || value === null) return
   stringsIn(value).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
@@ -332,7 +325,6 @@ function readCall(call: any, at: string, add: Add): void {
   stringsInJson(raw).forEach(({ text }, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
-/** Reads the address, name and contents of a part other than text, and returns its media. */
 function readPart(part: any, at: string, add: Add): Media | undefined {
   switch (part.type) {
     case 'image_url': {
@@ -388,7 +380,6 @@ function isChoice(name: string, value: unknown): boolean {
   return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
 }
 
-/** Adds tools, schemas, stop strings, predicted output, and unknown members. */
 function readOther(value: unknown, name: string, items: TextItem[]): void {
   const add = (item: unknown, at: string) =>
     stringsIn(item).forEach((text, index) =>

@@ -60,7 +60,6 @@ interface Plugin {
 
 /** A tool with which a vendor would search the web; the gateway may search in its place. */
 interface WebSearchTool {
-  /** The place where the client wrote it. */
   readonly path: string
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
@@ -121,7 +120,6 @@ export function isPassed(name: string): boolean {
 /** JavaScript writes both ends of the 64-bit integers as numbers that are beyond them, which vendors refuse. */
 const MOST_SEED = 2 ** 63 - 1024
 
-/** The number of results where the request names none. */
 const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
@@ -160,7 +158,6 @@ export function withPolicy(request: ChatRequest): ChatRequest {
   return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
 }
 
-/** Whether a stream ends with a chunk that has usage and no choices. */
 export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolean {
   return stream === true && stream_options?.include_usage === true
 }
@@ -209,7 +206,6 @@ export function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
   return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
 }
 
-/** The text of the latest user message. */
 function questionOf(messages: readonly ChatMessage[]): string {
   const content = messages.findLast(({ role }) => role === 'user')?.content
   if (!Array.isArray(content)) return typeof content === 'string' ? content : ''

@@ -36,7 +36,6 @@ interface CompletedPart extends Billed {
 
 interface ImageProperties {
   readonly known: Shown
-  /** Known properties, and the requested ones for the rest. */
   readonly all: Required<Shown>
 }
 
@@ -60,7 +59,6 @@ export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEv
   done = false
   /** The number of finished images; undefined until they arrive. */
   #images: number | undefined = undefined
-  /** The count of the vendor. */
   #reported: Usage | undefined = undefined
   readonly #received = new Received()
   readonly #request: ImageRequest
@@ -161,7 +159,6 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a square image of the best quality, at vendors that count tokens. */
 const IMAGE_TOKENS = 4160
 
-/** The estimate of a request, as far as it states its size. */
 export function estimateImages(request: ImageRequest): Estimate {
   const { least, most } = figuresOf(request)
   const { promptTokens, imageInputTokens, images } = most
@@ -173,11 +170,9 @@ export function estimateImages(request: ImageRequest): Estimate {
   }
 }
 
-/** Quantities that were read from an answer. */
 interface ImageCount {
   /** Finished images; undefined until there are any. */
   readonly images: number | undefined
-  /** Quantities as the vendor counted them. */
   readonly reported: Usage | undefined
 }
 

@@ -40,7 +40,6 @@ export interface OcrRequest extends OcrInput {
   readonly policy?: Policy
 }
 
-/** The longest address that servers accept. */
 const MAX_URL = 8192
 /** Ten times the pages of the largest document that vendors take. */
 const MAX_PAGE = 9999
@@ -89,7 +88,6 @@ const format: Check = object(
   ['type', 'json_schema'],
 )
 
-/** The members of a body; contradictions between them are checked apart. */
 export const ocrBody = object(
   {
     model: filledText,

@@ -9,7 +9,6 @@ export interface RerankPart extends Billed {
 }
 
 interface Ranked {
-  /** Index in the request. */
   readonly index: number
   readonly relevance_score: number
   /** The document as the client sent it; only where it wants it back. */

@@ -35,7 +35,6 @@ export async function withReceipt(
   }
 }
 
-/** The last part of an answer, with its receipt once it is charged. */
 export interface Billed {
   readonly receipt?: Receipt
 }

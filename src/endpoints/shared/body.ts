@@ -47,7 +47,6 @@ export function readRawJson<T>(
   })
 }
 
-/** Longer ids of sessions are cut to this. */
 const MAX_SESSION_LENGTH = 256
 
 /** Headers in which clients name the session, the first one wins: coding assistants send one of them with every call. */

@@ -9,7 +9,6 @@ import { fileTooLarge } from './media.ts'
 
 export interface PartLimits {
   readonly files: (field: string) => boolean
-  /** The limit of each file. */
   readonly fileLimitBytes: number
 }
 
@@ -192,7 +191,6 @@ interface GrowingPart extends Part {
   readonly pieces: Buffer[]
   text?: string
   bytes: number
-  /** The latest pieces in a row that are small. */
   smallPieces: number
 }
 
@@ -218,7 +216,6 @@ function textOf(value: string): string {
 class BoundaryCounter {
   count = 0
   ended = false
-  /** Where boundaries end in the latest piece. */
   ends: readonly number[] = []
   readonly #delimiter: Buffer
   readonly #last: Buffer

@@ -28,13 +28,10 @@ interface FormFile {
 
 interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
-  /** Limits of JSON in a field. */
   readonly json: JsonLimits
-  /** Fields besides `policy` whose texts are JSON. */
   readonly jsonFields?: readonly string[]
 }
 
-/** Whether the content type is that of a form. */
 export function isMultipart(incoming: Incoming): boolean {
   return /^\s*multipart\/form-data\s*(;|$)/i.test(incoming.header('content-type') ?? '')
 }
@@ -180,7 +177,6 @@ function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
   return new ReceivedFile(pieces, found, filename)
 }
 
-/** Types that clients send for any file. */
 const VAGUE: ReadonlySet<string> = new Set([
   UNKNOWN_TYPE,
   'text/plain',

@@ -18,10 +18,8 @@ export interface SpeechPart {
 type Format = SpeechInput['response_format']
 
 const CHARACTERS_PER_TOKEN = 4
-/** Tokens of sound that one byte of text explains. */
 const SOUND_TOKENS = 16
 
-/** The number of Unicode code points of the input. */
 export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
 }

@@ -131,7 +131,6 @@ export class ChatEvents implements EventFormat<AnswerChunk> {
 
 const NO_USAGE = { usage: null }
 
-/** The piece of text, if the chunk has nothing else. */
 function textOf({ choices, receipt }: AnswerChunk): string | undefined {
   const choice = choices[0]
   if (choices.length !== 1 || receipt || !choice?.delta) return undefined

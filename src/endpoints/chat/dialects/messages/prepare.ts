@@ -98,7 +98,6 @@ function hasVendorResult({ content }: any): boolean {
   return Array.isArray(content) && content.some(({ type }) => isVendorResult(type))
 }
 
-/** Whether the client says how the vendor has to summarize. */
 function hasInstructions({ context_management: management }: Record<string, any>): boolean {
   return (
     Array.isArray(management?.edits) && management.edits.some((edit: any) => edit?.instructions)
@@ -109,7 +108,6 @@ function hasCarrier({ content }: any): boolean {
   return Array.isArray(content) && content.some(isForeign)
 }
 
-/** Whether a block is reasoning of another vendor. */
 function isForeign({ type, signature }: any): boolean {
   return type === 'thinking' && typeof signature === 'string' && isCarrier(signature)
 }

@@ -10,9 +10,7 @@ import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 import { WORDS } from './words.ts'
 
-/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
-  /** Whether thinking goes out without its text. */
   readonly hidesThinking: boolean
   readonly stopSequences: readonly string[]
 }
@@ -118,14 +116,12 @@ function toolMembers(body: Record<string, any>, tools: readonly any[]): Partial<
   }
 }
 
-/** The tool that has to be called, if the vendor defines it. */
 function forcedTool(choice: any, tools: readonly any[]): any {
   if (choice?.type !== 'tool') return undefined
   const tool = tools.find(({ name }) => name === choice.name)
   return tool && !isOwn(tool) ? tool : undefined
 }
 
-/** The error where a tool has to be called that only a vendor with this API knows. */
 function untranslatable(
   { tool_choice }: Record<string, any>,
   tools: readonly any[],

@@ -39,7 +39,6 @@ const CLIENTS_OWN = [
   'service_tier',
 ] as const
 
-/** Members of the answer that repeat a request without nulls. */
 export function echoOf(request: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
   const { reasoning, tools = [] } = request
   const repeated = Object.entries(REPEATED).map(([name, other]) => [name, request[name] ?? other])
@@ -57,7 +56,6 @@ export function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<stri
   return Object.fromEntries(CLIENTS_OWN.map((name) => [name, echo[name]]))
 }
 
-/** Members that do not come from the request. */
 interface ResourceState {
   readonly id: string
   /** Unix seconds. */

@@ -27,10 +27,8 @@ const webOptions = object({
   exclude_domains: domains,
 })
 
-/** Entries of `plugins`; those other than the web plugin are not checked. */
 export const plugins = list(variant('id', { web: webOptions }, { others: anything }))
 
-/** Members of OpenAI's APIs about how an answer is made. */
 export const sampling = {
   stream: boolean,
   stream_options: object({ include_usage: boolean }),

@@ -29,7 +29,6 @@ export function toCarrier({ type, format, id, signature, data }: ReasoningDetail
   return PREFIX + Buffer.from(JSON.stringify(members)).toString('base64url')
 }
 
-/** Whether a text claims to be a carrier. */
 export function isCarrier(text: string): boolean {
   return text.startsWith(PREFIX)
 }
