@@ -40,10 +40,8 @@ interface Ask {
  */
 const MOST_TIME = 1 / 50
 
-/** Called when the session has ended. */
 let onSignedOut: () => void = () => {}
 
-/** Sets the listener for requests that are refused because their session is over. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
@@ -82,7 +80,6 @@ async function send(method: string, path: string, ask: Ask = {}): Promise<Respon
   }
 }
 
-/** The path with a query; members that are undefined or empty are left out. */
 export function withQuery(
   path: string,
   query: URLSearchParams | Readonly<Record<string, string | number | undefined>>,
@@ -95,13 +92,11 @@ export function withQuery(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** The last answer to a question, and the state of the newest request. */
 export interface Loaded<Answer> {
   /** Stays when a later request fails. */
   readonly data: Answer | undefined
   readonly error: ApiError | undefined
   readonly loading: boolean
-  /** When `data` arrived. */
   readonly at: number
   reload(): void
   /** Replaces the answer by the answer to a change. */
@@ -180,7 +175,6 @@ export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly searchedTo: string | null
   /** Whether a page was added: asking again for the first one takes it away. */
   readonly hasMore: boolean
-  /** Loads the next page. */
   more(): void
   readonly loadingMore: boolean
 }

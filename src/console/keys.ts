@@ -2,7 +2,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { preferences } from './state.ts'
 
-/** A shortcut, for the list that `?` opens. */
 interface Shortcut {
   readonly keys: string
   readonly does: string

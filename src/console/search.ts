@@ -104,7 +104,6 @@ function exact(text: string): Hit | undefined {
   return undefined
 }
 
-/** The address by kind. */
 const PLACES: Readonly<Record<string, (id: string) => string>> = {
   account: (id) => `/console/accounts/${encodeURIComponent(id)}/overview`,
   key: (id) => `/console/keys/${encodeURIComponent(id)}/overview`,

@@ -19,7 +19,6 @@ export function merged(saved: Members, theirs: Members, mine: Members): Members 
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 
-/** The state of a change. */
 interface Changing {
   readonly form: Submission
   readonly changes: readonly Change[]
@@ -71,7 +70,6 @@ export function useChange(
   return { form, changes, versions }
 }
 
-/** The differences between the versions: saved, present, and wanted. */
 export function Conflict({ saved, theirs, mine }: Versions) {
   const versions = [saved, theirs, mine, merged(saved, theirs, mine)]
   const names = [...new Set(versions.flatMap((one) => Object.keys(one)))].filter(

@@ -36,7 +36,6 @@ export function Diff({
   </table>`
 }
 
-/** The members in which two objects differ. */
 export function changesBetween(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,

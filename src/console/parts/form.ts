@@ -74,7 +74,6 @@ export function TextField(
   return frame(id, props, box, counter)
 }
 
-/** One of several values. */
 export function SelectField(
   props: FieldProps & {
     readonly value: string
@@ -99,7 +98,6 @@ export function SelectField(
   )
 }
 
-/** Yes or no. */
 export function CheckField(
   props: FieldProps & {
     readonly checked: boolean
@@ -125,7 +123,6 @@ export function CheckField(
   </div>`
 }
 
-/** One of few values, all of them visible. */
 export function RadioField({
   label,
   value,
@@ -167,7 +164,6 @@ export interface Submission {
   readonly error: ApiError | undefined
   /** The message for a field, when the error is about it. */
   errorFor(param: string): string | undefined
-  /** Runs the form's action, as the listener of `onSubmit`. */
   submit(event?: Event): void
 }
 

@@ -54,7 +54,6 @@ export function AddCredits({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Corrects a balance by a row of its own. */
 export function Adjust({ row, onClose, onDone }: ActionProps) {
   const [usd, setUsd] = useState('')
   const [reason, setReason] = useState('')
@@ -145,7 +144,6 @@ export function ArchiveAccount({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Adds the rows of the account up again. */
 export function VerifyNow({ id }: { readonly id: string }) {
   const [state, setState] = useState<'idle' | 'busy' | 'ok' | 'wrong'>('idle')
   const [error, setError] = useState<ApiError>()

@@ -111,7 +111,6 @@ export function RotateKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Refuses the key for a while, or lets it work again. */
 export function DisableKey({ row, onClose, onDone }: ActionProps) {
   const { id, name, start, disabled, revision = null } = row
   const act = async () => {
@@ -127,7 +126,6 @@ export function DisableKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Refuses the key for good. */
 export function ArchiveKey({ row, onClose, onDone }: ActionProps) {
   const archive = async () => {
     await call('DELETE', `/admin/keys/${row.id}`, { revision: row.revision ?? null })

@@ -2,7 +2,6 @@
 import type { Rollup, UsageAnswer, UsageSums } from '../answers.ts'
 import { addAmounts, shortId } from '../format.ts'
 
-/** A metric of the ranking and of the plot. */
 export type Metric = keyof UsageSums
 
 /** All spans of one group. */
@@ -11,18 +10,15 @@ export interface UsageRow {
   readonly group: readonly (string | null)[] | undefined
   readonly name: string
   readonly sums: UsageSums
-  /** The values of the metric, by step. */
   readonly values: readonly (number | null)[]
 }
 
-/** The table of an answer. */
 interface UsageTable {
   readonly rows: readonly UsageRow[]
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
 }
 
-/** Members that add up. */
 const COUNTS = [
   'calls',
   'prompt_tokens',
@@ -79,7 +75,6 @@ function namesOf({ data, key_names: names = {} }: UsageAnswer) {
     group.length === 0 ? 'All calls' : group.map(written).join(' · ')
 }
 
-/** The sums of several cells; null where none of them has a value. */
 export function sumOf(cells: readonly UsageSums[]): UsageSums {
   const costs = cells.flatMap(({ cost_usd }) => cost_usd ?? [])
   const counts = COUNTS.map((name) => {

@@ -405,7 +405,6 @@ function seriesOf(rows: readonly UsageRow[], hidden: readonly string[]): PlotPro
   return [...named, { label, values, hidden: hidden.includes(label) }]
 }
 
-/** A value at the cursor. The table has the exact amounts. */
 function written(value: number, metric: Metric): string {
   return metric === 'cost_usd' ? money(plainDecimal(String(value))) : shortCount(value)
 }
