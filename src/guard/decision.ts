@@ -31,7 +31,6 @@ interface DecisionInit {
   /** Rules that the model is told of and no guard enforces. */
   readonly unenforced: readonly string[]
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
-  /** Writes to the operator's log. */
   readonly warn: (message: string) => void
   /** Called when a guard throws an error that is no failure of its model or service. */
   readonly thrown: (guard: string, error: unknown) => void
@@ -45,7 +44,6 @@ interface Summary {
   readonly rules: readonly string[]
 }
 
-/** The effect on the texts of one side that violate one rule; without a violation, on the whole call. */
 interface Decided {
   readonly mode: 'block' | 'monitor'
   readonly side: Side | 'all'
@@ -59,11 +57,8 @@ interface Violation {
   readonly origin: Origin
   readonly block: Block
   readonly channel: Channel
-  /** The id of a text of the input. */
   readonly unit?: string
-  /** The choice of a text of an answer. */
   readonly choice?: number
-  /** The matched texts, where the guard located them. */
   readonly matched: readonly string[]
 }
 
@@ -77,9 +72,7 @@ export interface ScreenObserver {
   removed(field: string): void
   /** Called for media that guards of texts cannot read. */
   unscanned(kind: string): void
-  /** Adds characters that went out. */
   released(count: number): void
-  /** Adds characters that never will go out. */
   withheld(count: number): void
 }
 
@@ -88,7 +81,6 @@ const secret = randomBytes(32)
 const MAX_FINDINGS = 1000
 const MAX_ERRORS = 100
 const MAX_FIELDS = 20
-/** The index of a pattern in its list. */
 const PLACE = /\[\d+\]$/
 
 export class Decision {
@@ -98,11 +90,9 @@ export class Decision {
   readonly #findings: object[] = []
   readonly #errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   readonly #pending: Promise<unknown>[] = []
-  /** Characters of the answer that went out. */
   #released = 0
   #withheld = 0
   #escalated = false
-  /** Rules of all findings. */
   readonly #seenRules = new Set<string>()
   readonly #rules = new Set<string>()
   /** The key is JSON, because a rule may match often. */

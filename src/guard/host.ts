@@ -58,7 +58,6 @@ export class GuardBudget {
 }
 
 export interface GuardModelRequest {
-  /** Catalog id. */
   readonly model: string
   readonly request: ChatInput
   readonly signal: AbortSignal
@@ -167,7 +166,6 @@ export class FairSemaphore {
     })
   }
 
-  /** Passes a place on. The owner moves to the end of the line. */
   #next(): void {
     for (const [owner, queue] of this.#queues) {
       const enter = queue.shift()!

@@ -172,7 +172,6 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
   return results
 }
 
-/** Guards with rules of their own that read calls with this policy. */
 async function runningWithOwnRules(
   guards: GuardRegistry,
   policy: EffectivePolicy,

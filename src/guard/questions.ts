@@ -15,7 +15,6 @@ export interface AskingGuard {
   readonly model: string
 }
 
-/** Sizes of the texts that guards are asked about. */
 export interface AskedTexts {
   /** Characters of the input; 0 for none. */
   readonly input: number

@@ -34,7 +34,6 @@ export type BlockVerdict = Extract<Verdict, { action: 'block' }>
 
 export type Block = BlockVerdict & { readonly view?: PatternView }
 
-/** The state of a check of a growing text. */
 export interface TextProgress {
   /** Offset up to which the guard agrees; never decreases. */
   readonly safeOffset: number
@@ -53,7 +52,6 @@ export function patternBlock({ pattern, start, end, view }: PatternMatch, offset
   }
 }
 
-/** Why a guard could not judge. */
 export type FaultKind =
   | 'failed'
   | 'timeout'
@@ -66,14 +64,11 @@ export type FaultKind =
   | 'slow'
   /** More text than may be retained, buffered or judged. */
   | 'too_large'
-  /** The guard cannot read the text. */
   | 'unreadable'
-  /** No guard enforces the rule. */
   | 'unanswered'
   /** The account is free and the model that it asks is not. Whatever the policy says, the call continues without it. */
   | 'unpaid'
 
-/** The reason why a guard could not judge. Neither a pass nor a block. */
 export class GuardFault extends Error {
   readonly kind: FaultKind
 
@@ -87,7 +82,6 @@ export class GuardFault extends Error {
 /** The form of rules, which are named in a header. */
 const RULE = /^[\w:./[\]-]{1,120}$/
 
-/** Members of a block that a guard may set. */
 const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
 
 export type RuleFilter = (rule: string) => boolean
@@ -186,11 +180,9 @@ export function reasonOf(fault: GuardFault): string {
   return [fault.message, ...causes].join(': ')
 }
 
-/** Codes of errors of a connection, certificates included. */
 const CONNECTION =
   /^(?:E[A-Z_]{3,20}|(?:UND_ERR|ERR|CERT|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)_[A-Z_]{1,50})$/
 
-/** Codes of connections that failed, by Node.js and by undici. */
 const UNREACHABLE =
   /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/
 
@@ -244,7 +236,6 @@ export function ruleFilter(
   }
 }
 
-/** Rules by the names under which guards enforce them. */
 export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
   return [
     ...(scopes.length > 0 ? (['scope'] as const) : []),
@@ -276,7 +267,6 @@ interface AskedGuard {
 interface AskOptions<T> {
   /** Whether a transport failure is tried once more while there is time; not for a guard that keeps state. */
   readonly again?: boolean
-  /** The blocks in an answer. */
   readonly blocksIn?: (answer: T) => readonly (BlockVerdict | undefined)[]
 }
 
@@ -293,12 +283,10 @@ interface GuardRunnerInit {
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
-  /** Called after each question to a remote guard. */
   readonly asked?: (question: AskedGuard) => void
   readonly late?: LateAnswers['metrics']
   /** The limit of one question to a remote guard, in ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
-  /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal
   readonly contextOf: (signal: AbortSignal, deadline: number) => GuardContext
 }
@@ -493,7 +481,6 @@ const BUCKET_MS = WINDOW_MS / BUCKETS
 
 /** Invalid answers of one account within the window after which its calls are not made. */
 const MAX_INVALID = 5
-/** Accounts whose invalid answers are counted. */
 const MAX_COUNTED = 10_000
 
 /**
@@ -511,7 +498,6 @@ interface Bucket {
 }
 
 interface Invalid {
-  /** The times of the latest ones. */
   readonly at: number[]
   closedUntil: number
 }

@@ -26,7 +26,6 @@ import { wholeCharacters } from '../errors/checks.ts'
 export interface TextCheck {
   push(text: string): Answer
   end(): Answer
-  /** Judges the present text, because no more came for a while. */
   idle?(): void
 }
 
@@ -34,7 +33,6 @@ export interface OutputScanner {
   readonly guard: string
   readonly origin: Origin
   readonly local: boolean
-  /** Whether it needs the complete text before it agrees to any of it. */
   readonly needsFullText: boolean
   reads(channel: Channel): boolean
   /**
@@ -45,7 +43,6 @@ export interface OutputScanner {
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
 
-/** Longer pieces are read in slices of time. */
 const LONG = 1 << 14
 /** Patterns of a request, which its author can make slow, check the clock after every piece. */
 const LONG_FOR_REQUESTS = 0
@@ -138,7 +135,6 @@ interface BannedPatterns {
   readonly origin: Origin
 }
 
-/** The part of a matcher that a check of banned patterns uses. */
 interface Matcher extends Pick<PatternMatcher, 'search'> {
   scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
 }
@@ -226,7 +222,6 @@ function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer
   }
 }
 
-/** Collects a text and asks once, at its end. */
 function fullText(ask: (text: string) => Answer): TextCheck {
   let all = ''
   return {
@@ -250,10 +245,8 @@ function andThen<In, Out>(
 
 /** Segments of one text that a remote guard is asked about at once. */
 export const IN_FLIGHT = 3
-/** Characters before a segment that are shown with it. */
 const CONTEXT_CHARACTERS = 1200
 
-/** A segment, and the text that the guard is shown with it. */
 interface Question {
   readonly segment: Segment
   readonly item: TextItem
@@ -276,9 +269,7 @@ class SegmentCheck implements TextCheck {
   readonly #questions: Question[] = []
   #outstanding = 0
   #safeOffset = 0
-  /** The reason why a segment was not agreed to. */
   #stop: { readonly verdict: Block } | { readonly error: unknown } | undefined
-  /** The promise of the next answer. */
   #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
 
   /** @param userTurn the user's question, shown with every segment */
@@ -303,7 +294,6 @@ class SegmentCheck implements TextCheck {
     if (rest) this.#add(rest)
   }
 
-  /** Asks about a text as a whole; replaces `push` and `end`. */
   judge(text: string): Answer {
     this.#add({ start: 0, end: text.length, text })
     return this.push('')
@@ -411,7 +401,6 @@ const SENTENCE_ENDS = new Set('.!?…。！？\n')
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
 const SPACE = /\s/
 
-/** The probable number of segments of a text. */
 export function segmentsIn(characters: number): number {
   let [count, covered] = [0, 0]
   for (; count < TARGETS.length && covered < characters; count++) covered += TARGETS[count]!
@@ -432,14 +421,12 @@ export class Segmenter {
   #rest = ''
   #start = 0
   #count = 0
-  /** The number of characters of the rest that were read. */
   #seen = 0
   /** The start of the line in the rest; negative when a cut went through it. */
   #line = 0
   /** The fence that opened a block of code; empty outside of one. */
   #fence = ''
 
-  /** The segments that are complete with this text. */
   push(text: string): Segment[] {
     this.#rest += text
     const segments: Segment[] = []
@@ -447,7 +434,6 @@ export class Segmenter {
     return segments
   }
 
-  /** The rest as a segment of its own, if there is any. */
   flush(): Segment | undefined {
     return this.#rest ? this.#take(this.#rest.length) : undefined
   }
