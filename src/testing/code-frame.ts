@@ -44,7 +44,6 @@ export function placeIn(error: unknown, folder: string, wholeStack = false): str
   return [...marked, at, ...frames]
 }
 
-/** A line of a file; undefined where it cannot be read. */
 function lineOf(file: string, line: number): string | undefined {
   try {
     return readFileSync(file, 'utf8').split('\n')[line - 1]

@@ -5,7 +5,6 @@ import { IsolatedHost, TestHost } from './hosts.ts'
 import { optionsWithAddress } from './set-up.ts'
 
 export interface DescribedOption {
-  /** The dotted name. */
   readonly name: string
   readonly type: string
   readonly required: boolean
@@ -62,7 +61,6 @@ function factsOf({ enforces, execution }: Guard) {
   return { enforces, execution }
 }
 
-/** The result of `setup`, or undefined where it needs missing options. */
 async function setUp(
   { kind, plugin }: FoundPlugin,
   options?: Readonly<Record<string, unknown>>,
@@ -87,7 +85,6 @@ async function setUp(
   }
 }
 
-/** A node of a valibot schema, with the members that are read here. */
 interface Node {
   readonly type?: string
   readonly entries?: Readonly<Record<string, Node>>

@@ -70,7 +70,6 @@ class ChildRun {
   #found: Pick<KitReport, 'kind' | 'name' | 'api'>
   #report: KitReport | undefined
   #refused: unknown
-  /** Whether the process was ended because of a problem. */
   #ended = false
   #silence: NodeJS.Timeout | undefined
   #errors = ''
@@ -149,7 +148,6 @@ class ChildRun {
     this.#child.kill('SIGKILL')
   }
 
-  /** Records that the running check has failed. */
   #fail(problem: string): void {
     const { name, on } = this.#current
     this.#done.push(toCheck(name, on, [problem]))
@@ -171,7 +169,6 @@ class ChildRun {
   }
 }
 
-/** The error when the only check that was wanted did not run. */
 function noCheck(only: string, { kind, name }: Pick<KitReport, 'kind' | 'name'>): ConfigError {
   const what = `the check "${only}" did not run for the ${kind === 'search' ? 'search engine' : kind} ${name}`
   const why = 'it is one of other plugins, or needs a case or a setup that works'

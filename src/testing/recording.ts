@@ -60,7 +60,6 @@ export function answering<H extends Host>(host: H, { status, headers, body }: Re
   }
 }
 
-/** The response, whose bytes are copied as they are read. */
 function keeping(response: UpstreamResponse, pieces: Uint8Array[]): UpstreamResponse {
   const { status, headers } = response
   return {
@@ -133,7 +132,6 @@ function secretTexts(options: unknown): string[] {
   return [...new Set([...secretsIn(options), ...likeSecrets(options)])]
 }
 
-/** Texts of options that look like keys, whatever their names. */
 function likeSecrets(options: unknown): string[] {
   if (typeof options === 'string') return SECRET_LOOK.test(options) ? [options] : []
   if (typeof options !== 'object' || options === null) return []

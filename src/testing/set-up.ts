@@ -53,7 +53,6 @@ export async function setUp(
   throw unprefixed(best)
 }
 
-/** Options of a plugin that was not set up, and their valid form by its schema. */
 interface ValidOptions {
   readonly given: Readonly<Record<string, unknown>>
   readonly value: unknown
@@ -120,7 +119,6 @@ function withKeys(
   return names.length > 0 ? [{ addressOption, options: { ...options, ...keys } }] : []
 }
 
-/** The given address with the origin of the vendor. */
 function movedTo(url: string, address: unknown): string {
   if (typeof address !== 'string' || !URL.canParse(address)) return url
   const { pathname, search } = new URL(address)

@@ -188,7 +188,6 @@ async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Pr
   return toCheck('events', name, [...new Set(problems)])
 }
 
-/** Checks an event of a later version. */
 async function checkUnknown(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
   const later = { ...sampleEvent(name!), event: 'later.version' as never, data: {} as never }

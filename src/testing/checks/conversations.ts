@@ -44,7 +44,6 @@ export async function checkConversations(fixture: Fixture, form: RequestForm): P
   return failed.length > 0 ? failed : [toCheck(name, null, [], [seen])]
 }
 
-/** The problems of a translation: each names the member and the cause. */
 export async function problemsOf(
   name: ConversationName,
   translation: Translation,

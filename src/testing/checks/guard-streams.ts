@@ -109,7 +109,6 @@ export async function checkReleased(fixture: GuardFixture, one: GuardCase): Prom
   return toCheck('release', null, worst > most ? [late] : [])
 }
 
-/** Checks two texts that grow alternately, in one call and in two. */
 export async function checkInterleaved(
   fixture: GuardFixture,
   one: GuardCase,
@@ -141,7 +140,6 @@ export async function checkInterleaved(
   return toCheck('interleaved', on, problems)
 }
 
-/** Checks the same text several times, alone and in one call. */
 export async function checkRepeated(
   fixture: GuardFixture,
   one: GuardCase,
@@ -226,7 +224,6 @@ export async function checkInForce(
   return toCheck('in force', on, block?.rule === one.expect ? [problem] : [])
 }
 
-/** Checks that a local guard asks no model and no service, and starts nothing. */
 export async function checkLocal(
   fixture: GuardFixture,
   one: GuardCase,

@@ -105,7 +105,6 @@ export async function checkDomains(fixture: SearchFixture, first: SearchCase): P
   return toCheck('domains', null, problems)
 }
 
-/** Checks the same answer again, with the same request, and several at once. */
 export async function checkRepeat(
   fixture: SearchFixture,
   cases: readonly SearchCase[],

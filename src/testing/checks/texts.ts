@@ -9,7 +9,6 @@ import { describeError, skipped, toCheck, type Check, type CheckRun } from '../r
 import type { TestRequest } from '../requests.ts'
 import type { Ask } from './failures.ts'
 
-/** A method with a request, and the answer of a vendor in the common form. */
 interface TextMethod {
   readonly name: 'embed' | 'rerank' | 'moderate'
   readonly input: object
@@ -62,7 +61,6 @@ export async function checkTexts(
   }
 }
 
-/** Requests of these methods, by name. */
 export function textAsks(fixture: Fixture, like: TestRequest): Readonly<Record<string, Ask>> {
   return Object.fromEntries(
     offeredBy(fixture).map((method) => [method.name, () => ask(fixture, method, like)]),
