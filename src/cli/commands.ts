@@ -16,7 +16,6 @@ const CONFIG: OptionSpecs = {
     help: 'the configuration (default: gateway.config.* here or in config/)',
   },
 }
-/** Options of commands that open the state. */
 const DATA: OptionSpecs = {
   data: { value: 'folder', help: 'the data folder (default: SLUICEGATE_DATA, else as configured)' },
 }
@@ -42,7 +41,6 @@ const RANGE: OptionSpecs = {
 }
 const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
-/** Options for the settings of a key, and of an account. */
 const SETTINGS = optionsOf(KEY_SETTINGS)
 const ACCOUNT_OPTIONS: OptionSpecs = {
   name: { value: 'text', help: 'its name' },
@@ -51,7 +49,6 @@ const ACCOUNT_OPTIONS: OptionSpecs = {
 
 const { key, account, model, status } = REQUEST_FILTERS
 
-/** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',

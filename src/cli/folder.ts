@@ -12,7 +12,6 @@ import { configurationOf } from './configuration.ts'
 /** A gateway that this process runs for one command, on a port of this machine. */
 export interface OwnGateway {
   readonly url: string
-  /** The token of the admin API. */
   readonly token: string
   close(): Promise<void>
 }

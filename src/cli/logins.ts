@@ -10,7 +10,6 @@ export interface LoginResult {
   readonly source: string | null
   /** ISO 8601; null for credentials that do not expire. */
   readonly expires_at: string | null
-  /** The reason of a failure, without secrets. */
   readonly error: string | null
 }
 
@@ -25,7 +24,6 @@ export function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> 
   return Promise.all(results)
 }
 
-/** The result as a line of text. */
 export function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {
   if (error !== null) return `warning: ${provider}: the login failed: ${error} (login)`
   return `${provider} is logged in: ${source}${at === null ? '' : `, until ${at}`}`

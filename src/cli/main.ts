@@ -119,7 +119,6 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
   return new CommandError(`There is no option ${rawName}; ${hint}`, 2)
 }
 
-/** The help of a command, or the list of commands of a family such as `keys`. */
 function helpFor(words: readonly string[]): string {
   const family = COMMANDS.filter(({ name }) => name.startsWith(`${words[0]} `))
   if (words.length === 1 && family.length > 0) return overview(family)

@@ -82,7 +82,6 @@ async function catalogOf(args: Arguments): Promise<Catalog> {
   return buildCatalog(config.models, config.names.bare, config.wildcards)
 }
 
-/** A catalog of the models of a price list that have an endpoint here. */
 function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
   const entries = Object.entries(models).flatMap(([id, listed]): [string, ModelEntry][] => {
     const { modality, pricing, capabilities: _, source, checked_at, ...members } = listed

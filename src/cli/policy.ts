@@ -37,7 +37,6 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
 
 const HEADINGS = ['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND']
 
-/** A text, and the expected verdict of a rule. */
 interface Case {
   readonly side: 'input' | 'output'
   readonly text: string

@@ -17,7 +17,6 @@ export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
-/** The number of ledger rows that `credits show` prints. */
 const SHOWN_ROWS = 20
 
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {

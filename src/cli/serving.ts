@@ -48,7 +48,6 @@ export async function gatewayToServe(
   return gateway
 }
 
-/** Logs warnings about the configuration at the start. */
 export function warnOfConfiguration(gateway: Gateway): void {
   const { log, catalog } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
@@ -115,7 +114,6 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   }
 }
 
-/** Logs probable mistakes in the entries of models and guards. */
 function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
@@ -125,7 +123,6 @@ function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   }
 }
 
-/** Logs changed prices. */
 function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void {
   for (const { text, isSuspicious } of changes) {
     if (isSuspicious) log.warn(`price-moved: ${text}`)

@@ -49,7 +49,6 @@ export function readPolicyFile(path: string): unknown {
   }
 }
 
-/** The text of an API value in a table. */
 export function shown(value: unknown): unknown {
   if (JSON.isRawJSON(value)) return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
@@ -64,7 +63,6 @@ export function queryOf({ text }: Arguments, names: readonly string[], more = {}
   return query
 }
 
-/** The query that limits a list to the account of `--account`. */
 export function filterOf({ text: { account } }: Arguments): string {
   return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
 }

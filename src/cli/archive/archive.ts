@@ -18,7 +18,6 @@ interface State {
 }
 
 interface Transferred {
-  /** Number of lines in the file. */
   readonly lines: number
   /** The number of lines that changed the state. */
   readonly added: number
@@ -35,7 +34,6 @@ interface KeyRecord {
   readonly revision: number
 }
 
-/** Prefix of the keys of index records. */
 const INDEX = 'index:'
 /** Lines imported at a time, with one sync of the disk per batch. */
 const BATCH_LINES = 500
@@ -137,7 +135,6 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     }
   }
 
-  /** The value in a list of one, or none. */
   async function find<Value extends object>(key: string) {
     const value = await records.get<Value>(key)
     return value === undefined ? [] : [{ kind: 'record', key, value } as const]

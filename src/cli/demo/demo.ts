@@ -31,7 +31,6 @@ export interface Demo extends DemoState {
    * both, and resolves when nothing is written any more
    */
   begin(gateway: Gateway, url: string): () => Promise<void>
-  /** Removes the folder. */
   release(): void
 }
 
@@ -148,7 +147,6 @@ async function prepare(
   }
 }
 
-/** Three bookings, which leave the intended balance. */
 function bookingsOf(
   { id, left, keys }: DemoAccount,
   spent: ReadonlyMap<string, Pico>,

@@ -15,7 +15,6 @@ interface Listed {
   readonly version: string
   readonly api: number | null
   readonly used: boolean
-  /** Why it cannot be loaded. */
   readonly error?: string
 }
 
@@ -56,7 +55,6 @@ export async function listPlugins(args: Arguments): Promise<void> {
   })
 }
 
-/** Kind and `use` of each plugin that a configuration names. */
 function usesOf({ providers, guards, search, sinks }: LoadedSections): ReadonlySet<string> {
   const uses = (kind: string, entries: readonly { readonly use: unknown }[]) =>
     entries.map(({ use }) => `${kind} ${String(use)}`)

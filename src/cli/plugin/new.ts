@@ -56,14 +56,12 @@ export async function newPlugin({ positionals, text, on }: Arguments): Promise<v
   )
 }
 
-/** The code of an example, its cases by name, and how a configuration uses it. */
 interface Parts {
   readonly code: string
   readonly cases: Files
   readonly yaml: (use: string) => string
 }
 
-/** The example under another name. */
 async function partsOf(kind: string, name: string, style: string): Promise<Parts> {
   const folder = join(examplesFolder(), `${kind}-${style === 'lines' ? 'sse' : style}`)
   const example = `my-${kind}`

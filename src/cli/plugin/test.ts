@@ -119,7 +119,6 @@ function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string
   ].join('')
 }
 
-/** The repairs, once for each name of a check. */
 function hints(failed: readonly Check[]): string[] {
   const byName = new Map(failed.map(({ name, hint }) => [name, hint]))
   return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)
