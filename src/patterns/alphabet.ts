@@ -121,7 +121,6 @@ function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   }
 }
 
-/** The borders of sets, each with the number of the set, in order. */
 function bordersOf(sets: readonly Ranges[]): Float64Array {
   const borders = new Float64Array(sets.reduce((sum, { length }) => sum + length, 0))
   let count = 0

@@ -26,7 +26,6 @@ export interface ParsedPattern {
   readonly literal?: readonly number[]
 }
 
-/** The automata of a list of patterns: over the text itself, and over decoded text if view `decoded` applies to any. */
 export interface CompiledPatterns {
   readonly text: ProductDfa
   readonly decoded: ProductDfa | undefined
@@ -38,7 +37,6 @@ const UNMARKED = 5
 const LEET = 5
 const DERIVED = 6
 const DECODED = 5
-/** Instructions of a pattern between two pauses. */
 const PIECE = 64
 /** Classes of up to so many members also match the folded forms of these. */
 const WRITTEN_OUT = 32
@@ -114,7 +112,6 @@ function* automataOf(
   return automata
 }
 
-/** Merges runs of white space, as the `squeezed` normalization does. */
 function flatten(symbols: readonly number[]): number[] {
   const flat: number[] = []
   for (const symbol of symbols) {

@@ -17,7 +17,6 @@ import {
 import { runSync, type Task } from './time-slice.ts'
 import type { CodePointSink } from './views/decode.ts'
 
-/** A match that has ended, with an unknown start. */
 interface Ending {
   readonly match: MatchEnd
   /** The symbol with which it ended, and its offsets; {@link NO_SYMBOL} at the end of the text. */
@@ -26,7 +25,6 @@ interface Ending {
   readonly end: number
 }
 
-/** A walk back over the past that may be interrupted. */
 interface WalkBack {
   /** The state behind the symbol at `at`. */
   state: BackwardState
@@ -57,7 +55,6 @@ export class MatchCursor {
   #past = NO_PAST
   #first = 0
   #count = 0
-  /** The last walk back, if it was interrupted. */
   #walk: WalkBack | undefined
   /** The #count of the last question. */
   #asked = 0
@@ -195,7 +192,6 @@ export class MatchCursor {
     return { state: this.#dfa.alive(this.#state), at: this.#count - 1, oldest: -1 }
   }
 
-  /** Drops the past before the oldest place where a match may begin. */
   #drop({ oldest }: WalkBack): void {
     this.#walk = undefined
     this.#first = Math.max(oldest, this.#first)
@@ -232,7 +228,6 @@ export class MatchCursor {
     return true
   }
 
-  /** Traits of a symbol of the past, or of the one that follows it. */
   #traitsAt(at: number, last: number): number {
     const symbol = at < this.#count ? this.#past[at * WIDTH]! : last
     return symbol === NO_SYMBOL ? BLANK | AS_IS : this.#dfa.traits[this.#dfa.classIn(symbol)]!

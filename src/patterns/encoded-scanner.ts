@@ -113,7 +113,6 @@ export const BASE64 = 1
 export const HEX_DIGIT = 2
 /** A character that may begin an escape. */
 export const ESCAPE = 4
-/** A character that every view ignores. */
 export const INVISIBLE = 8
 
 /** The bits above by ASCII code. */

@@ -40,5 +40,4 @@ class MemoryBudget {
   }
 }
 
-/** The memory of all patterns of the process. */
 export const memoryBudget = new MemoryBudget(128 << 20)

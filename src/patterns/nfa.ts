@@ -8,16 +8,13 @@ import type { Task } from './time-slice.ts'
 import { Alphabet, type Ranges } from './alphabet.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 
-/** The meaning of an ACCEPT instruction. */
 export interface MatchTarget {
-  /** Position in the list of patterns. */
   readonly pattern: number
   readonly view: PatternView
   /** The match counts as `raw` if nothing in it had to be folded. */
   readonly plain?: boolean
 }
 
-/** Instructions as columns, and those with which a match begins. */
 interface NfaInit {
   readonly kind: Uint8Array
   readonly first: Int32Array
@@ -43,23 +40,18 @@ export class Nfa {
   readonly alphabet: Alphabet
   readonly targets: readonly MatchTarget[]
   readonly size: number
-  /** Any instruction is an assertion. */
   readonly asserts: boolean
   readonly #kind: Uint8Array
   readonly #first: Int32Array
   readonly #second: Int32Array
   readonly #starts: readonly number[]
-  /** Instructions by target. */
   readonly #accepts: number[] = []
   /** Predecessors of an instruction by reading a symbol. */
   readonly #bySymbol: ReverseEdges
   readonly #byEpsilon: ReverseEdges
-  /** Instructions by position. */
   readonly #instructions: number[] = []
   readonly #positionOf: Int32Array
-  /** The positions that read a set, by its number. */
   readonly #positionsOfSet: number[][] = []
-  /** The present closure. */
   readonly #closure: number[] = []
   readonly #closedIn: Int32Array
   #closures = 0
@@ -209,7 +201,6 @@ export class Nfa {
 }
 
 class ReverseEdges {
-  /** The newest edge, by end. */
   readonly #newest: Int32Array
   readonly #sources = [-1]
   readonly #older = [0]
@@ -252,7 +243,6 @@ export class NfaBuilder {
     return this.#put(this.size, DEAD, -1, -1)
   }
 
-  /** Reads one symbol of a set. */
   char(set: Ranges, next: number, at = this.size): number {
     return this.#put(at, CHAR, next, this.set(set))
   }
@@ -261,7 +251,6 @@ export class NfaBuilder {
     return this.#put(at, SPLIT, first, second)
   }
 
-  /** Continues where all of these conditions hold. */
   assert(conditions: number, next: number, at = this.size): number {
     return this.#put(at, ASSERT, next, conditions)
   }
@@ -318,7 +307,6 @@ export type Positions = Int32Array
 
 export const NO_POSITIONS: Positions = new Int32Array(0)
 
-/** A target that a step has reached, by number, and whether before the symbol of the step or after it. */
 export interface Accepted {
   readonly target: number
   readonly before: boolean
@@ -431,7 +419,6 @@ export class NfaSimulation implements BudgetOwner {
     return this.#take()
   }
 
-  /** Whether a match may begin with a symbol that these positions have read. */
   begins(from: Positions, symbolClass: number, conditions: number): boolean {
     const reads = this.#readingOf(symbolClass)
     const first = this.#firstWhere(conditions)

@@ -153,7 +153,6 @@ export class PatternScan implements TextScan {
 
 export { PatternError }
 
-/** A pattern that cannot be used. */
 interface PatternProblem {
   readonly index: number
   readonly reason: string
@@ -161,7 +160,6 @@ interface PatternProblem {
   readonly suggestion?: string
 }
 
-/** A pattern that can be used, with a drawback. */
 interface PatternWarning {
   /** While the pattern is undecided, text of any length may be retained. */
   readonly code: 'pattern_unbounded'
@@ -257,7 +255,6 @@ export function warmUp(): void {
   }
 }
 
-/** Finds patterns in texts. An empty list matches nothing. */
 export class PatternMatcher implements MatcherContract {
   readonly #compiled: CompiledPatterns
 
@@ -288,7 +285,6 @@ export class PatternMatcher implements MatcherContract {
     return yield* new PatternScan(this.#compiled).search(text, step)
   }
 
-  /** Begins to read a text that comes in pieces. */
   scan(): PatternScan {
     return new PatternScan(this.#compiled)
   }
@@ -344,7 +340,6 @@ function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
   return problem ? { problem, warnings } : { warnings }
 }
 
-/** Parses all patterns up to the first that cannot be used. */
 function* parseAll(
   patterns: readonly string[],
 ): Task<{ readonly parsings: readonly ParsedPattern[]; readonly problem?: PatternProblem }> {

@@ -39,7 +39,6 @@ const WORD_BORDER = 16
 const NO_WORD_BORDER = 32
 
 // Kinds of symbols around a place.
-/** The beginning of the text. */
 const BEGINNING = 0
 const OTHER = 1
 /** A space, into which more white space behind it is merged. */
@@ -62,7 +61,6 @@ export const KIND_SETS: readonly Ranges[] = [
   [SPACE, SPACE],
 ]
 
-/** The end of a match, reached while a code point was read or at the end of the text. */
 export interface MatchEnd {
   readonly target: MatchTarget
   readonly component: Component
@@ -93,9 +91,7 @@ class Component {
   readonly #simulation: NfaSimulation
   readonly #normalization: Normalization
   readonly #shift: number
-  /** Classes of symbols by class of code points. */
   readonly #images: (readonly number[])[] = []
-  /** Kinds by class of symbols. */
   readonly #kinds: number[] = []
 
   constructor({ normalization, nfa }: Automaton, index: number) {
@@ -251,7 +247,6 @@ const UNCLASSIFIED = 0xffff
 /** Characters that are classified between two pauses. */
 const PIECE = 16
 
-/** An NFA and its view on a text. */
 export interface Automaton {
   readonly normalization: Normalization
   readonly nfa: Nfa
@@ -259,11 +254,9 @@ export interface Automaton {
 
 /** A state of the product: the positions of each NFA between two code points of a text, and the symbols before. */
 export class ForwardState {
-  /** The positions of each component. */
   readonly positions: readonly Positions[]
   /** The kind of the last symbol of each component, as far as assertions and runs of white space depend on it. */
   readonly context: number
-  /** No match is under way. */
   readonly isIdle: boolean
   readonly table: TransitionTable
   readonly row: number
@@ -291,7 +284,6 @@ export class ForwardState {
 class TransitionTable {
   /** The row of the next state, by row plus class of code points; 0 where it is not known, or a match ends. */
   cells: Int32Array
-  /** States by `row >> shift`. */
   readonly states: (ForwardState | undefined)[] = [undefined]
   readonly shift: number
   readonly stride: number
@@ -327,9 +319,7 @@ export class BackwardState {
   readonly positions: readonly Positions[]
   /** A match may begin with the code point that was just stepped over. */
   readonly begins: boolean
-  /** No match is left to follow back. */
   readonly isEmpty: boolean
-  /** Known states by symbol. */
   readonly before = new Map<number, BackwardState>()
 
   constructor(positions: readonly Positions[], begins: boolean) {
@@ -339,7 +329,6 @@ export class BackwardState {
   }
 }
 
-/** Size at which all states of a product are dropped, in bytes. */
 const STATES_BYTES = 2 << 20
 
 /**
@@ -348,7 +337,6 @@ const STATES_BYTES = 2 << 20
  * from it to new ones.
  */
 export class ProductDfa implements BudgetOwner {
-  /** Classes of ASCII. */
   readonly ascii = new Uint16Array(128)
   readonly size: number
   readonly traits: number[] = []
@@ -475,7 +463,6 @@ export class ProductDfa implements BudgetOwner {
     )
   }
 
-  /** The backward state of all matches that are under way. */
   alive(state: ForwardState): BackwardState {
     return (state.alive ??= this.#backwardState(state.positions, false))
   }
@@ -489,7 +476,6 @@ export class ProductDfa implements BudgetOwner {
     )
   }
 
-  /** Steps back over a symbol. */
   stepBack(from: BackwardState, symbol: number): BackwardState {
     let before = from.before.get(symbol)
     if (before === undefined) {
@@ -522,7 +508,6 @@ export class ProductDfa implements BudgetOwner {
     })
   }
 
-  /** Drops all states if there are too many for another one. */
   #makeRoom(positions: readonly Positions[]): void {
     const bytes = positions.reduce((sum, { byteLength }) => sum + byteLength, STATE_BYTES)
     if (memoryBudget.reserve(this, bytes) <= STATES_BYTES) return

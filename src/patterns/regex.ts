@@ -49,7 +49,6 @@ const FIRST = 0x6b
 /** Case variants of the characters that were needed so far. */
 const variants = new Map<number, Ranges>()
 
-/** Whether a pattern has no metacharacters. */
 export function isLiteral(pattern: string): boolean {
   return LITERAL.test(pattern)
 }
@@ -173,7 +172,6 @@ export function countOf(ranges: Ranges): number {
   return ranges.reduce((sum, bound, at) => sum + (at % 2 === 0 ? -bound : bound + 1), 0)
 }
 
-/** Merges the sorted ranges of a class, which may touch. */
 function rangesFrom(runes: ArrayLike<number>): Ranges {
   const ranges: number[] = []
   for (let at = 0; at + 1 < runes.length; at += 2) {

@@ -68,7 +68,6 @@ class Pass {
   readonly encoded: EncodedSearch | undefined
   /** Reports of {@link CANDIDATES} for the last character; an escape stays reported. */
   reports = 0
-  /** Whether the last step was not in the table. */
   isNew = false
   readonly #dfa: ProductDfa
   #state: ForwardState
@@ -148,7 +147,6 @@ class EncodedSearch {
   readonly #units: Utf16
   readonly #firstBytes: Uint8Array
   readonly #beginnings: Uint8Array
-  /** The decoder of short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
 
@@ -184,7 +182,6 @@ class EncodedSearch {
     return yield* this.#decode(start, decoders, (state) => hexRowIn(state) > 0)
   }
 
-  /** Whether there is a match in the text with its escapes decoded. */
   *isInEscapes(): Task<boolean> {
     return yield* this.#decode(0, [new Escapes(this.#sink())], () => true)
   }
@@ -319,7 +316,6 @@ const REPORT = 1 << 17
 /** A run or a row has reached its least length; reported once for each. */
 const BASE64_RUN = REPORT
 const HEX_ROW = REPORT << 1
-/** An escape may begin here. */
 const ESCAPE_START = REPORT << 2
 const STATE = REPORT - 1
 

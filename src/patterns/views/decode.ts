@@ -24,7 +24,6 @@ export interface CodePointSink {
 /** Decodes one sequence of code points. Never throws. */
 export interface Decoder {
   read(codePoint: number, start: number, end: number): void
-  /** The text is over. */
   end(): void
   /** The start of the oldest undecided part of the text; Infinity if there is none. */
   pendingStart(isExact: boolean): number

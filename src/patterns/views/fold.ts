@@ -66,7 +66,6 @@ export function isMark(symbol: number): boolean {
   return symbol === 0x2a || symbol === 0x5f || symbol === 0x7e || symbol === 0x60
 }
 
-/** The folded symbols of each code point, joined. */
 export function foldAll(text: string): number[] {
   return Array.from(text).flatMap((character) => fold(character.codePointAt(0)!))
 }
