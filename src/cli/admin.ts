@@ -35,8 +35,10 @@ export interface Admin {
 /**
  * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address
  * and token come from the options, else from the environment, else from the configuration, else from the data
- * folder. @param begins whether a ledger is begun where the folder of `--data` has none @throws ConfigError if the
- * configuration is needed and not valid @throws CommandError if there is no token, or no ledger
+ * folder.
+ * @param begins whether a ledger is begun where the folder of `--data` has none
+ * @throws ConfigError if the configuration is needed and not valid
+ * @throws CommandError if there is no token, or no ledger
  */
 export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (args.text.data !== undefined) {

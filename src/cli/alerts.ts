@@ -4,7 +4,6 @@ import type { Arguments } from './command.ts'
 import { print, table } from './output.ts'
 import { segment } from './settings.ts'
 
-/** `alerts list`: active ones, then those that have ended. */
 export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/alerts')
   print(args, data, () => {

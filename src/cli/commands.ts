@@ -1,7 +1,4 @@
-/**
- * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that
- * `--help` is fast.
- */
+/** The table of all commands. Their code is imported when a command runs, so that `--help` is fast. */
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'

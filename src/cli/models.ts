@@ -26,10 +26,7 @@ const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
   transcription: 'seconds',
 }
 
-/**
- * Reports mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with
- * --strict
- */
+/** Reports mistakes in entries of models, or in a price list. @throws ConfigError, CommandError with --strict */
 export async function lintModels(args: Arguments): Promise<void> {
   const [file] = args.positionals
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))

@@ -33,10 +33,7 @@ const kept: object[] = []
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
 
-/**
- * The gateway of a process that serves, with an admin token of its own where the configuration has none. Called
- * once.
- */
+/** The gateway of a process that serves; without a configured admin token it gets one. Called once. */
 export async function gatewayToServe(
   loaded: LoadedConfig,
   options: { readonly demo?: Demo | undefined; readonly worker?: WorkerPlace },
@@ -55,8 +52,9 @@ export function warnOfConfiguration(gateway: Gateway): void {
 }
 
 /**
- * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration. @param
- * isSeen whether a person sees a new key. @param demo has created everything
+ * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration.
+ * @param isSeen whether a person sees a new key.
+ * @param demo has created everything
  */
 export async function prepareState(
   gateway: Gateway,

@@ -15,7 +15,6 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
   file: readPolicyFile,
 }
 
-/** The settings of an account or a key from the options, in the form of the API. Absent options leave a setting as it is. */
 export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
   const changes = Object.entries(settings).flatMap(([member, { option }]) => {
     const value = option && text[option.name]

@@ -54,10 +54,7 @@ export class Stop {
     return this.#hurry.signal
   }
 
-  /**
-   * An order to stop, which is no fault. The second order ends the wait for running calls, the third one ends the process at
-   * once.
-   */
+  /** An order to stop, which is no fault. The second ends the wait for running calls, the third the process. */
   order(why: string): void {
     this.#orders++
     if (this.#orders === 1) this.#request({ why, status: 0 })
@@ -89,7 +86,6 @@ export class Stop {
   }
 }
 
-/** Ends the process when something keeps it from ending by itself. */
 export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
   const giveUp = () => {
     const late = new Error('The gateway could not be ended in time.')

@@ -1,7 +1,4 @@
-/**
- * Requests to the gateway: cancelled with their screen, errors in the words of the API, amounts as the text that was
- * sent.
- */
+/** Requests to the gateway: cancelled with their screen, errors in the API's words, amounts as they were sent. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAnswer } from './amounts.ts'
 
@@ -34,10 +31,7 @@ interface Ask {
   readonly key?: string
 }
 
-/**
- * A repeated question takes at most this part of the gateway's time: a page that is only watched must not slow
- * calls.
- */
+/** A repeated question takes at most this part of the gateway's time: a page must not slow calls. */
 const MOST_TIME = 1 / 50
 
 let onSignedOut: () => void = () => {}
@@ -112,7 +106,8 @@ interface State<Answer> {
 }
 
 /**
- * Asks when the component appears and when the path changes; aborts when it is left. @param path null asks nothing
+ * Asks when the component appears and when the path changes; aborts when it is left.
+ * @param path null asks nothing
  * @param options.every ms between repetitions, while the page is visible; more where an answer takes long
  */
 export function useAnswer<Answer>(

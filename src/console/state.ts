@@ -69,7 +69,6 @@ export function hrefWith(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** An address with the range and the filters that screens have in common. */
 export function carried(path: string): string {
   const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))
   const text = new URLSearchParams(kept).toString()
@@ -84,7 +83,6 @@ export function stayWhile(reason: () => string | undefined): () => void {
   }
 }
 
-/** Follows links, the browser's buttons and the reader's leaving. Called once. */
 export function followAddress(): void {
   addEventListener('popstate', () => {
     if (location.pathname !== place.value.path && !mayLeave()) {

@@ -7,10 +7,7 @@ import type { Channel, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 
 export interface GuardAdapter<In = any, Part = any> {
-  /**
-   * Every text of the input, as the client sent it.
-   * @param refusals every form of the refusal text that the client may have got before
-   */
+  /** Every text of the input, as the client sent it. @param refusals every refusal text the client may have got */
   inputTexts(input: In, refusals: readonly string[]): InputTexts
   /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
   withhold?(outbound: any, turns: readonly RefusedTurn[]): unknown

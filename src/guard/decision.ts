@@ -118,8 +118,9 @@ export class Decision {
   }
 
   /**
-   * Records the findings of guards on one side. @param enforced false where they only monitor @param spared the
-   * effect on a text that violates a rule and ends nothing
+   * Records the findings of guards on one side.
+   * @param enforced false where they only monitor
+   * @param spared the effect on a text that violates a rule and ends nothing
    */
   observer(side: Side, enforced: boolean, spared: 'dropped' | 'withheld'): ScreenObserver {
     return {
@@ -169,8 +170,9 @@ export class Decision {
   }
 
   /**
-   * Records a guard that could not judge. @param enforced false where guards only monitor @returns whether the
-   * policy ends the choice or the call for that
+   * Records a guard that could not judge.
+   * @param enforced false where guards only monitor
+   * @returns whether the policy ends the choice or the call for that
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
     const { onError, metrics, warn, thrown } = this.#init
@@ -187,7 +189,8 @@ export class Decision {
   /**
    * Records that the failure of a guard ends a choice. Where the call itself used up the budget or the bound of a
    * guard, and text went out, it ends like a block and is charged like one: otherwise a client would get long texts
-   * for nothing. @returns whether the guard counts as unavailable
+   * for nothing.
+   * @returns whether the guard counts as unavailable
    */
   failedFor(side: Side, choice: number, { kind }: GuardFault): boolean {
     const isUsedUp = (kind === 'budget' || kind === 'too_large') && this.#released > 0
@@ -207,10 +210,7 @@ export class Decision {
     return (this.#escalated = escalate !== undefined)
   }
 
-  /**
-   * Waits for guards that only monitor, which may take longer than the call. A rejection makes the decision
-   * incomplete.
-   */
+  /** Waits for monitoring guards, which may outlast the call. A rejection makes the decision incomplete. */
   waitFor(pending: Promise<unknown>): void {
     this.#pending.push(pending.catch(() => (this.incomplete = true)))
   }

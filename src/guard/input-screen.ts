@@ -43,7 +43,6 @@ export class InputScreen {
     this.#turns = new Map(refusedTurns.flatMap((turn) => [...turn.items].map((id) => [id, turn])))
   }
 
-  /** Asks patterns and local guards, one after the other. */
   async local(): Promise<InputVerdict> {
     const { patterns, runners } = this.#init
     let stop: InputVerdict['stop']
@@ -80,7 +79,6 @@ export class InputScreen {
     })
   }
 
-  /** Searches up to the first match that blocks. */
   async #match({ matcher, offset, origin }: PatternAssignment): Promise<'blocked' | undefined> {
     const { input, proceed } = this.#init
     const blocked: Blocked[] = []

@@ -89,8 +89,8 @@ export class GuardRegistry {
   }
 
   /**
-   * The plan of a policy; undefined where it calls for no guard. A promise only for a policy that is new. @param
-   * proceed throws when the plan is no longer wanted
+   * The plan of a policy; undefined where it calls for no guard. A promise only for a policy that is new.
+   * @param proceed throws when the plan is no longer wanted
    */
   planFor(
     policy: EffectivePolicy,
@@ -220,7 +220,8 @@ export function judgeModelOf({ guard: { model } }: EffectivePolicy): string | un
 
 /**
  * The model that a guard asks, by its own statement; undefined for none. A guard that cannot tell is asked all the
- * same. @param judgeModel the model that a policy names
+ * same.
+ * @param judgeModel the model that a policy names
  */
 export function askedBy(
   { guard }: GuardInstance,

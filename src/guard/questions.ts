@@ -78,7 +78,8 @@ function questionsAboutAnswer(guard: Guard, characters: number): Omit<Questions,
 
 /**
  * The cost of questions. A budget pays for so many questions, and for no further one when its amount is spent; those
- * that run then continue. @param costOf one question to a model
+ * that run then continue.
+ * @param costOf one question to a model
  */
 export function costOfQuestions(
   budgets: readonly (readonly Questions[])[],

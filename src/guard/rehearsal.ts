@@ -102,8 +102,8 @@ export class Rehearsal {
   }
 
   /**
-   * The client's view of an answer in one text. @param chunk characters that arrive at a time, of an answer that is
-   * streamed; undefined for one that comes whole
+   * The client's view of an answer in one text.
+   * @param chunk characters that arrive at a time, of an answer that is streamed; undefined for one that comes whole
    */
   async shown(
     input: InputTexts,

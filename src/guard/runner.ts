@@ -87,8 +87,10 @@ const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
 export type RuleFilter = (rule: string) => boolean
 
 /**
- * Checks a verdict. @param length of the text it is about @returns the block; undefined for a pass @throws
- * GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
+ * Checks a verdict.
+ * @param length of the text it is about
+ * @returns the block; undefined for a pass
+ * @throws GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
  */
 export function checkVerdict(
   verdict: unknown,
@@ -121,8 +123,10 @@ export function checkVerdict(
 }
 
 /**
- * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text. @param
- * least the previous `safeOffset` @param length of the pushed text @throws GuardFault `invalid`
+ * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text.
+ * @param least the previous `safeOffset`
+ * @param length of the pushed text
+ * @throws GuardFault `invalid`
  */
 export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
   refusePromise(progress)
@@ -217,10 +221,7 @@ function refusePromise(answer: unknown): void {
   throw invalid('a promise')
 }
 
-/**
- * Accepts the rules that a guard enforces and that are in force. @param plugin the name with which its own rules
- * begin
- */
+/** Accepts the rules that a guard enforces and that are in force. @param plugin the prefix of its own rules */
 export function ruleFilter(
   plugin: string,
   enforces: readonly RuleRef[],
@@ -322,7 +323,8 @@ export class GuardRunner {
   }
 
   /**
-   * The block of a verdict, its rule named by its position in the effective policy. @param length of the text
+   * The block of a verdict, its rule named by its position in the effective policy.
+   * @param length of the text
    * @throws GuardFault for an invalid verdict, see {@link checkVerdict}
    */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
@@ -342,10 +344,7 @@ export class GuardRunner {
     return unlessAborted(signal, Promise.resolve(answer)).finally(clear)
   }
 
-  /**
-   * Runs a local guard. @throws GuardFault `slow` when it took too long, and every error of the guard as {@link
-   * toFault} converts it
-   */
+  /** Runs a local guard. @throws GuardFault `slow` when it took too long, and the guard's errors by {@link toFault} */
   work<T>(run: (context: GuardContext) => T): T {
     const started = process.threadCpuUsage()
     let answer: T | GuardFault
@@ -363,10 +362,7 @@ export class GuardRunner {
     return answer
   }
 
-  /**
-   * Asks a remote guard. @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as
-   * {@link toFault} converts it
-   */
+  /** Asks a remote guard. @throws GuardFault `circuit` while it keeps failing, `timeout`, others by {@link toFault} */
   async ask<T>(
     side: Side,
     run: (context: GuardContext) => T | Promise<T>,

@@ -34,21 +34,12 @@ interface ScreenEnd {
 export interface ScreenInit<Part> {
   readonly codec: OutputCodec<Part>
   readonly scanners: readonly OutputScanner[]
-  /**
-   * Whether verdicts have an effect. Otherwise parts pass unchanged and findings are recorded; a failure ends only
-   * the reading.
-   */
+  /** Whether verdicts have an effect. Otherwise they are recorded; a failure ends only the reading. */
   readonly enforce: boolean
-  /**
-   * Whether nothing goes out before all of it has passed; also set where it comes as a whole, or a guard needs the
-   * full text.
-   */
+  /** Whether nothing goes out before all of it has passed, as where it comes whole or a guard needs the full text. */
   readonly buffer: boolean
   readonly atOnce?: boolean
-  /**
-   * Whether a block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a
-   * status.
-   */
+  /** Whether a block ends the whole answer: `refuse` throws, and the first part waits for the next, to get a status. */
   readonly errorForm: boolean
   readonly choices: number
   readonly limits: {
@@ -563,10 +554,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return undefined
   }
 
-  /**
-   * Continues without a guard that could not judge, where the policy allows that. @returns whether it ended the
-   * choice
-   */
+  /** Continues without a guard that could not judge, if the policy allows it. @returns whether it ended the choice */
   #excuse(
     choice: Choice<Part>,
     text: ScreenedText<Part>,
@@ -638,10 +626,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#settle(choice)
   }
 
-  /**
-   * Handles too much text for guards that need all of it. Where the answer may continue without them, it goes out as
-   * it comes.
-   */
+  /** Handles too much text for guards that need all of it: the answer goes out without them, if it may, or ends. */
   #stopBuffering(choice: Choice<Part>): void {
     const all = this.#scanners
     const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
@@ -722,10 +707,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /**
-   * Opens choices in ascending order, as OpenAI's clients expect. @param channel the channel of the part's text, if
-   * it has any
-   */
+  /** Opens choices in ascending order, as OpenAI's clients expect. @param channel of the part's text, if any */
   #emit(choice: Choice<Part>, part: Part, channel?: Channel): void {
     choice.opened = true
     if (channel === 'content') choice.hasText = true

@@ -26,8 +26,8 @@ export class Reading {
   #closed = false
 
   /**
-   * @param atOnce see {@link OutputScanner.check} @param changed called when an outstanding answer has come; without
-   * it a local guard answers at once
+   * @param atOnce see {@link OutputScanner.check}
+   * @param changed called when an outstanding answer has come; without it a local guard answers at once
    */
   constructor(scanner: OutputScanner, stream: TextStream, atOnce = false, changed?: () => void) {
     this.scanner = scanner
@@ -163,10 +163,7 @@ export class ScreenedText<Part> {
     return this.#locating || this.readings.some(({ state }) => state !== 'ready')
   }
 
-  /**
-   * Whether later parts have to wait: some guard has not read all that was pushed, or the place of a block is being
-   * located.
-   */
+  /** Whether later parts wait: a guard has not read all that was pushed, or the place of a block is being located. */
   get busy(): boolean {
     return this.#locating || this.readings.some(({ state }) => state === 'busy')
   }

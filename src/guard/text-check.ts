@@ -20,8 +20,8 @@ import { wholeCharacters } from '../errors/checks.ts'
 /**
  * One guard on one text. A promise means that the answer takes time: for local guards because other calls get their
  * turn, and no more is pushed before it; for remote ones because they ask a service. More may be pushed to these
- * meanwhile: the promise stands for the next answer, and an empty `push` asks for the one after it. @throws
- * GuardFault or any error of the guard, also as a rejection: it could not judge
+ * meanwhile: the promise stands for the next answer, and an empty `push` asks for the one after it.
+ * @throws GuardFault or any error of the guard, also as a rejection: it could not judge
  */
 export interface TextCheck {
   push(text: string): Answer
@@ -36,9 +36,10 @@ export interface OutputScanner {
   readonly needsFullText: boolean
   reads(channel: Channel): boolean
   /**
-   * Begins to read a text. @param atOnce whether nothing of the text goes out before it is complete, so it may be
-   * checked once, at its end @param proceed throws when the answer is no longer wanted; without it a local guard
-   * answers at once, however long it takes
+   * Begins to read a text.
+   * @param atOnce whether nothing of the text goes out before it is complete, so it may be checked once, at its end
+   * @param proceed throws when the answer is no longer wanted; without it a local guard answers at once, however
+   * long it takes
    */
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
@@ -106,10 +107,7 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
   }
 }
 
-/**
- * The readers of an answer: patterns before plugins, local guards before remote ones. @param userTurn the user's
- * question
- */
+/** The readers of an answer: patterns first, local guards before remote ones. @param userTurn the user's question */
 export function scannersOf(
   patterns: readonly BannedPatterns[],
   runners: readonly GuardRunner[],
@@ -200,8 +198,8 @@ function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
 }
 
 /**
- * A local check that reads in slices and gives other calls their turn in between. @param longest pieces up to this
- * many characters are read in one go; with 0 the clock is checked after every piece
+ * A local check that reads in slices and gives other calls their turn in between.
+ * @param longest pieces up to this many characters are read in one go; with 0 the clock is checked after every piece
  */
 function sliced(check: TextCheck, longest: number, proceed: () => void): TextCheck {
   return {
@@ -388,10 +386,7 @@ class SegmentCheck implements TextCheck {
   }
 }
 
-/**
- * Target lengths of the first segments, and of all later ones. The first are short, so that the first words go out
- * soon.
- */
+/** Target lengths of the first segments and of later ones. Short ones first, so that the first words go out soon. */
 const TARGETS = [120, 240, 480, 800]
 /** A segment is cut at this many times its target, even within a sentence. */
 const MAX_OVERRUN = 1.5
@@ -413,10 +408,7 @@ interface Segment {
   readonly text: string
 }
 
-/**
- * Cuts a growing text into segments for guards that judge one segment at a time. The cuts depend on the text alone,
- * not on how it arrived.
- */
+/** Cuts a growing text into segments. The cuts depend on the text alone, not on how it arrived. */
 export class Segmenter {
   #rest = ''
   #start = 0

@@ -86,8 +86,9 @@ export class MatchCursor {
   }
 
   /**
-   * Reads a code point. @param start its offsets in the text @returns whether a match ends with it or before it;
-   * {@link locate} returns its place
+   * Reads a code point.
+   * @param start its offsets in the text
+   * @returns whether a match ends with it or before it; {@link locate} returns its place
    */
   read(codePoint: number, start: number, end: number): boolean {
     const codeClass = this.#dfa.classOf(codePoint)
@@ -118,8 +119,9 @@ export class MatchCursor {
   }
 
   /**
-   * The start of the oldest match that may be under way; Infinity if there is none. Never decreases. @param isExact
-   * false: the answer may lag by an eighth of a long past, so that a stream pays for it little by little
+   * The start of the oldest match that may be under way; Infinity if there is none. Never decreases.
+   * @param isExact false: the answer may lag by an eighth of a long past, so that a stream pays for it little by
+   * little
    */
   pendingStart(isExact: boolean): number {
     if (this.#state.isIdle) return Infinity

@@ -62,10 +62,7 @@ export class EncodedScanner {
     return this.found !== undefined
   }
 
-  /**
-   * The start of the oldest match that may be under way; Infinity if there is none. See {@link
-   * MatchCursor.pendingStart}.
-   */
+  /** Start of the oldest possible match; Infinity for none. See {@link MatchCursor.pendingStart}. */
   pendingStart(isExact: boolean): number {
     const { base64, hex, escapes } = this.#decoders
     let pending = base64.pendingStart(isExact)
@@ -80,9 +77,7 @@ export class EncodedScanner {
   }
 }
 
-/**
- * One decoder for each way in which a text may hold encoded text, and their match. They ignore invisible characters.
- */
+/** One decoder for each way in which a text may be encoded, and their match. Invisible characters are ignored. */
 export class Decoders {
   /** Of several matches that end at the same place, that of the first pattern. */
   found: PatternMatch | undefined

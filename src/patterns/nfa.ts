@@ -96,9 +96,7 @@ export class Nfa {
     return this.#leadingTo(this.#reverseClosure(instructions, conditions))
   }
 
-  /**
-   * The positions after which a target is reached where these conditions hold; without conditions, whatever follows.
-   */
+  /** Positions after which a target is reached where these conditions hold, if any. */
   last(target: number, conditions: number): number[] {
     return this.#leadingTo(this.#reverseClosure([this.#accepts[target]!], conditions))
   }

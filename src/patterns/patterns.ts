@@ -195,7 +195,6 @@ const parsings = new LRUCache<string, ParsedPattern | PatternError>({
   maxSize: 100_000,
 })
 
-/** Compilations under way, by origin and list: all callers that want the same matcher advance the same task. */
 const compilations = new Map<string, Compilation>()
 
 interface Compilation {
@@ -205,8 +204,9 @@ interface Compilation {
 }
 
 /**
- * Compiles patterns; the same list again costs a look-up. @param origin the author of the patterns; each origin has
- * a cache of its own @throws Error that names the wrong pattern, and the reason
+ * Compiles patterns; the same list again costs a look-up.
+ * @param origin the author of the patterns; each origin has a cache of its own
+ * @throws Error that names the wrong pattern, and the reason
  */
 export function compilePatterns(
   patterns: readonly string[],
@@ -216,8 +216,8 @@ export function compilePatterns(
 }
 
 /**
- * Like {@link compilePatterns}, in time slices: a promise only if it takes longer than one. @param proceed throws
- * when the matcher is no longer wanted; called before each further slice
+ * Like {@link compilePatterns}, in time slices: a promise only if it takes longer than one.
+ * @param proceed throws when the matcher is no longer wanted; called before each further slice
  */
 export function compilePatternsSliced(
   patterns: readonly string[],
@@ -233,8 +233,8 @@ export function checkPatterns(patterns: readonly string[]): PatternCheck {
 }
 
 /**
- * Like {@link checkPatterns}, in time slices: a promise only if it takes longer than one. @param proceed throws when
- * the result is no longer wanted; called before each further slice
+ * Like {@link checkPatterns}, in time slices: a promise only if it takes longer than one.
+ * @param proceed throws when the result is no longer wanted; called before each further slice
  */
 export function checkPatternsSliced(
   patterns: readonly string[],
@@ -268,8 +268,8 @@ export class PatternMatcher implements MatcherContract {
   }
 
   /**
-   * Like {@link find}, in time slices: a promise only if it takes longer than one. @param proceed throws when the
-   * result is no longer wanted; called before each further slice
+   * Like {@link find}, in time slices: a promise only if it takes longer than one.
+   * @param proceed throws when the result is no longer wanted; called before each further slice
    */
   search(
     text: string,

@@ -75,10 +75,7 @@ export interface MatchEnd {
 const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
-/**
- * The effect of a code point in a component: classes of symbols, the conditions before each, and the kind of the
- * last one.
- */
+/** The effect of a code point in a component: symbol classes, the conditions before each, the kind of the last. */
 interface Reading {
   readonly symbols: readonly number[]
   readonly conditions: readonly number[]
@@ -227,7 +224,6 @@ function traitsOf(codePoint: number): number {
   )
 }
 
-/** The conditions that hold between symbols of two kinds. */
 function conditionsBetween(before: number, after: number): number {
   let conditions = (before === WORD) === (after === WORD) ? NO_WORD_BORDER : WORD_BORDER
   if (before === BEGINNING) conditions |= TEXT_START | LINE_START
@@ -262,7 +258,6 @@ export class ForwardState {
   readonly row: number
   /** Known steps with which a match ends, by class of code points. */
   endings: Map<number, Step> | undefined
-  /** The backward state of all matches under way, if it is known. */
   alive: BackwardState | undefined
 
   constructor(positions: readonly Positions[], context: number, table: TransitionTable) {

@@ -54,8 +54,8 @@ export function isLiteral(pattern: string): boolean {
 }
 
 /**
- * Parses an expression; case does not count unless the expression wants it. @throws PatternError for an expression
- * that is not RE2, or too large
+ * Parses an expression; case does not count unless the expression wants it.
+ * @throws PatternError for an expression that is not RE2, or too large
  */
 export function* parseRegex(pattern: string): Task<Regex> {
   const { size, caseSensitive } = survey(pattern)
@@ -189,7 +189,6 @@ function nextOf(one: Instruction): number[] {
   return one.kind === 'split' ? [one.next, one.other] : [one.next]
 }
 
-/** Marks the instructions at which a match is complete whatever follows. */
 function endsOf(instructions: readonly Instruction[]): Uint8Array {
   const ends = new Uint8Array(instructions.length)
   const found: number[] = []

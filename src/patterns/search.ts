@@ -81,10 +81,7 @@ class Pass {
     this.#units = units
   }
 
-  /**
-   * Skips ASCII characters with known transitions that neither end a match nor report anything. @returns the index
-   * after them
-   */
+  /** Skips ASCII characters whose known transitions end and report nothing. @returns the index after them */
   skip(from: number, to: number): number {
     const units = this.#units
     const { ascii } = this.#dfa
@@ -186,9 +183,7 @@ class EncodedSearch {
     return yield* this.#decode(0, [new Escapes(this.#sink())], () => true)
   }
 
-  /**
-   * Goes back over so many characters of a kind, of which the last is at this place. @returns the index of the first
-   */
+  /** Goes back over so many characters of a kind, the last at this place. @returns the index of the first */
   #startOf(at: number, kind: number, count: number): number {
     for (let left = count - 1; left > 0;) if (isOf(kind, this.#units[--at]!)) left--
     return at

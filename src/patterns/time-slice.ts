@@ -16,9 +16,9 @@ const waiting: (() => void)[] = []
 
 /**
  * Lets the event loop turn if the shared slice is used up. Long-running code calls it every few hundred
- * microseconds: `const due = yieldIfDue(proceed); if (due) await due`. @param proceed throws when the result is no
- * longer wanted; called each time the work may continue @returns undefined while there is time left, else a promise
- * that resolves in a later turn, one caller per turn
+ * microseconds: `const due = yieldIfDue(proceed); if (due) await due`.
+ * @param proceed throws when the result is no longer wanted; called each time the work may continue
+ * @returns undefined while there is time left, else a promise that resolves in a later turn, one caller per turn
  */
 export function yieldIfDue(proceed?: () => void): void | Promise<void> {
   if (isSliceUsedUp()) return new Promise<void>(nextSlice).then(proceed)
@@ -41,8 +41,8 @@ function runSlice<T>(task: Task<T>): IteratorResult<void, T> {
 }
 
 /**
- * Runs a task in slices. Returns a promise only if one slice is not enough. @param proceed throws when the result is
- * no longer wanted; called before each further slice
+ * Runs a task in slices. Returns a promise only if one slice is not enough.
+ * @param proceed throws when the result is no longer wanted; called before each further slice
  */
 export function runSliced<T>(task: Task<T>, proceed?: () => void): T | Promise<T> {
   const { done, value } = runSlice(task)

@@ -92,9 +92,9 @@ export interface Stage {
 
 /**
  * Takes a call through its stages and its answer to the client. Makes no promise of its own, and waits only for
- * those of stages. @param done called when the response is complete, or the call has ended without one; with the
- * error of a stage that refused, or that failed before the head of the response was sent. May be called again,
- * without a meaning.
+ * those of stages.
+ * @param done called when the response is complete, or the call has ended without one; with the error of a stage
+ * that refused, or that failed before the head of the response was sent. May be called again, without a meaning.
  */
 export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
   // A call whose client has left ends without a word of its writer.

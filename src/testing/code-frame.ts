@@ -25,8 +25,8 @@ export function frameIn(stack: string | undefined, folder: string): Frame | unde
 }
 
 /**
- * The line of the code with a mark below its column, and its place. Empty for an error from elsewhere. @param
- * wholeStack whether the functions around it are included
+ * The line of the code with a mark below its column, and its place. Empty for an error from elsewhere.
+ * @param wholeStack whether the functions around it are included
  */
 export function placeIn(error: unknown, folder: string, wholeStack = false): string[] {
   const stack = error instanceof Error ? error.stack : undefined

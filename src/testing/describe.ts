@@ -19,7 +19,6 @@ export interface PluginDescription {
   readonly methods: readonly string[] | null
   readonly options: readonly DescribedOption[]
   readonly deploymentOptions?: readonly DescribedOption[]
-  /** The rules of a guard. */
   readonly enforces?: readonly string[]
   readonly execution?: string
   /** Members of requests that a provider's vendor does not support. */
@@ -33,8 +32,9 @@ const NO_SERVICE = 'http://127.0.0.1:9'
 const KEY = 'key-for-a-description'
 
 /**
- * Describes a plugin of any kind. @param use a path, the name of a built-in plugin, or a package @throws ConfigError
- * for a missing plugin, or invalid options
+ * Describes a plugin of any kind.
+ * @param use a path, the name of a built-in plugin, or a package
+ * @throws ConfigError for a missing plugin, or invalid options
  */
 export async function describePlugin(
   use: string,

@@ -60,7 +60,8 @@ const MAX_NAME_CHARACTERS = 40
 /**
  * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong
  * counts, offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass that
- * should be an error. @throws ConfigError if the options are invalid; whatever `setup` throws
+ * should be an error.
+ * @throws ConfigError if the options are invalid; whatever `setup` throws
  */
 export async function checkGuard(
   plugin: GuardPlugin,

@@ -52,10 +52,7 @@ abstract class WatchedHosts {
     for (const close of this.#closing) await close()
   }
 
-  /**
-   * @param look called with each request, or with the address of one made with `http`; what it throws refuses the
-   * request
-   */
+  /** @param look called with each request, or the address of one made with `http`; refuses it by throwing */
   protected create(
     name: string,
     log: ConsolaInstance,

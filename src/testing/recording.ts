@@ -29,7 +29,6 @@ const PRIVATE_TEXTS: readonly (readonly [what: string, pattern: RegExp])[] = [
 /** A text this long without a space is no word and no name of a model. */
 const SECRET_LOOK = /^(?!https?:)[^\s/]{20,}$/
 
-/** The host, whose responses are kept as they are read. */
 export function recorded<H extends Host>(host: H, responses: RecordedResponse[]): H {
   return {
     ...host,
@@ -49,7 +48,6 @@ export function recorded<H extends Host>(host: H, responses: RecordedResponse[])
   }
 }
 
-/** The host, to which every vendor answers with this response. */
 export function answering<H extends Host>(host: H, { status, headers, body }: RecordedResponse): H {
   return {
     ...host,

@@ -60,8 +60,9 @@ interface ValidOptions {
 }
 
 /**
- * Options with the service at `url`, and with `key` where a key is needed and no options are given. @param asTheyAre
- * whether valid options are taken as they are @throws ConfigError with the issues of the options that come nearest
+ * Options with the service at `url`, and with `key` where a key is needed and no options are given.
+ * @param asTheyAre whether valid options are taken as they are
+ * @throws ConfigError with the issues of the options that come nearest
  */
 export async function optionsWithAddress(
   { name, options: schema }: Pick<Plugin<string, Schema<any>, unknown>, 'name' | 'options'>,

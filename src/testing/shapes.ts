@@ -133,7 +133,6 @@ const providerChunk = v.looseObject({
   endOfStream: v.optional(v.boolean()),
 })
 
-/** Violations of the contract of providers, each with the number of its chunk, from 1. */
 export function schemaViolations(chunks: readonly unknown[]): string[] {
   return chunks.flatMap((chunk, at) => {
     const { issues = [] } = v.safeParse(providerChunk, chunk)

@@ -142,10 +142,7 @@ async function runChecks(
   )
 }
 
-/**
- * Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. Others are
- * the receiver's business.
- */
+/** Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. */
 function faults(): readonly Fault[] {
   return refusals(KEY).map(([name, answer, classes]): Fault => {
     const isFinal = classes.some((one) => FINAL.includes(one))

@@ -54,8 +54,8 @@ export async function* exportLines({ ledger, records }: State): AsyncGenerator<s
 /**
  * Imports an export. Lines that are in the state already change nothing, so an interrupted import can be repeated.
  * @param read yields the lines from the first. It is called twice, because an incomplete export must not be
- * imported. @throws LineError for an invalid line, or one that contradicts the state; the lines before it are
- * imported then
+ * imported.
+ * @throws LineError for an invalid line, or one that contradicts the state; the lines before it are imported then
  */
 export async function importLines(
   { ledger, records }: State,

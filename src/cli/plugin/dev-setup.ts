@@ -39,7 +39,6 @@ export interface DevSetup {
 
 export interface DevCall {
   readonly name: string
-  /** The body for `POST /v1/chat/completions`. */
   readonly body: object
 }
 
@@ -50,7 +49,6 @@ interface DevSettings {
   readonly live: boolean
   readonly options: Readonly<Record<string, unknown>> | undefined
   readonly addressOption: string | undefined
-  /** The secret of its only key. */
   readonly secret: string
   readonly trace: Omit<TraceOptions, 'instance' | 'withHost'>
   readonly show: (line: string) => void

@@ -18,7 +18,6 @@ interface Listed {
   readonly error?: string
 }
 
-/** Prints the plugins; a package that cannot be loaded with the reason. */
 export async function listPlugins(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { directory, config } = loaded

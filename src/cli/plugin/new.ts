@@ -231,10 +231,7 @@ function toJavaScript(code: string): string {
     .replaceAll(/ +$/gm, '')
 }
 
-/**
- * Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it, unless their names say
- * otherwise.
- */
+/** Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it. */
 function isCommonJs(folder: string): boolean {
   const manifest = join(folder, 'package.json')
   if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, 'utf8')).type === 'commonjs'

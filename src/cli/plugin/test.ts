@@ -59,8 +59,9 @@ export function casesOf(file: string, named: string | undefined): string {
 }
 
 /**
- * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`. @param live whether
- * it is asked @throws CommandError for a variable that is not set
+ * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`.
+ * @param live whether it is asked
+ * @throws CommandError for a variable that is not set
  */
 export async function liveOptions(
   given: string | undefined,

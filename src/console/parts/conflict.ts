@@ -34,8 +34,10 @@ interface Versions {
 }
 
 /**
- * Changes members of an object. A change that another operator made meanwhile is shown first; the next submission is based on it.
- * @param wanted every member that can be changed. @param onDone called when it is saved, or nothing differs
+ * Changes members of an object. A change that another operator made meanwhile is shown first; the next submission is
+ * based on it.
+ * @param wanted every member that can be changed.
+ * @param onDone called when it is saved, or nothing differs
  */
 export function useChange(
   path: string,

@@ -18,7 +18,6 @@ export function Copy({ text, label = 'Copy' }: { readonly text: string; readonly
   </button>`
 }
 
-/** An id that is copied by a click. */
 export function Id({ id, keep }: { readonly id: string; readonly keep?: number }) {
   return html`<button
     type="button"

@@ -10,7 +10,6 @@ export interface Change {
   readonly order?: 'tighter' | 'looser' | 'changed' | 'equal'
 }
 
-/** The changes as a table; colour never stands without the word. */
 export function Diff({
   changes,
   none = 'Nothing differs.',

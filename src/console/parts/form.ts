@@ -12,7 +12,6 @@ interface FieldProps {
   readonly disabled?: boolean
 }
 
-/** Ids that connect a control with its label, help and error. */
 function useField({ help, error }: FieldProps) {
   const ref = useRef('')
   if (ref.current === '') ref.current = `field-${++fields}`

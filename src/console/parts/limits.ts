@@ -109,10 +109,7 @@ export function textsOf(of: {
   }
 }
 
-/**
- * The members of a request that the texts stand for. A text that is no number is sent as it is: the API reports the
- * error.
- */
+/** The members of a request that the texts stand for. A text that is no number is sent too: the API reports it. */
 export function limitsOf({ rpm, concurrency, cap, scope }: LimitTexts): Record<string, unknown> {
   return {
     rpm_limit: numberOf(rpm),

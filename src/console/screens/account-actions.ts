@@ -82,7 +82,6 @@ export function Adjust({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Changes settings; what will change is shown before it is saved. */
 export function EditAccount({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))

@@ -23,7 +23,6 @@ interface ActionProps {
   readonly onDone: () => void
 }
 
-/** Changes settings; what will change is shown before it is saved. */
 export function EditKey({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))

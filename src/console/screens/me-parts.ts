@@ -107,7 +107,6 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
   return html`<${Empty} title="The operator does not show this here."><p class="muted">${error.message}</p><//>`
 }
 
-/** Rows of several months as one row a model. */
 function byModel(rows: readonly UsageCell[]) {
   const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {

@@ -16,7 +16,6 @@ const UNITS: Readonly<Record<string, string>> = {
 const OLD_DAYS = 90
 const DAY_MS = 86_400_000
 
-/** One price with its name, exact on hovering. */
 export function Price({ name, usd }: { readonly name: string; readonly usd: string }) {
   const unit = UNITS[name]
   return html`<span class="number" title=${`${exactMoney(usd)} each`}

@@ -20,10 +20,7 @@ interface PolicyDifference {
   readonly error?: ApiError
 }
 
-/**
- * The differences between two policies. @param from undefined compares nothing. @param to undefined while that one
- * is wrong
- */
+/** The differences between two policies. @param from undefined compares nothing. @param to undefined if wrong */
 export function useDifference(
   from: Policy | undefined,
   to: Policy | undefined,

@@ -10,10 +10,7 @@ interface Box {
 }
 type Parent = Omit<Box, 'type'>
 
-/**
- * Seconds of the longest track: the sum of its samples, in one piece or in fragments, else the duration in its
- * header.
- */
+/** Seconds of the longest track: the sum of its samples, whole or in fragments, else the duration in its header. */
 export function secondsOfMp4(bytes: Buffer): number | undefined {
   const top = { start: 0, end: bytes.length, budget: { boxes: MAX_BOXES } }
   const movie = childOf(bytes, top, 'moov')

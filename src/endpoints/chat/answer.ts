@@ -212,10 +212,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
   }
 
-  /**
-   * The chunks of an answer that came whole: one for each choice with all its content and, after all of these, one
-   * with its finish reason.
-   */
+  /** The chunks of a whole answer: for each choice one with its content, then for each one with its finish reason. */
   whole(completion: ChatCompletion): readonly AnswerChunk[] {
     const chunks: AnswerChunk[] = []
     const take = (chunk: AnswerChunk) => void chunks.push(chunk)

@@ -37,9 +37,7 @@ interface Choice {
   isShared: boolean
 }
 
-/**
- * The chunks of one answer as one completion. `collect([toChunk(c)])` equals `c`, for any completion in normal form.
- */
+/** The chunks of one answer as one completion: `collect([toChunk(c)])` equals `c`, in normal form. */
 export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   const choices: Choice[] = []
   let head: AnswerHead | undefined
@@ -55,10 +53,7 @@ export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   }
 }
 
-/**
- * The chunks of a whole answer, whose deltas are changed, joined to as few as possible: the content of each choice
- * in one, and then its finish.
- */
+/** The chunks of a whole answer in as few as possible: the content of each choice in one, then its finish. */
 export function joined(chunks: readonly AnswerChunk[]): readonly AnswerChunk[] {
   const choices: Choice[] = []
   for (const { choices: added } of chunks) for (const choice of added) add(choices, choice, false)

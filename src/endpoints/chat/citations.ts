@@ -43,10 +43,7 @@ const CITATION = new RegExp(
   'gi',
 )
 
-/**
- * One annotation for each place that cites a source, in the order of the text; without any, one for each source,
- * without a place.
- */
+/** One annotation for each place that cites a source, in the order of the text; without any, one for each source. */
 function annotationsOf(content: string, results: readonly SearchResult[]): Annotation[] {
   const cited: Annotation[] = []
   const described = new Set<SearchResult>()

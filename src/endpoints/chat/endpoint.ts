@@ -1,7 +1,4 @@
-/**
- * Chat in its one normal form (requests and chunks of OpenAI's Chat Completions API), and what all client forms of
- * it share.
- */
+/** Chat in its one normal form, that of OpenAI's Chat Completions API, and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
@@ -116,10 +113,7 @@ export function refuseLacking(model: Model, needs: Needs): void {
   }
 }
 
-/**
- * Makes the state of an answer, which writers get by {@link answerOf}. @param sent the request as sent, in the form
- * of a chat
- */
+/** The state of an answer; writers get it by {@link answerOf}. @param sent the request as sent, as a chat */
 export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChunk> {
   const answer = new ChatAnswer(envelopeOf(call), askedIn(call, sent))
   call.answer.state = answer
@@ -136,10 +130,7 @@ interface Dialect<Part = AnswerChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
   'path' | 'body' | 'write' | 'writeError' | 'native'
 > {
-  /**
-   * Translates a parsed body. The `policy` of the result is as the client wrote it.
-   * @throws InvalidRequest
-   */
+  /** Translates a parsed body. The `policy` stays as the client wrote it. @throws InvalidRequest */
   read(body: RawJson, header: Incoming['header']): DialectRequest
   /** Most bytes of a body; by default those of chat. */
   readonly limitBytes?: number

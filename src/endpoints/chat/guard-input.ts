@@ -12,10 +12,7 @@ import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 
 const WITHHELD = '[withheld]'
 
-/**
- * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read,
- * unknown members included.
- */
+/** Top-level members that are read elsewhere or hold no text for a model. All others are read, unknown ones too. */
 const NO_TEXT = new Set([
   'model',
   'messages',
@@ -133,10 +130,7 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   return { items, refusedTurns }
 }
 
-/**
- * A copy of the outbound request without the text of refused turns. Of their messages, only the role and what they
- * answer is left.
- */
+/** A copy of the outbound request without the text of refused turns: only roles and call ids are left of them. */
 export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
   if (turns.length === 0) return outbound
   const messages = [...outbound.messages]

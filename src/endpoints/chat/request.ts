@@ -124,9 +124,7 @@ const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
 
-/**
- * The request for providers, in the newer of two forms. A new object that shares unchanged values with the request.
- */
+/** The request for providers, in the newer of two forms: a new object that shares unchanged values with it. */
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
   for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
@@ -201,7 +199,6 @@ function toolSearch({ web_search_tool: tool, messages }: ChatRequest): SearchReq
   return { question, engine: undefined, maxResults, ...domains, tool: path }
 }
 
-/** The first `web` plugin that is not disabled; its members are the options of the search. */
 export function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
   return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
 }

@@ -1,6 +1,4 @@
-/**
- * Images of a provider in normal form: partial images, then all images that the client asked for; and what they consume.
- */
+/** Images of a provider in normal form: partial images, then all finished ones; and what they consume. */
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { Estimate } from '../../money/holds.ts'

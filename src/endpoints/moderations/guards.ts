@@ -29,8 +29,8 @@ import {
 
 /**
  * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard
- * that asks a model is like a model itself, also where the operator pays for it. @throws NotFound where there is no
- * such guard, Forbidden, InvalidRequest for images alone
+ * that asks a model is like a model itself, also where the operator pays for it.
+ * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
  */
 export const resolveGuards: Stage = {
   name: 'resolveGuards',
@@ -125,10 +125,7 @@ function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | u
   return asked === undefined ? undefined : catalog.get(asked)
 }
 
-/**
- * The model of a call to guards: it costs what the model costs that they ask. @param isPaid whether the account pays
- * for it
- */
+/** The model of a call to guards, at the price of the model that they ask. @param isPaid the account pays for it */
 function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
   return {
     id,

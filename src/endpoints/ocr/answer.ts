@@ -218,7 +218,6 @@ function listed(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Every string in a value. Lists of words are one text; bytes of images are left out. */
 function formattedIn(value: unknown): readonly string[] {
   const strings = new Set<string>()
   JSON.stringify(value, (name, inner) => {

@@ -122,10 +122,7 @@ export async function readOcr(
   return validated(body, limitBytes)
 }
 
-/**
- * Validates a parsed body. The size is checked before everything else. @param limitBytes the limit of the document
- * @throws InvalidRequest
- */
+/** Validates a parsed body, its size first. @param limitBytes the limit of the document @throws InvalidRequest */
 function validated(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)

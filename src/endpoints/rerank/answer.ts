@@ -15,10 +15,7 @@ interface Ranked {
   readonly document?: { readonly text: string }
 }
 
-/**
- * The answer to a request. Every document is in it once at most. @throws UpstreamFailure for results that name no
- * document, and for none
- */
+/** The answer to a request, each document once at most. @throws UpstreamFailure for none, or unknown documents */
 export function rankedOf(
   { results }: RerankResult,
   { documents, top_n = documents.length }: RerankInput,

@@ -32,9 +32,7 @@ const MAX_NAME = 200
 const MAX_FILENAME = 255
 const MAX_TEXT_BYTES = 1024 * 1024
 const MAX_TEXTS_BYTES = 4 * 1024 * 1024
-/**
- * The number of small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size.
- */
+/** Small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size. */
 const MANY = 1024
 const SMALL_BYTES = 1024
 

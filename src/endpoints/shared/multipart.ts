@@ -12,10 +12,7 @@ import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 export interface Form {
-  /**
-   * Texts by name. A repeated name, and a name with `[]` or `[0]`, is a list; `name[member]` makes an object. It has
-   * no prototype.
-   */
+  /** Texts by name, without a prototype. A repeated name, `[]` or `[0]` makes a list, `name[member]` an object. */
   readonly fields: Readonly<Record<string, unknown>>
   readonly files: readonly FormFile[]
 }

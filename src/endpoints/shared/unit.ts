@@ -162,7 +162,8 @@ function writeOf<Part extends object>({
 }
 
 /**
- * The state of an answer that comes whole. @param partsOf parts of the provider's answer; throws where it is none
+ * The state of an answer that comes whole.
+ * @param partsOf parts of the provider's answer; throws where it is none
  * @param usageOf usage of the provider's answer
  */
 export function wholeAnswer<Result extends object, Part>(

@@ -200,10 +200,7 @@ export interface EventFormat<Part> {
   readonly headWaits?: boolean
   /** An error after the head as an event; by default, its body alone. */
   fail?(body: unknown): string
-  /**
-   * Whether a failure before the head is an event of the stream, as one after the head; by default it has its
-   * status.
-   */
+  /** Whether a failure before the head is an event too, as one after it; by default it has its status. */
   failsInStream?(code: string | null): boolean
 }
 
@@ -222,10 +219,7 @@ export class EventWriter<Part> implements Writer<Part> {
   readonly #out: Outgoing
   readonly #done: Done
   readonly #format: EventFormat<Part>
-  /**
-   * Runs until the head is due, and then until a sign of life is. Undefined before a head that waits for the first
-   * part.
-   */
+  /** Runs until the head is due, then until a sign of life is. Undefined while the head waits for the first part. */
   #timer: Timeout | undefined
   #silences = 0
   #events = ''

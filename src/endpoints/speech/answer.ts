@@ -170,7 +170,6 @@ function isTagged(head: Uint8Array): boolean {
   return Buffer.from(head.buffer, head.byteOffset, 3).toString('latin1') === 'ID3'
 }
 
-/** Whether the bytes are printable ASCII, such as the beginning of a page or of JSON. */
 function isText(head: Uint8Array): boolean {
   return head.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d))
 }

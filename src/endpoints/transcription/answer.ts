@@ -239,10 +239,7 @@ function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
   }
 }
 
-/**
- * What an answer has consumed. Tokens are needed where they have a price, seconds always. @param text the deltas so
- * far
- */
+/** Usage of an answer; tokens are needed where they have a price. @param text the deltas so far */
 function usageOf(
   { measured, length, promptTokens, promptBytes }: Hearing,
   { prices, maxOutputTokens, contextLength }: Model,
@@ -360,7 +357,6 @@ export class TranscriptCodec implements OutputCodec<TranscriptPart> {
   }
 }
 
-/** Names of speakers, once each. Single letters are labels of the gateway. */
 function speakersOf(
   segments: readonly { readonly speaker?: string | number }[],
 ): readonly string[] {

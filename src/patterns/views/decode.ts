@@ -14,10 +14,7 @@ export interface CodePointSink {
   read(symbol: number, start: number, end: number): void
   /** Called where the next symbol does not continue the previous ones. */
   restart(): void
-  /**
-   * The start of the oldest match that may be under way in the text; Infinity if there is none. @param isExact
-   * false: the answer may lag
-   */
+  /** Start of the oldest possible match in the text; Infinity for none. @param isExact false: it may lag */
   pendingStart(isExact: boolean): number
 }
 

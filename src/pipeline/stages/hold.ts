@@ -44,8 +44,8 @@ interface Asked {
 }
 
 /**
- * The cost for the account of models that guards ask about a call. @param outputTokens the expected tokens of the
- * answer, all choices together
+ * The cost for the account of models that guards ask about a call.
+ * @param outputTokens the expected tokens of the answer, all choices together
  */
 function questionCosts(call: Call, estimate: Estimate, outputTokens: number): Costs {
   const asked = askedAbout(call, estimate, outputTokens)

@@ -14,8 +14,8 @@ import type { ChainStep } from '../../stream/chain.ts'
 
 /**
  * Stores the question of a call and the answer for its client, or passes them to sinks, where both the configuration
- * and the key allow it. @returns the step that reads the answer as the client gets it; undefined where nothing of it
- * is kept
+ * and the key allow it.
+ * @returns the step that reads the answer as the client gets it; undefined where nothing of it is kept
  */
 function keepContents(call: Call): ChainStep | undefined {
   const { runtime, endpoint, request, admission } = call

@@ -16,10 +16,7 @@ export interface RequestForm {
   readonly deployment?: Readonly<Record<string, unknown>>
   /** Conversations that the vendor cannot take: code and `param` of the error that the client gets. */
   readonly refused?: Partial<Record<ConversationName, readonly [code: string, param: string]>>
-  /**
-   * Texts that arrive changed, each because the vendor wants them in another form. Every other text of a
-   * conversation has to arrive.
-   */
+  /** Texts that arrive changed, because the vendor wants them in another form. All others have to arrive. */
   readonly changed?: Partial<Record<ConversationName, readonly string[]>>
 }
 

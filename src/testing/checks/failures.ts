@@ -97,10 +97,7 @@ async function checkFault(
     : toCheck('errors', fault.name, problems)
 }
 
-/**
- * Checks that no error or log line contains a secret, and no message the vendor's account or address. Runs after all
- * other checks.
- */
+/** Checks for secrets in errors and logs, and the vendor's account or address in messages. Runs last. */
 export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
   const check = (text: string, where: string, what: string, hidden: readonly string[]) => {

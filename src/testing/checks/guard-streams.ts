@@ -31,10 +31,7 @@ function fillerOf(length: number): string {
   return FILLER.repeat(Math.ceil(length / FILLER.length)).slice(0, length)
 }
 
-/**
- * Whether the guard passes the filler, with the rules of a case. @throws what the guard throws, unless the text is
- * too large for it
- */
+/** Whether the guard passes the filler under a case's rules. @throws its errors, unless the text is too large */
 export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promise<boolean> {
   const text = fillerOf(LONG)
   try {
@@ -46,10 +43,7 @@ export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promi
   }
 }
 
-/**
- * Checks that the verdict and its place are the same wherever the text stands in a longer one, and with every
- * character around it.
- */
+/** Checks that verdict and place are the same anywhere in a longer text, with every character around. */
 export async function checkPads(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems: string[] = []
   const around = [...PADS.map((length) => `${fillerOf(length - 1)} `), '👋🏽 ', '\n']

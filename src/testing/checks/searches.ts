@@ -47,9 +47,7 @@ export async function checkFields(
   return toCheck('fields', null, problems)
 }
 
-/**
- * Checks that the words arrive as they are, once, and no longer than wanted; the number of results has an influence.
- */
+/** Checks that the words arrive unchanged, once, and no longer than wanted, and that the number counts. */
 export async function checkQuery(fixture: SearchFixture, first: SearchCase): Promise<Check> {
   const problems: string[] = []
   const answer = responseOf(first)

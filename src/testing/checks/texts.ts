@@ -47,10 +47,7 @@ const METHODS: readonly TextMethod[] = [
   },
 ]
 
-/**
- * Checks the answers of these methods to a vendor in the common form. @param like has model and options of the
- * deployment
- */
+/** Checks these methods with a vendor of the common form. @param like has model and deployment options */
 export async function checkTexts(
   fixture: Fixture,
   like: TestRequest,

@@ -69,10 +69,7 @@ function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   })
 }
 
-/**
- * Separates the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are
- * escaped.
- */
+/** Separates the halves of an event with a piece of text. No other string can hold it: quotes are escaped. */
 const EMPTY_TEXT = '"content":""'
 
 /**

@@ -16,10 +16,7 @@ interface Conversation {
   readonly ignored: readonly string[]
 }
 
-/**
- * Translates valid messages. @param text the body, from which the inputs of calls are copied @throws InvalidRequest
- * for changed reasoning
- */
+/** @param text the body, from which the inputs of calls are copied @throws InvalidRequest for changed reasoning */
 export function toConversation(body: Record<string, any>, text: string): Conversation {
   const ignored: string[] = []
   const messages: ChatMessage[] = []

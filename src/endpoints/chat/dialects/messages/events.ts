@@ -44,8 +44,8 @@ export class MessageEvents {
   readonly #waiting: ChatDelta[] = []
 
   /**
-   * @param isUnsigned whether the vendor has left a block of thinking without a signature @param stopSequence the
-   * stop sequence of the answer, read at its end
+   * @param isUnsigned whether the vendor has left a block of thinking without a signature
+   * @param stopSequence the stop sequence of the answer, read at its end
    */
   constructor(
     options: Pick<AnswerOptions, 'hidesThinking'>,

@@ -101,7 +101,6 @@ const assistantBlock = variant(
   { others: (value) => (isVendorResult(typeOf(value)) ? undefined : unsupported(value)) },
 )
 
-/** Whether a block is a call, or the result of a call, of a tool that the vendor runs. */
 export function isVendorResult(type: string): boolean {
   return /^(server_tool_use|mcp_tool_use)$|^(?!tool_result$).*_tool_result$/.test(type)
 }

@@ -85,10 +85,7 @@ export class ForwardedEvents {
     return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
-  /**
-   * Ends the message with the vendor's own end and the cost, or the gateway's where it cut the answer or the vendor
-   * sent none.
-   */
+  /** Ends the message with the vendor's end and the cost, or the gateway's where it cut the answer or got none. */
   #finish(reason: string | null | undefined, receipt: Receipt): MessageEvent[] {
     const last = this.#end
     const closing = [

@@ -25,10 +25,7 @@ const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>
 
-/**
- * Members that nothing changes keep their text: caches and signatures depend on it. See {@link
- * NativeFormat.prepare}.
- */
+/** Unchanged members keep their text: caches and signatures depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
   const text = rawJson?.text

@@ -16,7 +16,8 @@ export interface AnswerOptions {
 }
 
 /**
- * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body.
+ * @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
  */
 export function readMessagesRequest(
@@ -136,10 +137,7 @@ function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
   return choice.type === 'any' ? 'required' : choice.type
 }
 
-/**
- * A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its
- * tools.
- */
+/** A search of the vendor's as one of the gateway's: only on a new question, because an agent repeats its tools. */
 function searchTool(body: Record<string, any>, tools: readonly any[]) {
   const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
   if (index < 0 || body.tool_choice?.type === 'none' || !endsWithQuestion(body)) return undefined

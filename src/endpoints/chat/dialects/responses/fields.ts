@@ -134,10 +134,7 @@ export function isDropped(type: string): boolean {
   )
 }
 
-/**
- * Whether the words of an item belong to a conversation, or define tools. Guards that judge a conversation read
- * nothing of any other item.
- */
+/** Whether the words of an item belong to a conversation, or define tools; guards of conversations skip others. */
 export function isOfConversation(type: string | null = 'message'): boolean {
   return type === null || Object.hasOwn(ITEMS, type) || type.startsWith('tool_search_')
 }

@@ -23,10 +23,7 @@ export class ForwardedResponse {
 
   readonly #isConfidential: boolean
 
-  /**
-   * @param resource the gateway's own, for members that the vendor leaves out. @param isConfidential see {@link
-   * knownEvent}
-   */
+  /** @param resource the gateway's own, for absent members. @param isConfidential see {@link knownEvent} */
   constructor(
     own: Readonly<Record<string, unknown>>,
     resource: Record<string, unknown>,
@@ -168,7 +165,6 @@ class ForwardedItem {
   }
 }
 
-/** An event of a stream, or a whole answer as its last event. */
 function eventOf(data: any): ResponseEvent {
   return data.object === 'response' ? { type: `response.${data.status}`, response: data } : data
 }

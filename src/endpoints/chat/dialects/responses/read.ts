@@ -38,7 +38,8 @@ const SAME = [
 ] as const
 
 /**
- * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body.
+ * @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `input[2].content[0].image_url`
  */
 export function readResponsesRequest(body: RawJson, counting = false): DialectRequest {

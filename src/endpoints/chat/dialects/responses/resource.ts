@@ -25,10 +25,7 @@ const REPEATED = {
   metadata: {},
 }
 
-/**
- * Repeated members in which the request addresses the gateway or a vendor: a vendor that was asked in its own form
- * gives others.
- */
+/** Repeated members addressed to the gateway or a vendor: a vendor that got its own form gives others. */
 const CLIENTS_OWN = [
   'instructions',
   'user',

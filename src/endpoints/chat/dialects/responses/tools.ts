@@ -58,7 +58,6 @@ export function toToolMembers(body: Record<string, any>, isQuestion: boolean): T
   }
 }
 
-/** Whether the client defines a tool, or a group of them, and runs it. */
 function isOwn({ type }: { readonly type?: unknown }): boolean {
   return type === 'function' || type === 'custom' || type === 'namespace'
 }

@@ -46,7 +46,8 @@ export const sessionId = shortText(256)
 
 /**
  * Checks base64 by its first characters; decoding is left to the reader.
- * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
+ * @param takes.bare plain base64 without `data:`
+ * @param takes.url an http(s) address
  */
 export function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
   const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']
