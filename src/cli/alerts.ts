@@ -21,7 +21,6 @@ export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** `alerts mute <id>`: silences it for a while. */
 export async function muteAlert(admin: Admin, args: Arguments): Promise<void> {
   const seconds = Number(args.text.seconds ?? DAY)
   const { data } = await admin.ask('POST', `/alerts/${segment(args)}/mute`, { seconds })

@@ -16,7 +16,6 @@ export interface LoginResult {
 /** A provider limits its login itself; this is for one that does not. */
 const LIMIT_SECONDS = 15
 
-/** Logs in with all providers that can, at once. */
 export function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> {
   const results = [...providers].flatMap(([name, provider]) =>
     provider.logIn ? [tryLogin(name, provider, (text) => mask.clean(text))] : [],

@@ -91,7 +91,6 @@ export function Search() {
   </div>`
 }
 
-/** The place of an id that names its kind. */
 function exact(text: string): Hit | undefined {
   if (/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) {
     return {

@@ -689,7 +689,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (part !== undefined) this.#emit(choice, part)
   }
 
-  /** Emits fragments that no guard reads as they are. */
   #emitLoose(choice: Choice<Part>, group: FragmentGroup<Part>): void {
     if (this.#buffering) return
     for (const { part } of group.pieces.splice(0)) this.#emit(choice, part)

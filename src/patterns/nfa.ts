@@ -219,8 +219,6 @@ class ReverseEdges {
   }
 }
 
-// Instructions of an NFA while they are written.
-
 /** Collects the instructions of an NFA. A number can be reserved before its instruction is known, as loops need it. */
 export class NfaBuilder {
   readonly #kind: number[] = []

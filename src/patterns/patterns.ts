@@ -16,8 +16,6 @@ import { MatchCursor } from './cursor.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
 import { mayEscape } from './views/escapes.ts'
 
-// One scan of a text for patterns: in pieces as they come, or as a whole.
-
 /** Longer pieces are read in steps of so many units. */
 const LONG = 1 << 14
 const STEP = 64

@@ -24,7 +24,6 @@ export function yieldIfDue(proceed?: () => void): void | Promise<void> {
   if (isSliceUsedUp()) return new Promise<void>(nextSlice).then(proceed)
 }
 
-/** Runs all steps now. */
 export function runSync<T>(task: Task<T>): T {
   for (;;) {
     const { done, value } = task.next()

@@ -25,7 +25,6 @@ export interface Incoming {
   throwIfGone(): void
 }
 
-/** A thin view of the Node response. */
 export interface Outgoing {
   /** Sets the head, once. It is sent with the first bytes. */
   head(status: number, headers: Readonly<Record<string, string>>): void
@@ -42,7 +41,6 @@ export interface Outgoing {
   destroy(): void
 }
 
-/** An error in the form of the wire. */
 export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

@@ -689,8 +689,6 @@ function waitIn(headers: Readonly<Record<string, string>>): number | undefined {
   return ms > 0 ? Math.ceil(ms) : undefined
 }
 
-// Encodes `multipart/form-data` requests (RFC 7578).
-
 /** Encodes a form; see {@link Host.form}. The bytes of files are shared, not copied. */
 export function encodeForm(fields: readonly FormField[]): Form {
   // A random boundary cannot occur in the files.

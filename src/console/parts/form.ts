@@ -157,11 +157,9 @@ export function RadioField({
   </fieldset>`
 }
 
-/** A form's request: whether it runs, and its error. */
 export interface Submission {
   readonly busy: boolean
   readonly error: ApiError | undefined
-  /** The message for a field, when the error is about it. */
   errorFor(param: string): string | undefined
   submit(event?: Event): void
 }

@@ -167,7 +167,6 @@ function Attention({ overview }: { readonly overview: OverviewData }) {
   <//>`
 }
 
-/** A link to where an alert can be handled. */
 function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | 'object'>) {
   const [of] = kind.split('.')
   const named = encodeURIComponent(object ?? '')

@@ -16,7 +16,6 @@ export interface PlayModel {
   readonly capabilities: readonly string[] | null
 }
 
-/** A file of the reader, as a data URL. */
 export interface Attachment {
   readonly name: string
   readonly type: string

@@ -4,7 +4,6 @@ import { addAmounts, shortId } from '../format.ts'
 
 export type Metric = keyof UsageSums
 
-/** All spans of one group. */
 export interface UsageRow {
   /** The values of the groups; undefined for the row with all groups that are not shown by themselves. */
   readonly group: readonly (string | null)[] | undefined
@@ -109,7 +108,6 @@ function startsOf({ from, to }: UsageAnswer['range'], rollup: Rollup): number[] 
   return starts
 }
 
-/** The start of the step after one. */
 export function next(at: number, rollup: Rollup): number {
   if (rollup === 'hour') return at + HOUR_MS
   if (rollup === 'day') return at + 24 * HOUR_MS

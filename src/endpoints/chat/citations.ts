@@ -169,8 +169,6 @@ function sameItems(one: readonly unknown[], other: readonly unknown[]): boolean 
   return one.length === other.length && one.every((item, i) => item === other[i])
 }
 
-// Web search for chat: how the results are presented to the model.
-
 export const grounding: Grounding<ChatRequest, ChatChunk> = {
   searchRequest,
 

@@ -37,8 +37,6 @@ import {
 } from './request.ts'
 import { toBase64 } from '../shared/media.ts'
 
-// Addresses of images and files in messages.
-
 const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
   of: ({ messages }) => addressesIn(messages),
 

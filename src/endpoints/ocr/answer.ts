@@ -129,8 +129,6 @@ function placed(page: Readonly<Record<string, unknown>>, position: number): obje
   }
 }
 
-// What guards read of the pages.
-
 const KNOWN = new Set([
   'index',
   'markdown',

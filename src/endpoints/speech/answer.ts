@@ -122,7 +122,6 @@ const TYPES: Readonly<Record<Format, string | undefined>> = {
 const SURE = new Set(['audio/wav', 'audio/flac', 'audio/ogg', 'audio/mp4', 'audio/webm'])
 const HEAD_BYTES = 12
 
-/** Passes sound that begins as its format does. */
 class ContainerCheck implements Step<Uint8Array, Uint8Array> {
   readonly #format: Format
   #head: Uint8Array | undefined = new Uint8Array(0)

@@ -28,10 +28,8 @@ import { scrub, vendorMessage } from '../../observe/vendor-message.ts'
 
 // Log events of an attempt at a deployment that failed, or that has recovered it.
 
-/** The step after a failed attempt. */
 type NextStep = 'retry' | 'fail_over' | 'give_up'
 
-/** An attempt that failed. */
 interface FailedAttempt {
   readonly failure: UpstreamFailure
   readonly deployment: Deployment
@@ -39,7 +37,6 @@ interface FailedAttempt {
   readonly attempt: number
   /** ms since the attempt began. */
   readonly ms: number
-  /** The request that was sent last. */
   readonly sent: SentRequest | undefined
   /** The words of the vendor; see {@link saidBy}. */
   readonly said: string | undefined
@@ -99,7 +96,6 @@ function levelOf(failure: UpstreamFailure): 'error' | 'warn' | 'info' {
   return concernsOperator(failure) ? 'error' : 'warn'
 }
 
-/** Headers in which vendors name their request. */
 const VENDOR_IDS = [
   'x-request-id',
   'request-id',
@@ -120,7 +116,6 @@ function answerOf(sent: SentRequest | undefined) {
   }
 }
 
-/** The origin and path of an address. */
 function withoutQuery(url: string): string | undefined {
   const parsed = URL.parse(url)
   return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
@@ -219,7 +214,6 @@ class StallWatch {
   }
 }
 
-/** An answer of a plugin is too large. */
 function tooMuch(): UpstreamFailure {
   return brokenAnswer('The model provider sent an answer that is too large.')
 }
@@ -250,9 +244,7 @@ interface OneAttempt {
   readonly timeout: Timeout | undefined
   /** Whether another deployment may still be asked. */
   isOpen: boolean
-  /** The pending answer of the provider. */
   asked?: Promise<unknown>
-  /** The source of the parts of its answer. */
   chain?: Chain
 }
 
@@ -260,17 +252,13 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   readonly #call: Call
   /** Whether the answer is read on after the client has left, to learn the usage. */
   readonly #drains: boolean
-  /** The receiver of the parts. */
   #sink!: Sink<unknown>
   /** Whether the sink has no room. */
   #paused = false
-  /** Whether a request has gone upstream. */
   #asked = false
-  /** Whether the answer has come to its end. */
   #finished = false
   #metered = false
   #closed = false
-  /** Set while closing takes time. */
   #closing: Promise<void> | undefined
   /** Ends {@link #closing}; set while the answer is read on without a client. */
   #drained: (() => void) | undefined
@@ -280,7 +268,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #assessment: Assessment | undefined
   /** Set while an answer comes in parts. */
   #watch: StallWatch | undefined
-  /** The source of the parts of the current attempt. */
   #chain: Chain | undefined
   #attempt: AbortScope | undefined
   #deployment: Deployment | undefined
@@ -288,7 +275,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #tried: readonly Deployment[] = []
   /** Whether a deployment may be asked a second time, after a wait. */
   #mayRepeat = true
-  /** The number of attempts so far. */
   #attempts = 0
   #startedAt = 0
   /** A failure that is logged when the next step is known. */
@@ -345,7 +331,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return this.#closing
   }
 
-  /** Ends the answer with an error, as the client gets it. */
   #giveUp(error: unknown): void {
     const failure = this.#failureOf(error)
     if (this.#health && UpstreamFailure.is(failure) && !this.#call.aborted) this.#blame(failure)
@@ -387,7 +372,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     runtime.routing.pin({ account: admission.account.id }, token, this.#deployment!)
   }
 
-  /** Puts the usage on the meter, once. */
   #meter(usage: Usage): void {
     if (this.#metered) return
     this.#metered = true
@@ -504,7 +488,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (signal.aborted) aborted()
   }
 
-  /** Handles the abort of an attempt's signal. */
   #abortAttempt(attempt: OneAttempt): void {
     const { chain, scope, asked } = attempt
     const { signal } = scope
@@ -514,7 +497,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#failAttempt(attempt, signal.reason)
   }
 
-  /** Takes the answer of a provider. */
   #answered(attempt: OneAttempt, given: unknown): void {
     if (!attempt.isOpen) return
     const { signal } = attempt.scope
@@ -566,7 +548,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#finish(parts)
   }
 
-  /** Reads an answer that comes in parts. */
   #read(given: AsyncIterable<unknown>, answer: ProviderAnswer, attempt: OneAttempt): void {
     const { signal } = attempt.scope
     const parts = new AttemptParts({
@@ -709,7 +690,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return this.#failed
   }
 
-  /** Logs the last failure. */
   #say(next: NextStep): void {
     const failed = this.#failed
     this.#failed = undefined
@@ -808,7 +788,6 @@ class AttemptParts implements Sink<unknown> {
   }
 }
 
-/** Whether an answer comes in parts. */
 function isSequence(given: unknown): given is AsyncIterable<unknown> {
   return typeof given === 'object' && given !== null && Symbol.asyncIterator in given
 }
