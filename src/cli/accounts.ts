@@ -11,7 +11,6 @@ const NOUNS = {
   keys: { settings: KEY_SETTINGS, cardOf: keyCard },
 }
 
-/** Requests an account or a key, and prints the answer. */
 const asking =
   (
     noun: keyof typeof NOUNS,

@@ -9,10 +9,8 @@ import { parseExact } from './output.ts'
 
 const TIMEOUT_MS = 30_000
 
-/** The gateway refused the request. */
 export class Refused extends CommandError {
   readonly status: number
-  /** The member of the request that is wrong. */
   readonly param: string | null
 
   constructor(message: string, status: number, param: string | null) {
@@ -23,7 +21,6 @@ export class Refused extends CommandError {
   }
 }
 
-/** Access to the admin API of one gateway. */
 export interface Admin {
   /** The URL of the gateway, without a trailing slash. */
   readonly url: string
@@ -31,17 +28,17 @@ export interface Admin {
   ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<any>
   /** A response that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
   open(path: string): Promise<Response>
-  /** All items of a list, from all its pages. */
   list(path: string): Promise<any[]>
-  /** Called after the last question. */
   close(): Promise<void>
 }
 
 /**
  * Connects to a gateway: with `--data` to one that this process runs on that folder, else to one that runs. Address
  * and token come from the options, else from the environment, else from the configuration, else from the data
- * folder. @param begins whether a ledger is begun where the folder of `--data` has none @throws ConfigError if the
- * configuration is needed and not valid @throws CommandError if there is no token, or no ledger
+ * folder.
+ * @param begins whether a ledger is begun where the folder of `--data` has none
+ * @throws ConfigError if the configuration is needed and not valid
+ * @throws CommandError if there is no token, or no ledger
  */
 export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (args.text.data !== undefined) {

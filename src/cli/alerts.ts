@@ -4,7 +4,6 @@ import type { Arguments } from './command.ts'
 import { print, table } from './output.ts'
 import { segment } from './settings.ts'
 
-/** `alerts list`: active ones, then those that have ended. */
 export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/alerts')
   print(args, data, () => {
@@ -22,7 +21,6 @@ export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** `alerts mute <id>`: silences it for a while. */
 export async function muteAlert(admin: Admin, args: Arguments): Promise<void> {
   const seconds = Number(args.text.seconds ?? DAY)
   const { data } = await admin.ask('POST', `/alerts/${segment(args)}/mute`, { seconds })

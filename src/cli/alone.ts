@@ -21,7 +21,9 @@ import { limitStop, Stop, type StopReason } from './stop.ts'
 
 /**
  * Serves in this process: starts the gateway, applies changes of its configuration, and lets running calls end at a
- * shutdown. @param where replaces the address of the configuration. @param demo the demo, whose configuration it is
+ * shutdown.
+ * @param where replaces the address of the configuration.
+ * @param demo the demo, whose configuration it is
  * @throws ConfigError, or CommandError if the gateway cannot start or end well
  */
 export async function serveAlone(

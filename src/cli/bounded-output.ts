@@ -50,7 +50,6 @@ export function boundOutput(stream: Writable, limitBytes = LIMIT_BYTES): Bounded
   }
 }
 
-/** Serves with bounded output, which is written at the end. */
 export async function withBoundOutput(serving: () => Promise<void>): Promise<void> {
   const outputs = [process.stdout, process.stderr].map((stream) => boundOutput(stream))
   try {

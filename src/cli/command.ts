@@ -6,7 +6,6 @@ interface OptionSpec {
   readonly help: string
 }
 
-/** Options by name, without dashes. */
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
 /** The parsed command line: all required arguments are present, all options are known. */
@@ -16,7 +15,6 @@ export interface Arguments {
   readonly text: Readonly<Record<string, string | undefined>>
   /** All values of options that take one. */
   readonly all: Readonly<Record<string, readonly string[] | undefined>>
-  /** Names of the switches in the command line. */
   readonly on: ReadonlySet<string>
 }
 

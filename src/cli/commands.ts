@@ -1,7 +1,4 @@
-/**
- * The list of all commands, one table whatever its length. Their code is imported when a command runs, so that
- * `--help` is fast.
- */
+/** The table of all commands. Their code is imported when a command runs, so that `--help` is fast. */
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
@@ -17,7 +14,6 @@ const CONFIG: OptionSpecs = {
     help: 'the configuration (default: gateway.config.* here or in config/)',
   },
 }
-/** Options of commands that open the state. */
 const DATA: OptionSpecs = {
   data: { value: 'folder', help: 'the data folder (default: SLUICEGATE_DATA, else as configured)' },
 }
@@ -43,7 +39,6 @@ const RANGE: OptionSpecs = {
 }
 const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
-/** Options for the settings of a key, and of an account. */
 const SETTINGS = optionsOf(KEY_SETTINGS)
 const ACCOUNT_OPTIONS: OptionSpecs = {
   name: { value: 'text', help: 'its name' },
@@ -52,7 +47,6 @@ const ACCOUNT_OPTIONS: OptionSpecs = {
 
 const { key, account, model, status } = REQUEST_FILTERS
 
-/** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',

@@ -9,7 +9,8 @@ const OTHERS_WRITE = 0o022
  * The folder for compiled code: `cache` of the data folder, as far as it is known before the configuration is read:
  * `--data`, `SLUICEGATE_DATA`, else `data` with a ledger. A user who can write there can change the program, so a
  * folder that is another user's, or that others can write to, is not used. `NODE_COMPILE_CACHE` is Node's own
- * choice, made before this. @returns undefined where Node has chosen, or nothing is kept
+ * choice, made before this.
+ * @returns undefined where Node has chosen, or nothing is kept
  */
 export function compileCacheOf(args: readonly string[]): string | undefined {
   if (process.env.NODE_COMPILE_CACHE) return undefined
@@ -29,7 +30,6 @@ export function compileCacheOf(args: readonly string[]): string | undefined {
   }
 }
 
-/** Whether a path is a folder, no link, that only this user can write to. @throws Error if there is none */
 function isOwn(path: string): boolean {
   const stats = lstatSync(path)
   const mine = process.getuid === undefined || stats.uid === process.getuid()

@@ -8,11 +8,7 @@ const BUILT_IN = fileURLToPath(
   new URL(`../../config/gateway.config${extname(import.meta.url)}`, import.meta.url),
 )
 
-/**
- * The file that `--config` names, else the one in the working folder, else the one of the package; with the data folder of
- * `--data`.
- * @throws ConfigError
- */
+/** The file of `--config`, else in the working folder, else of the package; with `--data`. @throws ConfigError */
 export async function configurationOf({
   text: { config: file, data },
 }: Arguments): Promise<{ readonly loaded: LoadedConfig; readonly options: LoadOptions }> {

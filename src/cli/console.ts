@@ -5,7 +5,6 @@ import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { print } from './output.ts'
 
-/** The program that opens an address in the browser, by platform. */
 const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   darwin: ['open'],
   // The first text in quotes would be the title of a window.

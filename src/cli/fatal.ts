@@ -11,7 +11,6 @@ const LEVEL = 'SLUICEGATE__LOG__LEVEL'
 /** Whether the last line is JSON. Before the configuration is read, its variable decides. */
 export const lastLine = { isJson: false }
 
-/** The issues of a configuration, by the error of this process or of a worker. */
 export function issuesOf(error: unknown): readonly ConfigIssue[] {
   if (error instanceof ConfigError) return error.issues
   return error instanceof RemoteError ? (error.failure.issues ?? []) : []

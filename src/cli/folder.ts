@@ -12,15 +12,14 @@ import { configurationOf } from './configuration.ts'
 /** A gateway that this process runs for one command, on a port of this machine. */
 export interface OwnGateway {
   readonly url: string
-  /** The token of the admin API. */
   readonly token: string
   close(): Promise<void>
 }
 
 /**
  * The configuration for a command that opens the state itself. Nothing is folded and nothing copied: a command may
- * have to see all rows, and copies are the gateway's. @throws CommandError for a state that no other process can
- * open
+ * have to see all rows, and copies are the gateway's.
+ * @throws CommandError for a state that no other process can open
  */
 export function forCommand({ config, ...loaded }: LoadedConfig): LoadedConfig {
   if (config.state.driver === 'memory') {
@@ -55,7 +54,8 @@ export function needLedger({ state }: LoadedConfig['config']): void {
 }
 
 /**
- * Runs a gateway on the folder of `--data`. @param begins whether a ledger is begun where the folder has none
+ * Runs a gateway on the folder of `--data`.
+ * @param begins whether a ledger is begun where the folder has none
  * @throws ConfigError, or CommandError if the folder cannot be opened
  */
 export async function openFolder(args: Arguments, begins: boolean): Promise<OwnGateway> {

@@ -100,10 +100,8 @@ function refuseWarnings(args: Arguments, warnings: number): void {
   throw new CommandError(`${warnings === 1 ? '1 warning' : `${warnings} warnings`} with --strict.`)
 }
 
-/** Modalities whose requests can ask for a capability. */
 const HAVE_CAPABILITIES = new Set(['chat', 'image', 'transcription'])
 
-/** The remarks below the table. */
 function remarks(
   models: readonly Model[],
   warnings: readonly (Finding | IdleGuard)[],

@@ -10,14 +10,12 @@ export interface LoginResult {
   readonly source: string | null
   /** ISO 8601; null for credentials that do not expire. */
   readonly expires_at: string | null
-  /** The reason of a failure, without secrets. */
   readonly error: string | null
 }
 
 /** A provider limits its login itself; this is for one that does not. */
 const LIMIT_SECONDS = 15
 
-/** Logs in with all providers that can, at once. */
 export function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> {
   const results = [...providers].flatMap(([name, provider]) =>
     provider.logIn ? [tryLogin(name, provider, (text) => mask.clean(text))] : [],
@@ -25,7 +23,6 @@ export function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> 
   return Promise.all(results)
 }
 
-/** The result as a line of text. */
 export function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {
   if (error !== null) return `warning: ${provider}: the login failed: ${error} (login)`
   return `${provider} is logged in: ${source}${at === null ? '' : `, until ${at}`}`

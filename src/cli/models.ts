@@ -26,10 +26,7 @@ const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
   transcription: 'seconds',
 }
 
-/**
- * Reports mistakes in the entries of a configuration, or in a price list. @throws ConfigError, CommandError with
- * --strict
- */
+/** Reports mistakes in entries of models, or in a price list. @throws ConfigError, CommandError with --strict */
 export async function lintModels(args: Arguments): Promise<void> {
   const [file] = args.positionals
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
@@ -82,7 +79,6 @@ async function catalogOf(args: Arguments): Promise<Catalog> {
   return buildCatalog(config.models, config.names.bare, config.wildcards)
 }
 
-/** A catalog of the models of a price list that have an endpoint here. */
 function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {
   const entries = Object.entries(models).flatMap(([id, listed]): [string, ModelEntry][] => {
     const { modality, pricing, capabilities: _, source, checked_at, ...members } = listed

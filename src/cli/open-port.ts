@@ -31,7 +31,6 @@ function refusalOf(host: string, port: number): Promise<string | undefined> {
   })
 }
 
-/** Advice for an address that cannot be used, by error code. */
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE:
     'another process uses this port. Stop it, or choose another port with --port or server.port.',

@@ -4,7 +4,6 @@ import { originInWords, type Origin } from '../config/origins.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 import { table } from './output.ts'
 
-/** The origins of the values of a configuration. */
 interface ConfigOrigins {
   /** The keys are the id of a model and the member of its entry; without defaults. */
   readonly ofModels: ReadonlyMap<string, ReadonlyMap<string, Origin[]>>
@@ -35,12 +34,10 @@ export function namesOf(origins: readonly Origin[]): string[] {
   return [...new Set(origins.map(originInWords))]
 }
 
-/** A setting for output as JSON. */
 export function settingInJson({ path, value, origin }: Setting): object {
   return { path: path.join('.'), value, origin }
 }
 
-/** The settings that are not defaults. */
 export function settingsTable(settings: readonly Setting[]): string {
   const rows = settings
     .filter(({ origin }) => origin.from !== 'default')

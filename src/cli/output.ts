@@ -14,12 +14,10 @@ export function parseExact(text: string): any {
   return JSON.parse(text, asWritten as (key: string, value: unknown) => unknown)
 }
 
-/** Prints a value: as JSON where that is wanted, else as `forPeople` writes it. */
 export function print(args: Arguments, value: unknown, forPeople: () => string): void {
   process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
 }
 
-/** Indented JSON with a line end. */
 export function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }

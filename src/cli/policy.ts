@@ -7,7 +7,8 @@ import { readPolicyFile, shown } from './settings.ts'
 
 /**
  * `policy test`: the verdict of every rule of a policy on the given texts, or whether each case has the expected
- * one. @throws CommandError with status 1 when one has not
+ * one.
+ * @throws CommandError with status 1 when one has not
  */
 export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
@@ -37,7 +38,6 @@ export async function testPolicy(admin: Admin, args: Arguments): Promise<void> {
 
 const HEADINGS = ['SIDE', 'RULE', 'GUARD', 'VERDICT', 'FOUND']
 
-/** A text, and the expected verdict of a rule. */
 interface Case {
   readonly side: 'input' | 'output'
   readonly text: string
@@ -95,7 +95,6 @@ function readCases(path: string): Case[] {
   })
 }
 
-/** `policy diff`: a row for each member that differs. */
 export async function diffPolicies(admin: Admin, args: Arguments): Promise<void> {
   const [from = '', to = ''] = args.positionals
   const policies = { from: readPolicyFile(from), to: readPolicyFile(to) }

@@ -73,7 +73,6 @@ export async function serveWithWorkers(
   if (worst !== undefined) throw new CommandError(`Ended by ${reason.why}.`, worst)
 }
 
-/** Throws the start error of a worker as if it was one of this process. */
 function asOwn(error: unknown): never {
   if (!(error instanceof RemoteError)) throw new CommandError((error as Error).message, 70)
   const { message, exitCode, issues } = error.failure

@@ -6,13 +6,11 @@ import { watchConfig, type ConfigWatcher } from '../config/watch.ts'
 import { logEvent } from '../observe/events.ts'
 import { issuesOf } from './fatal.ts'
 
-/** Most paths that a line of the log names. */
 const MOST_PATHS = 50
 
 interface Watched {
   readonly log: ConsolaInstance
   readonly loaded: LoadedConfig
-  /** The options with which it was loaded. */
   readonly options: LoadOptions
 }
 

@@ -17,7 +17,6 @@ export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
-/** The number of ledger rows that `credits show` prints. */
 const SHOWN_ROWS = 20
 
 export async function listAccounts(admin: Admin, args: Arguments): Promise<void> {
@@ -98,7 +97,6 @@ export async function adjustCredits(admin: Admin, args: Arguments): Promise<void
   })
 }
 
-/** `credits show`: the balance and the last rows of the ledger. */
 export async function showCredits(admin: Admin, args: Arguments): Promise<void> {
   const path = `/accounts/${segment(args)}`
   const { data } = await admin.ask('GET', path)
@@ -117,7 +115,6 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
   })
 }
 
-/** `models`: one row for each deployment, with its health. */
 export async function listModels(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/models')
   const rows = data.flatMap((model: any) =>

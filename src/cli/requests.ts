@@ -31,14 +31,12 @@ export async function listRequests(admin: Admin, args: Arguments): Promise<void>
   })
 }
 
-/** `requests show`: all facts about one call. */
 export async function showRequest(admin: Admin, args: Arguments): Promise<void> {
   const [id = ''] = args.positionals
   const { data } = await admin.ask('GET', `/requests/${encodeURIComponent(id)}`)
   print(args, data, () => card(flat(data)))
 }
 
-/** `requests end`: ends a running call. */
 export async function endRequest(admin: Admin, args: Arguments): Promise<void> {
   const [id = ''] = args.positionals
   const { data } = await admin.ask('POST', `/requests/${encodeURIComponent(id)}/end`)

@@ -33,10 +33,7 @@ const kept: object[] = []
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
 
-/**
- * The gateway of a process that serves, with an admin token of its own where the configuration has none. Called
- * once.
- */
+/** The gateway of a process that serves; without a configured admin token it gets one. Called once. */
 export async function gatewayToServe(
   loaded: LoadedConfig,
   options: { readonly demo?: Demo | undefined; readonly worker?: WorkerPlace },
@@ -48,7 +45,6 @@ export async function gatewayToServe(
   return gateway
 }
 
-/** Logs warnings about the configuration at the start. */
 export function warnOfConfiguration(gateway: Gateway): void {
   const { log, catalog } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
@@ -56,8 +52,9 @@ export function warnOfConfiguration(gateway: Gateway): void {
 }
 
 /**
- * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration. @param
- * isSeen whether a person sees a new key. @param demo has created everything
+ * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration.
+ * @param isSeen whether a person sees a new key.
+ * @param demo has created everything
  */
 export async function prepareState(
   gateway: Gateway,
@@ -115,7 +112,6 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   }
 }
 
-/** Logs probable mistakes in the entries of models and guards. */
 function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
@@ -125,7 +121,6 @@ function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   }
 }
 
-/** Logs changed prices. */
 function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void {
   for (const { text, isSuspicious } of changes) {
     if (isSuspicious) log.warn(`price-moved: ${text}`)

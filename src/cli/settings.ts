@@ -15,7 +15,6 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
   file: readPolicyFile,
 }
 
-/** The settings of an account or a key from the options, in the form of the API. Absent options leave a setting as it is. */
 export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
   const changes = Object.entries(settings).flatMap(([member, { option }]) => {
     const value = option && text[option.name]
@@ -49,7 +48,6 @@ export function readPolicyFile(path: string): unknown {
   }
 }
 
-/** The text of an API value in a table. */
 export function shown(value: unknown): unknown {
   if (JSON.isRawJSON(value)) return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
@@ -64,7 +62,6 @@ export function queryOf({ text }: Arguments, names: readonly string[], more = {}
   return query
 }
 
-/** The query that limits a list to the account of `--account`. */
 export function filterOf({ text: { account } }: Arguments): string {
   return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
 }

@@ -19,7 +19,6 @@ export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
   })
 }
 
-/** `gateways`: those that share the state, the one that answers first. */
 export async function listGateways(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/gateways')
   print(args, data, () => {

@@ -6,7 +6,6 @@ import { logEvent } from '../observe/events.ts'
 import { fatalLine } from './fatal.ts'
 import { watchParent } from './parent.ts'
 
-/** Why the process ends, and with which status. */
 export interface StopReason {
   readonly why: string
   readonly status: 0 | 70 | 74
@@ -15,7 +14,6 @@ export interface StopReason {
 interface StopOptions {
   /** Resolves when a resource that the process needs is lost, and the rest can only be closed. */
   readonly lost: Promise<StopReason>
-  /** Decides about an error that no call received. */
   readonly onFault: (error: unknown, kind: FaultKind) => FaultAction
   /** Handles SIGHUP, unless the output is a terminal that was closed. Without it, signals are left to the caller. */
   readonly onReload?: () => void
@@ -28,7 +26,6 @@ const LIMIT_MS = 12_000
 
 /** Waits for a reason to stop. Its owner calls {@link Stop.release}. */
 export class Stop {
-  /** Resolves with the first reason. */
   readonly requested: Promise<StopReason>
   readonly #request: (reason: StopReason) => void
   readonly #hurry = new AbortController()
@@ -57,10 +54,7 @@ export class Stop {
     return this.#hurry.signal
   }
 
-  /**
-   * An order to stop, which is no fault. The second order ends the wait for running calls, the third one ends the process at
-   * once.
-   */
+  /** An order to stop, which is no fault. The second ends the wait for running calls, the third the process. */
   order(why: string): void {
     this.#orders++
     if (this.#orders === 1) this.#request({ why, status: 0 })
@@ -92,7 +86,6 @@ export class Stop {
   }
 }
 
-/** Ends the process when something keeps it from ending by itself. */
 export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
   const giveUp = () => {
     const late = new Error('The gateway could not be ended in time.')
@@ -102,7 +95,6 @@ export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): v
   setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
 }
 
-/** Writes warnings of Node.js as lines of the log, instead of text. */
 export function logWarnings(log: ConsolaInstance): void {
   process.removeAllListeners('warning')
   process.on('warning', ({ name, message }) => {

@@ -10,7 +10,6 @@ const FILTERS = Object.keys(USAGE_FILTERS)
 
 const SHOWN = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens', 'errors', 'refused']
 
-/** `usage`: sums by time and group. */
 export async function showUsage(admin: Admin, args: Arguments): Promise<void> {
   const query = queryOf(args, ['from', 'to', 'rollup', 'top', 'metric', ...FILTERS])
   if (args.text.by !== undefined) query.set('group', args.text.by)
@@ -55,7 +54,6 @@ export async function rebuildUsage(admin: Admin, args: Arguments): Promise<void>
   print(args, data, () => 'The ledger is read again, in the background.\n')
 }
 
-/** `statement`: a month of an account. */
 export async function showStatement(admin: Admin, args: Arguments): Promise<void> {
   const [account = ''] = args.positionals
   const query = new URLSearchParams(args.text.month === undefined ? {} : { month: args.text.month })

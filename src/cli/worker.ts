@@ -28,14 +28,11 @@ import {
 } from './serving.ts'
 import { limitStop, Stop } from './stop.ts'
 
-/** The start of all workers. */
 export interface WorkerStart {
   readonly args: Arguments
-  /** Whether a person reads the output. */
   readonly isTerminal: boolean
 }
 
-/** The start of one worker. */
 export type WorkerOrder = WorkerStart & WorkerPlace
 
 /** Serves, and then ends the process. @returns a digest of the configuration, once it serves. @throws why it cannot */

@@ -30,5 +30,4 @@ export type UsageAnswer = Read<usage.UsageAnswer>
 export type UsageCell = Read<usage.UsageCell>
 export type UsageSums = Read<usage.UsageSums>
 export type UsageTotals = Read<usage.UsageTotals>
-/** A comparison with the ledger, and the ledger's cost. */
 export type Agreement = Read<usage.Agreement> & { readonly cost_usd?: Usd | null }

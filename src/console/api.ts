@@ -1,7 +1,4 @@
-/**
- * Requests to the gateway: cancelled with their screen, errors in the words of the API, amounts as the text that was
- * sent.
- */
+/** Requests to the gateway: cancelled with their screen, errors in the API's words, amounts as they were sent. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAnswer } from './amounts.ts'
 
@@ -34,16 +31,11 @@ interface Ask {
   readonly key?: string
 }
 
-/**
- * A repeated question takes at most this part of the gateway's time: a page that is only watched must not slow
- * calls.
- */
+/** A repeated question takes at most this part of the gateway's time: a page must not slow calls. */
 const MOST_TIME = 1 / 50
 
-/** Called when the session has ended. */
 let onSignedOut: () => void = () => {}
 
-/** Sets the listener for requests that are refused because their session is over. */
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
@@ -82,7 +74,6 @@ async function send(method: string, path: string, ask: Ask = {}): Promise<Respon
   }
 }
 
-/** The path with a query; members that are undefined or empty are left out. */
 export function withQuery(
   path: string,
   query: URLSearchParams | Readonly<Record<string, string | number | undefined>>,
@@ -95,13 +86,11 @@ export function withQuery(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** The last answer to a question, and the state of the newest request. */
 export interface Loaded<Answer> {
   /** Stays when a later request fails. */
   readonly data: Answer | undefined
   readonly error: ApiError | undefined
   readonly loading: boolean
-  /** When `data` arrived. */
   readonly at: number
   reload(): void
   /** Replaces the answer by the answer to a change. */
@@ -117,7 +106,8 @@ interface State<Answer> {
 }
 
 /**
- * Asks when the component appears and when the path changes; aborts when it is left. @param path null asks nothing
+ * Asks when the component appears and when the path changes; aborts when it is left.
+ * @param path null asks nothing
  * @param options.every ms between repetitions, while the page is visible; more where an answer takes long
  */
 export function useAnswer<Answer>(
@@ -180,7 +170,6 @@ export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly searchedTo: string | null
   /** Whether a page was added: asking again for the first one takes it away. */
   readonly hasMore: boolean
-  /** Loads the next page. */
   more(): void
   readonly loadingMore: boolean
 }

@@ -61,7 +61,6 @@ function Console() {
   return html`<${Frame}><${Screen} /><//> ${session.value === null && html`<${SignIn} over />`}`
 }
 
-/** Loads and shows the screen of the address. */
 function Screen() {
   const { path } = place.value
   const found = routeOf(path)

@@ -5,7 +5,6 @@ import { Notice } from './parts/states.ts'
 import { place, session } from './state.ts'
 import type { Status } from '../server/admin/resources/gateway.ts'
 
-/** Alerts about the figures themselves, shown on each screen. */
 const OF_FIGURES = {
   'ledger.differs': {
     tone: 'bad',

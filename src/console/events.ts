@@ -14,8 +14,9 @@ interface GatewayEvent {
 
 /**
  * Calls `onEvent` for each event of the named types. A stream that breaks or is refused is asked for again, with
- * growing pauses; then comes an event `again`, because some may have been missed. @param path null listens to
- * nothing @returns whether the stream is lost for now
+ * growing pauses; then comes an event `again`, because some may have been missed.
+ * @param path null listens to nothing
+ * @returns whether the stream is lost for now
  */
 export function useEvents(
   path: string | null,

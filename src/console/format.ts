@@ -44,7 +44,6 @@ export function isNegative(amount: string | null | undefined): boolean {
   return amount?.startsWith('-') ?? false
 }
 
-/** The exact sum of amounts. */
 export function addAmounts(amounts: readonly string[]): string {
   const scale = Math.max(0, ...amounts.map((one) => parts(one).fraction.length))
   const sum = amounts.reduce((total, one) => total + scaled(one, scale), 0n)
@@ -123,7 +122,6 @@ export function shortCount(value: number | null | undefined): string {
   return `${value < 0 ? MINUS : ''}${shown < 99.95 ? shown.toFixed(1) : Math.round(shown)} ${unit}`
 }
 
-/** Bytes in MiB. */
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined) return MISSING
   const mib = value / 1_048_576
@@ -143,7 +141,6 @@ export function percentOf(fraction: number): string {
   return `${Math.abs(value) < 9.95 && value !== 0 ? value.toFixed(1) : Math.round(value)} %`
 }
 
-/** Leaves out the middle of a long id. */
 export function shortId(id: string, keep = 16): string {
   return id.length <= keep ? id : `${id.slice(0, keep - 5)}…${id.slice(-4)}`
 }
@@ -154,7 +151,6 @@ function parts(amount: string) {
   return { negative: plain.startsWith('-'), whole, fraction }
 }
 
-/** Rounds half away from zero. */
 function rounded(whole: string, fraction: string, decimals: number): string {
   const digits = BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, '0'))
   const up = (fraction[decimals] ?? '0') >= '5' ? 1n : 0n
@@ -163,7 +159,6 @@ function rounded(whole: string, fraction: string, decimals: number): string {
   return `${text.slice(0, -decimals)}.${text.slice(-decimals)}`
 }
 
-/** Removes zeros at the end. */
 function trimmed(decimal: string): string {
   return decimal.replace(/0+$/, '')
 }

@@ -139,7 +139,6 @@ function PlaceLink({
   </a>`
 }
 
-/** The number of active alerts; nothing for none. */
 function AlertCount({ status }: { readonly status: Status | undefined }) {
   const many = status?.alerts.length ?? 0
   if (many === 0) return null

@@ -2,7 +2,6 @@
 import htm from 'htm'
 import { h, type VNode } from 'preact'
 
-/** Contents of an element. */
 export type Content = VNode | string | number | null | undefined | false | readonly Content[]
 
 /** Makes an element anew each time: one that the library kept would keep its page, with the secrets of that page. */

@@ -2,7 +2,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { preferences } from './state.ts'
 
-/** A shortcut, for the list that `?` opens. */
 interface Shortcut {
   readonly keys: string
   readonly does: string
@@ -30,10 +29,7 @@ let pressedG = -Infinity
 /** Time between `g` and its letter. */
 const SEQUENCE_MS = 1500
 
-/**
- * Binds keys while the component is there. Names: `j`, `g o`, `ctrl+enter`, `ctrl+k`, `?`, `ArrowDown`. The last one
- * bound wins.
- */
+/** Binds keys while the component is there, such as `j`, `g o`, `ctrl+enter`, `?`, `ArrowDown`. The last one wins. */
 export function useKeys(keys: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   const latest = useRef(keys)
   latest.current = keys

@@ -91,7 +91,6 @@ export function Search() {
   </div>`
 }
 
-/** The place of an id that names its kind. */
 function exact(text: string): Hit | undefined {
   if (/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) {
     return {
@@ -104,7 +103,6 @@ function exact(text: string): Hit | undefined {
   return undefined
 }
 
-/** The address by kind. */
 const PLACES: Readonly<Record<string, (id: string) => string>> = {
   account: (id) => `/console/accounts/${encodeURIComponent(id)}/overview`,
   key: (id) => `/console/keys/${encodeURIComponent(id)}/overview`,

@@ -9,19 +9,16 @@ interface Place {
   readonly query: URLSearchParams
 }
 
-/** Properties of every screen. The rest is in the query of the address. */
 export interface ScreenProps {
   /** Parameters of the path, such as `id`. */
   readonly params: Readonly<Record<string, string>>
 }
 
-/** Choices of the reader, kept in this browser. */
 interface Preferences {
   readonly theme: 'system' | 'light' | 'dark'
   readonly zone: Zone
   /** Whether single letters are shortcuts. */
   readonly letters: boolean
-  /** Hidden columns, by table. */
   readonly hidden: Readonly<Record<string, readonly string[]>>
 }
 
@@ -35,7 +32,6 @@ export type { Role } from '../server/admin/resources/session.ts'
 export const place = signal<Place>(readPlace())
 /** Undefined until the gateway has answered, null without a session. */
 export const session = signal<Session | null | undefined>(undefined)
-/** Choices of the reader. */
 export const preferences = signal<Preferences>(readPreferences())
 /** Called before a screen is left; a text is why the reader may want to stay. */
 let reasonToStay: () => string | undefined = noReason
@@ -59,7 +55,6 @@ export function setQuery(
   go(hrefWith(changes), options)
 }
 
-/** The address of this screen with changed parameters. */
 export function hrefWith(
   changes: Readonly<Record<string, string | readonly string[] | undefined>>,
 ): string {
@@ -74,7 +69,6 @@ export function hrefWith(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** An address with the range and the filters that screens have in common. */
 export function carried(path: string): string {
   const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))
   const text = new URLSearchParams(kept).toString()
@@ -89,7 +83,6 @@ export function stayWhile(reason: () => string | undefined): () => void {
   }
 }
 
-/** Follows links, the browser's buttons and the reader's leaving. Called once. */
 export function followAddress(): void {
   addEventListener('popstate', () => {
     if (location.pathname !== place.value.path && !mayLeave()) {
@@ -112,13 +105,11 @@ export function followAddress(): void {
   })
 }
 
-/** Whether the operator has at least this role. */
 export function allows(role: Role): boolean {
   const own = session.value?.role
   return own !== undefined && ROLES.indexOf(own) >= ROLES.indexOf(role)
 }
 
-/** Changes preferences, and keeps them. */
 export function prefer(change: Partial<Preferences>): void {
   preferences.value = { ...preferences.value, ...change }
   applyTheme()

@@ -4,7 +4,6 @@ import type { Role } from './state.ts'
 /** The hint on controls that the reader's role does not allow. */
 export const needsRole = (role: Role): string => `needs the role ${role}`
 
-/** Outcomes of calls by `code`. */
 export const CODES: Readonly<Record<string, string>> = {
   rate_limited: 'rate',
   too_many_concurrent: 'concurrency',
@@ -33,10 +32,8 @@ export const MEANINGS: Readonly<Record<string, string>> = {
   invalid_request_error: 'The request was not in the form that the endpoint takes.',
 }
 
-/** The hint at an estimated figure. */
 export const ESTIMATED = 'The vendor reported nothing; 4 characters count as a token.'
 
-/** Definitions of the categories that a policy can deny. */
 export const CATEGORIES: Readonly<Record<string, string>> = {
   code: 'Writing, changing, explaining, running or judging program text: source, queries, markup, configuration, shell, regular expressions, formulas, tests, schemas. Not: talk about the software trade, product support without debugging.',
   math: 'Computing, solving or proving something as the point of the request, homework and everyday arithmetic included. Not: quantities, dates, prices and facts that happen to be numbers.',

@@ -7,10 +7,7 @@ import type { Channel, TextItem } from '../plugin.ts'
 import type { EffectivePolicy } from '../policy/policy.ts'
 
 export interface GuardAdapter<In = any, Part = any> {
-  /**
-   * Every text of the input, as the client sent it.
-   * @param refusals every form of the refusal text that the client may have got before
-   */
+  /** Every text of the input, as the client sent it. @param refusals every refusal text the client may have got */
   inputTexts(input: In, refusals: readonly string[]): InputTexts
   /** The outbound request without the text of turns that were refused before; for endpoints with turns. */
   withhold?(outbound: any, turns: readonly RefusedTurn[]): unknown
@@ -18,7 +15,6 @@ export interface GuardAdapter<In = any, Part = any> {
   unreadable?(input: In): InvalidRequest | undefined
   /** Whether the answer has the same texts as the input and no other: the input is screened in its place. */
   readonly outputRepeatsInput?: boolean
-  /** Whether the answer has no text that guards read. */
   readonly outputIsSilent?: boolean
   choices(input: In): number
   /** Splits the parts of one answer and joins them again; one object per answer, which may keep state. */
@@ -27,7 +23,6 @@ export interface GuardAdapter<In = any, Part = any> {
   refusalParts?(refusal: Refusal<Part>, input: In, model: string): readonly Part[]
 }
 
-/** The sides that the guards of a policy read. */
 export function sidesRead(
   { outputRepeatsInput = false }: GuardAdapter,
   { guard: { input, output } }: EffectivePolicy,
@@ -40,7 +35,6 @@ export function sidesRead(
 
 export interface InputTexts {
   readonly items: readonly TextItem[]
-  /** Complete earlier turns that were answered with the refusal text. */
   readonly refusedTurns: readonly RefusedTurn[]
 }
 
@@ -61,22 +55,18 @@ export function charactersIn({ items }: InputTexts): number {
 /** A turn that was refused before. If one of its texts violates a rule the turn is withheld, and does not block. */
 export interface RefusedTurn {
   readonly items: ReadonlySet<string>
-  /** Positions of its messages, counted from the end. */
   readonly messages: readonly number[]
 }
 
-/** A refusal to write. */
 export interface Refusal<Part> {
   readonly text: string
   readonly choice: number
-  /** The part of the answer that it replaces; absent where the input was refused. */
   readonly sample: Part | undefined
   /** Whether the client has got a first part of this choice, and whether text of it. */
   readonly opened: boolean
   readonly hasText: boolean
 }
 
-/** Splits the parts of one answer into pieces. */
 export interface OutputCodec<Part> {
   /**
    * Splits a part into its pieces, in order. Together they have the content of the part; fields that the endpoint
@@ -121,7 +111,6 @@ export interface TextPiece<Part> extends AnyPiece<Part> {
 export interface FragmentPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'fragment'
   readonly channel: Channel
-  /** The index of the whole in its channel. */
   readonly index: number
   /** Counts towards the largest whole that is retained. */
   readonly size: number
@@ -131,12 +120,10 @@ export interface FragmentPiece<Part> extends AnyPiece<Part> {
 export interface AtomicPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'whole'
   readonly channel: Channel
-  /** The index of the whole in its channel. */
   readonly index: number
   readonly texts: readonly AtomicText[]
   /** The remainder without these items, if any. Without this method one violation ends the choice. */
   withoutItems?(items: ReadonlySet<number>): Part | undefined
-  /** Media in it that no guard of texts can read. */
   readonly unscanned?: string
 }
 
@@ -153,7 +140,6 @@ export interface PassthroughPiece<Part> extends AnyPiece<Part> {
   readonly kind: 'mark'
   readonly opens?: boolean
   readonly channel?: Channel
-  /** Whether it goes out even where its channel is omitted. */
   readonly keptWhenDropped?: boolean
 }
 

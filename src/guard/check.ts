@@ -12,10 +12,8 @@ import type {
 import { passOnModelAccess } from './host.ts'
 
 type Found = Finding | readonly Finding[] | undefined
-/** Judges one text, or a window of it. */
 type Judge = (text: string, item: TextItem, context: GuardContext) => Found | Promise<Found>
 
-/** Adds the methods that follow from `check`; those that the guard has itself stay. */
 export function withDerivedMethods(guard: Guard): Guard {
   if (!guard.check) return guard
   const judge: Judge = (text, item, context) => {
@@ -107,7 +105,6 @@ function windowItem({ channel, choice, index }: TextStream, text: string): TextI
   return Object.freeze({ id, side: 'output', channel, role: 'assistant', current: true, text })
 }
 
-/** The smallest block of text that is judged. */
 const LEAST_BLOCK = 8
 
 /**
@@ -183,7 +180,6 @@ class WindowCheck implements OutputCheck {
     return undefined
   }
 
-  /** Drops text that no window needs any more. */
   #forget(): void {
     const from = Math.max(0, this.#decided - this.#reach - 1)
     this.#text = this.#text.slice(from - this.#base)

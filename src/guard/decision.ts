@@ -31,7 +31,6 @@ interface DecisionInit {
   /** Rules that the model is told of and no guard enforces. */
   readonly unenforced: readonly string[]
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
-  /** Writes to the operator's log. */
   readonly warn: (message: string) => void
   /** Called when a guard throws an error that is no failure of its model or service. */
   readonly thrown: (guard: string, error: unknown) => void
@@ -45,7 +44,6 @@ interface Summary {
   readonly rules: readonly string[]
 }
 
-/** The effect on the texts of one side that violate one rule; without a violation, on the whole call. */
 interface Decided {
   readonly mode: 'block' | 'monitor'
   readonly side: Side | 'all'
@@ -59,11 +57,8 @@ interface Violation {
   readonly origin: Origin
   readonly block: Block
   readonly channel: Channel
-  /** The id of a text of the input. */
   readonly unit?: string
-  /** The choice of a text of an answer. */
   readonly choice?: number
-  /** The matched texts, where the guard located them. */
   readonly matched: readonly string[]
 }
 
@@ -77,9 +72,7 @@ export interface ScreenObserver {
   removed(field: string): void
   /** Called for media that guards of texts cannot read. */
   unscanned(kind: string): void
-  /** Adds characters that went out. */
   released(count: number): void
-  /** Adds characters that never will go out. */
   withheld(count: number): void
 }
 
@@ -88,7 +81,6 @@ const secret = randomBytes(32)
 const MAX_FINDINGS = 1000
 const MAX_ERRORS = 100
 const MAX_FIELDS = 20
-/** The index of a pattern in its list. */
 const PLACE = /\[\d+\]$/
 
 export class Decision {
@@ -98,11 +90,9 @@ export class Decision {
   readonly #findings: object[] = []
   readonly #errors: { readonly guard: string; readonly kind: FaultKind; readonly side: Side }[] = []
   readonly #pending: Promise<unknown>[] = []
-  /** Characters of the answer that went out. */
   #released = 0
   #withheld = 0
   #escalated = false
-  /** Rules of all findings. */
   readonly #seenRules = new Set<string>()
   readonly #rules = new Set<string>()
   /** The key is JSON, because a rule may match often. */
@@ -128,8 +118,9 @@ export class Decision {
   }
 
   /**
-   * Records the findings of guards on one side. @param enforced false where they only monitor @param spared the
-   * effect on a text that violates a rule and ends nothing
+   * Records the findings of guards on one side.
+   * @param enforced false where they only monitor
+   * @param spared the effect on a text that violates a rule and ends nothing
    */
   observer(side: Side, enforced: boolean, spared: 'dropped' | 'withheld'): ScreenObserver {
     return {
@@ -179,8 +170,9 @@ export class Decision {
   }
 
   /**
-   * Records a guard that could not judge. @param enforced false where guards only monitor @returns whether the
-   * policy ends the choice or the call for that
+   * Records a guard that could not judge.
+   * @param enforced false where guards only monitor
+   * @returns whether the policy ends the choice or the call for that
    */
   failed(side: Side, guard: string, fault: GuardFault, enforced: boolean): boolean {
     const { onError, metrics, warn, thrown } = this.#init
@@ -197,7 +189,8 @@ export class Decision {
   /**
    * Records that the failure of a guard ends a choice. Where the call itself used up the budget or the bound of a
    * guard, and text went out, it ends like a block and is charged like one: otherwise a client would get long texts
-   * for nothing. @returns whether the guard counts as unavailable
+   * for nothing.
+   * @returns whether the guard counts as unavailable
    */
   failedFor(side: Side, choice: number, { kind }: GuardFault): boolean {
     const isUsedUp = (kind === 'budget' || kind === 'too_large') && this.#released > 0
@@ -217,10 +210,7 @@ export class Decision {
     return (this.#escalated = escalate !== undefined)
   }
 
-  /**
-   * Waits for guards that only monitor, which may take longer than the call. A rejection makes the decision
-   * incomplete.
-   */
+  /** Waits for monitoring guards, which may outlast the call. A rejection makes the decision incomplete. */
   waitFor(pending: Promise<unknown>): void {
     this.#pending.push(pending.catch(() => (this.incomplete = true)))
   }

@@ -3,7 +3,6 @@ import { ofetch } from 'ofetch'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Escalation } from '../plugin.ts'
 
-/** One block, without any text of the call. */
 interface EscalationEvent extends Escalation {
   readonly event: 'guard.escalation'
   /** ISO 8601 */
@@ -22,9 +21,7 @@ export class Escalations {
   readonly #target: Target
   readonly #report: (message: string) => void
   readonly #queue: EscalationEvent[] = []
-  /** Ends retries. */
   readonly #closing = new AbortController()
-  /** Ends every try. */
   readonly #over = new AbortController()
   #posting: Promise<void> | undefined
 

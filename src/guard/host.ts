@@ -1,7 +1,4 @@
-/**
- * The host of guard plugins. They ask models through the gateway's own routing: who pays, how much, how many at
- * once.
- */
+/** The host of guard plugins. They ask models by the gateway's routing: payer, budget, concurrency. */
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import { parsePico, priceUsage, type Pico, type UsageLine } from '../money/money.ts'
@@ -13,10 +10,7 @@ import { GuardFault } from './runner.ts'
 const MAX_CACHED = 20_000
 const MAX_TTL_SECONDS = 86_400
 
-/**
- * The host of one guard. @param host the host of every plugin @param semaphore bounds the models that all guards ask
- * at once
- */
+/** @param host the host of every plugin @param semaphore bounds the models that all guards ask at once */
 export function guardHost(host: Host, semaphore: FairSemaphore): GuardHost {
   const cached = new LRUCache<string, { readonly value: unknown }>(atMost(MAX_CACHED))
   return {
@@ -58,7 +52,6 @@ export class GuardBudget {
 }
 
 export interface GuardModelRequest {
-  /** Catalog id. */
   readonly model: string
   readonly request: ChatInput
   readonly signal: AbortSignal
@@ -135,8 +128,9 @@ export class FairSemaphore {
   }
 
   /**
-   * Waits until a task may run. @returns gives the place back; further calls do nothing @throws the signal's reason
-   * when it is aborted before that
+   * Waits until a task may run.
+   * @returns gives the place back; further calls do nothing
+   * @throws the signal's reason when it is aborted before that
    */
   async enter(owner: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
@@ -167,7 +161,6 @@ export class FairSemaphore {
     })
   }
 
-  /** Passes a place on. The owner moves to the end of the line. */
   #next(): void {
     for (const [owner, queue] of this.#queues) {
       const enter = queue.shift()!

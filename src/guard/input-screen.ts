@@ -9,7 +9,6 @@ import { GuardFault, patternBlock, toFault, type Block, type GuardRunner } from 
 interface InputInit {
   readonly input: InputTexts
   readonly patterns: readonly PatternAssignment[]
-  /** The guards, local ones before remote ones. */
   readonly runners: readonly GuardRunner[]
   readonly observer: Pick<ScreenObserver, 'found' | 'failed'>
   /** Throws when the verdict is no longer wanted; called now and then. */
@@ -17,7 +16,6 @@ interface InputInit {
 }
 
 export interface InputVerdict {
-  /** Why the input is stopped. */
   readonly stop: 'blocked' | GuardFault | undefined
   /** Earlier turns that violate a rule and were refused then. */
   readonly withheld: readonly RefusedTurn[]
@@ -28,7 +26,6 @@ interface Blocked {
   readonly block: Block
 }
 
-/** The judgement of one guard on an input: blocked texts, and why it could not judge some of it. */
 interface Judgement {
   readonly blocked: readonly Blocked[]
   readonly fault: unknown
@@ -46,7 +43,6 @@ export class InputScreen {
     this.#turns = new Map(refusedTurns.flatMap((turn) => [...turn.items].map((id) => [id, turn])))
   }
 
-  /** Asks patterns and local guards, one after the other. */
   async local(): Promise<InputVerdict> {
     const { patterns, runners } = this.#init
     let stop: InputVerdict['stop']
@@ -83,7 +79,6 @@ export class InputScreen {
     })
   }
 
-  /** Searches up to the first match that blocks. */
   async #match({ matcher, offset, origin }: PatternAssignment): Promise<'blocked' | undefined> {
     const { input, proceed } = this.#init
     const blocked: Blocked[] = []

@@ -19,14 +19,12 @@ import {
 
 export interface GuardInstance {
   readonly name: string
-  /** The plugin's name, with which its own rules begin. */
   readonly plugin: string
   readonly guard: Guard
   /** When it runs: for rules that it enforces, only for keys that name it, or for every call. */
   readonly applies: 'with-rules' | 'selected' | 'always'
   /** `monitor`: its verdicts are recorded and have no effect. */
   readonly mode: 'block' | 'monitor'
-  /** Who pays for the models that it asks. */
   readonly billing: 'account' | 'operator'
 }
 
@@ -64,14 +62,12 @@ export interface GuardPlan {
 
 const ORIGINS: readonly Origin[] = ['key', 'request']
 const NONE: GuardSet = { patterns: [], assignments: [] }
-/** The prefix of a guard that a policy names as its judge. */
 const BY_NAME = 'guard/'
 
 export class GuardRegistry {
   readonly all: readonly GuardInstance[]
   readonly verdicts: VerdictCache = new VerdictCache()
   readonly #hasModel: (id: string) => boolean
-  /** Whether some guard runs for every call, also without a policy. */
   readonly hasAlways: boolean
   readonly #asking: readonly GuardInstance[]
   readonly #circuits = new Map<string, CircuitBreaker>()
@@ -88,14 +84,13 @@ export class GuardRegistry {
     }
   }
 
-  /** Circuits by guard and origin, for metrics. */
   get circuits(): ReadonlyMap<string, CircuitBreaker> {
     return this.#circuits
   }
 
   /**
-   * The plan of a policy; undefined where it calls for no guard. A promise only for a policy that is new. @param
-   * proceed throws when the plan is no longer wanted
+   * The plan of a policy; undefined where it calls for no guard. A promise only for a policy that is new.
+   * @param proceed throws when the plan is no longer wanted
    */
   planFor(
     policy: EffectivePolicy,
@@ -206,7 +201,6 @@ export class GuardRegistry {
     return this.all.some(({ name }) => BY_NAME + name === judge)
   }
 
-  /** Whether the judge can be asked: a model is asked by a guard that judges. */
   #canJudge(judge: string): boolean {
     const isAsked = this.all.some(({ guard }) => guard.enforces.includes('scope'))
     return this.hasJudge(judge) && (isAsked || judge.startsWith(BY_NAME))
@@ -226,7 +220,8 @@ export function judgeModelOf({ guard: { model } }: EffectivePolicy): string | un
 
 /**
  * The model that a guard asks, by its own statement; undefined for none. A guard that cannot tell is asked all the
- * same. @param judgeModel the model that a policy names
+ * same.
+ * @param judgeModel the model that a policy names
  */
 export function askedBy(
   { guard }: GuardInstance,

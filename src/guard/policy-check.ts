@@ -20,10 +20,7 @@ const SIDES: readonly Side[] = ['input', 'output']
 const PASS = { verdict: 'pass' } as const
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 
-/**
- * Warnings for the owner of a policy, without a full stop.
- * @param proceed throws when they are no longer wanted
- */
+/** Warnings for the owner of a policy, without a full stop. @param proceed throws when no longer wanted */
 export async function coverageWarnings(
   guards: GuardRegistry,
   policy: EffectivePolicy,
@@ -172,7 +169,6 @@ export async function testPolicy(test: PolicyTest): Promise<readonly PolicyTestR
   return results
 }
 
-/** Guards with rules of their own that read calls with this policy. */
 async function runningWithOwnRules(
   guards: GuardRegistry,
   policy: EffectivePolicy,

@@ -15,7 +15,6 @@ export interface AskingGuard {
   readonly model: string
 }
 
-/** Sizes of the texts that guards are asked about. */
 export interface AskedTexts {
   /** Characters of the input; 0 for none. */
   readonly input: number
@@ -79,7 +78,8 @@ function questionsAboutAnswer(guard: Guard, characters: number): Omit<Questions,
 
 /**
  * The cost of questions. A budget pays for so many questions, and for no further one when its amount is spent; those
- * that run then continue. @param costOf one question to a model
+ * that run then continue.
+ * @param costOf one question to a model
  */
 export function costOfQuestions(
   budgets: readonly (readonly Questions[])[],

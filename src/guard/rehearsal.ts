@@ -21,18 +21,15 @@ const STALL_MS = 30_000
 const NONE: GuardSet = { patterns: [], assignments: [] }
 const SILENT = { decided() {}, failed() {}, removed() {}, unscanned() {} }
 
-/** The policy, its guards, and their limits. */
 export interface RehearsalInit {
   readonly policy: EffectivePolicy
   readonly guards: GuardRegistry
-  /** Whether guards may ask models and services. */
   readonly remote: boolean
   /** Throws when the result is no longer wanted; called now and then. */
   readonly proceed: () => void
   readonly contextOf: (rules: ActiveRules, signal: AbortSignal, deadline: number) => GuardContext
 }
 
-/** The result for the texts of one side. */
 export interface Rehearsed {
   /** Violated rules, without the number of a pattern; of an input up to the first. */
   readonly rules: readonly string[]
@@ -41,7 +38,6 @@ export interface Rehearsed {
 
 interface Shown {
   readonly text: string
-  /** The text after the released text where the policy refuses. */
   readonly refusal?: string
   /** The value of `X-Service-Guard`. */
   readonly header: string
@@ -106,8 +102,8 @@ export class Rehearsal {
   }
 
   /**
-   * The client's view of an answer in one text. @param chunk characters that arrive at a time, of an answer that is
-   * streamed; undefined for one that comes whole
+   * The client's view of an answer in one text.
+   * @param chunk characters that arrive at a time, of an answer that is streamed; undefined for one that comes whole
    */
   async shown(
     input: InputTexts,
@@ -191,7 +187,6 @@ export async function rehearse(init: RehearsalInit): Promise<Rehearsal> {
   return new Rehearsal(init, await init.guards.planFor(init.policy, init.proceed))
 }
 
-/** A guard without a call: nothing is counted. */
 export function trialRunner({
   instance: { name, guard },
   rules,
@@ -223,7 +218,6 @@ const CODEC: OutputCodec<Part> = {
   cut: ({ text }, start, end) => ({ text: text.slice(start, end) }),
 }
 
-/** An answer as it arrives. */
 async function* partsOf(answer: string, chunk: number | undefined): AsyncGenerator<Part> {
   if (chunk === undefined) yield { text: answer }
   else {

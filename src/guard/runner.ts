@@ -34,7 +34,6 @@ export type BlockVerdict = Extract<Verdict, { action: 'block' }>
 
 export type Block = BlockVerdict & { readonly view?: PatternView }
 
-/** The state of a check of a growing text. */
 export interface TextProgress {
   /** Offset up to which the guard agrees; never decreases. */
   readonly safeOffset: number
@@ -53,7 +52,6 @@ export function patternBlock({ pattern, start, end, view }: PatternMatch, offset
   }
 }
 
-/** Why a guard could not judge. */
 export type FaultKind =
   | 'failed'
   | 'timeout'
@@ -66,14 +64,11 @@ export type FaultKind =
   | 'slow'
   /** More text than may be retained, buffered or judged. */
   | 'too_large'
-  /** The guard cannot read the text. */
   | 'unreadable'
-  /** No guard enforces the rule. */
   | 'unanswered'
   /** The account is free and the model that it asks is not. Whatever the policy says, the call continues without it. */
   | 'unpaid'
 
-/** The reason why a guard could not judge. Neither a pass nor a block. */
 export class GuardFault extends Error {
   readonly kind: FaultKind
 
@@ -87,14 +82,15 @@ export class GuardFault extends Error {
 /** The form of rules, which are named in a header. */
 const RULE = /^[\w:./[\]-]{1,120}$/
 
-/** Members of a block that a guard may set. */
 const MEMBERS = new Set(['action', 'rule', 'score', 'spans', 'reason'])
 
 export type RuleFilter = (rule: string) => boolean
 
 /**
- * Checks a verdict. @param length of the text it is about @returns the block; undefined for a pass @throws
- * GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
+ * Checks a verdict.
+ * @param length of the text it is about
+ * @returns the block; undefined for a pass
+ * @throws GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
  */
 export function checkVerdict(
   verdict: unknown,
@@ -127,8 +123,10 @@ export function checkVerdict(
 }
 
 /**
- * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text. @param
- * least the previous `safeOffset` @param length of the pushed text @throws GuardFault `invalid`
+ * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text.
+ * @param least the previous `safeOffset`
+ * @param length of the pushed text
+ * @throws GuardFault `invalid`
  */
 export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
   refusePromise(progress)
@@ -186,11 +184,9 @@ export function reasonOf(fault: GuardFault): string {
   return [fault.message, ...causes].join(': ')
 }
 
-/** Codes of errors of a connection, certificates included. */
 const CONNECTION =
   /^(?:E[A-Z_]{3,20}|(?:UND_ERR|ERR|CERT|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)_[A-Z_]{1,50})$/
 
-/** Codes of connections that failed, by Node.js and by undici. */
 const UNREACHABLE =
   /^(?:ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_\w+|E(?:HOST|NET)UNREACH|UND_ERR_\w+)$/
 
@@ -225,10 +221,7 @@ function refusePromise(answer: unknown): void {
   throw invalid('a promise')
 }
 
-/**
- * Accepts the rules that a guard enforces and that are in force. @param plugin the name with which its own rules
- * begin
- */
+/** Accepts the rules that a guard enforces and that are in force. @param plugin the prefix of its own rules */
 export function ruleFilter(
   plugin: string,
   enforces: readonly RuleRef[],
@@ -244,7 +237,6 @@ export function ruleFilter(
   }
 }
 
-/** Rules by the names under which guards enforce them. */
 export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): RuleRef[] {
   return [
     ...(scopes.length > 0 ? (['scope'] as const) : []),
@@ -276,7 +268,6 @@ interface AskedGuard {
 interface AskOptions<T> {
   /** Whether a transport failure is tried once more while there is time; not for a guard that keeps state. */
   readonly again?: boolean
-  /** The blocks in an answer. */
   readonly blocksIn?: (answer: T) => readonly (BlockVerdict | undefined)[]
 }
 
@@ -293,12 +284,10 @@ interface GuardRunnerInit {
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
   readonly metrics: Pick<GuardMetrics, 'asked'>
-  /** Called after each question to a remote guard. */
   readonly asked?: (question: AskedGuard) => void
   readonly late?: LateAnswers['metrics']
   /** The limit of one question to a remote guard, in ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
-  /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal
   readonly contextOf: (signal: AbortSignal, deadline: number) => GuardContext
 }
@@ -334,7 +323,8 @@ export class GuardRunner {
   }
 
   /**
-   * The block of a verdict, its rule named by its position in the effective policy. @param length of the text
+   * The block of a verdict, its rule named by its position in the effective policy.
+   * @param length of the text
    * @throws GuardFault for an invalid verdict, see {@link checkVerdict}
    */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {
@@ -354,10 +344,7 @@ export class GuardRunner {
     return unlessAborted(signal, Promise.resolve(answer)).finally(clear)
   }
 
-  /**
-   * Runs a local guard. @throws GuardFault `slow` when it took too long, and every error of the guard as {@link
-   * toFault} converts it
-   */
+  /** Runs a local guard. @throws GuardFault `slow` when it took too long, and the guard's errors by {@link toFault} */
   work<T>(run: (context: GuardContext) => T): T {
     const started = process.threadCpuUsage()
     let answer: T | GuardFault
@@ -375,10 +362,7 @@ export class GuardRunner {
     return answer
   }
 
-  /**
-   * Asks a remote guard. @throws GuardFault `circuit` at once while it keeps failing, `timeout`, and every error as
-   * {@link toFault} converts it
-   */
+  /** Asks a remote guard. @throws GuardFault `circuit` while it keeps failing, `timeout`, others by {@link toFault} */
   async ask<T>(
     side: Side,
     run: (context: GuardContext) => T | Promise<T>,
@@ -493,7 +477,6 @@ const BUCKET_MS = WINDOW_MS / BUCKETS
 
 /** Invalid answers of one account within the window after which its calls are not made. */
 const MAX_INVALID = 5
-/** Accounts whose invalid answers are counted. */
 const MAX_COUNTED = 10_000
 
 /**
@@ -511,7 +494,6 @@ interface Bucket {
 }
 
 interface Invalid {
-  /** The times of the latest ones. */
   readonly at: number[]
   closedUntil: number
 }

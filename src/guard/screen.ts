@@ -20,7 +20,6 @@ import { type Reading, ScreenedText } from './screened-text.ts'
 import type { OutputScanner } from './text-check.ts'
 
 export interface Denial<Part> extends Omit<Refusal<Part>, 'text'> {
-  /** Set when a guard could not judge; otherwise a violation was found. */
   readonly fault: GuardFault | undefined
 }
 
@@ -34,33 +33,19 @@ interface ScreenEnd {
 
 export interface ScreenInit<Part> {
   readonly codec: OutputCodec<Part>
-  /** The guards, local ones first. */
   readonly scanners: readonly OutputScanner[]
-  /**
-   * Whether verdicts have an effect. Otherwise parts pass unchanged and findings are recorded; a failure ends only
-   * the reading.
-   */
+  /** Whether verdicts have an effect. Otherwise they are recorded; a failure ends only the reading. */
   readonly enforce: boolean
-  /**
-   * Whether nothing goes out before all of it has passed; also set where it comes as a whole, or a guard needs the
-   * full text.
-   */
+  /** Whether nothing goes out before all of it has passed, as where it comes whole or a guard needs the full text. */
   readonly buffer: boolean
-  /** Whether the answer comes as a whole. */
   readonly atOnce?: boolean
-  /**
-   * Whether a block ends the whole answer: `refuse` throws. The first part waits for the next, so that it may get a
-   * status.
-   */
+  /** Whether a block ends the whole answer: `refuse` throws, and the first part waits for the next, to get a status. */
   readonly errorForm: boolean
-  /** The number of requested choices. */
   readonly choices: number
   readonly limits: {
     /** The most characters retained of one text, and a quarter of the most retained of all. */
     readonly maxHeld: number
-    /** The most characters of a buffered answer. */
     readonly maxBuffer: number
-    /** The most characters of one tool call. */
     readonly maxToolCall: number
   }
   /** ms without new parts after which guards judge an unfinished segment. */
@@ -81,13 +66,10 @@ const ORIGINS: readonly Origin[] = ['key', 'request']
 
 const ignore = () => {}
 
-/** A part that goes out whole or not at all, such as a tool call, with the guards that read it. */
 interface AtomicItem<Part> {
   readonly piece: AtomicPiece<Part>
   readonly texts: readonly { readonly text: ScreenedText<Part>; readonly index: number }[]
-  /** The number of retained characters. */
   readonly size: number
-  /** The omitted ones of several items. */
   readonly dropped: Set<number>
 }
 
@@ -102,19 +84,14 @@ interface FragmentGroup<Part> {
 class Choice<Part> {
   readonly index: number
   readonly texts = new Map<Channel, ScreenedText<Part>>()
-  /** Channels that were omitted for a violation. */
   readonly dropped = new Set<Channel>()
   readonly fragments = new Map<string, FragmentGroup<Part>>()
   readonly items: AtomicItem<Part>[] = []
-  /** First parts that wait for the next. */
   readonly opening: Part[] = []
-  /** Whether a part went out. */
   opened = false
   hasText = false
   over = false
-  /** The cause of a refusal. */
   denial: { readonly fault: GuardFault | undefined } | undefined = undefined
-  /** Characters that came in and did not go out. */
   retained = 0
   finishPart: Part | undefined = undefined
   finished = false
@@ -123,7 +100,6 @@ class Choice<Part> {
     this.index = index
   }
 
-  /** Texts that grow, and those of items. */
   get allTexts(): readonly ScreenedText<Part>[] {
     const ofItems = this.items.flatMap(({ texts }) => texts.map(({ text }) => text))
     return ofItems.length > 0 ? [...this.texts.values(), ...ofItems] : [...this.texts.values()]
@@ -134,7 +110,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   done = false
   readonly #init: ScreenInit<Part>
   #scanners: readonly OutputScanner[]
-  /** Whether any guard is remote. */
   readonly #isRemote: boolean
   #buffering: boolean
   readonly #choices: Choice<Part>[] = []
@@ -145,11 +120,9 @@ export class Screen<Part> implements ChainStep<Part, Part> {
   #queueSize = 0
   /** The text with characters that guards have not read yet. */
   #untold: ScreenedText<Part> | undefined
-  /** Texts that may be busy. */
   #slow: readonly ScreenedText<Part>[] = []
   #sample: Part | undefined
   #mostRetained = 0
-  /** Takes the parts that go out. */
   #out: (part: Part) => void = ignore
   #outlet: Outlet<Part> | undefined
   /** Later pushes wait for it; after the end, the end does. */
@@ -502,7 +475,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#bound(choice)
   }
 
-  /** Whether later text has to wait for the verdict on this one. */
   #isSlow(text: ScreenedText<Part>): boolean {
     if (!text.busy) return false
     if (!this.#slow.includes(text)) this.#slow = [...this.#slow, text]
@@ -573,7 +545,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /** The guard that blocks a text, if any. Guards that could not judge are removed, or end the choice. */
   #blockOf(choice: Choice<Part>, text: ScreenedText<Part>): Reading | undefined {
     for (let reading = text.stopped; reading; reading = text.stopped) {
       const { fault } = reading.stop!
@@ -583,10 +554,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     return undefined
   }
 
-  /**
-   * Continues without a guard that could not judge, where the policy allows that. @returns whether it ended the
-   * choice
-   */
+  /** Continues without a guard that could not judge, if the policy allows it. @returns whether it ended the choice */
   #excuse(
     choice: Choice<Part>,
     text: ScreenedText<Part>,
@@ -658,10 +626,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     this.#settle(choice)
   }
 
-  /**
-   * Handles too much text for guards that need all of it. Where the answer may continue without them, it goes out as
-   * it comes.
-   */
+  /** Handles too much text for guards that need all of it: the answer goes out without them, if it may, or ends. */
   #stopBuffering(choice: Choice<Part>): void {
     const all = this.#scanners
     const { guard } = all.find(({ needsFullText }) => needsFullText) ?? all[0]!
@@ -724,7 +689,6 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     if (part !== undefined) this.#emit(choice, part)
   }
 
-  /** Emits fragments that no guard reads as they are. */
   #emitLoose(choice: Choice<Part>, group: FragmentGroup<Part>): void {
     if (this.#buffering) return
     for (const { part } of group.pieces.splice(0)) this.#emit(choice, part)
@@ -742,10 +706,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /**
-   * Opens choices in ascending order, as OpenAI's clients expect. @param channel the channel of the part's text, if
-   * it has any
-   */
+  /** Opens choices in ascending order, as OpenAI's clients expect. @param channel of the part's text, if any */
   #emit(choice: Choice<Part>, part: Part, channel?: Channel): void {
     choice.opened = true
     if (channel === 'content') choice.hasText = true
@@ -795,7 +756,6 @@ function waits({ scanner, state }: Reading, origin: Origin): boolean {
   return scanner.origin === origin && state !== 'ready'
 }
 
-/** Text that a guard retains although it waits for nothing but more of it. */
 interface Backlog<Part> {
   readonly choice: Choice<Part>
   readonly text: ScreenedText<Part>

@@ -6,7 +6,6 @@ import type { OutputCodec, PassthroughPiece, TextPiece } from './adapter.ts'
 import { toFault, type Answer, type Block, type GuardFault, type TextProgress } from './runner.ts'
 import type { OutputScanner, TextCheck } from './text-check.ts'
 
-/** Why nothing more of a text may pass: a guard blocked it, or could not judge. */
 type StopReason =
   | { readonly block: Block; readonly fault?: undefined }
   | { readonly fault: GuardFault; readonly block?: undefined }
@@ -27,8 +26,8 @@ export class Reading {
   #closed = false
 
   /**
-   * @param atOnce see {@link OutputScanner.check} @param changed called when an outstanding answer has come; without
-   * it a local guard answers at once
+   * @param atOnce see {@link OutputScanner.check}
+   * @param changed called when an outstanding answer has come; without it a local guard answers at once
    */
   constructor(scanner: OutputScanner, stream: TextStream, atOnce = false, changed?: () => void) {
     this.scanner = scanner
@@ -46,7 +45,6 @@ export class Reading {
     this.#ask((check) => check.end())
   }
 
-  /** Judges the present text, because no more came for a while. */
   idle(): void {
     if (!this.#check.idle) return
     this.#check.idle()
@@ -108,9 +106,7 @@ interface Retained<Part> {
 }
 
 interface TextOptions {
-  /** Whether a violation ends this text only. */
   readonly droppable?: boolean | undefined
-  /** Whether nothing goes out before the text is complete. */
   readonly atOnce: boolean
 }
 
@@ -122,11 +118,8 @@ const STRIDE = 256
 export class ScreenedText<Part> {
   readonly stream: TextStream
   readonly droppable: boolean
-  /** Characters so far, including those that guards have not read yet. */
   length = 0
-  /** Characters that went out. */
   released = 0
-  /** Text that guards have not read yet. */
   untold = ''
   /** Guards that read it, in their order; none for a dropped text. */
   readings: readonly Reading[]
@@ -170,10 +163,7 @@ export class ScreenedText<Part> {
     return this.#locating || this.readings.some(({ state }) => state !== 'ready')
   }
 
-  /**
-   * Whether later parts have to wait: some guard has not read all that was pushed, or the place of a block is being
-   * located.
-   */
+  /** Whether later parts wait: a guard has not read all that was pushed, or the place of a block is being located. */
   get busy(): boolean {
     return this.#locating || this.readings.some(({ state }) => state === 'busy')
   }
@@ -303,7 +293,6 @@ export class ScreenedText<Part> {
     return this.released - before
   }
 
-  /** The retained text between two offsets. */
   textBetween(start: number, end: number): string {
     let text = ''
     for (const { piece, start: from } of this.#retained) {
@@ -324,7 +313,6 @@ export class ScreenedText<Part> {
   }
 }
 
-/** The number of characters of a piece before an offset within it. */
 function charactersBefore<Part>(retained: Retained<Part> | undefined, offset: number): number {
   if (retained?.piece.kind !== 'text' || offset <= retained.start || offset >= retained.end)
     return 0

@@ -20,13 +20,12 @@ import { wholeCharacters } from '../errors/checks.ts'
 /**
  * One guard on one text. A promise means that the answer takes time: for local guards because other calls get their
  * turn, and no more is pushed before it; for remote ones because they ask a service. More may be pushed to these
- * meanwhile: the promise stands for the next answer, and an empty `push` asks for the one after it. @throws
- * GuardFault or any error of the guard, also as a rejection: it could not judge
+ * meanwhile: the promise stands for the next answer, and an empty `push` asks for the one after it.
+ * @throws GuardFault or any error of the guard, also as a rejection: it could not judge
  */
 export interface TextCheck {
   push(text: string): Answer
   end(): Answer
-  /** Judges the present text, because no more came for a while. */
   idle?(): void
 }
 
@@ -34,18 +33,17 @@ export interface OutputScanner {
   readonly guard: string
   readonly origin: Origin
   readonly local: boolean
-  /** Whether it needs the complete text before it agrees to any of it. */
   readonly needsFullText: boolean
   reads(channel: Channel): boolean
   /**
-   * Begins to read a text. @param atOnce whether nothing of the text goes out before it is complete, so it may be
-   * checked once, at its end @param proceed throws when the answer is no longer wanted; without it a local guard
-   * answers at once, however long it takes
+   * Begins to read a text.
+   * @param atOnce whether nothing of the text goes out before it is complete, so it may be checked once, at its end
+   * @param proceed throws when the answer is no longer wanted; without it a local guard answers at once, however
+   * long it takes
    */
   check(stream: TextStream, atOnce: boolean, proceed?: () => void): TextCheck
 }
 
-/** Longer pieces are read in slices of time. */
 const LONG = 1 << 14
 /** Patterns of a request, which its author can make slow, check the clock after every piece. */
 const LONG_FOR_REQUESTS = 0
@@ -109,10 +107,7 @@ export function pluginScanner(runner: GuardRunner, userTurn: string): OutputScan
   }
 }
 
-/**
- * The readers of an answer: patterns before plugins, local guards before remote ones. @param userTurn the user's
- * question
- */
+/** The readers of an answer: patterns first, local guards before remote ones. @param userTurn the user's question */
 export function scannersOf(
   patterns: readonly BannedPatterns[],
   runners: readonly GuardRunner[],
@@ -138,7 +133,6 @@ interface BannedPatterns {
   readonly origin: Origin
 }
 
-/** The part of a matcher that a check of banned patterns uses. */
 interface Matcher extends Pick<PatternMatcher, 'search'> {
   scan(): Pick<ReturnType<PatternMatcher['scan']>, 'push' | 'end' | 'pushSliced' | 'endSliced'>
 }
@@ -204,8 +198,8 @@ function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
 }
 
 /**
- * A local check that reads in slices and gives other calls their turn in between. @param longest pieces up to this
- * many characters are read in one go; with 0 the clock is checked after every piece
+ * A local check that reads in slices and gives other calls their turn in between.
+ * @param longest pieces up to this many characters are read in one go; with 0 the clock is checked after every piece
  */
 function sliced(check: TextCheck, longest: number, proceed: () => void): TextCheck {
   return {
@@ -226,7 +220,6 @@ function pushSlices(check: TextCheck, text: string, proceed: () => void): Answer
   }
 }
 
-/** Collects a text and asks once, at its end. */
 function fullText(ask: (text: string) => Answer): TextCheck {
   let all = ''
   return {
@@ -250,10 +243,8 @@ function andThen<In, Out>(
 
 /** Segments of one text that a remote guard is asked about at once. */
 export const IN_FLIGHT = 3
-/** Characters before a segment that are shown with it. */
 const CONTEXT_CHARACTERS = 1200
 
-/** A segment, and the text that the guard is shown with it. */
 interface Question {
   readonly segment: Segment
   readonly item: TextItem
@@ -276,9 +267,7 @@ class SegmentCheck implements TextCheck {
   readonly #questions: Question[] = []
   #outstanding = 0
   #safeOffset = 0
-  /** The reason why a segment was not agreed to. */
   #stop: { readonly verdict: Block } | { readonly error: unknown } | undefined
-  /** The promise of the next answer. */
   #next: { readonly promise: Promise<TextProgress>; readonly resolve: () => void } | undefined
 
   /** @param userTurn the user's question, shown with every segment */
@@ -303,7 +292,6 @@ class SegmentCheck implements TextCheck {
     if (rest) this.#add(rest)
   }
 
-  /** Asks about a text as a whole; replaces `push` and `end`. */
   judge(text: string): Answer {
     this.#add({ start: 0, end: text.length, text })
     return this.push('')
@@ -398,10 +386,7 @@ class SegmentCheck implements TextCheck {
   }
 }
 
-/**
- * Target lengths of the first segments, and of all later ones. The first are short, so that the first words go out
- * soon.
- */
+/** Target lengths of the first segments and of later ones. Short ones first, so that the first words go out soon. */
 const TARGETS = [120, 240, 480, 800]
 /** A segment is cut at this many times its target, even within a sentence. */
 const MAX_OVERRUN = 1.5
@@ -411,7 +396,6 @@ const SENTENCE_ENDS = new Set('.!?…。！？\n')
 const FENCE = /^ {0,3}(`{3,}|~{3,})/
 const SPACE = /\s/
 
-/** The probable number of segments of a text. */
 export function segmentsIn(characters: number): number {
   let [count, covered] = [0, 0]
   for (; count < TARGETS.length && covered < characters; count++) covered += TARGETS[count]!
@@ -424,22 +408,17 @@ interface Segment {
   readonly text: string
 }
 
-/**
- * Cuts a growing text into segments for guards that judge one segment at a time. The cuts depend on the text alone,
- * not on how it arrived.
- */
+/** Cuts a growing text into segments. The cuts depend on the text alone, not on how it arrived. */
 export class Segmenter {
   #rest = ''
   #start = 0
   #count = 0
-  /** The number of characters of the rest that were read. */
   #seen = 0
   /** The start of the line in the rest; negative when a cut went through it. */
   #line = 0
   /** The fence that opened a block of code; empty outside of one. */
   #fence = ''
 
-  /** The segments that are complete with this text. */
   push(text: string): Segment[] {
     this.#rest += text
     const segments: Segment[] = []
@@ -447,7 +426,6 @@ export class Segmenter {
     return segments
   }
 
-  /** The rest as a segment of its own, if there is any. */
   flush(): Segment | undefined {
     return this.#rest ? this.#take(this.#rest.length) : undefined
   }

@@ -16,7 +16,8 @@ type Method = (request: ProviderRequest<any>) => Promise<unknown>
 
 /**
  * Calls the provider's method: in the client's own form where the provider speaks it and nothing on the way needs
- * the normal form, else in that. May throw at once. @param asking called when the request goes out
+ * the normal form, else in that. May throw at once.
+ * @param asking called when the request goes out
  */
 export function ask(
   call: Call,
@@ -126,8 +127,8 @@ export function inputFor(call: Call, provider: string, signal: AbortSignal): unk
 }
 
 /**
- * The addresses that a provider would fetch; none for one that may read any. @throws InvalidRequest `fetch_failed`
- * for an address that is not public
+ * The addresses that a provider would fetch; none for one that may read any.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
  */
 function addressesOf(
   { endpoint: { addresses }, target, runtime }: Call,

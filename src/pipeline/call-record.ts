@@ -69,7 +69,6 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
   }
 }
 
-/** The record of a running call so far. */
 export function runningRow(call: Call): KnownCall {
   return recordOf(call, undefined, call.elapsedMs)
 }

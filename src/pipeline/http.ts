@@ -7,10 +7,10 @@ export interface Incoming {
   header(name: string): string | undefined
   /**
    * The result of `take` for the whole body, decoded by its content coding, so far bounded that `JSON.parse` is not
-   * dear: its size, its ratio to the sent bytes, and its structure are checked while it is read. @throws
-   * InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and `invalid_json` when
-   * it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and TooManyRequests
-   * without memory for it
+   * dear: its size, its ratio to the sent bytes, and its structure are checked while it is read.
+   * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, and
+   * `invalid_json` when it cannot be decoded, nests too deeply, or has too long a number or name; Unavailable and
+   * TooManyRequests without memory for it
    */
   json<T>(limitBytes: number, take: (body: Buffer) => T | Promise<T>): Promise<T>
   /**
@@ -25,7 +25,6 @@ export interface Incoming {
   throwIfGone(): void
 }
 
-/** A thin view of the Node response. */
 export interface Outgoing {
   /** Sets the head, once. It is sent with the first bytes. */
   head(status: number, headers: Readonly<Record<string, string>>): void
@@ -42,7 +41,6 @@ export interface Outgoing {
   destroy(): void
 }
 
-/** An error in the form of the wire. */
 export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

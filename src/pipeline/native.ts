@@ -4,7 +4,6 @@ import { mayBlock } from '../policy/policy.ts'
 import type { Deployment } from '../models/catalog.ts'
 import type { Call } from './pipeline.ts'
 
-/** Whether guards may block the call. */
 export function isGuarded({ target: { policy }, runtime }: Call): boolean {
   return mayBlock(policy) || runtime.guards.blocksWithoutRules(policy)
 }

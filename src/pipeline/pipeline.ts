@@ -92,9 +92,9 @@ export interface Stage {
 
 /**
  * Takes a call through its stages and its answer to the client. Makes no promise of its own, and waits only for
- * those of stages. @param done called when the response is complete, or the call has ended without one; with the
- * error of a stage that refused, or that failed before the head of the response was sent. May be called again,
- * without a meaning.
+ * those of stages.
+ * @param done called when the response is complete, or the call has ended without one; with the error of a stage
+ * that refused, or that failed before the head of the response was sent. May be called again, without a meaning.
  */
 export function run(call: Call, stages: readonly Stage[], out: Outgoing, done: Done): void {
   new Run(call, stages, out, done).begin()
@@ -204,7 +204,6 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   readonly grounding?: Grounding<In, Part>
   /** Numbers and words of a fixed list about a request, for logs and traces; no text of the client. */
   exchange?(input: In): ExchangeRequest
-  /** Texts that guards check, and the form of a refusal. */
   readonly guard?: GuardAdapter<In, Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
   readonly addresses?: {
@@ -276,7 +275,6 @@ export interface Admission {
   held?: HoldGranted
   /** The consumption of the call, estimated by its request; set by `hold`. */
   estimate?: Estimate
-  /** The limit that refused the call. */
   limit?: LimitName | undefined
   /**
    * Grows the hold of a call that has written so many tokens, all choices together; set by `hold`, for a call that
@@ -300,7 +298,6 @@ export interface Target {
   native: boolean
   /** The path of the vendor's tool that the gateway's search has replaced; set by `ground`. */
   searchedFor?: string
-  /** Set by `guard`, used by `ground`. */
   resultFilter?: ResultFilter
 }
 
@@ -308,7 +305,6 @@ export interface Target {
 interface Answer {
   /** The consumption so far: quantities and price tables, no totals. */
   readonly meter: UsageLine[]
-  /** Requests to deployments; set by `route`. */
   readonly attempts: Attempt[]
   /** Hints for an operator about the usage of the call. */
   readonly flags: Set<UsageFlag>
@@ -343,7 +339,6 @@ interface Marks {
   settledMs?: number
 }
 
-/** The fixed fields of a call. */
 interface CallInit {
   readonly id: RequestId
   /** The path of the route: bounded, unlike the path that the client wrote. */
@@ -355,7 +350,6 @@ interface CallInit {
   readonly runtime: Runtime
 }
 
-/** The groups of a call that stages have made so far. */
 interface Groups {
   admission?: Admission
   request?: ParsedRequest
@@ -410,13 +404,10 @@ export class Call {
   trace: TraceLink | undefined
   /** ms since epoch */
   readonly startedAt: number = Date.now()
-  /** Index in the list of running calls. */
   runningIndex = -1
   /** Steady ms, of `performance.now()`: deadlines do not follow a wall clock that is set. */
   readonly #began = performance.now()
-  /** Stages that the call has entered. */
   readonly #stages: Stage[] = []
-  /** Steps of the parts on the way out. */
   readonly #steps: ChainStep[] = []
   /** The stage whose `before` is under way. */
   #entering: Promise<void> | undefined = undefined
@@ -562,7 +553,6 @@ export class Call {
     })
   }
 
-  /** The receipt of the call for this bill. */
   receipt(bill: Bill): Receipt {
     const { decision, meter } = this.answer
     const guard = decision?.report()
@@ -672,8 +662,6 @@ export class ClientDisconnected extends Error {
   }
 }
 
-// The answer: of a provider, up through the stages, and to the client with its price.
-
 /** The state of one answer: it brings a provider's answer into the endpoint's normal form, and counts it. */
 export interface ProviderAnswer<Part = unknown> {
   /** The sequence of parts, where it is a member of the provider's answer. Called first, before `steps` is read. */
@@ -705,7 +693,6 @@ export interface Receipt {
   readonly bill: Bill
   /** Quantities of the call, by source. */
   readonly meter: readonly UsageLine[]
-  /** Decisions of the guards, if any were at work. */
   readonly guard?: GuardReport
 }
 
@@ -747,7 +734,6 @@ type Operation =
   | 'moderate'
 
 export interface ParsedRequest<In = unknown> {
-  /** The input in the endpoint's normal form; never changed. */
   readonly input: In
   /** The name as the client wrote it. */
   readonly model: string
@@ -776,16 +762,13 @@ export interface ParsedRequest<In = unknown> {
 
 /** How a request goes to a vendor that speaks the client's own form. */
 export interface NativeFormat {
-  /** The provider's method. */
   readonly method: 'messages' | 'responses'
   /** @returns undefined for a request that has to be translated */
   prepare(request: ParsedRequest, to: NativeTarget): NativeRequest | undefined
 }
 
-/** The target of a prepared request. */
 export interface NativeTarget extends Instructions {
   readonly model: Model
-  /** The name of the model at the vendor. */
   readonly upstreamModel: string
   /** Whether guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
   readonly guarded: boolean
@@ -802,8 +785,6 @@ export interface ClientAddress {
   readonly url: string
   readonly param: string
 }
-
-// The objects that all calls of one configuration share.
 
 /** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
 export interface Runtime {
@@ -828,7 +809,6 @@ export interface Runtime {
   readonly accounts: Accounts
   readonly labels: Labels
   readonly ledger: Ledger
-  /** Records the changes of the admin API. */
   readonly audit: Audit
   /** Small objects that all gateways of one state share. */
   readonly records: Records
@@ -851,20 +831,17 @@ export interface Runtime {
   readonly contents: ContentLog
   /** Undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
-  /** Gets accounts whose balance changes. */
   readonly spending: Spending
   /** Gets events while a console watches. */
   readonly events: LiveEvents
   /** Undefined without configured sinks. */
   readonly sinks: Sinks | undefined
-  /** The active problems, and their duration. */
   readonly alerts: Alerts
   /** Distinguishes this gateway from others on the same ledger. */
   readonly gatewayId: string
   readonly log: ConsolaInstance
 }
 
-/** The call for which a guard asks a model. */
 export interface CallerContext {
   readonly id: RequestId
   readonly path: string

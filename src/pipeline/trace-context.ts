@@ -23,7 +23,6 @@ export function parentOf({ parent, span }: Omit<TraceLink, 'span'> & { span?: st
   return span === undefined ? parent : `${parent.slice(0, 36)}${span}${parent.slice(52)}`
 }
 
-/** The headers that name a trace to a vendor. */
 export function traceHeaders(
   trace: Parameters<typeof parentOf>[0],
 ): Readonly<Record<string, string>> {

@@ -23,8 +23,8 @@ export interface Producer {
   pause(): void
   resume(): void
   /**
-   * Releases everything; no part is given any more. Idempotent. @param complete the sink has everything it wanted,
-   * and only the end is outstanding
+   * Releases everything; no part is given any more. Idempotent.
+   * @param complete the sink has everything it wanted, and only the end is outstanding
    */
   close(complete: boolean): void | Promise<void>
 }
@@ -264,8 +264,8 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   }
 
   /**
-   * Handles the failure of a step or of the source. Earlier parts go out before the error. @param link the step,
-   * where it is known
+   * Handles the failure of a step or of the source. Earlier parts go out before the error.
+   * @param link the step, where it is known
    */
   broken(error: unknown, link?: Link): void {
     if (this.#over) return

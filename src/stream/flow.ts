@@ -39,8 +39,8 @@ export function toFlow<T>(sequence: AsyncIterable<T>): Flow<T> {
 
 /**
  * Pushes a sequence through further steps into a sink. An unread flow is taken over: its parts are pushed from where
- * they arrive. Any other sequence is read one part after the other. @param signal counts late answers of a sequence
- * that ignores its end
+ * they arrive. Any other sequence is read one part after the other.
+ * @param signal counts late answers of a sequence that ignores its end
  */
 export function run<T>(
   sequence: AsyncIterable<T>,

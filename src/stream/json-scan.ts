@@ -167,8 +167,9 @@ export class JsonScan {
 }
 
 /**
- * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`. @param subject
- * the scanned text, such as `The request body` @param param the field that holds it, if it is part of a body
+ * The error for a client whose JSON exceeds a limit: 400 `invalid_json` or 413 `request_too_large`.
+ * @param subject the scanned text, such as `The request body`
+ * @param param the field that holds it, if it is part of a body
  */
 export function jsonRefusal(
   excess: keyof JsonLimits,

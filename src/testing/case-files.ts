@@ -13,7 +13,6 @@ const text = v.string('a text')
 const count = v.pipe(v.number('a count'), v.integer(), v.minValue(0))
 const texts = v.optional(v.array(text))
 const guardFile = v.strictObject({
-  /** The answer of every model that the guard asks about these texts. */
   model: v.optional(text),
   texts: v.pipe(
     v.array(

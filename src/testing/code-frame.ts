@@ -25,8 +25,8 @@ export function frameIn(stack: string | undefined, folder: string): Frame | unde
 }
 
 /**
- * The line of the code with a mark below its column, and its place. Empty for an error from elsewhere. @param
- * wholeStack whether the functions around it are included
+ * The line of the code with a mark below its column, and its place. Empty for an error from elsewhere.
+ * @param wholeStack whether the functions around it are included
  */
 export function placeIn(error: unknown, folder: string, wholeStack = false): string[] {
   const stack = error instanceof Error ? error.stack : undefined
@@ -44,7 +44,6 @@ export function placeIn(error: unknown, folder: string, wholeStack = false): str
   return [...marked, at, ...frames]
 }
 
-/** A line of a file; undefined where it cannot be read. */
 function lineOf(file: string, line: number): string | undefined {
   try {
     return readFileSync(file, 'utf8').split('\n')[line - 1]

@@ -4,7 +4,6 @@ import { isObject } from '../errors/checks.ts'
 import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
 import type { Expected, ExpectedChoice } from './transcripts.ts'
 
-/** The content of one choice, in the form of transcripts. */
 interface FullChoice {
   readonly text: string
   readonly refusal: string
@@ -26,7 +25,6 @@ export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
   }))
 }
 
-/** Differences between an answer and its expectation, as sentences. */
 export function differences(expected: Expected, completion: ChatCompletion): string[] {
   const wanted = (expected.choices ?? [expected]).map((choice) => filled(choice, expected))
   // An answer that failed before its first part has no choices.
@@ -134,7 +132,6 @@ function legacyCall({ function_call }: any): object[] {
   return function_call ? [{ function: function_call }] : []
 }
 
-/** All counts that the gateway reads. */
 function countsOf(usage: OpenAIUsage): Record<string, unknown> {
   const { prompt_tokens_details: input, completion_tokens_details: output } = usage
   const counts: Record<string, unknown> = {

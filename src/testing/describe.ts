@@ -5,7 +5,6 @@ import { IsolatedHost, TestHost } from './hosts.ts'
 import { optionsWithAddress } from './set-up.ts'
 
 export interface DescribedOption {
-  /** The dotted name. */
   readonly name: string
   readonly type: string
   readonly required: boolean
@@ -20,7 +19,6 @@ export interface PluginDescription {
   readonly methods: readonly string[] | null
   readonly options: readonly DescribedOption[]
   readonly deploymentOptions?: readonly DescribedOption[]
-  /** The rules of a guard. */
   readonly enforces?: readonly string[]
   readonly execution?: string
   /** Members of requests that a provider's vendor does not support. */
@@ -34,8 +32,9 @@ const NO_SERVICE = 'http://127.0.0.1:9'
 const KEY = 'key-for-a-description'
 
 /**
- * Describes a plugin of any kind. @param use a path, the name of a built-in plugin, or a package @throws ConfigError
- * for a missing plugin, or invalid options
+ * Describes a plugin of any kind.
+ * @param use a path, the name of a built-in plugin, or a package
+ * @throws ConfigError for a missing plugin, or invalid options
  */
 export async function describePlugin(
   use: string,
@@ -62,7 +61,6 @@ function factsOf({ enforces, execution }: Guard) {
   return { enforces, execution }
 }
 
-/** The result of `setup`, or undefined where it needs missing options. */
 async function setUp(
   { kind, plugin }: FoundPlugin,
   options?: Readonly<Record<string, unknown>>,
@@ -87,7 +85,6 @@ async function setUp(
   }
 }
 
-/** A node of a valibot schema, with the members that are read here. */
 interface Node {
   readonly type?: string
   readonly entries?: Readonly<Record<string, Node>>

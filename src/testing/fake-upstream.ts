@@ -24,11 +24,9 @@ export interface ReceivedRequest {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
-  /** The body, parsed as JSON when it is read. */
   readonly json: any
   /** Whether the caller has closed the connection before the response was complete. */
   readonly aborted: Promise<boolean>
-  /** Bytes of the response body that the connection has taken so far. */
   readonly takenBytes: number
 }
 
@@ -38,9 +36,7 @@ export interface FakeUpstream extends AsyncDisposable {
   /** Address without a trailing slash. */
   readonly url: string
   readonly requests: readonly ReceivedRequest[]
-  /** Sets the response to all further requests. */
   answer(next: Responder): void
-  /** Stops the server and closes all connections. */
   close(): Promise<void>
 }
 

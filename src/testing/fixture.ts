@@ -5,7 +5,6 @@ import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { RecordedResponse, Transcript } from './transcripts.ts'
 import type { FakeResponse, FakeUpstream } from './fake-upstream.ts'
 
-/** Reason for skipping checks of connections. */
 export const NO_UPSTREAM = 'it sends no request to a vendor'
 
 export interface Fixture {
@@ -16,13 +15,11 @@ export interface Fixture {
   readonly provider: ProviderUnderTest
 }
 
-/** A transcript, and its request in the form that providers receive. */
 export interface Case {
   readonly transcript: Transcript
   readonly request: TestRequest
 }
 
-/** A recorded response, or a part of it, for the fake upstream. */
 export function toFakeResponse(
   { status, headers, body }: RecordedResponse,
   pieces: Iterable<Uint8Array> = [body],
@@ -31,7 +28,6 @@ export function toFakeResponse(
   return { status, headers, pieces, ending }
 }
 
-/** The provider's outcome for a recorded response, which arrives in these pieces. */
 export async function replay(
   { vendor, provider }: Fixture,
   request: TestRequest,

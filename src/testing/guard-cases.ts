@@ -32,7 +32,6 @@ export interface GuardCase {
   readonly channel?: Channel
   /** Active rules; by default every category that the guard enforces, without scopes and patterns. */
   readonly rules?: Partial<ActiveRules>
-  /** `pass`, or the rule that blocks. */
   readonly expect: 'pass' | RuleRef
   /** The answer of every model that the guard asks about this text. */
   readonly model?: string
@@ -155,7 +154,6 @@ export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promi
   return answer instanceof Promise ? within(answer, 'no answer', timeoutMs) : answer
 }
 
-/** Sets the answers of models and the service to those of the case. */
 export function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
   host.model = model
   if (!answer) return
@@ -186,7 +184,6 @@ function rulesOf({ guard }: GuardFixture, { rules }: GuardCase): ActiveRules {
   return Object.freeze({ scopes: [], bannedPatterns: [], deny, ...rules })
 }
 
-/** The call that texts of a case belong to. */
 export function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
   return Object.freeze({
     requestId: 'req_test',

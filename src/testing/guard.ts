@@ -54,14 +54,14 @@ export interface GuardTestOptions extends KitOptions {
 const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const RANDOM_SPLITS = 20
 const UNFIT = 'the guard blocks the text around the cases, or takes no long ones'
-/** The limit for checks that take the text apart. */
 const MAX_CASES = 4
 const MAX_NAME_CHARACTERS = 40
 
 /**
  * Checks a guard against cases. Finds everything that the gateway would treat as a failure of the guard: wrong
  * counts, offsets and rules, promises of a local guard, results that depend on how a text is split, and a pass that
- * should be an error. @throws ConfigError if the options are invalid; whatever `setup` throws
+ * should be an error.
+ * @throws ConfigError if the options are invalid; whatever `setup` throws
  */
 export async function checkGuard(
   plugin: GuardPlugin,
@@ -139,7 +139,6 @@ async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): 
   }
 }
 
-/** Checks the guard with a case of the text alone. */
 async function checkWhole(fixture: GuardFixture, run: CheckRun, thorough: boolean): Promise<void> {
   const { guard, cases } = fixture
   const blocked = cases.filter(({ expect }) => expect !== 'pass')

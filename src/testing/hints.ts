@@ -60,7 +60,6 @@ export function hintFor(kind: string, check: string): string {
   return `${hint} (${GUIDE}#${check.replaceAll(' ', '-')})`
 }
 
-/** The repairs by name of the check. */
 export function allHints(): Readonly<Record<string, string>> {
   return HINTS
 }

@@ -39,12 +39,10 @@ function ofHost<F extends (...args: any[]) => any>(call: F): F {
   })
 }
 
-/** Hosts whose requests are checked before they are sent, and end with the test. */
 abstract class WatchedHosts {
   readonly #closed = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
 
-  /** Aborted at the end of the test. */
   get signal(): AbortSignal {
     return this.#closed.signal
   }
@@ -54,10 +52,7 @@ abstract class WatchedHosts {
     for (const close of this.#closing) await close()
   }
 
-  /**
-   * @param look called with each request, or with the address of one made with `http`; what it throws refuses the
-   * request
-   */
+  /** @param look called with each request, or the address of one made with `http`; refuses it by throwing */
   protected create(
     name: string,
     log: ConsolaInstance,
@@ -89,7 +84,6 @@ abstract class WatchedHosts {
  */
 export class IsolatedHost extends WatchedHosts {
   readonly requests: UpstreamRequest[] = []
-  /** Other origins to which the provider tried to send requests. */
   readonly refusedOrigins = new Set<string>()
   readonly logLines: string[] = []
   readonly log: ConsolaInstance
@@ -128,7 +122,6 @@ export class IsolatedHost extends WatchedHosts {
 /** Hosts for a guard under test. Counts requests, and can fail them. Its creator closes it. */
 export class TestHost extends WatchedHosts {
   requestCount = 0
-  /** The answer of every model for which the fake model has none. */
   model: string | undefined
   readonly #origin: string | undefined
   readonly #fakeModel: FakeModel | undefined
@@ -141,7 +134,6 @@ export class TestHost extends WatchedHosts {
     this.#fakeModel = fakeModel
   }
 
-  /** Fails all requests while `run` runs. */
   async whileUnreachable<T>(run: () => Promise<T>): Promise<T> {
     this.#unreachable = true
     try {

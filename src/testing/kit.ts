@@ -109,7 +109,6 @@ async function runChecks(
   await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
 }
 
-/** Checks a provider without chat only as every plugin is. */
 function checkMethods({ methods }: ProviderUnderTest): Check {
   if (methods.length > 0)
     return toCheck(
@@ -126,7 +125,6 @@ async function checkClose(provider: ProviderUnderTest): Promise<Check> {
   return toCheck('close', null, problem === undefined ? [] : [problem])
 }
 
-/** Whether the provider sends its requests to the fake upstream. */
 function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
   const { addressOption, host } = provider
   const { refusedOrigins } = host
@@ -144,7 +142,6 @@ function checkSetUp({ provider, vendor }: Fixture, { error }: Outcome): Check {
   return toCheck('set up', null, [`${failed}; ${NAME_IT}`])
 }
 
-/** The checks without transcripts: those that the two samples allow. */
 async function checkSamples(
   fixture: Fixture,
   samples: readonly Case[],
@@ -243,7 +240,6 @@ async function toSampleCase(
   })
 }
 
-/** A key that occurs in no other text. */
 function randomKey(seed: number): string {
   const random = randomFrom(seed)
   const letters = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789'

@@ -12,9 +12,10 @@ const ROUNDS = 3
 const MAX_SIZE = 400_000
 
 /**
- * Whether ten times the size costs more than 25 times the processor time. @param what the unit of the size @param
- * start the size to begin with, which grows until it can be measured, up to `largest` @returns the problem;
- * undefined for none
+ * Whether ten times the size costs more than 25 times the processor time.
+ * @param what the unit of the size
+ * @param start the size to begin with, which grows until it can be measured, up to `largest`
+ * @returns the problem; undefined for none
  */
 export async function growth(
   what: string,

@@ -28,10 +28,7 @@ export interface PluginJob extends Omit<KitOptions, 'onProgress'> {
   readonly requests?: string
 }
 
-/**
- * Tests a plugin in this process.
- * @throws ConfigError for a plugin, options or cases that cannot be used
- */
+/** Tests a plugin in this process. @throws ConfigError for an unusable plugin, options or cases */
 export async function runPluginJob(
   job: PluginJob,
   found: FoundPlugin,

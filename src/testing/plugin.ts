@@ -15,10 +15,7 @@ export interface PluginTestOptions {
   readonly options?: Readonly<Record<string, unknown>>
   /** Name of the option with the address that is asked; by default the first of `baseURL`, `url` and `endpoint` that works. */
   readonly addressOption?: string
-  /**
-   * For a provider: a module whose default export is the form of its vendor's bodies. Relative to the plugin's
-   * folder.
-   */
+  /** A module whose default export is the form of a provider's bodies. Relative to the plugin's folder. */
   readonly requests?: string
   /** Seed of everything random; by default a random one. */
   readonly seed?: number
@@ -40,9 +37,11 @@ const LAST_LINES = 3
 
 /**
  * Tests a provider, guard or search engine in a process of its own. The report also has problems that only a process
- * can show: output, connections, errors outside of calls, and what is left when the plugin is closed. @param plugin
- * a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a package @throws
- * ConfigError for a plugin, options or cases that cannot be used, or if the only check that is wanted did not run
+ * can show: output, connections, errors outside of calls, and what is left when the plugin is closed.
+ * @param plugin a path, an address such as `import.meta.resolve('./acme.ts')`, the name of a built-in plugin, or a
+ * package
+ * @throws ConfigError for a plugin, options or cases that cannot be used, or if the only check that is wanted did
+ * not run
  */
 export async function testPlugin(
   plugin: string,
@@ -70,7 +69,6 @@ class ChildRun {
   #found: Pick<KitReport, 'kind' | 'name' | 'api'>
   #report: KitReport | undefined
   #refused: unknown
-  /** Whether the process was ended because of a problem. */
   #ended = false
   #silence: NodeJS.Timeout | undefined
   #errors = ''
@@ -149,7 +147,6 @@ class ChildRun {
     this.#child.kill('SIGKILL')
   }
 
-  /** Records that the running check has failed. */
   #fail(problem: string): void {
     const { name, on } = this.#current
     this.#done.push(toCheck(name, on, [problem]))
@@ -171,7 +168,6 @@ class ChildRun {
   }
 }
 
-/** The error when the only check that was wanted did not run. */
 function noCheck(only: string, { kind, name }: Pick<KitReport, 'kind' | 'name'>): ConfigError {
   const what = `the check "${only}" did not run for the ${kind === 'search' ? 'search engine' : kind} ${name}`
   const why = 'it is one of other plugins, or needs a case or a setup that works'

@@ -6,15 +6,12 @@ import { frameIn } from './code-frame.ts'
 import { inHostCall } from './hosts.ts'
 import { describeError, toCheck, type Check } from './report.ts'
 
-/** Kinds of resources that keep a process alive. */
 const LASTING =
   /^(?:Timeout|Immediate|TCP.*WRAP|PIPE.*WRAP|PipeWrap|TLSWRAP|UDPWRAP|PROCESSWRAP|FSEVENTWRAP|StatWatcher|MESSAGEPORT|WORKER)$/
-/** The most texts of one kind that are reported. */
 const MAX_NOTES = 5
 
 /** Observations of a process since {@link watchProcess}. */
 interface ProcessWatch {
-  /** Checks of output, connections and errors so far. */
   checks(): Check[]
   /** Resources that still keep the process alive, with the place in the plugin that made them. */
   leftovers(): string[]

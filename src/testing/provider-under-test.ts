@@ -23,21 +23,16 @@ export interface Attempt {
 }
 
 export interface Outcome {
-  /** Chunks as the provider returned them. */
   readonly raw: readonly ChatChunk[]
-  /** Chunks in the form that clients receive, without usage. */
   readonly chunks: readonly ChatChunk[]
   readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined
-  /** The thrown value; undefined if nothing was thrown. */
   readonly error: unknown
 }
 
 interface Answering {
   readonly parts: Flow<ChatChunk>
-  /** Chunks that the provider has returned so far. */
   readonly raw: readonly ChatChunk[]
-  /** Whether the provider returns a stream and not a completion. */
   readonly streamed: boolean
 }
 
@@ -54,7 +49,6 @@ const METHODS = [
   'moderate',
 ] as const
 
-/** An operation of the plugin took longer than the kit waits. */
 class StalledError extends Error {
   constructor(what: string, ms: number) {
     super(`${what} within ${ms / 1000} s`)
@@ -62,14 +56,12 @@ class StalledError extends Error {
   }
 }
 
-/** A provider that was set up for a test. Its creator closes it. */
 export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
   readonly options: Readonly<Record<string, unknown>>
   /** Name of the option with the vendor's address; undefined if there is none. */
   readonly addressOption: string | undefined
   readonly host: IsolatedHost
-  /** All errors of the provider. */
   readonly thrown: unknown[] = []
   readonly #provider: Provider
   readonly #timeoutMs: number

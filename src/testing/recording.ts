@@ -29,7 +29,6 @@ const PRIVATE_TEXTS: readonly (readonly [what: string, pattern: RegExp])[] = [
 /** A text this long without a space is no word and no name of a model. */
 const SECRET_LOOK = /^(?!https?:)[^\s/]{20,}$/
 
-/** The host, whose responses are kept as they are read. */
 export function recorded<H extends Host>(host: H, responses: RecordedResponse[]): H {
   return {
     ...host,
@@ -49,7 +48,6 @@ export function recorded<H extends Host>(host: H, responses: RecordedResponse[])
   }
 }
 
-/** The host, to which every vendor answers with this response. */
 export function answering<H extends Host>(host: H, { status, headers, body }: RecordedResponse): H {
   return {
     ...host,
@@ -60,7 +58,6 @@ export function answering<H extends Host>(host: H, { status, headers, body }: Re
   }
 }
 
-/** The response, whose bytes are copied as they are read. */
 function keeping(response: UpstreamResponse, pieces: Uint8Array[]): UpstreamResponse {
   const { status, headers } = response
   return {
@@ -133,7 +130,6 @@ function secretTexts(options: unknown): string[] {
   return [...new Set([...secretsIn(options), ...likeSecrets(options)])]
 }
 
-/** Texts of options that look like keys, whatever their names. */
 function likeSecrets(options: unknown): string[] {
   if (typeof options === 'string') return SECRET_LOOK.test(options) ? [options] : []
   if (typeof options !== 'object' || options === null) return []

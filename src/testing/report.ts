@@ -20,7 +20,6 @@ export type KitProgress =
   | { readonly name: string; readonly on: string | null }
   | { readonly ended: readonly Check[] }
 
-/** The result of one check. */
 export interface Check {
   readonly name: string
   /** Name of the case or situation that was checked; null if there is none. */
@@ -38,29 +37,23 @@ interface Named {
   readonly api: number
 }
 
-/** The results of all checks of a plugin. */
 export interface KitReport extends Named {
   readonly seed: number
   readonly cases: readonly string[]
-  /** True if no check has failed. */
   readonly ok: boolean
   readonly checks: readonly Check[]
-  /** The checks that have failed. */
   readonly failed: readonly Check[]
 }
 
 const TIMEOUT_MS = 5000
 const MAX_NOTE_CHARACTERS = 300
 
-/** The options with their defaults. */
 export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions) {
   return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), timeoutMs }
 }
 
-/** Checks that are part of another one. */
 const WITHIN: Readonly<Record<string, string>> = { usage: 'answer', 'stream rules': 'answer' }
 
-/** Runs checks one after the other, and keeps their results. */
 export class CheckRun {
   readonly checks: Check[] = []
   readonly #only: string | undefined
@@ -117,7 +110,6 @@ export function toCheck(
   return { name, on, result: failed ? 'failed' : 'ok', notes: failed ? problems : seen }
 }
 
-/** A check that was not possible. */
 export function skipped(name: string, on: string | null, why: string): Check {
   return { name, on, result: 'skipped', notes: [why] }
 }

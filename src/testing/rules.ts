@@ -67,7 +67,6 @@ export function usageViolations(reported: OpenAIUsage): string[] {
 type AddProblem = (problem: string) => void
 
 interface ChoiceState {
-  /** Index of the last tool call. */
   call: number
   annotated: boolean
   finished: boolean
@@ -75,7 +74,6 @@ interface ChoiceState {
   readonly blocks: Map<number, boolean>
 }
 
-/** Checks the chunks of one stream against each other. */
 class StreamRules {
   readonly #form: StreamForm
   readonly #choices: ChoiceState[] = []

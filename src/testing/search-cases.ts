@@ -16,7 +16,6 @@ import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** The answer of a service, and the expected results of the engine. */
 export interface SearchCase {
   readonly name: string
   /** The query; by default a question with every kind of special character. */
@@ -52,7 +51,6 @@ interface Searched {
   readonly asked: readonly ReceivedRequest[]
 }
 
-/** The question of a case that states none. */
 export const WORDS = 'What does "A & B" cost in Grüße #1? 👋'
 
 const FIELDS = ['url', 'title', 'content', 'publishedAt'] as const
@@ -103,7 +101,6 @@ export function answerText({ answer }: SearchCase): string {
   return isRecorded(answer) ? Buffer.from(answer.body).toString() : JSON.stringify(answer)
 }
 
-/** Compares the results of the engine, and its request, with the case. */
 export async function checkResults(fixture: SearchFixture, one: SearchCase): Promise<Check> {
   const { name, expect, query } = one
   const sent = fixture.host.requests.length
@@ -123,7 +120,6 @@ export async function checkResults(fixture: SearchFixture, one: SearchCase): Pro
   return toCheck('results', name, problems)
 }
 
-/** Differences between what was found and what was expected, as sentences. */
 export function differencesOf(expect: ExpectedSearch, found: SearchResponse): string[] {
   const { results, vendorCost } = found
   const wantedResults = expect.results ?? []

@@ -32,10 +32,7 @@ export interface SearchTestOptions extends ServiceOptions {
   readonly cases: readonly SearchCase[]
 }
 
-/**
- * Checks a search engine.
- * @throws ConfigError if the options are invalid; whatever `setup` throws
- */
+/** Checks a search engine. @throws ConfigError for invalid options; whatever `setup` throws */
 export async function testSearch(
   plugin: SearchPlugin,
   options: SearchTestOptions,

@@ -6,7 +6,6 @@ const MIN_SECRET = 6
 /** This many characters of a secret in a row identify it. */
 const IDENTIFYING_CHARACTERS = 8
 
-/** Values of options whose names are those of secrets. */
 export function secretsIn(options: unknown, name = ''): string[] {
   if (typeof options === 'string') {
     return namesSecret(name) && options.length >= MIN_SECRET ? [options] : []
@@ -15,7 +14,6 @@ export function secretsIn(options: unknown, name = ''): string[] {
   return Object.entries(options).flatMap(([key, value]) => secretsIn(value, key))
 }
 
-/** Whether a text contains a secret, or enough of one to identify it. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
   return secrets.some((secret) => identifyingParts(secret).some((part) => text.includes(part)))
 }

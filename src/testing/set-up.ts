@@ -53,7 +53,6 @@ export async function setUp(
   throw unprefixed(best)
 }
 
-/** Options of a plugin that was not set up, and their valid form by its schema. */
 interface ValidOptions {
   readonly given: Readonly<Record<string, unknown>>
   readonly value: unknown
@@ -61,8 +60,9 @@ interface ValidOptions {
 }
 
 /**
- * Options with the service at `url`, and with `key` where a key is needed and no options are given. @param asTheyAre
- * whether valid options are taken as they are @throws ConfigError with the issues of the options that come nearest
+ * Options with the service at `url`, and with `key` where a key is needed and no options are given.
+ * @param asTheyAre whether valid options are taken as they are
+ * @throws ConfigError with the issues of the options that come nearest
  */
 export async function optionsWithAddress(
   { name, options: schema }: Pick<Plugin<string, Schema<any>, unknown>, 'name' | 'options'>,
@@ -120,7 +120,6 @@ function withKeys(
   return names.length > 0 ? [{ addressOption, options: { ...options, ...keys } }] : []
 }
 
-/** The given address with the origin of the vendor. */
 function movedTo(url: string, address: unknown): string {
   if (typeof address !== 'string' || !URL.canParse(address)) return url
   const { pathname, search } = new URL(address)

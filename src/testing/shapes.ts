@@ -1,7 +1,6 @@
 /** Schemas of single chunks: those that clients receive, and those that providers return. */
 import * as v from 'valibot'
 
-/** A whole number from 0. */
 export const count = v.pipe(v.number(), v.integer(), v.minValue(0))
 const filled = v.pipe(v.string(), v.minLength(1))
 const index = v.pipe(count, v.maxValue(127))
@@ -110,7 +109,6 @@ const providerAnnotation = v.looseObject({
   url_citation: v.optional(v.looseObject({ url: v.string(), title: v.string() })),
 })
 
-/** The members of a provider's chunks that the gateway relies on. */
 const providerChunk = v.looseObject({
   choices: v.optional(
     v.array(
@@ -135,7 +133,6 @@ const providerChunk = v.looseObject({
   endOfStream: v.optional(v.boolean()),
 })
 
-/** Violations of the contract of providers, each with the number of its chunk, from 1. */
 export function schemaViolations(chunks: readonly unknown[]): string[] {
   return chunks.flatMap((chunk, at) => {
     const { issues = [] } = v.safeParse(providerChunk, chunk)
@@ -143,7 +140,6 @@ export function schemaViolations(chunks: readonly unknown[]): string[] {
   })
 }
 
-/** An issue of a payload as a sentence with its path. */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
   const path = issue.path?.map((item) => String(item.key)).join('.') ?? ''
   return `${path || 'the payload'} is ${issue.received}, expected ${issue.expected ?? issue.message}`

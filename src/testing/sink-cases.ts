@@ -8,7 +8,6 @@ import { within } from './provider-under-test.ts'
 import { describeError, notFailure, toCheck, type Check } from './report.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
-/** Events, and their expected effect. */
 export interface SinkCase {
   readonly name: string
   /** Members that an event leaves out are those of a sample of its name. */
@@ -23,7 +22,6 @@ interface EventOfCase {
   readonly data?: Readonly<Record<string, unknown>>
 }
 
-/** The expected handling of a batch. */
 interface ExpectedSending {
   /** Members of the body of the first request. */
   readonly sent?: Readonly<Record<string, unknown>>
@@ -143,7 +141,6 @@ export async function sendBatch(
   }
 }
 
-/** Checks that the events of a case arrive as it says. */
 export async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
   const { name, answer, expect } = one
   const events = one.events.map(({ event, data }) => sampleEvent(event, data))

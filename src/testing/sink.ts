@@ -142,10 +142,7 @@ async function runChecks(
   )
 }
 
-/**
- * Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. Others are
- * the receiver's business.
- */
+/** Refusals: events that the receiver will never take are dropped, those that it cannot take now are not. */
 function faults(): readonly Fault[] {
   return refusals(KEY).map(([name, answer, classes]): Fault => {
     const isFinal = classes.some((one) => FINAL.includes(one))
@@ -188,7 +185,6 @@ async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Pr
   return toCheck('events', name, [...new Set(problems)])
 }
 
-/** Checks an event of a later version. */
 async function checkUnknown(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
   const later = { ...sampleEvent(name!), event: 'later.version' as never, data: {} as never }

@@ -20,7 +20,6 @@ export function randomFrom(seed: number): Random {
   return (below) => next() % below
 }
 
-/** Splits a body after the given positions, which may have any order. */
 export function cutAt(body: Uint8Array, positions: readonly number[]): Uint8Array[] {
   const ends = [...new Set(positions)].filter((end) => end > 0 && end < body.length)
   ends.sort((a, b) => a - b)
@@ -46,7 +45,6 @@ export function splitBytewise(body: Uint8Array, most: number): Uint8Array[] {
   return cutAt(body, [...positions.slice(0, half), ...positions.slice(-half)])
 }
 
-/** Splits a body at random positions, `most` at most. */
 export function splitRandomly(body: Uint8Array, random: Random, most: number): Uint8Array[] {
   const count = 1 + random(most)
   return cutAt(

@@ -16,24 +16,17 @@ import { describeError } from './report.ts'
 import { redactSecrets } from './secrets.ts'
 
 export interface TracedCall {
-  /** The instance and the method, such as `acme, chat`. */
   readonly title: string
-  /** Its questions, requests and answers, in order. */
   readonly lines: readonly string[]
-  /** How it ended: a line, or several for an error with its place in the code. */
   readonly end: string
 }
 
 export interface TraceOptions {
-  /** Name of the instance. */
   readonly instance: string
   readonly folder: string
-  /** Texts that are not shown. */
   readonly secrets: readonly string[]
-  /** Whether the whole stack of an error is shown. */
   readonly stack: boolean
   readonly show: (call: TracedCall) => void
-  /** Replaces the host of the plugin's setup. */
   readonly withHost?: (host: any) => any
 }
 
@@ -44,7 +37,6 @@ const UNTRACED = new Set(['close', 'takes', 'asks', 'questions', 'logIn'])
 
 const current = new AsyncLocalStorage<Trace>()
 
-/** The plugin, whose calls are shown. */
 export function traced<P extends AnyPlugin>(plugin: P, options: TraceOptions): P {
   return {
     ...plugin,
@@ -55,7 +47,6 @@ export function traced<P extends AnyPlugin>(plugin: P, options: TraceOptions): P
   }
 }
 
-/** One call, while it runs. */
 class Trace {
   readonly #method: string
   readonly #options: TraceOptions

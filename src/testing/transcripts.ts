@@ -128,7 +128,6 @@ export function parseHttp(bytes: Uint8Array, path: string): RecordedResponse {
 }
 
 const HEAD = /^HTTP\/[\d.]+ (\d{3}) ?([^\r\n]*)\r?\n((?:[^\r\n]+\r?\n)*)\r?\n/
-/** Headers about the recorded connection, which do not hold for the replay. */
 const CONNECTION_HEADERS = new Set([
   'connection',
   'content-encoding',

@@ -64,8 +64,10 @@ export interface ClosableHost {
 const refuseDownloads = createDownloader({ enabled: false, limit: 0, timeout: 1 })
 
 /**
- * Builds the Host of one plugin instance. @param name the name of the instance in the configuration @param download
- * serves {@link Host.download}; by default every download is refused @param mask serves {@link Host.mask}
+ * Builds the Host of one plugin instance.
+ * @param name the name of the instance in the configuration
+ * @param download serves {@link Host.download}; by default every download is refused
+ * @param mask serves {@link Host.mask}
  */
 export function createHost(
   name: string,
@@ -330,8 +332,10 @@ export class HttpExchange
   #lingering: NodeJS.Timeout | undefined
 
   /**
-   * @param request its signal ends the exchange, whose reason is thrown @param resolve receives this object when the
-   * head has arrived @param reject receives the failure when no head arrives @param bounds the bounds of the body
+   * @param request its signal ends the exchange, whose reason is thrown
+   * @param resolve receives this object when the head has arrived
+   * @param reject receives the failure when no head arrives
+   * @param bounds the bounds of the body
    */
   constructor(
     { method = 'POST', url, signal }: UpstreamRequest,
@@ -684,8 +688,6 @@ function waitIn(headers: Readonly<Record<string, string>>): number | undefined {
   const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
   return ms > 0 ? Math.ceil(ms) : undefined
 }
-
-// Encodes `multipart/form-data` requests (RFC 7578).
 
 /** Encodes a form; see {@link Host.form}. The bytes of files are shared, not copied. */
 export function encodeForm(fields: readonly FormField[]): Form {

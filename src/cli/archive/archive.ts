@@ -18,7 +18,6 @@ interface State {
 }
 
 interface Transferred {
-  /** Number of lines in the file. */
   readonly lines: number
   /** The number of lines that changed the state. */
   readonly added: number
@@ -35,7 +34,6 @@ interface KeyRecord {
   readonly revision: number
 }
 
-/** Prefix of the keys of index records. */
 const INDEX = 'index:'
 /** Lines imported at a time, with one sync of the disk per batch. */
 const BATCH_LINES = 500
@@ -56,8 +54,8 @@ export async function* exportLines({ ledger, records }: State): AsyncGenerator<s
 /**
  * Imports an export. Lines that are in the state already change nothing, so an interrupted import can be repeated.
  * @param read yields the lines from the first. It is called twice, because an incomplete export must not be
- * imported. @throws LineError for an invalid line, or one that contradicts the state; the lines before it are
- * imported then
+ * imported.
+ * @throws LineError for an invalid line, or one that contradicts the state; the lines before it are imported then
  */
 export async function importLines(
   { ledger, records }: State,
@@ -137,7 +135,6 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     }
   }
 
-  /** The value in a list of one, or none. */
   async function find<Value extends object>(key: string) {
     const value = await records.get<Value>(key)
     return value === undefined ? [] : [{ kind: 'record', key, value } as const]

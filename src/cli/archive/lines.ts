@@ -9,7 +9,6 @@ import type { LedgerItem } from '../../state/ledger/ledger.ts'
 /** Version of the format. Exports of another version are refused. */
 export const VERSION = 1
 
-/** A line that cannot be imported. */
 export class LineError extends Error {
   /** @param line counted from 1 */
   constructor(line: number, reason: string) {
@@ -18,7 +17,6 @@ export class LineError extends Error {
   }
 }
 
-/** An incomplete line. */
 export class TornLine extends LineError {}
 
 export interface RecordLine {

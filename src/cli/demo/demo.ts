@@ -27,11 +27,11 @@ export interface Demo extends DemoState {
   /** The report of the start. @param showKey also its first key */
   report(showKey: boolean): SeedReport
   /**
-   * Writes the month, and asks a model every two seconds. @param url of the gateway. @returns a function that ends
-   * both, and resolves when nothing is written any more
+   * Writes the month, and asks a model every two seconds.
+   * @param url of the gateway.
+   * @returns a function that ends both, and resolves when nothing is written any more
    */
   begin(gateway: Gateway, url: string): () => Promise<void>
-  /** Removes the folder. */
   release(): void
 }
 
@@ -42,10 +42,7 @@ const ASK_MS = 2000
 const SEED = 1
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/**
- * Makes the folder, with accounts and keys.
- * @throws CommandError with options that name other state, or a seed that is no number
- */
+/** Makes the folder, with accounts and keys. @throws CommandError for options of other state, or an invalid seed */
 export async function openDemo({ text, on }: Arguments): Promise<Demo> {
   const others = ['data', 'config'].filter((name) => text[name] !== undefined || on.has(name))
   if (others.length > 0) {
@@ -148,7 +145,6 @@ async function prepare(
   }
 }
 
-/** Three bookings, which leave the intended balance. */
 function bookingsOf(
   { id, left, keys }: DemoAccount,
   spent: ReadonlyMap<string, Pico>,

@@ -25,10 +25,7 @@ export async function makeDays(folder: string | undefined, now: number): Promise
   }
 }
 
-/**
- * Writes the month into the ledger and the logs of a gateway, oldest first. @param ended ends it early. @throws
- * Error when a row is refused
- */
+/** Writes the month into ledger and logs, oldest first. @param ended ends it early. @throws Error if one is refused */
 export async function fillMonth(
   { runtime: { ledger, requests, usage } }: Gateway,
   { bookings, calls }: Month,

@@ -11,7 +11,6 @@ import { ACCOUNTS, type DemoAccount, type DemoKey, type DemoPolicy } from './peo
 /** Numbers from 0 to 1, the same ones for the same seed. */
 export type Random = () => number
 
-/** One call: its row in the ledger, and its row in the request log. */
 export interface DemoCall {
   readonly item: RowItem
   readonly record: KnownCall
@@ -29,7 +28,6 @@ const BLOCKED = 0.03
 const DOWN_MS = 3 * DAY_MS + 5 * HOUR_MS
 const DOWN_FOR_MS = 40 * 60_000
 
-/** The load of an office, by hour of the day. */
 const OFFICE = [
   1, 1, 1, 1, 1, 2, 4, 9, 16, 20, 21, 19, 14, 18, 20, 19, 17, 13, 8, 6, 5, 4, 3, 2,
 ] as const
@@ -59,7 +57,6 @@ export function* callsOf(
   }
 }
 
-/** A moment in the rhythm of the key. */
 function momentOf({ rhythm, endedDaysAgo = 0 }: DemoKey, random: Random, now: number): number {
   const end = now - endedDaysAgo * DAY_MS
   for (;;) {
@@ -128,7 +125,6 @@ function callOf({ at, account, key, model, prices, random, now }: Asked): DemoCa
   }
 }
 
-/** A call as the ledger books it. */
 interface Booked extends Pick<Asked, 'at' | 'account' | 'key' | 'model'> {
   readonly request: string
   readonly path: string
@@ -165,7 +161,6 @@ function rowOf({ account, key, request, at, path, lines, bill, ...rest }: Booked
   }
 }
 
-/** The decision of a policy's guards on a call. */
 function decisionOf(
   { deny = [], bannedPatterns = [] }: DemoPolicy,
   blocked: boolean,
@@ -186,7 +181,6 @@ function decisionOf(
 
 const CHAT = '/v1/chat/completions'
 
-/** The usage of a call to a model, and its duration. */
 function useOf(model: string, random: Random): { path: string; usage: Usage; msPerUnit: number } {
   switch (model) {
     case 'demo/compass': {

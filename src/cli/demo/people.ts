@@ -10,9 +10,7 @@ export interface DemoKey {
   readonly name: string
   /** Its share of all calls, relative to the others. */
   readonly weight: number
-  /** Models and their shares of the key's calls. */
   readonly models: Readonly<Record<string, number>>
-  /** The `user-agent` of its client. */
   readonly agent: string
   /** Whether people use it, by day and on weekdays, or a program. */
   readonly rhythm: 'office' | 'even'

@@ -23,16 +23,13 @@ export interface DevJob {
   readonly live: boolean
   readonly options?: Readonly<Record<string, unknown>>
   readonly addressOption?: string
-  /** The secret of its key. */
   readonly secret: string
   readonly quiet: boolean
   readonly stack: boolean
 }
 
-/** Later orders to the process. */
 export type DevOrder = { readonly listen: number } | { readonly retire: true }
 
-/** Messages of the process. */
 export type DevNews =
   /** Everything is set up, and nothing listens yet. */
   | { readonly prepared: true }

@@ -29,25 +29,19 @@ import { playSinkCases } from '../../testing/sink.ts'
 import { traced, type TraceOptions } from '../../testing/traced.ts'
 import { CommandError } from '../command.ts'
 
-/** The service of `plugin dev`. */
 export interface DevSetup {
   readonly config: UserConfig
-  /** A call for each case. */
   readonly calls: readonly DevCall[]
   /** Plays cases that no call can show; called once it serves. */
   readonly play?: () => Promise<void>
-  /** Ends the vendors and services on this machine. */
   close(): Promise<void>
 }
 
 export interface DevCall {
-  /** Name of the case. */
   readonly name: string
-  /** The body for `POST /v1/chat/completions`. */
   readonly body: object
 }
 
-/** The plugin and the options of the command. */
 interface DevSettings {
   readonly found: FoundPlugin
   readonly cases: string
@@ -55,7 +49,6 @@ interface DevSettings {
   readonly live: boolean
   readonly options: Readonly<Record<string, unknown>> | undefined
   readonly addressOption: string | undefined
-  /** The secret of its only key. */
   readonly secret: string
   readonly trace: Omit<TraceOptions, 'instance' | 'withHost'>
   readonly show: (line: string) => void
@@ -79,14 +72,12 @@ const ECHOING: UserConfig = {
   providers: { echo: { use: echo } },
   models: { [ECHO]: { pricing: FREE, deployments: [{ provider: 'echo', model: 'words' }] } },
 }
-/** Names of cases as names of providers and models. */
 const nameOf = (text: string) => text.toLowerCase().replaceAll(/[^a-z\d]+/g, '-')
 
 /** Starts the services of the plugin, and describes the gateway. @throws CommandError without cases; ConfigError */
 export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
   const upstreams: FakeUpstream[] = []
   const close = async () => void (await Promise.all(upstreams.map((one) => one.close())))
-  /** Options with the address of a vendor that answers so. */
   const optionsFor: OptionsFor = async (answer) => {
     const { options = {}, addressOption, live, found } = settings
     if (live) return options
@@ -110,11 +101,9 @@ export async function setUpDev(settings: DevSettings): Promise<DevSetup> {
 
 type Answer = (request: ReceivedRequest) => FakeResponse
 type OptionsFor = (answer: Answer) => Promise<Readonly<Record<string, unknown>>>
-/** The settings of a plugin of one kind. */
 type SettingsOf<P> = DevSettings & { readonly plugin: P }
 
 interface Described extends Pick<DevSetup, 'config' | 'calls' | 'play'> {
-  /** The policy of the key. */
   readonly policy?: object
 }
 

@@ -63,7 +63,6 @@ interface Started {
   readonly refused?: string
 }
 
-/** One process after the other on one port. */
 class DevServer {
   readonly #job: DevJob
   #port: number
@@ -128,7 +127,6 @@ function tell(child: ChildProcess, order: DevOrder): void {
   if (child.connected) child.send(order)
 }
 
-/** The next message of a process; a refusal when it ends. */
 async function newsOf(child: ChildProcess): Promise<DevNews> {
   const ended = new AbortController()
   const { signal } = ended

@@ -15,11 +15,9 @@ interface Listed {
   readonly version: string
   readonly api: number | null
   readonly used: boolean
-  /** Why it cannot be loaded. */
   readonly error?: string
 }
 
-/** Prints the plugins; a package that cannot be loaded with the reason. */
 export async function listPlugins(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   const { directory, config } = loaded
@@ -56,7 +54,6 @@ export async function listPlugins(args: Arguments): Promise<void> {
   })
 }
 
-/** Kind and `use` of each plugin that a configuration names. */
 function usesOf({ providers, guards, search, sinks }: LoadedSections): ReadonlySet<string> {
   const uses = (kind: string, entries: readonly { readonly use: unknown }[]) =>
     entries.map(({ use }) => `${kind} ${String(use)}`)

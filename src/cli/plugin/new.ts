@@ -56,14 +56,12 @@ export async function newPlugin({ positionals, text, on }: Arguments): Promise<v
   )
 }
 
-/** The code of an example, its cases by name, and how a configuration uses it. */
 interface Parts {
   readonly code: string
   readonly cases: Files
   readonly yaml: (use: string) => string
 }
 
-/** The example under another name. */
 async function partsOf(kind: string, name: string, style: string): Promise<Parts> {
   const folder = join(examplesFolder(), `${kind}-${style === 'lines' ? 'sse' : style}`)
   const example = `my-${kind}`
@@ -233,10 +231,7 @@ function toJavaScript(code: string): string {
     .replaceAll(/ +$/gm, '')
 }
 
-/**
- * Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it, unless their names say
- * otherwise.
- */
+/** Whether Node.js takes files of this folder for CommonJS, as `npm init` arranges it. */
 function isCommonJs(folder: string): boolean {
   const manifest = join(folder, 'package.json')
   if (existsSync(manifest)) return JSON.parse(readFileSync(manifest, 'utf8')).type === 'commonjs'

@@ -21,7 +21,6 @@ import { parseHttp, type RecordedResponse } from '../../testing/transcripts.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { casesOf, fileOrName, liveOptions } from './test.ts'
 
-/** A question of the plugin, and the host that sends it. */
 interface Asking<P> {
   readonly plugin: P
   readonly directory: string
@@ -30,7 +29,6 @@ interface Asking<P> {
   readonly through: <H extends Host>(host: H) => H
 }
 
-/** The members of a case beside the answer, and the plugin's error. */
 interface Draft {
   readonly content: object
   readonly error?: unknown
@@ -82,7 +80,6 @@ export async function recordCase({ positionals, text }: Arguments): Promise<void
   throw new CommandError(`The plugin could not read the answer: ${reason}\n${place}`)
 }
 
-/** The failure, and its cause. */
 function reasonOf(error: unknown): string {
   const { cause } = error as Error
   return [error, cause].filter(Boolean).map(describeError).join(', because of ')
@@ -189,7 +186,6 @@ async function setUp<M>(
   throw new CommandError(`--options${where && `, ${where}`}: ${message}.`, 2)
 }
 
-/** The members of a choice that a case names. */
 function saidIn(choice: ReturnType<typeof choicesIn>[number]): object {
   const { finish_reason: end, tool_calls: calls } = choice
   const natural = calls.length > 0 ? 'tool_calls' : 'stop'
@@ -203,7 +199,6 @@ function saidIn(choice: ReturnType<typeof choicesIn>[number]): object {
   }
 }
 
-/** The counts that are not 0. */
 function countsIn(usage: OpenAIUsage): object {
   const kept = Object.entries(usage).flatMap(([name, value]) => {
     if (name === 'total_tokens' || value === null || value === 0) return []

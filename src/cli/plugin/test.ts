@@ -59,8 +59,9 @@ export function casesOf(file: string, named: string | undefined): string {
 }
 
 /**
- * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`. @param live whether
- * it is asked @throws CommandError for a variable that is not set
+ * Options for asking a real vendor: values of the environment and of `.env` replace `${NAME}`.
+ * @param live whether it is asked
+ * @throws CommandError for a variable that is not set
  */
 export async function liveOptions(
   given: string | undefined,
@@ -119,7 +120,6 @@ function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string
   ].join('')
 }
 
-/** The repairs, once for each name of a check. */
 function hints(failed: readonly Check[]): string[] {
   const byName = new Map(failed.map(({ name, hint }) => [name, hint]))
   return [...byName].map(([name, hint]) => `\n${name}: ${hint}\n`)

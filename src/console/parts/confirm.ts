@@ -8,8 +8,9 @@ import { Dialog } from './sheet.ts'
 import { Failure } from './states.ts'
 
 /**
- * A question with one action. @param typed text that the reader has to type first @param act the action; its error
- * stays in the dialog
+ * A question with one action.
+ * @param typed text that the reader has to type first
+ * @param act the action; its error stays in the dialog
  */
 export function Confirm({
   title,

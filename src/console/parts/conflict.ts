@@ -19,7 +19,6 @@ export function merged(saved: Members, theirs: Members, mine: Members): Members 
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 
-/** The state of a change. */
 interface Changing {
   readonly form: Submission
   readonly changes: readonly Change[]
@@ -35,8 +34,10 @@ interface Versions {
 }
 
 /**
- * Changes members of an object. A change that another operator made meanwhile is shown first; the next submission is based on it.
- * @param wanted every member that can be changed. @param onDone called when it is saved, or nothing differs
+ * Changes members of an object. A change that another operator made meanwhile is shown first; the next submission is
+ * based on it.
+ * @param wanted every member that can be changed.
+ * @param onDone called when it is saved, or nothing differs
  */
 export function useChange(
   path: string,
@@ -71,7 +72,6 @@ export function useChange(
   return { form, changes, versions }
 }
 
-/** The differences between the versions: saved, present, and wanted. */
 export function Conflict({ saved, theirs, mine }: Versions) {
   const versions = [saved, theirs, mine, merged(saved, theirs, mine)]
   const names = [...new Set(versions.flatMap((one) => Object.keys(one)))].filter(

@@ -3,7 +3,6 @@ import { shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { toast } from './toast.ts'
 
-/** Puts a text on the clipboard, and shows a message. */
 export async function copyText(text: string, what = 'Copied'): Promise<void> {
   try {
     await navigator.clipboard.writeText(text)
@@ -19,7 +18,6 @@ export function Copy({ text, label = 'Copy' }: { readonly text: string; readonly
   </button>`
 }
 
-/** An id that is copied by a click. */
 export function Id({ id, keep }: { readonly id: string; readonly keep?: number }) {
   return html`<button
     type="button"

@@ -10,7 +10,6 @@ export interface Change {
   readonly order?: 'tighter' | 'looser' | 'changed' | 'equal'
 }
 
-/** The changes as a table; colour never stands without the word. */
 export function Diff({
   changes,
   none = 'Nothing differs.',
@@ -36,7 +35,6 @@ export function Diff({
   </table>`
 }
 
-/** The members in which two objects differ. */
 export function changesBetween(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,

@@ -56,9 +56,7 @@ export function Money({
   >`
 }
 
-/**
- * A moment in the reader's zone; with the day when it is not today. @param short shows only the day, for another day
- */
+/** A moment in the reader's zone; with the day if not today. @param short shows only the day, for another day */
 export function Time({
   at,
   short = false,

@@ -5,7 +5,6 @@ import { useKeys } from '../keys.ts'
 import { place, setQuery } from '../state.ts'
 import { Button } from './button.ts'
 
-/** A parameter that the list understands. */
 export interface Filter {
   readonly name: string
   readonly label: string

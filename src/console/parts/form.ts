@@ -12,7 +12,6 @@ interface FieldProps {
   readonly disabled?: boolean
 }
 
-/** Ids that connect a control with its label, help and error. */
 function useField({ help, error }: FieldProps) {
   const ref = useRef('')
   if (ref.current === '') ref.current = `field-${++fields}`
@@ -74,7 +73,6 @@ export function TextField(
   return frame(id, props, box, counter)
 }
 
-/** One of several values. */
 export function SelectField(
   props: FieldProps & {
     readonly value: string
@@ -99,7 +97,6 @@ export function SelectField(
   )
 }
 
-/** Yes or no. */
 export function CheckField(
   props: FieldProps & {
     readonly checked: boolean
@@ -125,7 +122,6 @@ export function CheckField(
   </div>`
 }
 
-/** One of few values, all of them visible. */
 export function RadioField({
   label,
   value,
@@ -161,13 +157,10 @@ export function RadioField({
   </fieldset>`
 }
 
-/** A form's request: whether it runs, and its error. */
 export interface Submission {
   readonly busy: boolean
   readonly error: ApiError | undefined
-  /** The message for a field, when the error is about it. */
   errorFor(param: string): string | undefined
-  /** Runs the form's action, as the listener of `onSubmit`. */
   submit(event?: Event): void
 }
 

@@ -2,7 +2,6 @@
 import { html } from '../html.ts'
 import { Copy } from './copy.ts'
 
-/** A block of code that can be copied. */
 export function Code({
   text,
   label,

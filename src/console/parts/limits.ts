@@ -40,7 +40,6 @@ export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
   </table>`
 }
 
-/** The spend against a cap, as a bar with its figure. */
 export function CapBar({ spent, cap }: { readonly spent: Usd; readonly cap: SpendCap | null }) {
   if (!cap) return html`<span class="number">${money(spent)}</span>`
   const share = ratio(spent, cap.usd)
@@ -97,7 +96,6 @@ export function LimitFields({
   </div>`
 }
 
-/** The texts of the present limits. */
 export function textsOf(of: {
   readonly rpm_limit?: number | null
   readonly concurrency_limit?: number | null
@@ -111,10 +109,7 @@ export function textsOf(of: {
   }
 }
 
-/**
- * The members of a request that the texts stand for. A text that is no number is sent as it is: the API reports the
- * error.
- */
+/** The members of a request that the texts stand for. A text that is no number is sent too: the API reports it. */
 export function limitsOf({ rpm, concurrency, cap, scope }: LimitTexts): Record<string, unknown> {
   return {
     rpm_limit: numberOf(rpm),

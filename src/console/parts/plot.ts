@@ -15,13 +15,9 @@ export interface PlotProps {
   readonly times: readonly number[]
   /** At most eight, the last one for all others. */
   readonly series: readonly Series[]
-  /** Bars are stacked; lines are not. */
   readonly kind: 'bars' | 'lines'
-  /** Writes a value of the cursor. */
   readonly format: (value: number) => string
-  /** Writes the values of the axis. */
   readonly formatAxis: (values: readonly number[]) => string[]
-  /** Writes the start of a step, for the cursor. */
   readonly formatTime: (seconds: number) => string
   /** The text for a screen reader: it also says where the same numbers stand as text. */
   readonly label: string
@@ -34,7 +30,6 @@ export interface PlotProps {
 
 const HEIGHT = 240
 const DAY_SECONDS = 86_400
-/** Width of a letter at an axis. */
 const AXIS_LETTER = 7
 /** Ticks of days: a part of a day means nothing there. */
 const TICK_DAYS = [1, 2, 3, 4, 7, 14, 28, 56]
@@ -91,7 +86,6 @@ export function Plot(props: PlotProps) {
   </div>`
 }
 
-/** The values of all series at the cursor. */
 function Readout({
   props: { times, series, format, formatTime, onSelect },
   at,
@@ -126,7 +120,6 @@ function loadStyle(): void {
   document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href }))
 }
 
-/** Draws the cursor of the keyboard and its selection. */
 function mark(plot: uPlot, times: readonly number[], index: number, anchor: number | null): void {
   const left = (at: number) => plot.valToPos(times[at]!, 'x')
   const step = times.length > 1 ? left(1) - left(0) : 0
@@ -246,7 +239,6 @@ function optionsOf(
   }
 }
 
-/** Draws triangles at the foot of the plot. */
 function drawMarks(plot: uPlot, marks: readonly number[], color: string): void {
   const { ctx, bbox } = plot
   const size = 5 * devicePixelRatio
@@ -262,7 +254,6 @@ function drawMarks(plot: uPlot, marks: readonly number[], color: string): void {
   }
 }
 
-/** The index of the step that contains a moment. */
 function stepAt(times: readonly number[], seconds: number): number {
   return Math.max(
     0,

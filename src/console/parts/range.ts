@@ -25,7 +25,8 @@ interface Span {
 
 /**
  * The span of the address, as moments. Relative ones end at the minute of `now`, so that a question asked again soon
- * is the same question. @param standard `from` when the address has none
+ * is the same question.
+ * @param standard `from` when the address has none
  */
 export function spanOf(query: URLSearchParams, standard: string | undefined, now: number): Span {
   const from = query.get('from') ?? standard

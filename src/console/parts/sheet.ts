@@ -11,12 +11,10 @@ interface ModalProps {
 
 let titles = 0
 
-/** Details of a row, from the right. */
 export function Sheet(props: ModalProps) {
   return html`<${Modal} ...${props} kind="sheet" />`
 }
 
-/** A question or a form in the middle. */
 export function Dialog(props: ModalProps & { readonly wide?: boolean }) {
   return html`<${Modal} ...${props} kind=${props.wide ? 'dialog wide' : 'dialog'} />`
 }

@@ -7,9 +7,10 @@ import { Code } from './json.ts'
 const VARIABLE = '$API_KEY'
 
 /**
- * Commands and settings of programs, with a chat model that the key may use. @param props.secret the key, which is
- * shown; without it the name of a variable stands in its place @param props.asKey the key whose models are asked for
- * where none is shown @param props.first whether only the command is shown
+ * Commands and settings of programs, with a chat model that the key may use.
+ * @param props.secret the key, which is shown; without it the name of a variable stands in its place
+ * @param props.asKey the key whose models are asked for where none is shown
+ * @param props.first whether only the command is shown
  */
 export function Snippets({
   secret,

@@ -57,7 +57,6 @@ export function Failure({
   </div>`
 }
 
-/** A sentence above the data about what is missing in them. */
 export function Notice({
   tone = 'info',
   children,
@@ -75,7 +74,6 @@ export function Answered<Answer>({
   children,
 }: {
   readonly of: Loaded<Answer>
-  /** The number of lines of the skeleton. */
   readonly lines?: number
   readonly children: (data: Answer) => Content
 }) {

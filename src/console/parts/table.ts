@@ -14,7 +14,6 @@ export interface Column<Row> {
   readonly cell: (row: Row) => Content
   /** Whether values stand at the end of the column, as numbers do. */
   readonly end?: boolean
-  /** The name by which the server sorts. */
   readonly sort?: string
   /** On a phone: the figure beside the first column, one of the muted facts below, or nowhere. */
   readonly phone?: 'figure' | 'rest' | 'none'
@@ -27,19 +26,15 @@ export interface Column<Row> {
 interface TableProps<Row> {
   /** The name under which the choice of columns is kept. */
   readonly name: string
-  /** The caption for a screen reader. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly idOf: (row: Row) => string
-  /** The address of a row. */
   readonly hrefOf?: (row: Row) => string | undefined
   /** The row that is open in a sheet: `[` and `]` move on from it. */
   readonly open?: string | undefined
   readonly loading?: boolean
-  /** A class for rows in a special state. */
   readonly markOf?: (row: Row) => string | undefined
-  /** A last row with the totals. */
   readonly totals?: Readonly<Record<string, Content>>
 }
 
@@ -94,7 +89,6 @@ function hiddenOf<Row>(name: string, columns: readonly Column<Row>[]): readonly 
   return preferences.value.hidden[name] ?? rare
 }
 
-/** Chooses the columns that are shown. */
 export function ColumnChoice<Row>({
   name,
   columns,
@@ -197,7 +191,6 @@ function useRowKeys<Row>(
   }
 }
 
-/** The address that opens a row of this screen in its sheet. */
 export function hrefOpening(id: string | undefined): string {
   return hrefWith({ open: id })
 }

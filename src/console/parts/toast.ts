@@ -6,7 +6,6 @@ const SHOWN_MS = 3000
 const shown = signal<readonly { readonly id: number; readonly text: string }[]>([])
 let ids = 0
 
-/** Shows a text for three seconds. */
 export function toast(text: string): void {
   const id = ++ids
   shown.value = [...shown.value, { id, text }]

@@ -54,7 +54,6 @@ export function AddCredits({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Corrects a balance by a row of its own. */
 export function Adjust({ row, onClose, onDone }: ActionProps) {
   const [usd, setUsd] = useState('')
   const [reason, setReason] = useState('')
@@ -83,7 +82,6 @@ export function Adjust({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Changes settings; what will change is shown before it is saved. */
 export function EditAccount({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))
@@ -145,7 +143,6 @@ export function ArchiveAccount({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Adds the rows of the account up again. */
 export function VerifyNow({ id }: { readonly id: string }) {
   const [state, setState] = useState<'idle' | 'busy' | 'ok' | 'wrong'>('idle')
   const [error, setError] = useState<ApiError>()

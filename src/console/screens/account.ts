@@ -154,7 +154,6 @@ function settingsOf(row: AccountRow): (readonly [string, Content])[] {
   ]
 }
 
-/** The amount that running calls hold. */
 function heldOf({ balance_usd: balance, available_usd: available }: AccountRow): Usd {
   return addAmounts([balance, available.startsWith('-') ? available.slice(1) : `-${available}`])
 }

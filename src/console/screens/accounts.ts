@@ -107,7 +107,6 @@ export function Accounts() {
   </div>`
 }
 
-/** Whether an account works, in a word. */
 export function AccountState({ row }: { readonly row: AccountRow }) {
   const [word, tone, shape] = row.archived_at
     ? ['archived', 'muted', '○']

@@ -13,7 +13,6 @@ const DAYS = 30
 const DAY_MS = 86_400_000
 const HEIGHT = 160
 
-/** The balance at the end of each day. */
 export function BalanceCurve({ id }: { readonly id: string }) {
   const from = new Date(Date.now() - DAYS * DAY_MS).toISOString().slice(0, 10)
   const answer = useAnswer<Read<Balances>>(withQuery(`/admin/accounts/${id}/balance`, { from }))
@@ -51,7 +50,6 @@ function Curve({ balances: { data, ledger } }: { readonly balances: Read<Balance
     <${Proof} ledger=${ledger} />`
 }
 
-/** The UTC day that ends at a moment. */
 function dayOf(end: string): string {
   return new Date(Date.parse(end) - DAY_MS).toISOString().slice(0, 10)
 }

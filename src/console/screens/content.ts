@@ -11,7 +11,6 @@ export function contentPath(id: string): string {
   return `/admin/requests/${encodeURIComponent(id)}/content`
 }
 
-/** A button, and behind it the contents of a call. */
 export function KeptContent({ id }: { readonly id: string }) {
   const [open, setOpen] = useState(false)
   const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(id) : null)

@@ -6,7 +6,6 @@ import { html, type Content } from '../html.ts'
 import { Panel } from '../parts/panel.ts'
 import { Snippets } from '../parts/snippets.ts'
 
-/** Whether the list of requests was opened from here; it holds until the page is closed. */
 const looked = signal(false)
 
 /** The steps; once shown they stay until the screen is left. @param called whether a call was made */

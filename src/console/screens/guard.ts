@@ -217,7 +217,6 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
   </div>`
 }
 
-/** Word, shape and colour of the effect of a decision. */
 function Became({
   decision: { outcome, mode },
 }: {

@@ -23,7 +23,6 @@ interface ActionProps {
   readonly onDone: () => void
 }
 
-/** Changes settings; what will change is shown before it is saved. */
 export function EditKey({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))
@@ -111,7 +110,6 @@ export function RotateKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Refuses the key for a while, or lets it work again. */
 export function DisableKey({ row, onClose, onDone }: ActionProps) {
   const { id, name, start, disabled, revision = null } = row
   const act = async () => {
@@ -127,7 +125,6 @@ export function DisableKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-/** Refuses the key for good. */
 export function ArchiveKey({ row, onClose, onDone }: ActionProps) {
   const archive = async () => {
     await call('DELETE', `/admin/keys/${row.id}`, { revision: row.revision ?? null })

@@ -21,7 +21,6 @@ import { CALL_COLUMNS, STATUS_COLUMN } from './outcome.ts'
 import { PolicyEditor } from './policy.ts'
 import { usageTable } from './usage-rows.ts'
 
-/** The range of the figures of its calls. */
 const DAYS = '-30d'
 
 const { at, model, tokens, total, cost } = CALL_COLUMNS
@@ -94,7 +93,6 @@ function Overview({ row }: { readonly row: KeyRow }) {
     </section>`
 }
 
-/** The path of its calls by day. */
 function usagePath(key: string, now: number): string {
   const { from } = spanOf(new URLSearchParams({ from: DAYS }), undefined, now)
   return withQuery('/admin/usage', { key, from, rollup: 'day' })

@@ -92,7 +92,6 @@ export function Keys() {
   </div>`
 }
 
-/** A list of keys in each state of loading. */
 export function KeyList({
   list,
   onNew,
@@ -127,7 +126,6 @@ export function KeyList({
     }`
 }
 
-/** Whether a key works, in a word. */
 export function KeyState({ row }: { readonly row: KeyRow }) {
   const [word, tone, shape] = row.archived_at
     ? ['archived', 'muted', '○']
@@ -139,7 +137,6 @@ export function KeyState({ row }: { readonly row: KeyRow }) {
   return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
 }
 
-/** A policy in a few words. */
 export function policyOf({ policy }: Pick<KeyRow, 'policy'>): string {
   if (!policy) return 'none'
   const rules =

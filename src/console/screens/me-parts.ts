@@ -46,7 +46,6 @@ const MODELS: readonly Column<ModelRow>[] = [
   },
 ]
 
-/** The last 30 days by model. */
 export function HolderUsage({ secret }: HolderProps) {
   const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
   const answer = useAnswer<UsageAnswer>(
@@ -97,7 +96,6 @@ export function HolderModels({ secret }: HolderProps) {
   <//>`
 }
 
-/** Ways to connect a program. */
 export function Connect({ secret }: HolderProps) {
   return html`<div class="stack prose">
     <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
@@ -109,7 +107,6 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
   return html`<${Empty} title="The operator does not show this here."><p class="muted">${error.message}</p><//>`
 }
 
-/** Rows of several months as one row a model. */
 function byModel(rows: readonly UsageCell[]) {
   const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {

@@ -36,7 +36,6 @@ const TABS = [
   { key: 'connect', label: 'Connect', href: '/me/connect' },
 ]
 
-/** The page: signing in with a key, then its parts. */
 export function Me({ params }: ScreenProps) {
   if (!holding.value && !restore()) return html`<${KeySignIn} />`
   return html`<${Holder} secret=${held!} tab=${params.tab ?? 'overview'} />`

@@ -3,7 +3,6 @@ import type { PriceSource, Pricing } from '../answers.ts'
 import { exactMoney, money, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
 
-/** Prices of things that are no tokens, with their word. */
 const UNITS: Readonly<Record<string, string>> = {
   image: 'image',
   page: 'page',
@@ -17,7 +16,6 @@ const UNITS: Readonly<Record<string, string>> = {
 const OLD_DAYS = 90
 const DAY_MS = 86_400_000
 
-/** One price with its name, exact on hovering. */
 export function Price({ name, usd }: { readonly name: string; readonly usd: string }) {
   const unit = UNITS[name]
   return html`<span class="number" title=${`${exactMoney(usd)} each`}
@@ -25,7 +23,6 @@ export function Price({ name, usd }: { readonly name: string; readonly usd: stri
   >`
 }
 
-/** The prices of a model by name. */
 export function pricesOf(pricing: Pricing): readonly (readonly [name: string, usd: string])[] {
   return Object.entries(pricing).flatMap(([name, usd]) =>
     typeof usd === 'string' ? [[name, usd] as const] : [],
@@ -40,7 +37,6 @@ export function perMillion(usd: string): string {
   return plainDecimal(`${plainDecimal(usd)}e6`)
 }
 
-/** The source and age of prices. */
 export function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
   if (!source) return '–'
   const { from, checked_at: at } = source

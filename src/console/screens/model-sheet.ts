@@ -13,7 +13,6 @@ import { Empty } from '../parts/states.ts'
 import { Health } from './model-health.ts'
 import { isPerToken, perMillion, pricesOf, Source } from './model-prices.ts'
 
-/** Spans for which a deployment can be disabled. */
 const SPANS = [
   { value: '300', label: '5 minutes' },
   { value: '3600', label: '1 hour' },
@@ -186,7 +185,6 @@ function failuresOf(failures: Deployment['failures_24h']): string {
     : reasons.map(([name, many]) => `${name} ${count(many)}`).join(', ')
 }
 
-/** The capabilities of a model, in words. */
 function abilitiesOf(capabilities: ModelRow['capabilities']): string {
   if (capabilities === null) return 'not stated: everything is tried'
   if (capabilities.length === 0) return '–'

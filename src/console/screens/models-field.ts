@@ -5,14 +5,12 @@ import { html } from '../html.ts'
 import { TextField } from '../parts/form.ts'
 import type { ModelRow } from '../answers.ts'
 
-/** The most models that the sentence about matches names. */
 const NAMED = 5
 
 export function entriesOf(text: string): readonly string[] {
   return text.split(/[\s,]+/).filter(Boolean)
 }
 
-/** The field, and the list that writes it. */
 export function ModelsField({
   value,
   onInput,
@@ -36,7 +34,6 @@ export function ModelsField({
   </div>`
 }
 
-/** Kinds of models, all models of a vendor, and each model. */
 function Picker({
   models,
   entries,

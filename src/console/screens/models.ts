@@ -135,7 +135,6 @@ function Nothing() {
       <//>`
 }
 
-/** The price of one kind of token. */
 function tokenPrice(name: string) {
   return ({ pricing }: ModelRow): Content => {
     const usd = pricing[name]

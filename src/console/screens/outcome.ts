@@ -49,7 +49,6 @@ function exactTokens({ usage }: CallInColumns): string {
   return `prompt ${count(usage.prompt_tokens)}, completion ${count(usage.completion_tokens)}`
 }
 
-/** Word, number and colour of the outcome of a call. */
 export function Status({ row }: { readonly row: ShownCall }) {
   const { status, code, outcome, running, guard } = row
   if (running) return html`<span class="state">running</span>`
@@ -74,7 +73,6 @@ export function Status({ row }: { readonly row: ShownCall }) {
   >`
 }
 
-/** Ends a running call, after a question. */
 export function EndCall({ id }: { readonly id: string }) {
   const [asking, setAsking] = useState(false)
   const end = async () => {

@@ -167,7 +167,6 @@ function Attention({ overview }: { readonly overview: OverviewData }) {
   <//>`
 }
 
-/** A link to where an alert can be handled. */
 function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | 'object'>) {
   const [of] = kind.split('.')
   const named = encodeURIComponent(object ?? '')
@@ -323,7 +322,6 @@ function Books({ overview: { books, usage, log } }: { readonly overview: Overvie
   return html`<p class="books">${remarks.filter(Boolean)}</p>`
 }
 
-/** A time relative to now; the exact moment is shown on hovering. */
 function Ago({ at, now }: { readonly at: string; readonly now: number }) {
   return html`<time datetime=${at} title=${at}>${relative(at, now)}</time>`
 }
@@ -332,7 +330,6 @@ function cached({ cached_tokens: part, prompt_tokens: whole }: UsageTotals): str
   return part === null || !whole ? MISSING : percentOf(part / whole)
 }
 
-/** The change of a figure against the same hours of yesterday. */
 function change(now: number, before: number): Content {
   if (before === 0) return html`<span>none yesterday</span>`
   const by = (now - before) / before
@@ -342,7 +339,6 @@ function change(now: number, before: number): Content {
   >`
 }
 
-/** The last 24 hours; undefined for those without a call. */
 function hoursOf({ hours, as_of }: OverviewData): readonly (UsageTotals | undefined)[] {
   const byStart = new Map(hours.map((hour) => [Date.parse(hour.start), hour]))
   const now = Math.floor(Date.parse(as_of) / HOUR_MS) * HOUR_MS

@@ -21,23 +21,17 @@ import {
   type Turn,
 } from './play-request.ts'
 
-/** The modality of a model that states none. */
 const FALLBACK: Modality = 'chat'
 const SIDES = ['request', 'events', 'cost', 'headers'] as const
 type Side = (typeof SIDES)[number]
 
-/** What surrounds the bench. */
 interface BenchProps {
   readonly models: readonly PlayModel[]
   /** The key that calls are made with. @throws ApiError */
   readonly credential: () => Promise<string>
-  /** Who pays, shown beside the button that sends. */
   readonly charged: Content
-  /** The content below the cost of a call. */
   readonly after: (exchange: Exchange) => Content
-  /** Called when a call has ended. */
   readonly onEnded: () => void
-  /** The role that sending needs. */
   readonly role?: Role
 }
 
@@ -100,7 +94,6 @@ export function Bench({ models, credential, charged, after, onEnded, role }: Ben
   </div>`
 }
 
-/** The request and the answer, in parts. */
 function Beside({
   bench: { request, exchange },
   after,
@@ -158,7 +151,6 @@ function Turns({ turns }: { readonly turns: readonly Turn[] }) {
   </ol>`
 }
 
-/** The state of the bench: the form, the turns before it, and the call. */
 function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: () => void) {
   const [draft, setDraft] = useState<Draft>(EMPTY)
   const [turns, setTurns] = useState<readonly Turn[]>([])

@@ -4,7 +4,6 @@ import { readAnswer } from '../amounts.ts'
 import { ApiError, toApiError } from '../api.ts'
 import type { PlayRequest } from './play-request.ts'
 
-/** The most events that are kept for reading. */
 const MOST_EVENTS = 5000
 
 interface ToolCall {
@@ -12,7 +11,6 @@ interface ToolCall {
   readonly arguments: string
 }
 
-/** A call, as far as it came. */
 export interface Exchange {
   readonly state: 'running' | 'done' | 'failed' | 'stopped'
   readonly status: number | null
@@ -166,7 +164,6 @@ function bodyOf({ body, upload }: PlayRequest, key: string): RequestInit {
   return { headers: { authorization }, body: form }
 }
 
-/** The data of each event of a stream. */
 async function* eventsOf(response: Response): AsyncGenerator<string> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
@@ -182,7 +179,6 @@ async function* eventsOf(response: Response): AsyncGenerator<string> {
   }
 }
 
-/** The changes by one event. */
 function withEvent(exchange: Exchange, text: string, ms: number): Partial<Exchange> {
   const full = exchange.events.length >= MOST_EVENTS
   const kept = full ? { more: exchange.more + 1 } : { events: [...exchange.events, { ms, text }] }
@@ -203,7 +199,6 @@ function withEvent(exchange: Exchange, text: string, ms: number): Partial<Exchan
   }
 }
 
-/** A whole answer, in the form of a stream. */
 function wholeOf(body: unknown): Partial<Exchange> {
   const { choices, usage, text } = (body ?? {}) as Chunk
   const [choice] = choices ?? []
@@ -260,7 +255,6 @@ interface Message {
   readonly annotations?: readonly Annotation[]
 }
 
-/** A chunk of a stream, or a whole answer. */
 interface Chunk {
   readonly choices?: readonly {
     readonly delta?: Message

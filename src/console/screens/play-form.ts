@@ -28,7 +28,6 @@ const ACCEPTED: Readonly<Record<string, string>> = {
 const EFFORTS = ['', 'none', 'minimal', 'low', 'medium', 'high']
 const SOUNDS = ['mp3', 'opus', 'aac', 'flac', 'wav']
 
-/** The fields of the question. */
 export function PlayFields(props: FormProps) {
   const { model, draft, set, wrong } = props
   const { modality } = model

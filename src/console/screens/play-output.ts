@@ -108,7 +108,6 @@ function Sound({ sound, exchange }: { readonly sound: Blob; readonly exchange: E
   </div>`
 }
 
-/** The request, as it can be repeated elsewhere. */
 export function RequestTab({ request }: { readonly request: PlayRequest }) {
   const sdk = sdkOf(request, location.origin)
   return html`<div class="stack">
@@ -117,7 +116,6 @@ export function RequestTab({ request }: { readonly request: PlayRequest }) {
   </div>`
 }
 
-/** Events of a stream with the time of each. */
 export function EventsTab({ exchange }: { readonly exchange: Exchange }) {
   const { events, more } = exchange
   if (events.length === 0) {
@@ -134,7 +132,6 @@ export function EventsTab({ exchange }: { readonly exchange: Exchange }) {
     </p>`
 }
 
-/** The cost of the call, in lines that add up. */
 export function CostTab({
   exchange,
   after,
@@ -185,7 +182,6 @@ function endOf({ state, firstMs, totalMs, finish }: Exchange): string {
     .join(' · ')
 }
 
-/** Shortens vectors to their first members. */
 function brief(value: unknown): unknown {
   if (Array.isArray(value)) {
     if (value.length > 8 && value.every((one) => typeof one === 'number')) {

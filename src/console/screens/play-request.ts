@@ -16,7 +16,6 @@ export interface PlayModel {
   readonly capabilities: readonly string[] | null
 }
 
-/** A file of the reader, as a data URL. */
 export interface Attachment {
   readonly name: string
   readonly type: string
@@ -24,7 +23,6 @@ export interface Attachment {
   readonly file: Blob
 }
 
-/** One turn of a conversation. */
 export interface Turn {
   readonly role: 'user' | 'assistant'
   readonly content: string
@@ -77,7 +75,6 @@ export const EMPTY: Draft = {
   documents: '',
 }
 
-/** A request: JSON, or a form with a file. */
 export interface PlayRequest {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
@@ -85,7 +82,6 @@ export interface PlayRequest {
   readonly upload?: Attachment
 }
 
-/** A field that cannot be sent as it is. */
 export class DraftError extends Error {
   readonly field: keyof Draft
 
@@ -249,7 +245,6 @@ const SDK: Readonly<Record<string, string | null>> = {
   '/v1/embeddings': null,
   '/v1/moderations': null,
 }
-/** Members that the SDK does not know. */
 const EXTRA = ['policy']
 
 /** The same request for a terminal; long data are cut. */
@@ -286,7 +281,6 @@ export function sdkOf({ path, body }: PlayRequest, origin: string): string | und
   ].join('\n')
 }
 
-/** A value with long texts, such as data URLs, cut. */
 export function shortened(value: unknown): unknown {
   if (typeof value === 'string') return value.length > 4000 ? `${value.slice(0, 60)}…` : value
   if (Array.isArray(value)) return value.map(shortened)

@@ -84,7 +84,6 @@ function AsKey({
   </div>`
 }
 
-/** The balance after a call, and the call in the list of requests. */
 function Afterwards({
   exchange: { state, headers },
   balance,

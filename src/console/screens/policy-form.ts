@@ -21,7 +21,6 @@ export function PolicyForm({
   onChange,
 }: {
   readonly policy: Policy
-  /** The verdicts of its rules on the texts beside it. */
   readonly found: readonly Verdict[]
   readonly error: ApiError | undefined
   readonly disabled: boolean

@@ -20,10 +20,7 @@ interface PolicyDifference {
   readonly error?: ApiError
 }
 
-/**
- * The differences between two policies. @param from undefined compares nothing. @param to undefined while that one
- * is wrong
- */
+/** The differences between two policies. @param from undefined compares nothing. @param to undefined if wrong */
 export function useDifference(
   from: Policy | undefined,
   to: Policy | undefined,
@@ -58,7 +55,6 @@ export function useDifference(
   return difference
 }
 
-/** The differences, and what a request may still add. */
 export function Difference({
   of,
   none = 'It is the saved one.',
@@ -90,7 +86,6 @@ export function SavePolicy({
   readonly difference: PolicyDifference | undefined
   readonly onClose: () => void
   readonly onSaved: (row: KeyRow) => void
-  /** Called when another change came first, with the present key. */
   readonly onRebase: (row: KeyRow) => void
 }) {
   const [theirs, setTheirs] = useState<KeyRow>()
@@ -134,7 +129,6 @@ function membersOf(policy: Policy | null): Readonly<Record<string, unknown>> {
   return { ...policy }
 }
 
-/** What a request may still add, in words. */
 function textsIn(may: Differences['may_tighten'] | undefined): readonly string[] {
   if (!may) return []
   const { scope, deny, banned_patterns: patterns, max_output_tokens: most, guard } = may

@@ -1,7 +1,6 @@
 /** A policy as text: how it is written, read, and where it is wrong. Pure. */
 import type { Policy } from '../answers.ts'
 
-/** The order in which members are written. */
 const ORDER = [
   'version',
   'scope',
@@ -18,7 +17,6 @@ type Parsed =
   | { readonly policy: Policy; readonly error?: undefined }
   | { readonly policy?: undefined; readonly error: TextError }
 
-/** Why a text cannot be read, and where. */
 interface TextError {
   readonly message: string
   readonly line: number
@@ -33,7 +31,6 @@ export function writePolicy(policy: Policy): string {
   return JSON.stringify(Object.fromEntries(members), undefined, 2)
 }
 
-/** Reads a text. The gateway checks the members. */
 export function readPolicyText(text: string): Parsed {
   try {
     const policy = JSON.parse(text) as unknown

@@ -13,7 +13,6 @@ import type { Read } from '../amounts.ts'
 
 const SILENCE_MS = 400
 
-/** The running evaluation, and its result. */
 interface TrialState {
   readonly trial: Read<Tried> | undefined
   readonly error: ApiError | undefined
@@ -69,7 +68,6 @@ export function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialSt
   return { trial, error, busy, run: (ask) => ask && setRuns((last) => last + 1) }
 }
 
-/** The texts, and the verdict of each rule on them. */
 export function TryIt({
   state,
   texts,
@@ -141,7 +139,6 @@ function Findings({
     </section>`
 }
 
-/** The text with the spans of the rules. */
 function MarkedText({
   side,
   text,

@@ -133,7 +133,6 @@ export function PolicyEditor({
   </div>`
 }
 
-/** The text, with line numbers and the wrong line marked. */
 function TextPane({
   text,
   onInput,

@@ -19,7 +19,6 @@ const SOURCES = [
 ]
 const PATH = '/admin/models/import'
 
-/** The dialog: a dry run first. */
 export function PriceImport({
   onDone,
   onClose,

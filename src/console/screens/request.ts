@@ -117,7 +117,6 @@ function tokensOf({ usage, estimated }: ShownDetails): Content {
   return estimated ? html`<span title=${ESTIMATED}>≈ ${text}</span>` : text
 }
 
-/** Lines that sum to the cost, and the ledger's row beside it. */
 function Cost({ call }: { readonly call: ShownDetails }) {
   const { cost_usd: cost, cost_details: details, ledger } = call
   if (cost === null) return null
@@ -144,14 +143,11 @@ interface Step {
   readonly from: number
   readonly to: number
   readonly tone: string
-  /** The answer of a vendor that failed. */
   readonly said?: string
 }
 
-/** Results of questions that were answered. */
 const GOOD: ReadonlySet<string> = new Set(['ok', 'passed', 'blocked'])
 
-/** Where the time went, as sentences in order and as bars beside them. */
 function Waterfall({ call }: { readonly call: ShownDetails }) {
   const { admit_ms: admit, first_ms: first, total_ms: total } = call.times
   if (total === null || total === 0) return null

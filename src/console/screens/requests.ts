@@ -17,7 +17,6 @@ import { place, setQuery } from '../state.ts'
 import { CALL_COLUMNS, EndCall, STATUS_COLUMN } from './outcome.ts'
 import { RequestSheet } from './request.ts'
 
-/** Parameters of the address that are the API's. */
 const FILTERS: readonly Filter[] = [
   {
     name: 'status',

@@ -17,7 +17,6 @@ interface Case {
   readonly expected: 'block' | 'pass'
 }
 
-/** One call after the other, the newest first. */
 export function Review({
   rows,
   onClose,

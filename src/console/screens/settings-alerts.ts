@@ -9,7 +9,6 @@ import { Panel } from '../parts/panel.ts'
 import { Answered, Failure } from '../parts/states.ts'
 
 const EVERY_MS = 10_000
-/** The span of a mute. */
 const MUTE_SECONDS = 86_400
 
 export function Alerts() {

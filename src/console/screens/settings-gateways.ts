@@ -15,7 +15,6 @@ import { allows } from '../state.ts'
 import type { GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
 
 const EVERY_MS = 10_000
-/** The licenses of the libraries of this page. */
 const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
 
 export function Gateways() {

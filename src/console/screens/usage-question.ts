@@ -5,12 +5,10 @@ import { spanOf } from '../parts/range.ts'
 import { place } from '../state.ts'
 import type { Metric } from './usage-rows.ts'
 
-/** The range of an address without one. */
 export const STANDARD = '-30d'
 /** Groups shown by themselves where the address has no number, and by how many more a link shows. */
 export const USUAL_TOP = 20
 
-/** Metrics by which groups are ranked. */
 export const METRICS: Readonly<Record<string, string>> = {
   cost_usd: 'Cost',
   calls: 'Calls',
@@ -54,7 +52,6 @@ export const GROUPS: Readonly<Record<string, { readonly label: string; readonly 
 /** Groups that only the request log has: no amounts. */
 const CIRCUMSTANCES = ['code', 'limit']
 const LABELS = ['tag', 'user']
-/** Filters of the address that are the API's. */
 export const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => ({
   name,
   label: label.toLowerCase(),
@@ -71,7 +68,6 @@ const IN_REQUESTS: Readonly<Record<string, string>> = {
   limit: 'limited_by',
 }
 
-/** The question of the address. */
 export interface Question {
   readonly group: readonly string[]
   readonly metric: Metric
@@ -98,7 +94,6 @@ export function questionOf(query: URLSearchParams): Question {
   }
 }
 
-/** Whether two groups can be asked for together. */
 export function fits(one: string, other: string): boolean {
   if (one === other || other === '') return other === ''
   const [first, second] = [one, other].map((name) =>
@@ -111,7 +106,6 @@ export function fits(one: string, other: string): boolean {
   return second !== 'circumstance' || !settled.includes(first!)
 }
 
-/** The question as the API takes it. */
 export function pathOf(
   query: URLSearchParams,
   { group, metric, rollup, top }: Question,
@@ -128,7 +122,6 @@ export function pathOf(
   return withQuery('/admin/usage', parameters)
 }
 
-/** The address of the same answer as a CSV file. */
 export function csvOf(path: string): string {
   return `${path}&format=csv`
 }

@@ -2,27 +2,22 @@
 import type { Rollup, UsageAnswer, UsageSums } from '../answers.ts'
 import { addAmounts, shortId } from '../format.ts'
 
-/** A metric of the ranking and of the plot. */
 export type Metric = keyof UsageSums
 
-/** All spans of one group. */
 export interface UsageRow {
   /** The values of the groups; undefined for the row with all groups that are not shown by themselves. */
   readonly group: readonly (string | null)[] | undefined
   readonly name: string
   readonly sums: UsageSums
-  /** The values of the metric, by step. */
   readonly values: readonly (number | null)[]
 }
 
-/** The table of an answer. */
 interface UsageTable {
   readonly rows: readonly UsageRow[]
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
 }
 
-/** Members that add up. */
 const COUNTS = [
   'calls',
   'prompt_tokens',
@@ -79,7 +74,6 @@ function namesOf({ data, key_names: names = {} }: UsageAnswer) {
     group.length === 0 ? 'All calls' : group.map(written).join(' · ')
 }
 
-/** The sums of several cells; null where none of them has a value. */
 export function sumOf(cells: readonly UsageSums[]): UsageSums {
   const costs = cells.flatMap(({ cost_usd }) => cost_usd ?? [])
   const counts = COUNTS.map((name) => {
@@ -114,7 +108,6 @@ function startsOf({ from, to }: UsageAnswer['range'], rollup: Rollup): number[] 
   return starts
 }
 
-/** The start of the step after one. */
 export function next(at: number, rollup: Rollup): number {
   if (rollup === 'hour') return at + HOUR_MS
   if (rollup === 'day') return at + 24 * HOUR_MS

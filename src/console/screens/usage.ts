@@ -275,9 +275,7 @@ const QUANTITIES: readonly { readonly key: Metric; readonly label: string }[] = 
   { key: 'searches', label: 'Searches' },
   { key: 'search_units', label: 'Search units' },
 ]
-/**
- * Metrics that are shown even without values. The others are shown once they are chosen: together they are too wide.
- */
+/** Metrics that are shown even without values. The others are shown once they are chosen: they are too wide. */
 const USUAL: readonly Metric[] = ['prompt_tokens', 'cached_tokens', 'completion_tokens']
 
 function columnsOf(
@@ -405,7 +403,6 @@ function seriesOf(rows: readonly UsageRow[], hidden: readonly string[]): PlotPro
   return [...named, { label, values, hidden: hidden.includes(label) }]
 }
 
-/** A value at the cursor. The table has the exact amounts. */
 function written(value: number, metric: Metric): string {
   return metric === 'cost_usd' ? money(plainDecimal(String(value))) : shortCount(value)
 }

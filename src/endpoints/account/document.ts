@@ -46,7 +46,6 @@ export class PublicDocument {
   }
 }
 
-/** The document as the body of an answer; an empty one with 304 for a client that has it already. */
 export async function documentBody(
   document: PublicDocument,
   incoming: Incoming,

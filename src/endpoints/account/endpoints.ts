@@ -5,7 +5,6 @@ import { parsePico, usdJson } from '../../money/money.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'
 import type { GetRoute } from './route.ts'
 
-/** Limits, spend and expiry of the key itself. */
 export const key: GetRoute = {
   path: '/v1/key',
   authenticated: true,

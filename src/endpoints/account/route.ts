@@ -5,7 +5,6 @@ import { feedOf } from '../../stream/flow.ts'
 import { documentBody, PublicDocument } from './document.ts'
 import { WholeWriter, type WholeBody } from '../shared/write.ts'
 
-/** A route that no model works for. */
 export interface GetRoute {
   /** The path, with `{name}` at its end where the rest, slashes included, is an argument. */
   readonly path: string
@@ -15,7 +14,6 @@ export interface GetRoute {
   answer(call: Call): string | PublicDocument | Promise<string>
 }
 
-/** The wire format of a GET route. Its only part is the body. */
 export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, WholeBody> {
   return {
     path,

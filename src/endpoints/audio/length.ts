@@ -58,10 +58,7 @@ const PCM = 1
 const FLOAT = 3
 const EXTENSIBLE = 0xfffe
 
-/**
- * The length of RIFF/WAVE. Streaming programs write any number as the length of the samples; then the bytes present
- * count.
- */
+/** The length of RIFF/WAVE: the bytes present where the header has an arbitrary length, as from a stream. */
 function secondsOfWav(bytes: Buffer): number | undefined {
   let bytesPerSecond = 0
   let tries = 0
@@ -158,7 +155,6 @@ function mp3Frame(bytes: Buffer, at: number): Frame | undefined {
   return { bytes: length * slot, seconds: samples / samplesPerSecond }
 }
 
-/** Whether a first frame only holds the encoder's frame count. */
 function isInfoFrame(bytes: Buffer, at: number): boolean {
   const head = bytes.toString('latin1', at, at + 64)
   return head.includes('Xing') || head.includes('Info') || head.includes('VBRI')

@@ -11,7 +11,6 @@ const SIMPLE_BLOCK = 0xa3
 const BLOCK = 0xa1
 /** The upper bound on elements read; a file of the largest size has less than half as many. */
 const MAX_ELEMENTS = 1_000_000
-/** Elements whose contents are read. */
 const OPEN: ReadonlySet<number> = new Set([SEGMENT, INFO, CLUSTER, BLOCK_GROUP])
 
 /**

@@ -3,7 +3,6 @@ const MAX_BOXES = 500_000
 
 interface Box {
   readonly type: string
-  /** Start and end of the contents. */
   readonly start: number
   readonly end: number
   /** Boxes of the file that may still be read. */
@@ -11,10 +10,7 @@ interface Box {
 }
 type Parent = Omit<Box, 'type'>
 
-/**
- * Seconds of the longest track: the sum of its samples, in one piece or in fragments, else the duration in its
- * header.
- */
+/** Seconds of the longest track: the sum of its samples, whole or in fragments, else the duration in its header. */
 export function secondsOfMp4(bytes: Buffer): number | undefined {
   const top = { start: 0, end: bytes.length, budget: { boxes: MAX_BOXES } }
   const movie = childOf(bytes, top, 'moov')
@@ -48,9 +44,7 @@ interface Track {
   /** Units per second. */
   readonly timescale: number
   readonly seconds: number
-  /** The duration in fragments that state none. */
   sampleDuration: number
-  /** Start of the next fragment, in units. */
   position: number
 }
 

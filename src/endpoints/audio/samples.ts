@@ -42,7 +42,6 @@ export class ToWav implements Step<Uint8Array, Uint8Array> {
   }
 }
 
-/** The 44 bytes before the samples of a WAV file. */
 function wavHeader(rate: number, bytes: number): Uint8Array {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write('RIFF', 0, 'latin1')
@@ -135,7 +134,6 @@ export class Resample implements Step<Uint8Array, Uint8Array> {
     this.#held = held
   }
 
-  /** Emits the output samples before `end`, counted in input samples. */
   #make(end: number, emit: (bytes: Uint8Array) => void): void {
     const total = Math.ceil((end * this.#up) / this.#down)
     if (total <= this.#next) return
@@ -155,7 +153,6 @@ export class Resample implements Step<Uint8Array, Uint8Array> {
     emit(new Uint8Array(out.buffer))
   }
 
-  /** Drops input samples before the neighbourhood of the next output sample. */
   #forget(): void {
     const needed = Math.floor((this.#next * this.#down) / this.#up) + 1 - this.#width / 2
     const done = Math.min(needed - this.#from, this.#count)

@@ -5,7 +5,6 @@ import type { TranscriptSegment, TranscriptWord } from '../../plugin.ts'
 const SENTENCE_END = /[.!?…。！？।؟]["'”’»)\]]*$/
 /** Seconds of silence that end a segment. */
 const PAUSE = 1.5
-/** Seconds after which a segment ends with its word. */
 const LONGEST = 12
 
 /** Segments of a text whose words have times. They end with sentences, pauses and speakers. */

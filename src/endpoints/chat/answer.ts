@@ -132,14 +132,12 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   promptUsage: Usage | undefined = undefined
   /** Indexes of blocks of reasoning that the vendor has left without a signature. */
   readonly unsigned = new Set<number>()
-  /** The stop sequence that ended the answer, as the vendor names it. */
   stopSequence: string | undefined = undefined
   readonly #envelope: Envelope
   readonly #usage: ChatUsage
   readonly #wanted: number
   readonly #choices: ChoiceState[] = []
   readonly #received = new Received()
-  /** Indexes of the choices that have a finish reason. */
   readonly #finished = new Set<number>()
   #head: AnswerHead
   #signature: string | undefined = undefined
@@ -149,7 +147,6 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #marked = false
   /** The answer is whole: the end was marked, or its usage has come. */
   #ended = false
-  /** Whether an answer in the vendor's own form has ended. */
   #nativeEnd = false
   #nativeCalls = false
   #emitTo: (chunk: AnswerChunk) => void = () => {}
@@ -215,10 +212,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     for (const choice of this.#choices) this.#emit(choice.index, {}, null, choice.reason())
   }
 
-  /**
-   * The chunks of an answer that came whole: one for each choice with all its content and, after all of these, one
-   * with its finish reason.
-   */
+  /** The chunks of a whole answer: for each choice one with its content, then for each one with its finish reason. */
   whole(completion: ChatCompletion): readonly AnswerChunk[] {
     const chunks: AnswerChunk[] = []
     const take = (chunk: AnswerChunk) => void chunks.push(chunk)
@@ -341,16 +335,13 @@ interface ToolCall {
   readonly type: 'function' | 'custom'
   name: string
   readonly text: SurrogateJoiner
-  /** Arguments not emitted yet. */
   pending: string
   /** All arguments so far, where the vendor gave no id: then they tell where the next call begins. */
   said: string | undefined
-  /** Whether no arguments have arrived. */
   bare: boolean
   opened: boolean
 }
 
-/** Members of a delta that are normalized; all others pass unchanged. */
 const KNOWN = new Set([
   'role',
   'content',
@@ -387,7 +378,6 @@ class ChoiceState {
   #callsByKey: Map<string, ToolCall> | undefined = undefined
   readonly #annotations: unknown[] = []
   #annotated = false
-  /** The last block of reasoning, until it is signed. */
   #unsigned: number | undefined = undefined
 
   /** @param unsigned gets the index of a block of reasoning when the vendor goes on after it without a signature */
@@ -425,7 +415,6 @@ class ChoiceState {
     }
   }
 
-  /** Emits everything that is still pending, at the end. */
   flush(): void {
     this.#say({ content: this.#content.rest() })
     this.#say({ refusal: this.#refusal.rest() })
@@ -577,7 +566,6 @@ class SurrogateJoiner {
     return whole.slice(0, -1)
   }
 
-  /** At the end, only half a character can be left. */
   rest(): string {
     const held = this.#held
     this.#held = ''
@@ -585,7 +573,6 @@ class SurrogateJoiner {
   }
 }
 
-/** Whether the last character lacks its second half. */
 function endsInHalf(text: string): boolean {
   const last = text.charCodeAt(text.length - 1)
   return last >= 0xd800 && last <= 0xdbff

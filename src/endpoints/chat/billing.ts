@@ -79,7 +79,6 @@ function sentBytesOf(sent: Prompt): number {
 
 // What logs and traces record of a chat: numbers, and words of a fixed list.
 
-/** Choices whose reasons are recorded. */
 const MOST_CHOICES = 8
 /** Names are made up by vendors: longer ones, and those with other characters, are left out. */
 const NAME = /^[\w.:/@-]{1,100}$/
@@ -117,14 +116,12 @@ function nameIn(value: unknown): string | undefined {
   return typeof value === 'string' && NAME.test(value) ? value : undefined
 }
 
-/** The output limit of a model without one in the catalog. */
 const UNKNOWN_LIMIT = 16_384
 
 /** An answer this many times above its token ceiling has run over for certain, whatever the vendor's tokenizer. */
 const CERTAIN_OVERRUN = 1.5
 const GRACE_TOKENS = 32
 
-/** The most tokens of one choice that a token ceiling explains. */
 const mostTokens = (ceiling: number): number => ceiling * CERTAIN_OVERRUN + GRACE_TOKENS
 
 /** What all chunks of an answer share. Made anew when the vendor changes it. */
@@ -224,12 +221,9 @@ export interface SentChat extends Prompt {
 export interface AskedChat {
   readonly prompt: SentPrompt
   readonly promptBytes: number
-  /** The vendor may search the web. */
   readonly maySearch: boolean
-  /** The most tokens of one choice. */
   readonly ceiling: number | undefined
   readonly choices: number
-  /** A policy limits the tokens of the answer. */
   readonly capped: boolean
   readonly model: Pick<Model, 'contextLength' | 'maxOutputTokens'>
 }
@@ -304,10 +298,8 @@ export class ChatUsage {
   }
 }
 
-/** Tokens of results that a vendor's own web search explains. */
 const SEARCH_TOKENS = 250_000
 
-/** How many of the totals can be read; 0 without any. */
 function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): number {
   const counts = [readCount(prompt_tokens), readCount(completion_tokens)]
   const readable = counts.filter((count) => count !== undefined)
@@ -368,7 +360,6 @@ export function charactersIn(delta: ChatChunk['choices'][number]['delta']): numb
 
 interface Choice {
   characters: number
-  /** Whether it has run over: nothing more of it passes. */
   over: boolean
   /** Whether its finish has passed; a guard may refuse one choice before the others end. */
   ended: boolean
@@ -473,7 +464,6 @@ function cut(delta: ChatDelta, room: number): ChatDelta {
   return result
 }
 
-/** The beginning of a text, without half of a surrogate pair at its end. */
 function wholeCharacters(text: string, length: number): string {
   const kept = text.slice(0, length)
   const last = kept.charCodeAt(kept.length - 1)

@@ -34,13 +34,10 @@ interface Choice {
   message: any
   logprobs: any
   finish_reason: any
-  /** The message is a chunk's own, which is not changed. */
   isShared: boolean
 }
 
-/**
- * The chunks of one answer as one completion. `collect([toChunk(c)])` equals `c`, for any completion in normal form.
- */
+/** The chunks of one answer as one completion: `collect([toChunk(c)])` equals `c`, in normal form. */
 export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   const choices: Choice[] = []
   let head: AnswerHead | undefined
@@ -56,10 +53,7 @@ export function collect(chunks: readonly AnswerChunk[]): ChatCompletion {
   }
 }
 
-/**
- * The chunks of a whole answer, whose deltas are changed, joined to as few as possible: the content of each choice
- * in one, and then its finish.
- */
+/** The chunks of a whole answer in as few as possible: the content of each choice in one, then its finish. */
 export function joined(chunks: readonly AnswerChunk[]): readonly AnswerChunk[] {
   const choices: Choice[] = []
   for (const { choices: added } of chunks) for (const choice of added) add(choices, choice, false)
@@ -127,7 +121,6 @@ function concatenate(left: any, right: any): any {
   return { content: join(left.content, right.content), refusal: join(left.refusal, right.refusal) }
 }
 
-/** Merges objects by member, lists by `index`. */
 function merge(target: any, source: any): void {
   // Of a `for … in` here V8 discards the compiled code again and again: 4 % of a request.
   for (const [name, value] of Object.entries<any>(source)) {

@@ -24,7 +24,6 @@ interface Annotation {
   }
 }
 
-/** A bound for a model that repeats itself. */
 const MAX_CITATIONS = 100
 /** The UTF-16 code units of an answer, all choices together, that are searched. */
 const MAX_CHARACTERS = 1_000_000
@@ -44,10 +43,7 @@ const CITATION = new RegExp(
   'gi',
 )
 
-/**
- * One annotation for each place that cites a source, in the order of the text; without any, one for each source,
- * without a place.
- */
+/** One annotation for each place that cites a source, in the order of the text; without any, one for each source. */
 function annotationsOf(content: string, results: readonly SearchResult[]): Annotation[] {
   const cited: Annotation[] = []
   const described = new Set<SearchResult>()
@@ -75,9 +71,7 @@ function annotationsOf(content: string, results: readonly SearchResult[]): Annot
 /** Adds the annotations of an answer: in a stream, one chunk right before the finish of each choice. */
 export class CitationStep implements Step<ChatChunk, ChatChunk> {
   readonly #results: readonly SearchResult[]
-  /** The text of each choice. */
   readonly #contents: string[] = []
-  /** Annotations of the vendor's own search. */
   readonly #others: unknown[][] = []
   #left = MAX_CHARACTERS
 
@@ -175,9 +169,6 @@ function sameItems(one: readonly unknown[], other: readonly unknown[]): boolean 
   return one.length === other.length && one.every((item, i) => item === other[i])
 }
 
-// Web search for chat: how the results are presented to the model.
-
-/** One web search before the model is asked. */
 export const grounding: Grounding<ChatRequest, ChatChunk> = {
   searchRequest,
 

@@ -14,9 +14,7 @@ import { outboundChat, type ChatRequest } from './request.ts'
 export interface CompletionRequest extends ChatRequest {
   readonly completion: {
     readonly suffix?: string
-    /** The number of answers to each prompt. */
     readonly n: number
-    /** The number of alternatives to each token. */
     readonly logprobs?: number
   }
 }

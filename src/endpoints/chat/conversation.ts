@@ -9,7 +9,6 @@ import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
 export interface Conversation {
   /** In the form for vendors: the list itself where none of its messages changes. */
   readonly messages: readonly ChatMessage[]
-  /** Characters of texts, and of calls as JSON. */
   readonly characters: number
   /** UTF-8 bytes of the form for vendors, see {@link bytesIn}. */
   readonly bytes: number
@@ -22,7 +21,6 @@ export interface Conversation {
 }
 
 interface Media {
-  /** The number of parts that are not text. */
   readonly parts: number
   /** Bytes of the body that their data takes. */
   readonly inlineBytes: number
@@ -41,13 +39,11 @@ interface MediaAddress {
   readonly member: string
 }
 
-/** An object whose content is in the member that its type names. */
 export interface Typed {
   readonly type: string
   readonly [member: string]: any
 }
 
-/** Tokens of a picture, and of one with low detail. */
 const IMAGE_TOKENS = 1500
 const COARSE_IMAGE_TOKENS = 100
 /** Bytes of a document for one token of its text, and the tokens of a document of unknown length. */
@@ -55,7 +51,6 @@ const FILE_BYTES_PER_TOKEN = 50
 const FILE_TOKENS = 1500
 const SOUND_BYTES_PER_TOKEN = 500
 
-/** The member of a list that holds its conversation. */
 const WALKED = Symbol('conversation')
 
 type Walked = readonly ChatMessage[] & { readonly [WALKED]?: Conversation }
@@ -101,7 +96,6 @@ export function addressesIn(messages: readonly ChatMessage[]): readonly ClientAd
   return addresses.map(({ url, at, member }) => ({ url, param: `messages[${at}].${member}` }))
 }
 
-/** The last reasoning signature, or encrypted reasoning, among these. */
 export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {
   for (let i = details.length - 1; i >= 0; i--) {
     const signature = details[i]?.signature || details[i]?.data
@@ -174,7 +168,6 @@ function walk(messages: readonly ChatMessage[]): Conversation {
     signature: undefined,
   }
   let sent: ChatMessage[] | undefined
-  /** Characters that the form for vendors has more, or fewer if negative. */
   let added = 0
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at]!
@@ -292,7 +285,6 @@ function typedCall(call: Typed): Typed {
   return call.type ? call : { ...call, type: 'function' }
 }
 
-/** A copy without nulls, also inside the member that `type` names. */
 export function withoutInnerNulls(item: Typed): Typed {
   const inner = item[item.type]
   const content = withoutNulls(inner)

@@ -6,7 +6,6 @@ import { chat } from './endpoint.ts'
 import { guardAdapter } from './guard.ts'
 import type { ChatRequest } from './request.ts'
 
-/** The only part of an answer. */
 export interface TokenCount {
   readonly tokens: number
 }

@@ -1,7 +1,4 @@
-/**
- * Chat in its one normal form (requests and chunks of OpenAI's Chat Completions API), and what all client forms of
- * it share.
- */
+/** Chat in its one normal form, that of OpenAI's Chat Completions API, and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
@@ -39,8 +36,6 @@ import {
   type Needs,
 } from './request.ts'
 import { toBase64 } from '../shared/media.ts'
-
-// Addresses of images and files in messages.
 
 const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
   of: ({ messages }) => addressesIn(messages),
@@ -116,10 +111,7 @@ export function refuseLacking(model: Model, needs: Needs): void {
   }
 }
 
-/**
- * Makes the state of an answer, which writers get by {@link answerOf}. @param sent the request as sent, in the form
- * of a chat
- */
+/** The state of an answer; writers get it by {@link answerOf}. @param sent the request as sent, as a chat */
 export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChunk> {
   const answer = new ChatAnswer(envelopeOf(call), askedIn(call, sent))
   call.answer.state = answer
@@ -136,16 +128,12 @@ interface Dialect<Part = AnswerChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
   'path' | 'body' | 'write' | 'writeError' | 'native'
 > {
-  /**
-   * Translates a parsed body. The `policy` of the result is as the client wrote it.
-   * @throws InvalidRequest
-   */
+  /** Translates a parsed body. The `policy` stays as the client wrote it. @throws InvalidRequest */
   read(body: RawJson, header: Incoming['header']): DialectRequest
   /** Most bytes of a body; by default those of chat. */
   readonly limitBytes?: number
 }
 
-/** A request in normal form, and its members that do not fit into it. */
 export interface DialectRequest extends Pick<
   ParsedRequest,
   'ignored' | 'answerOptions' | 'nativeHeaders' | 'untranslatable'
@@ -189,7 +177,6 @@ export function chatFormat<Part = AnswerChunk>({
   }
 }
 
-/** A request that asks for no more than the model can write. */
 function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {
   const { max_completion_tokens: requested } = outbound
   if (requested === undefined || maxOutputTokens === undefined || requested <= maxOutputTokens) {
@@ -198,7 +185,6 @@ function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput
   return limited(outbound, maxOutputTokens)
 }
 
-/** A copy that asks for at most so many tokens. */
 function limited(outbound: ChatInput, most: number): ChatInput {
   const lower = (requested = most) => Math.min(requested, most)
   const { reasoning } = outbound

@@ -10,13 +10,9 @@ import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plu
 import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
 
-/** Replaces the text of a refused turn in the outbound request. */
 const WITHHELD = '[withheld]'
 
-/**
- * Top-level members that are read elsewhere or hold no text for a model. All others go upstream and are read,
- * unknown members included.
- */
+/** Top-level members that are read elsewhere or hold no text for a model. All others are read, unknown ones too. */
 const NO_TEXT = new Set([
   'model',
   'messages',
@@ -62,17 +58,14 @@ const READ_OF_ASSISTANT = new Set([
   'tool_calls',
   'function_call',
 ])
-/** Members of the object in a media part that are read separately or hold no text. */
 const READ_OF_MEDIA = new Set(['url', 'detail', 'data', 'format', 'filename', 'file_data'])
 const READ_OF_CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'cache_control'])
 /** Members of `reasoning` whose values the API lists. */
 const READ_OF_WISH = new Set(['effort', 'max_tokens', 'exclude', 'enabled', 'summary'])
-/** Values of `detail` and `format` in a part, which are words of the API. */
 const OF_MEDIA = new Set(
   'auto low high original wav mp3 flac opus ogg m4a mp4 aac aiff webm pcm pcm16'.split(' '),
 )
 const READ_OF_FUNCTION = new Set(['name', 'arguments', 'input'])
-/** Members of a reasoning entry that are read separately or hold no text. */
 const READ_OF_REASONING = new Set(['type', 'id', 'format', 'index'])
 
 const ROLES = {
@@ -137,10 +130,7 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   return { items, refusedTurns }
 }
 
-/**
- * A copy of the outbound request without the text of refused turns. Of their messages, only the role and what they
- * answer is left.
- */
+/** A copy of the outbound request without the text of refused turns: only roles and call ids are left of them. */
 export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
   if (turns.length === 0) return outbound
   const messages = [...outbound.messages]
@@ -178,7 +168,6 @@ function idsOf(items: readonly TextItem[]): string[] {
     .map(({ id }) => id)
 }
 
-/** Names that stay in a message whose text is withheld. */
 const STAYS = /\.(?:tool_call_id|cache_control)#\d+$/
 
 /** Indexes of user and tool messages of each turn before `end` that was answered with a refusal text. */
@@ -210,7 +199,6 @@ function isRefusal(message: ChatMessage, refusals: ReadonlySet<string>): boolean
   return !tool_calls?.length && !function_call && refusals.has(answerText(message).trim())
 }
 
-/** The text of an assistant message. In answers with JSON, a refusal is in a member of its own. */
 function answerText({ content, refusal }: ChatMessage): string {
   return textOf(content) || refusal || ''
 }
@@ -271,7 +259,6 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
 
 type Add = (id: string, channel: Channel, text: unknown, media?: readonly Media[]) => void
 
-/** Adds every text in a member that goes upstream as a name. */
 function readLabel(value: unknown, at: string, add: Add): void {
   if (value === undefined || value === null) return
   stringsIn(value).forEach((text, index) => add(`${at}#${index}`, 'annotation', text))
@@ -332,7 +319,6 @@ function readCall(call: any, at: string, add: Add): void {
   stringsInJson(raw).forEach(({ text }, index) => add(`${at}#${index}`, 'tool_call', text))
 }
 
-/** Reads the address, name and contents of a part other than text, and returns its media. */
 function readPart(part: any, at: string, add: Add): Media | undefined {
   switch (part.type) {
     case 'image_url': {
@@ -388,7 +374,6 @@ function isChoice(name: string, value: unknown): boolean {
   return (name === 'tool_choice' || name === 'function_call') && typeof value === 'string'
 }
 
-/** Adds tools, schemas, stop strings, predicted output, and unknown members. */
 function readOther(value: unknown, name: string, items: TextItem[]): void {
   const add = (item: unknown, at: string) =>
     stringsIn(item).forEach((text, index) =>

@@ -33,7 +33,6 @@ export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   },
 }
 
-/** Members of a delta that are read, or that hold no text. */
 const KNOWN = new Set([
   'role',
   'content',
@@ -59,9 +58,7 @@ function withoutNotes(head: AnswerHead): AnswerHead {
 }
 
 class ChatCodec implements OutputCodec<AnswerChunk> {
-  /** The current block of reasoning of each choice. */
   readonly #blocks = new Map<number, number>()
-  /** The head of the previous chunk, and what is left of it. */
   #head: AnswerHead | undefined
   #shownHead: AnswerHead | undefined
 
@@ -200,7 +197,6 @@ function lengthOf({ name, arguments: args, input }: any): number {
   return (name?.length ?? 0) + (args?.length ?? 0) + (input?.length ?? 0)
 }
 
-/** Members of a reasoning entry that hold its content, and the type that each means. */
 const CONTENT_TYPES = {
   text: 'reasoning.text',
   summary: 'reasoning.summary',
@@ -299,7 +295,6 @@ function annotationsPiece(
   }
 }
 
-/** The head of a refusal before the vendor has answered. */
 function newHead(model: string): AnswerHead {
   return { id: randomId('chatcmpl-'), created: Math.floor(Date.now() / 1000), model }
 }

@@ -60,7 +60,6 @@ interface Plugin {
 
 /** A tool with which a vendor would search the web; the gateway may search in its place. */
 interface WebSearchTool {
-  /** The place where the client wrote it. */
   readonly path: string
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
@@ -121,14 +120,11 @@ export function isPassed(name: string): boolean {
 /** JavaScript writes both ends of the 64-bit integers as numbers that are beyond them, which vendors refuse. */
 const MOST_SEED = 2 ** 63 - 1024
 
-/** The number of results where the request names none. */
 const DEFAULT_RESULTS = 5
 
 const KNOWN_TOOLS = new Set(['function', 'custom'])
 
-/**
- * The request for providers, in the newer of two forms. A new object that shares unchanged values with the request.
- */
+/** The request for providers, in the newer of two forms: a new object that shares unchanged values with it. */
 export function outboundChat(request: ChatRequest): ChatInput {
   const input: Record<string, unknown> = {}
   for (const member in request) if (!KEPT_BACK.has(member)) input[member] = request[member]
@@ -160,7 +156,6 @@ export function withPolicy(request: ChatRequest): ChatRequest {
   return policy === undefined ? request : { ...request, policy: readPolicy(policy) }
 }
 
-/** Whether a stream ends with a chunk that has usage and no choices. */
 export function wantsUsageChunk({ stream, stream_options }: ChatRequest): boolean {
   return stream === true && stream_options?.include_usage === true
 }
@@ -204,12 +199,10 @@ function toolSearch({ web_search_tool: tool, messages }: ChatRequest): SearchReq
   return { question, engine: undefined, maxResults, ...domains, tool: path }
 }
 
-/** The first `web` plugin that is not disabled; its members are the options of the search. */
 export function webPlugin({ plugins }: ChatRequest): Plugin | undefined {
   return plugins?.find(({ id, enabled }) => id === 'web' && enabled !== false)
 }
 
-/** The text of the latest user message. */
 function questionOf(messages: readonly ChatMessage[]): string {
   const content = messages.findLast(({ role }) => role === 'user')?.content
   if (!Array.isArray(content)) return typeof content === 'string' ? content : ''

@@ -115,7 +115,6 @@ export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, E
   }),
 })
 
-/** One input is a list of one. */
 function inputsOf(value: unknown): EmbeddingInput['input'] {
   if (typeof value === 'string') return [value]
   const listed = value as string[] | number[] | number[][]

@@ -1,6 +1,4 @@
-/**
- * Images of a provider in normal form: partial images, then all images that the client asked for; and what they consume.
- */
+/** Images of a provider in normal form: partial images, then all finished ones; and what they consume. */
 import { brokenAnswer } from '../../errors/errors.ts'
 import { mediaTypeOf, parseBase64, toBase64 } from '../shared/media.ts'
 import type { Estimate } from '../../money/holds.ts'
@@ -36,7 +34,6 @@ interface CompletedPart extends Billed {
 
 interface ImageProperties {
   readonly known: Shown
-  /** Known properties, and the requested ones for the rest. */
   readonly all: Required<Shown>
 }
 
@@ -60,7 +57,6 @@ export class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEv
   done = false
   /** The number of finished images; undefined until they arrive. */
   #images: number | undefined = undefined
-  /** The count of the vendor. */
   #reported: Usage | undefined = undefined
   readonly #received = new Received()
   readonly #request: ImageRequest
@@ -161,7 +157,6 @@ const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a square image of the best quality, at vendors that count tokens. */
 const IMAGE_TOKENS = 4160
 
-/** The estimate of a request, as far as it states its size. */
 export function estimateImages(request: ImageRequest): Estimate {
   const { least, most } = figuresOf(request)
   const { promptTokens, imageInputTokens, images } = most
@@ -173,11 +168,9 @@ export function estimateImages(request: ImageRequest): Estimate {
   }
 }
 
-/** Quantities that were read from an answer. */
 interface ImageCount {
   /** Finished images; undefined until there are any. */
   readonly images: number | undefined
-  /** Quantities as the vendor counted them. */
   readonly reported: Usage | undefined
 }
 

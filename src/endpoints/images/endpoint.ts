@@ -19,7 +19,6 @@ import {
 } from './answer.ts'
 import { editBody, generationBody, readEdit, readGeneration, type ImageRequest } from './request.ts'
 
-/** Members that are read separately, or whose values the API lists. */
 const READ_SEPARATELY = new Set([
   'plugins',
   'prompt',
@@ -36,7 +35,6 @@ const READ_SEPARATELY = new Set([
   'input_fidelity',
 ])
 
-/** The properties of both operations. */
 const common = {
   modality: 'image',
   slowStart: true,

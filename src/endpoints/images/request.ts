@@ -53,7 +53,6 @@ export const FORMATS = ['png', 'jpeg', 'webp']
 export const SIZE = /^(auto|[1-9]\d{0,4}x[1-9]\d{0,4})$/
 
 const GENERATION_LIMIT_BYTES = 1024 * 1024
-/** The room for everything but the files. */
 const FORM_LIMIT_BYTES = 4 * 1024 * 1024
 const MAX_PROMPT = 32_000
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp']
@@ -96,7 +95,6 @@ const members = {
   partial_images: integer(0, 3),
   user: text,
 }
-/** Members of a body for new images, and for edits without their files. */
 export const generationBody = object(members, ['model', 'prompt'])
 export const editBody = object({ ...members, input_fidelity: oneOf(['high', 'low']) }, [
   'model',

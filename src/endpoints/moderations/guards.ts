@@ -29,8 +29,8 @@ import {
 
 /**
  * Finds the guards that a call names. Policies of keys do not apply: a text is tested, no model is used. A guard
- * that asks a model is like a model itself, also where the operator pays for it. @throws NotFound where there is no
- * such guard, Forbidden, InvalidRequest for images alone
+ * that asks a model is like a model itself, also where the operator pays for it.
+ * @throws NotFound where there is no such guard, Forbidden, InvalidRequest for images alone
  */
 export const resolveGuards: Stage = {
   name: 'resolveGuards',
@@ -101,7 +101,6 @@ export function questionsAsked(call: Call): BudgetedQuestions {
   }
 }
 
-/** The texts that are judged, each on its own. */
 function textsOf({ input }: ModerationRequest): readonly string[] {
   const texts = textsIn(input)
   return isParts(input) && texts.length > 0 ? [texts.join('\n')] : texts
@@ -121,16 +120,12 @@ function knowsItsModel({ guard }: GuardInstance): boolean {
   return !guard.asks || guard.asks(undefined) !== undefined
 }
 
-/** The model that the guards ask, if any. */
 function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | undefined {
   const asked = guards.map(({ guard }) => guard.asks?.(undefined)).find((id) => id !== undefined)
   return asked === undefined ? undefined : catalog.get(asked)
 }
 
-/**
- * The model of a call to guards: it costs what the model costs that they ask. @param isPaid whether the account pays
- * for it
- */
+/** The model of a call to guards, at the price of the model that they ask. @param isPaid the account pays for it */
 function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
   return {
     id,
@@ -153,7 +148,6 @@ function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
 
 const NONE = { patterns: [], assignments: [] }
 const DENIED = 'deny:'
-/** Faults that lie in the text. */
 const OF_THE_TEXT: ReadonlySet<FaultKind> = new Set(['too_large', 'unreadable'])
 
 /** Rules that a guard judges without a policy's words: categories of policies by their names, then its own. */
@@ -163,7 +157,6 @@ function rulesOf(instance: GuardInstance): readonly string[] {
   return [...categoriesOf(instance), ...own]
 }
 
-/** Categories of policies that a guard judges. */
 function categoriesOf({ guard }: GuardInstance): readonly Category[] {
   return CATEGORIES.filter((category) => guard.enforces.includes(`${DENIED}${category}`))
 }

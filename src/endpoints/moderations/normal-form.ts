@@ -79,7 +79,6 @@ export function isParts(input: ModerationInput['input']): input is readonly Mode
   return typeof input[0] === 'object'
 }
 
-/** The texts of an input, without images. */
 export function textsIn(input: ModerationInput['input']): readonly string[] {
   if (!isParts(input)) return input as readonly string[]
   return input.flatMap((one) => (one.type === 'text' ? [one.text] : []))

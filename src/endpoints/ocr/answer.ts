@@ -31,7 +31,6 @@ export type OcrPart =
 
 interface EndPart extends Billed {
   readonly type: 'end'
-  /** Size of the document; null if unknown. */
   readonly bytes: number | null
 }
 
@@ -42,7 +41,6 @@ interface AskedDocument {
   readonly bytes: number | null
 }
 
-/** The figures of a request. */
 export function askedOf({ pages, document }: OcrRequest): AskedDocument {
   const isOwn = document.kind === 'document' && 'file' in document
   return { pages, bytes: isOwn ? document.file.bytes.length : null }
@@ -96,7 +94,6 @@ const confidence = object(
   ['average_page_confidence_score', 'minimum_page_confidence_score'],
 )
 
-/** Members that clients can do without: unreadable ones are left out. */
 const OPTIONAL: Readonly<Record<string, Check>> = {
   dimensions,
   tables: list(table),
@@ -131,8 +128,6 @@ function placed(page: Readonly<Record<string, unknown>>, position: number): obje
     ...rest,
   }
 }
-
-// What guards read of the pages.
 
 const KNOWN = new Set([
   'index',
@@ -205,7 +200,6 @@ function whole(part: OcrPart, index: number, texts: readonly AtomicText[]): Atom
   return { kind: 'whole', choice: 0, channel: 'document', index, part, texts }
 }
 
-/** The text of a page and, for local guards, every other string in it. */
 function textsOf({ markdown, header, footer, tables, images, ...rest }: any): AtomicText[] {
   const annotations = listed(images).map((image) => image?.image_annotation)
   const said = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
@@ -222,7 +216,6 @@ function listed(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Every string in a value. Lists of words are one text; bytes of images are left out. */
 function formattedIn(value: unknown): readonly string[] {
   const strings = new Set<string>()
   JSON.stringify(value, (name, inner) => {

@@ -16,13 +16,11 @@ const ANNOTATION_FORMATS = ['bbox_annotation_format', 'document_annotation_forma
 
 const NO_DOCUMENT: OcrInput['document'] = { kind: 'document', url: '' }
 
-/** The most pages that vendors read of one document. */
 const MAX_PAGES = 1000
 /** The bytes of a page with pictures, and of the smallest page of text. */
 const BYTES_PER_PAGE = 50_000
 const LEAST_BYTES_PER_PAGE = 5000
 
-/** Members that guards read separately, or that hold no words. */
 const READ_SEPARATELY = new Set([
   'document',
   'pages',
@@ -128,7 +126,6 @@ function usageOf({ pages: { length }, usage }: OcrResult): UsageReport {
   return { reported: usage && { ...usage }, expected: { pages } }
 }
 
-/** The billed pages, in the form of the wire. */
 function pagesIn({ meter }: Receipt): { readonly pages_processed: number } {
   const { pages = 0 } = meter.find(({ source }) => source === 'model')?.usage ?? {}
   return { pages_processed: pages }

@@ -40,7 +40,6 @@ export interface OcrRequest extends OcrInput {
   readonly policy?: Policy
 }
 
-/** The longest address that servers accept. */
 const MAX_URL = 8192
 /** Ten times the pages of the largest document that vendors take. */
 const MAX_PAGE = 9999
@@ -89,7 +88,6 @@ const format: Check = object(
   ['type', 'json_schema'],
 )
 
-/** The members of a body; contradictions between them are checked apart. */
 export const ocrBody = object(
   {
     model: filledText,
@@ -124,10 +122,7 @@ export async function readOcr(
   return validated(body, limitBytes)
 }
 
-/**
- * Validates a parsed body. The size is checked before everything else. @param limitBytes the limit of the document
- * @throws InvalidRequest
- */
+/** Validates a parsed body, its size first. @param limitBytes the limit of the document @throws InvalidRequest */
 function validated(body: object, limitBytes: number): OcrRequest {
   const { policy, document: written, pages: selected, ...others } = body as Record<string, any>
   const place = placeOf(written)

@@ -9,17 +9,13 @@ export interface RerankPart extends Billed {
 }
 
 interface Ranked {
-  /** Index in the request. */
   readonly index: number
   readonly relevance_score: number
   /** The document as the client sent it; only where it wants it back. */
   readonly document?: { readonly text: string }
 }
 
-/**
- * The answer to a request. Every document is in it once at most. @throws UpstreamFailure for results that name no
- * document, and for none
- */
+/** The answer to a request, each document once at most. @throws UpstreamFailure for none, or unknown documents */
 export function rankedOf(
   { results }: RerankResult,
   { documents, top_n = documents.length }: RerankInput,

@@ -27,7 +27,6 @@ interface RerankRequest extends RerankInput {
 
 const LIMIT_BYTES = 10 * 1024 * 1024
 const MAX_DOCUMENTS = 1000
-/** The number of documents that vendors search for one unit. */
 const DOCUMENTS_PER_UNIT = 100
 /** Vendors count a long document as several. */
 const UNITS_PER_DOCUMENT = 100

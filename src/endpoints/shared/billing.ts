@@ -4,8 +4,9 @@ import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 
 /**
- * The receipt of a call. @param sent whether the client has any of the answer. One without costs nothing where the
- * charge is deferred. @throws Unavailable when the charge is deferred: a cost that a client is told is durable
+ * The receipt of a call.
+ * @param sent whether the client has any of the answer. One without costs nothing where the charge is deferred.
+ * @throws Unavailable when the charge is deferred: a cost that a client is told is durable
  */
 export function receiptIn(call: Call, { bill, state, waive }: Charged, sent = false): Receipt {
   if (state !== 'deferred') return call.receipt(bill)
@@ -35,7 +36,6 @@ export async function withReceipt(
   }
 }
 
-/** The last part of an answer, with its receipt once it is charged. */
 export interface Billed {
   readonly receipt?: Receipt
 }

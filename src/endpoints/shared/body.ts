@@ -21,8 +21,9 @@ export function readJson(
 }
 
 /**
- * Like {@link readJson}, with the source text. @param take turns the body into the result @throws InvalidRequest,
- * and what `take` throws
+ * Like {@link readJson}, with the source text.
+ * @param take turns the body into the result
+ * @throws InvalidRequest, and what `take` throws
  */
 export function readRawJson<T>(
   incoming: Incoming,
@@ -47,7 +48,6 @@ export function readRawJson<T>(
   })
 }
 
-/** Longer ids of sessions are cut to this. */
 const MAX_SESSION_LENGTH = 256
 
 /** Headers in which clients name the session, the first one wins: coding assistants send one of them with every call. */
@@ -60,8 +60,9 @@ const SESSION_HEADERS = [
 ]
 
 /**
- * The session of a request. @param given the value of a member of the body; it wins over the headers @param cacheKey
- * names a cache that calls share; it counts as a session where nothing else does
+ * The session of a request.
+ * @param given the value of a member of the body; it wins over the headers
+ * @param cacheKey names a cache that calls share; it counts as a session where nothing else does
  */
 export function sessionOf(
   incoming: Incoming,
@@ -79,8 +80,10 @@ export function givenMembers(body: object): Record<string, any> {
 }
 
 /**
- * Reads the JSON body of an endpoint without a conversation: valid members, and the policy. @param check checks all
- * members but the policy @param defaults values of absent members @throws InvalidRequest
+ * Reads the JSON body of an endpoint without a conversation: valid members, and the policy.
+ * @param check checks all members but the policy
+ * @param defaults values of absent members
+ * @throws InvalidRequest
  */
 export async function readValid<Request extends { readonly policy?: Policy }>(
   incoming: Incoming,

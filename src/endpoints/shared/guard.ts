@@ -2,7 +2,6 @@ import type { Channel, Media, MediaFile, TextItem } from '../../plugin.ts'
 import { toBase64 } from './media.ts'
 import { stringsIn } from './texts.ts'
 
-/** A text that the client wrote, or media without one. */
 export function itemOf(
   id: string,
   channel: Channel,

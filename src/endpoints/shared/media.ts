@@ -61,7 +61,6 @@ export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
-/** A file that arrived in pieces, which are joined on the first use of `bytes`. */
 export class ReceivedFile implements MediaFile {
   readonly mediaType: string
   readonly filename?: string
@@ -83,7 +82,6 @@ export class ReceivedFile implements MediaFile {
   }
 }
 
-/** Enough bytes from the beginning to tell the media type. */
 export function firstBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const first: Uint8Array[] = []
   let missing = HEAD_BYTES
@@ -123,7 +121,6 @@ export function mediaTypeOf(bytes: Uint8Array): string | undefined {
   return head.includes('%PDF-') ? 'application/pdf' : undefined
 }
 
-/** The media type that a file name suggests. */
 export function mediaTypeOfName(filename: string): string | undefined {
   const extension = /\.([a-z0-9]{2,5})$/i.exec(filename)?.[1]
   return extension && EXTENSIONS.get(extension.toLowerCase())

@@ -9,7 +9,6 @@ import { fileTooLarge } from './media.ts'
 
 export interface PartLimits {
   readonly files: (field: string) => boolean
-  /** The limit of each file. */
   readonly fileLimitBytes: number
 }
 
@@ -33,9 +32,7 @@ const MAX_NAME = 200
 const MAX_FILENAME = 255
 const MAX_TEXT_BYTES = 1024 * 1024
 const MAX_TEXTS_BYTES = 4 * 1024 * 1024
-/**
- * The number of small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size.
- */
+/** Small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size. */
 const MANY = 1024
 const SMALL_BYTES = 1024
 
@@ -192,7 +189,6 @@ interface GrowingPart extends Part {
   readonly pieces: Buffer[]
   text?: string
   bytes: number
-  /** The latest pieces in a row that are small. */
   smallPieces: number
 }
 
@@ -218,7 +214,6 @@ function textOf(value: string): string {
 class BoundaryCounter {
   count = 0
   ended = false
-  /** Where boundaries end in the latest piece. */
   ends: readonly number[] = []
   readonly #delimiter: Buffer
   readonly #last: Buffer

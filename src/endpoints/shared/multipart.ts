@@ -12,10 +12,7 @@ import { prepared } from './body.ts'
 import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 export interface Form {
-  /**
-   * Texts by name. A repeated name, and a name with `[]` or `[0]`, is a list; `name[member]` makes an object. It has
-   * no prototype.
-   */
+  /** Texts by name, without a prototype. A repeated name, `[]` or `[0]` makes a list, `name[member]` an object. */
   readonly fields: Readonly<Record<string, unknown>>
   readonly files: readonly FormFile[]
 }
@@ -28,13 +25,10 @@ interface FormFile {
 
 interface FormLimits extends PartLimits {
   readonly bodyLimitBytes: number
-  /** Limits of JSON in a field. */
   readonly json: JsonLimits
-  /** Fields besides `policy` whose texts are JSON. */
   readonly jsonFields?: readonly string[]
 }
 
-/** Whether the content type is that of a form. */
 export function isMultipart(incoming: Incoming): boolean {
   return /^\s*multipart\/form-data\s*(;|$)/i.test(incoming.header('content-type') ?? '')
 }
@@ -180,7 +174,6 @@ function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
   return new ReceivedFile(pieces, found, filename)
 }
 
-/** Types that clients send for any file. */
 const VAGUE: ReadonlySet<string> = new Set([
   UNKNOWN_TYPE,
   'text/plain',

@@ -28,7 +28,6 @@ export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): 
   return { tokens, most }
 }
 
-/** The estimate of a prompt. */
 export function promptEstimate({ tokens, most }: PromptSize, units: Usage = {}): Estimate {
   const expected = { ...units, promptTokens: tokens }
   return { least: expected, expected, most: { ...units, promptTokens: most } }
@@ -43,7 +42,6 @@ export function consumedIn({ meter }: Pick<Receipt, 'meter'>): Usage {
   return meter.find(({ source }) => source === 'model')?.usage ?? {}
 }
 
-/** `usage` of an answer that is paid by the token of the prompt. */
 export function promptUsageJson(receipt: Receipt): object {
   const { promptTokens = 0 } = consumedIn(receipt)
   return {

@@ -24,7 +24,6 @@ interface UnitRequest {
   readonly policy?: Policy
 }
 
-/** A request as sent to a provider. */
 interface UnitWork<In, Out> {
   readonly input: In
   readonly outbound: Out
@@ -34,7 +33,6 @@ interface UnitWork<In, Out> {
 type EndpointMember = 'operation' | 'modality' | 'errorField' | 'slowStart' | 'addresses'
 type GuardMember = 'unreadable' | 'outputRepeatsInput'
 
-/** The properties of one endpoint without a conversation. */
 export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   extends
     Pick<Endpoint<In, Out, Part>, EndpointMember>,
@@ -58,27 +56,22 @@ export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   /** Replaces the charge at the end. */
   readonly attach?: Billing<In, Part>['attach']
   usage(receipt: Receipt, call: Call): object
-  /** What guards read of a request. */
   texts(input: In): readonly TextItem[]
   /** What guards read of an answer; by default it has no text. */
   codec?(): OutputCodec<Part>
   /** The body of a whole answer without `usage`. Absent where `write` is there. */
   json?(parts: readonly Part[], call: Call): object
-  /** The body where the client wants plain text. */
   text?(parts: readonly Part[], call: Call): string | undefined
-  /** The form of an answer that is sent as it comes. */
   events?(call: Call): EventFormat<Part>
   /** Replaces `json`, `text` and `events`. */
   readonly write?: WireFormat<In, Part>['write']
 }
 
-/** An endpoint, and the one form that its clients speak. */
 export interface UnitRoute<In, Out, Part> {
   readonly endpoint: Endpoint<In, Out, Part>
   readonly format: WireFormat<In, Part>
 }
 
-/** Makes the endpoint and its wire format. */
 export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends object>(
   unit: UnitEndpoint<In, Out, Part>,
 ): UnitRoute<In, Out, Part> {
@@ -169,7 +162,8 @@ function writeOf<Part extends object>({
 }
 
 /**
- * The state of an answer that comes whole. @param partsOf parts of the provider's answer; throws where it is none
+ * The state of an answer that comes whole.
+ * @param partsOf parts of the provider's answer; throws where it is none
  * @param usageOf usage of the provider's answer
  */
 export function wholeAnswer<Result extends object, Part>(

@@ -45,7 +45,6 @@ export function billedJson({ guard }: Receipt, usage: object): object {
 }
 
 export interface WholeBody {
-  /** The body, in bytes where it is compressed. */
   readonly text: string | Buffer
   /** The content type; by default that of JSON. */
   readonly type?: string
@@ -187,7 +186,6 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
   }
 }
 
-/** The form of a stream's events. */
 export interface EventFormat<Part> {
   /** The events of one part, blank lines included; may be none. */
   encode(part: Part): string
@@ -195,7 +193,6 @@ export interface EventFormat<Part> {
   opening?(): string
   /** A sign of life in a silence; by default a comment. @param quietMs ms without an event */
   keepAlive?(quietMs: number): string
-  /** Events that end a complete answer. */
   closing?(): string
   /** Text after the last event, also after an error. */
   readonly last: string
@@ -203,10 +200,7 @@ export interface EventFormat<Part> {
   readonly headWaits?: boolean
   /** An error after the head as an event; by default, its body alone. */
   fail?(body: unknown): string
-  /**
-   * Whether a failure before the head is an event of the stream, as one after the head; by default it has its
-   * status.
-   */
+  /** Whether a failure before the head is an event too, as one after it; by default it has its status. */
   failsInStream?(code: string | null): boolean
 }
 
@@ -225,14 +219,9 @@ export class EventWriter<Part> implements Writer<Part> {
   readonly #out: Outgoing
   readonly #done: Done
   readonly #format: EventFormat<Part>
-  /**
-   * Runs until the head is due, and then until a sign of life is. Undefined before a head that waits for the first
-   * part.
-   */
+  /** Runs until the head is due, then until a sign of life is. Undefined while the head waits for the first part. */
   #timer: Timeout | undefined
-  /** Signs of life since the last event. */
   #silences = 0
-  /** Events that go out when the turn ends. */
   #events = ''
   #begun = false
 
@@ -312,7 +301,6 @@ export class EventWriter<Part> implements Writer<Part> {
     call.deadline(call.runtime.config.server.streamTimeout)
   }
 
-  /** Sends the head without the first part, which is late. */
   #open(): void {
     this.#sendHead()
     this.#out.flush()

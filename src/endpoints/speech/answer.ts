@@ -18,10 +18,8 @@ export interface SpeechPart {
 type Format = SpeechInput['response_format']
 
 const CHARACTERS_PER_TOKEN = 4
-/** Tokens of sound that one byte of text explains. */
 const SOUND_TOKENS = 16
 
-/** The number of Unicode code points of the input. */
 export function charactersOf({ input }: SpeechInput): { readonly characters: number } {
   return { characters: codePointsIn(input) }
 }
@@ -124,7 +122,6 @@ const TYPES: Readonly<Record<Format, string | undefined>> = {
 const SURE = new Set(['audio/wav', 'audio/flac', 'audio/ogg', 'audio/mp4', 'audio/webm'])
 const HEAD_BYTES = 12
 
-/** Passes sound that begins as its format does. */
 class ContainerCheck implements Step<Uint8Array, Uint8Array> {
   readonly #format: Format
   #head: Uint8Array | undefined = new Uint8Array(0)
@@ -172,7 +169,6 @@ function isTagged(head: Uint8Array): boolean {
   return Buffer.from(head.buffer, head.byteOffset, 3).toString('latin1') === 'ID3'
 }
 
-/** Whether the bytes are printable ASCII, such as the beginning of a page or of JSON. */
 function isText(head: Uint8Array): boolean {
   return head.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d))
 }

@@ -56,7 +56,6 @@ const body = object(
   ['model', 'input', 'voice'],
 )
 
-/** Members that guards read separately, or whose values the API lists. */
 const READ_SEPARATELY = new Set(['input', 'voice', 'response_format', 'stream_format'])
 
 export const speech = defineUnitEndpoint<SpeechRequest, SpeechInput, SpeechPart>({
@@ -134,7 +133,6 @@ class ReceiptAtStart implements ChainStep<SpeechPart, SpeechPart> {
   }
 }
 
-/** Writes raw sound, or events with base64. */
 function writeSpeech(call: Call, out: Outgoing, done: Done): Writer<SpeechPart> {
   if ((call.request.input as SpeechRequest).stream_format === 'sse') {
     return new EventWriter(call, out, done, new SpeechEvents())

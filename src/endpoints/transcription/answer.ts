@@ -60,7 +60,6 @@ export function nameSpeakers(segment: TranscriptSegment): TranscriptSegment {
   return { ...segment, speaker: letter.repeat(1 + Math.floor(number / 26)) }
 }
 
-/** Brings a provider's transcript into normal form, and counts its quantities. */
 export class TranscriptAnswer
   implements ProviderAnswer<TranscriptPart>, ChainStep<TranscriptionEvent, TranscriptPart>
 {
@@ -171,7 +170,6 @@ const event = variant('type', {
   segment: object({ id: filledText, segment }, ['id', 'segment']),
   done: object({ text, segments: list(segment), words: list(word) }, ['text']),
 })
-/** Members that clients can do without: unreadable ones are left out. */
 const OPTIONAL: Readonly<Record<string, Check>> = {
   language: text,
   duration: seconds,
@@ -188,9 +186,7 @@ function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
 // What a transcript costs: by the second, or by tokens.
 
 const CHARACTERS_PER_TOKEN = 4
-/** The rate of vendors that count sound in tokens. */
 const TOKENS_PER_SECOND = 10
-/** Tokens that one second of sound explains. */
 const SOUND_TOKENS = 64
 /** The rate assumed for sound of unknown length: 32 kbit/s, the smallest of speech. */
 const BYTES_PER_SECOND = 4000
@@ -243,10 +239,7 @@ function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
   }
 }
 
-/**
- * What an answer has consumed. Tokens are needed where they have a price, seconds always. @param text the deltas so
- * far
- */
+/** Usage of an answer; tokens are needed where they have a price. @param text the deltas so far */
 function usageOf(
   { measured, length, promptTokens, promptBytes }: Hearing,
   { prices, maxOutputTokens, contextLength }: Model,
@@ -295,7 +288,6 @@ export function isPaidByToken({ prices }: Pick<Model, 'prices'>): boolean {
   return TOKEN_PRICES.some((name) => name in prices)
 }
 
-/** Seconds of a file, by its size where the length cannot be read. */
 function secondsFor(file: MediaFile): number {
   return billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
 }
@@ -365,7 +357,6 @@ export class TranscriptCodec implements OutputCodec<TranscriptPart> {
   }
 }
 
-/** Names of speakers, once each. Single letters are labels of the gateway. */
 function speakersOf(
   segments: readonly { readonly speaker?: string | number }[],
 ): readonly string[] {
@@ -373,7 +364,6 @@ function speakersOf(
   return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
 }
 
-/** Removes log probabilities: they spell out words that were not said. */
 function withoutLogprobs(part: TranscriptPart, removed: (field: string) => void): TranscriptPart {
   if (part.type === 'segment' || part.logprobs === undefined) return part
   removed('logprobs')

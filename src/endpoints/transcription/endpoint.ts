@@ -29,7 +29,6 @@ import { readTranscription, transcriptionBody, type TranscriptionRequest } from 
 
 const NO_FILE: MediaFile = { bytes: new Uint8Array(), mediaType: '' }
 
-/** Members whose strings no model reads. */
 const NO_TEXT = new Set([
   'file',
   'language',
@@ -121,7 +120,6 @@ function checkCapabilities(input: TranscriptionRequest, model: Model): void {
   }
 }
 
-/** `usage` of an answer: time, or tokens for models that are paid by them. */
 function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): object {
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const { promptTokens = 0, audioInputTokens = 0, completionTokens = 0, seconds = 0 } = consumed
@@ -241,7 +239,6 @@ function whole({ temperature = 0 }: TranscriptionRequest) {
 const NUMBERS = ['id', 'seek', 'start', 'end', 'temperature', 'avg_logprob']
 const SHARES = ['compression_ratio', 'no_speech_prob']
 
-/** Members that the vendor gave with the right type. */
 function membersOf(segment: TranscriptSegment): Record<string, unknown> {
   const members: Record<string, unknown> = { text: segment.text }
   for (const name of [...NUMBERS, ...SHARES]) {
@@ -253,7 +250,6 @@ function membersOf(segment: TranscriptSegment): Record<string, unknown> {
 
 const names = new Intl.DisplayNames('en', { type: 'language' })
 
-/** An English name in lower case, for a code or a name. */
 function languageName(language: string | undefined): string {
   if (!language) return 'unknown'
   if (language.length > 3 && !language.includes('-')) return language.toLowerCase()

@@ -74,7 +74,6 @@ const chunking = either('"auto", or an object with a type', {
   }),
 })
 
-/** The members of a body without the file. */
 export const transcriptionBody = object(
   {
     model: filledText,
@@ -150,7 +149,6 @@ export async function readTranscription(
 
 const FILE_FIELD = /^file(\[\d*\])?$/
 
-/** Members in which a JSON body may have the file as a data URL. */
 const URL_NAMES = ['file', 'audio', 'audio_url', 'file_url']
 
 function ofJson(body: Record<string, unknown>, limits: BodyLimits): TranscriptionRequest {

@@ -81,7 +81,6 @@ async function playedKey({ runtime, incoming }: Call, token: string): Promise<Re
   return known?.key.revision === played?.revision ? known : null
 }
 
-/** The limit that a refusal is about. */
 function limitOf(refused: Exclude<Admission, Admitted>): LimitName | undefined {
   if (refused.why === 'day') return 'tier.day'
   return 'rate' in refused ? `${refused.of}.${refused.why}` : undefined

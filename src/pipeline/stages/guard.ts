@@ -189,7 +189,6 @@ export const guard: Stage = {
   },
 }
 
-/** Why a call is stopped, if it is. */
 type Stop = InputVerdict['stop']
 
 /** The guards of one call. Those that monitor change, delay and refuse nothing. */
@@ -201,12 +200,9 @@ class CallGuard implements ResultFilter {
   /** Texts of the input; none once they were checked. */
   #input: InputTexts
   readonly #runners: GuardRunners
-  /** Whether guards read the input. */
   readonly #readsInput: boolean
   readonly #readsOutput: boolean
-  /** Whether a block ends the call with an error. */
   readonly #errorForm: boolean
-  /** The screens of the answer. */
   readonly #screens: Screen<any>[] = []
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
@@ -323,7 +319,6 @@ class CallGuard implements ResultFilter {
     return overlaps ? { later: remote() } : { stop: await remote() }
   }
 
-  /** Records the verdicts of monitoring guards on an input. */
   #monitorInput(texts: InputTexts, set: GuardSet): void {
     if (isEmpty(set)) return
     const group = this.#runners.start(set, false)
@@ -482,7 +477,6 @@ class CallGuard implements ResultFilter {
 
 /** The first part waits for the verdict on the input. The parts of a refusal replace the answer. */
 class InputVerdictStep implements ChainStep {
-  /** Whether the input is refused. */
   done = false
   readonly #refusal: Promise<readonly any[] | undefined>
   #pending: Promise<void> | undefined

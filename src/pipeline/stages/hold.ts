@@ -36,7 +36,6 @@ const UNKNOWN_TEXT = { expected: 1, ceiling: Infinity }
 /** `output`: the part of the expected cost that grows with the answer. */
 type Costs = Pick<HoldFigures, 'expected' | 'ceiling' | 'output'>
 
-/** The questions of guards about a call. */
 interface Asked {
   readonly questions: BudgetedQuestions
   /** Questions that are not about the answer, where its tokens are counted. */
@@ -44,8 +43,8 @@ interface Asked {
 }
 
 /**
- * The cost for the account of models that guards ask about a call. @param outputTokens the expected tokens of the
- * answer, all choices together
+ * The cost for the account of models that guards ask about a call.
+ * @param outputTokens the expected tokens of the answer, all choices together
  */
 function questionCosts(call: Call, estimate: Estimate, outputTokens: number): Costs {
   const asked = askedAbout(call, estimate, outputTokens)

@@ -10,12 +10,10 @@ import type { CallContent, SaidText } from '../../observe/content/content.ts'
 import type { FragmentPiece, OutputCodec, OutputPiece } from '../../guard/adapter.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 
-// The contents of a call, for the log of contents.
-
 /**
  * Stores the question of a call and the answer for its client, or passes them to sinks, where both the configuration
- * and the key allow it. @returns the step that reads the answer as the client gets it; undefined where nothing of it
- * is kept
+ * and the key allow it.
+ * @returns the step that reads the answer as the client gets it; undefined where nothing of it is kept
  */
 function keepContents(call: Call): ChainStep | undefined {
   const { runtime, endpoint, request, admission } = call
@@ -178,7 +176,6 @@ export const resolve: Stage = {
   },
 }
 
-/** The path of each kind of model. */
 const ROUTES: Readonly<Record<Model['modality'], string>> = {
   chat: '/v1/chat/completions',
   image: '/v1/images/generations',

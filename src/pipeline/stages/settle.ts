@@ -25,7 +25,8 @@ export const settle: Stage = {
 
 /**
  * Prices the meter and books it. Failed calls, calls of the free tier, and those that a guard could not judge are
- * booked with a cost of 0. @param pays false: the call costs nothing
+ * booked with a cost of 0.
+ * @param pays false: the call costs nothing
  */
 function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
   return new Promise((resolve) => {

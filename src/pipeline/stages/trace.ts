@@ -23,7 +23,6 @@ function linkTrace(call: Call): void {
   call.headers.traceparent = parentOf(call.trace)
 }
 
-/** Writes the decision of the guards to log and metrics. */
 function recordDecision(call: Call, decision: Decision, at: number): void {
   const { access, metrics } = call.runtime
   const { mode, outcome, rules } = decision.summary()
@@ -71,7 +70,6 @@ function record(call: Call): void {
   runtime.spending.used(account, key, ended.limited_by === 'balance')
 }
 
-/** Sends the record to sinks and watchers. */
 function tell({ events }: Call['runtime'], ended: KnownCall): void {
   const made = () => ended
   events.emit(ended.limited_by === undefined ? 'call.ended' : 'call.refused', made)

@@ -24,7 +24,6 @@ const MAX_SINGLE_BYTES = 1024
 const MAX_TRUNCATIONS = 32
 const RANDOM_TRUNCATIONS = 8
 
-/** Checks one transcript: content, stream rules, usage. */
 export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
   const { provider, vendor } = fixture
   const { transcript, request } = one
@@ -58,7 +57,6 @@ export async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]>
   return checks
 }
 
-/** Checks the chunks of the provider, and the stream that clients would receive. */
 export function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
   const problems = schemaViolations(outcome.raw)
   if (outcome.error === undefined) {
@@ -91,7 +89,6 @@ function failureProblems({ failure, retry_after_ms }: Expected, error: unknown):
   return [`retry_after_ms: expected ${retry_after_ms ?? 'none'}, found ${wait ?? 'none'}`]
 }
 
-/** The body as JSON; an empty object for another body. */
 function bodyOf(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
@@ -145,7 +142,6 @@ export async function checkCutOff(fixture: Fixture, { transcript, request }: Cas
   return toCheck('cut off', name, [], [`${ends.length} places`])
 }
 
-/** Differences between two outcomes, as sentences. */
 function changes(whole: Outcome, cut: Outcome): string[] {
   const problems = [
     ...differences({ choices: choicesIn(whole.completion) }, cut.completion),

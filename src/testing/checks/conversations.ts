@@ -16,10 +16,7 @@ export interface RequestForm {
   readonly deployment?: Readonly<Record<string, unknown>>
   /** Conversations that the vendor cannot take: code and `param` of the error that the client gets. */
   readonly refused?: Partial<Record<ConversationName, readonly [code: string, param: string]>>
-  /**
-   * Texts that arrive changed, each because the vendor wants them in another form. Every other text of a
-   * conversation has to arrive.
-   */
+  /** Texts that arrive changed, because the vendor wants them in another form. All others have to arrive. */
   readonly changed?: Partial<Record<ConversationName, readonly string[]>>
 }
 
@@ -44,7 +41,6 @@ export async function checkConversations(fixture: Fixture, form: RequestForm): P
   return failed.length > 0 ? failed : [toCheck(name, null, [], [seen])]
 }
 
-/** The problems of a translation: each names the member and the cause. */
 export async function problemsOf(
   name: ConversationName,
   translation: Translation,

@@ -24,7 +24,6 @@ const MAX_WORK = 0.5
 const MAX_BYTES = 24 * 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
 
-/** Checks a client that leaves during a stream. */
 export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { provider, vendor, timeoutMs } = fixture
@@ -41,7 +40,6 @@ export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   })
 }
 
-/** Checks a client that leaves before the vendor has responded. */
 export async function checkHang(
   fixture: Fixture,
   request: TestRequest,
@@ -82,7 +80,6 @@ export function checkSignal({ provider }: Fixture): Check {
   return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
 }
 
-/** Checks that the provider stops reading from the vendor when the client stops reading. */
 export async function checkPressure(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { provider, vendor, timeoutMs } = fixture
@@ -127,7 +124,6 @@ async function withClient(
   }
 }
 
-/** Problems after an abort: an answer that does not end, a connection that stays open. */
 async function problemsAfterAbort(
   { vendor, timeoutMs }: Fixture,
   reading: Promise<unknown>,
@@ -146,7 +142,6 @@ async function drain(parts: Flow<ChatChunk>): Promise<void> {
   for (let last = false; !last;) last = (await parts.next()).last
 }
 
-/** The shortest beginning of a response that produces a chunk. */
 async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: RecordedResponse) {
   for (const end of splitPoints(answer)) {
     const beginning = answer.body.subarray(0, end)
@@ -156,14 +151,12 @@ async function beginningWithOutput(fixture: Fixture, { request }: Case, answer: 
   return undefined
 }
 
-/** A beginning of a response, and an event that can be repeated after it. */
 interface Loop {
   readonly before: Uint8Array
   readonly again: Uint8Array
   readonly after: Uint8Array
 }
 
-/** Finds an event that adds content each time it is sent. */
 export async function repeatableEvent(
   fixture: Fixture,
   { request }: Case,

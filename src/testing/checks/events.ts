@@ -9,7 +9,6 @@ import type { RecordedResponse } from '../transcripts.ts'
 /** The most events that are left out of a longer answer, spread over it. */
 const MAX_LEFT_OUT = 16
 
-/** The events of an answer; none where it is not sent in events. */
 export function eventsOf({ headers, body }: RecordedResponse): Uint8Array[] {
   const ends = boundariesOf(body, headers['content-type'] ?? '')
   if (ends.length === 0) return []
@@ -59,7 +58,6 @@ export async function checkErrorEvent(
   return toCheck('errors', on, [])
 }
 
-/** The event with which a case fails; undefined where it fails in another way. */
 export function lastEventOf({ transcript: { answer, expect } }: Case): Uint8Array | undefined {
   if (!expect.failure || !answer || answer.status !== 200) return undefined
   return eventsOf(answer).findLast((event) => !Buffer.from(event).includes('[DONE]'))
@@ -79,7 +77,6 @@ async function endOf(
   return enough
 }
 
-/** The problem of an answer with a missing part. */
 function problemOf(whole: Outcome, { completion, error, raw }: Outcome): string | undefined {
   if (error !== undefined) return notFailure(error, ['upstream_error'])
   const [all, left] = [choicesIn(whole.completion), choicesIn(completion)]

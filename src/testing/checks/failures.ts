@@ -15,7 +15,6 @@ import { containsSecret } from '../secrets.ts'
 import type { Outcome } from '../provider-under-test.ts'
 import type { FakeResponse, ReceivedRequest } from '../fake-upstream.ts'
 
-/** A fault of the vendor, and the classes of failures that describe it. */
 interface Fault {
   readonly name: string
   readonly answer: (request: ReceivedRequest, fixture: Fixture) => FakeResponse
@@ -98,10 +97,7 @@ async function checkFault(
     : toCheck('errors', fault.name, problems)
 }
 
-/**
- * Checks that no error or log line contains a secret, and no message the vendor's account or address. Runs after all
- * other checks.
- */
+/** Checks for secrets in errors and logs, and the vendor's account or address in messages. Runs last. */
 export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
   const problems = new Set<string>()
   const check = (text: string, where: string, what: string, hidden: readonly string[]) => {
@@ -147,7 +143,6 @@ async function problemsOf(fixture: Fixture, fault: Fault, ask: Ask) {
   return { asked: requestCount, problems }
 }
 
-/** An error response that quotes the whole request, secrets included. */
 function refusal(status: number, headers: Readonly<Record<string, string>> = {}) {
   return ({ headers: sent, path }: ReceivedRequest): FakeResponse => {
     const quoted = Object.values(sent).join(' ')
@@ -169,7 +164,6 @@ function garbage(_request: ReceivedRequest, { seed }: Fixture): FakeResponse {
   }
 }
 
-/** A success without an answer. */
 function nothingSaid(): FakeResponse {
   return { headers: { 'content-type': 'application/json' }, pieces: ['{"id":"none"}'] }
 }

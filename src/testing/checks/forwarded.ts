@@ -36,7 +36,6 @@ const PARTS: Readonly<Record<string, (content: string) => object>> = {
   }),
 }
 
-/** Texts of a conversation, each of which occurs nowhere else. */
 const TURNS = [
   { role: 'system', content: 'Instruction zq1.' },
   { role: 'user', content: 'Question zq2.' },
@@ -49,7 +48,6 @@ const TURNS = [
     ],
   },
 ]
-/** Texts of a conversation for a vendor that knows tools. */
 const CALLS = [
   { role: 'user', content: 'Question zq1.' },
   {
@@ -132,7 +130,6 @@ async function partProblems(sent: Send): Promise<string[]> {
   return problems
 }
 
-/** Checks that a call and its result arrive, and how tools have to be used, where the vendor knows tools. */
 async function toolProblems(sent: Send, { request }: Transcript): Promise<string[]> {
   const problems: string[] = []
   const body = await sent({ messages: CALLS, tools: TOOLS })

@@ -71,7 +71,6 @@ async function passesOn(fixture: GuardFixture, one: GuardCase, text: string): Pr
   return passed
 }
 
-/** Another text each time: a guard may remember verdicts. */
 function anew({ text }: GuardCase): string {
   return `${text} ${Math.trunc(performance.now() * 1000)}`
 }
@@ -97,7 +96,6 @@ async function checkFault(
   return toCheck('down', `the service ${name}`, passed.length > 0 ? [problem] : [])
 }
 
-/** Checks that the host makes one request for one text. */
 async function checkOnce(fixture: GuardFixture, one: GuardCase): Promise<Check> {
   const { service, host, guard } = fixture
   const before = { asked: service.requests.length, made: host.requestCount }
@@ -193,7 +191,6 @@ const CHANGES: readonly (readonly [what: string, change: (value: unknown) => unk
   ['is an empty list', (value) => (Array.isArray(value) ? [] : value)],
 ]
 
-/** Paths of the values that differ, and of their containers. */
 function differencesOf(one: unknown, other: unknown, path: Path = []): Path[] {
   if (isDeepStrictEqual(one, other)) return []
   const isHolder = typeof one === 'object' && one !== null

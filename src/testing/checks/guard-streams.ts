@@ -31,10 +31,7 @@ function fillerOf(length: number): string {
   return FILLER.repeat(Math.ceil(length / FILLER.length)).slice(0, length)
 }
 
-/**
- * Whether the guard passes the filler, with the rules of a case. @throws what the guard throws, unless the text is
- * too large for it
- */
+/** Whether the guard passes the filler under a case's rules. @throws its errors, unless the text is too large */
 export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promise<boolean> {
   const text = fillerOf(LONG)
   try {
@@ -46,10 +43,7 @@ export async function passesFiller(fixture: GuardFixture, one: GuardCase): Promi
   }
 }
 
-/**
- * Checks that the verdict and its place are the same wherever the text stands in a longer one, and with every
- * character around it.
- */
+/** Checks that verdict and place are the same anywhere in a longer text, with every character around. */
 export async function checkPads(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
   const problems: string[] = []
   const around = [...PADS.map((length) => `${fillerOf(length - 1)} `), '👋🏽 ', '\n']
@@ -109,7 +103,6 @@ export async function checkReleased(fixture: GuardFixture, one: GuardCase): Prom
   return toCheck('release', null, worst > most ? [late] : [])
 }
 
-/** Checks two texts that grow alternately, in one call and in two. */
 export async function checkInterleaved(
   fixture: GuardFixture,
   one: GuardCase,
@@ -141,7 +134,6 @@ export async function checkInterleaved(
   return toCheck('interleaved', on, problems)
 }
 
-/** Checks the same text several times, alone and in one call. */
 export async function checkRepeated(
   fixture: GuardFixture,
   one: GuardCase,
@@ -226,7 +218,6 @@ export async function checkInForce(
   return toCheck('in force', on, block?.rule === one.expect ? [problem] : [])
 }
 
-/** Checks that a local guard asks no model and no service, and starts nothing. */
 export async function checkLocal(
   fixture: GuardFixture,
   one: GuardCase,

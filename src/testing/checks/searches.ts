@@ -47,9 +47,7 @@ export async function checkFields(
   return toCheck('fields', null, problems)
 }
 
-/**
- * Checks that the words arrive as they are, once, and no longer than wanted; the number of results has an influence.
- */
+/** Checks that the words arrive unchanged, once, and no longer than wanted, and that the number counts. */
 export async function checkQuery(fixture: SearchFixture, first: SearchCase): Promise<Check> {
   const problems: string[] = []
   const answer = responseOf(first)
@@ -105,7 +103,6 @@ export async function checkDomains(fixture: SearchFixture, first: SearchCase): P
   return toCheck('domains', null, problems)
 }
 
-/** Checks the same answer again, with the same request, and several at once. */
 export async function checkRepeat(
   fixture: SearchFixture,
   cases: readonly SearchCase[],

@@ -14,12 +14,10 @@ export interface ServiceOptions extends KitOptions {
   readonly addressOption?: string
 }
 
-/** A plugin that is set up, with its service. */
 export interface ServiceFixture {
   readonly host: IsolatedHost
   readonly service: FakeUpstream
   readonly timeoutMs: number
-  /** All errors of the plugin. */
   readonly thrown: unknown[]
 }
 
@@ -27,7 +25,6 @@ export interface ServiceFixture {
 interface AbortedWork {
   /** For messages, such as `the search`. */
   readonly name: string
-  /** The problem if it does not reject. */
   readonly resolved: string
   start(signal: AbortSignal): Promise<unknown>
 }
@@ -37,7 +34,6 @@ export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 const CALLS = 200
 const MAX_HEAP_BYTES = 2 * 1024 * 1024
 
-/** Checks that aborted work rejects, and its connection is closed. */
 export async function checkCancel(
   { service, timeoutMs }: ServiceFixture,
   work: AbortedWork,
@@ -65,7 +61,6 @@ export async function checkCancel(
   }
 }
 
-/** Checks that no error and no line of the log shows a secret. */
 export function checkSecrets({ thrown, host }: ServiceFixture, secrets: readonly string[]): Check {
   const problems: string[] = []
   const texts = thrown.map((error) => `${String(error)} ${String((error as Error)?.cause ?? '')}`)

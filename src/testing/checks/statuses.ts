@@ -4,7 +4,6 @@ import { UpstreamFailure } from '../../errors/errors.ts'
 import { json, type FakeResponse, type ReceivedRequest } from '../fake-upstream.ts'
 import { notFailure, toCheck, type Check } from '../report.ts'
 
-/** A fault of a service, and the classes of failures that describe it. */
 export type Fault = readonly [name: string, answer: FakeResponse, classes: readonly FailureClass[]]
 
 /** The wait of a 429. */
@@ -13,7 +12,6 @@ const WAIT_MS = 7000
 /** Classes of a temporary failure. */
 export const BUSY: readonly FailureClass[] = ['upstream_error', 'overloaded']
 
-/** A web page as an answer. */
 export const page = (status: number): FakeResponse => ({
   status,
   headers: { 'content-type': 'text/html' },

@@ -9,7 +9,6 @@ import { describeError, skipped, toCheck, type Check, type CheckRun } from '../r
 import type { TestRequest } from '../requests.ts'
 import type { Ask } from './failures.ts'
 
-/** A method with a request, and the answer of a vendor in the common form. */
 interface TextMethod {
   readonly name: 'embed' | 'rerank' | 'moderate'
   readonly input: object
@@ -48,10 +47,7 @@ const METHODS: readonly TextMethod[] = [
   },
 ]
 
-/**
- * Checks the answers of these methods to a vendor in the common form. @param like has model and options of the
- * deployment
- */
+/** Checks these methods with a vendor of the common form. @param like has model and deployment options */
 export async function checkTexts(
   fixture: Fixture,
   like: TestRequest,
@@ -62,7 +58,6 @@ export async function checkTexts(
   }
 }
 
-/** Requests of these methods, by name. */
 export function textAsks(fixture: Fixture, like: TestRequest): Readonly<Record<string, Ask>> {
   return Object.fromEntries(
     offeredBy(fixture).map((method) => [method.name, () => ask(fixture, method, like)]),

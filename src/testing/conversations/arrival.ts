@@ -7,7 +7,6 @@ interface Lost {
   readonly words: string
 }
 
-/** A body as a vendor got it. */
 export interface SentBody {
   readonly json: unknown
   /** The text as it was sent: numbers have all their digits. */
@@ -39,7 +38,6 @@ function wordsOf(request: any): Lost[] {
   })
 }
 
-/** The items of a list with their paths. */
 function at(path: string, list: readonly any[]): (readonly [path: string, item: any])[] {
   return list.map((item, i) => [`${path}[${i}]`, item])
 }
@@ -76,7 +74,6 @@ function argumentsIn(text: string): string[] {
   return text.match(/"(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*/g)?.map((one) => one.replaceAll('"', '')) ?? []
 }
 
-/** The strings of a body. */
 class Arrived {
   readonly #text: string
   readonly #strings: readonly string[]

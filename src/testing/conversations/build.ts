@@ -47,7 +47,6 @@ export function tool(name: string, parameters: object = CITY, more: object = {})
   return { type: 'function', function: { name, description, parameters, ...more } }
 }
 
-/** Parameters with one required string. */
 export const CITY: object = {
   type: 'object',
   properties: { city: { type: 'string' } },
@@ -60,7 +59,6 @@ export function freeForm(name: string, format?: object): object {
   return { type: 'custom', custom: { name, description, ...(format ? { format } : {}) } }
 }
 
-/** The two functions that most rows offer. */
 export const TOOLS: readonly object[] = [tool('weather'), tool('time')]
 
 export function answerAs(schema: object, more: object = {}): object {

@@ -12,6 +12,5 @@ const TABLE = { ...TURNS, ...CALLS, ...MEDIA, ...SETTINGS }
 
 export type ConversationName = keyof typeof TABLE
 
-/** The rows by name: what is difficult, and the client's request without its model. */
 export const DIFFICULT_CONVERSATIONS: Readonly<Record<ConversationName, ConversationRequest>> =
   TABLE

@@ -176,7 +176,6 @@ const jsonSchema = object({ name, schema, strict: boolean, description }, ['name
 const metadataValues = record(shortText(512))
 const modalityNames = list(text)
 
-/** The members of a body; contradictions between them are checked apart. */
 export const chatBody = object(
   {
     model: filledText,

@@ -69,10 +69,7 @@ function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   })
 }
 
-/**
- * Separates the two halves of an event with a piece of text. Other strings of the event cannot hold it: quotes are
- * escaped.
- */
+/** Separates the halves of an event with a piece of text. No other string can hold it: quotes are escaped. */
 const EMPTY_TEXT = '"content":""'
 
 /**
@@ -131,7 +128,6 @@ export class ChatEvents implements EventFormat<AnswerChunk> {
 
 const NO_USAGE = { usage: null }
 
-/** The piece of text, if the chunk has nothing else. */
 function textOf({ choices, receipt }: AnswerChunk): string | undefined {
   const choice = choices[0]
   if (choices.length !== 1 || receipt || !choice?.delta) return undefined

@@ -5,8 +5,9 @@ interface Token {
 }
 
 /**
- * The log probabilities of a text in the older form; null without any. @param logprobs those of a choice or of a
- * chunk, in the form of chat @param offset where in the text they begin, in UTF-16 units
+ * The log probabilities of a text in the older form; null without any.
+ * @param logprobs those of a choice or of a chunk, in the form of chat
+ * @param offset where in the text they begin, in UTF-16 units
  */
 export function textLogprobs(logprobs: unknown, offset: number): object | null {
   const { content } = (logprobs ?? {}) as { readonly content?: readonly Token[] | null }

@@ -32,7 +32,6 @@ interface CompletionBody extends Members, Pick<ChatRequest, 'stream_options' | '
   readonly echo?: boolean
 }
 
-/** Facts about the request that the writer needs. */
 export interface TextOptions {
   /** The beginning of each choice, in their order; absent where prompts are not repeated. */
   readonly echo: readonly string[] | undefined
@@ -51,7 +50,6 @@ const promptText: Check = described(
   () => schemaOf(text),
 )
 
-/** The members of a body; contradictions between them are checked apart. */
 export const completionBody = object(
   {
     ...sampling,
@@ -73,7 +71,6 @@ export const completionBody = object(
   ['model', 'prompt'],
 )
 
-/** Members with another form in the request, or none. */
 const TRANSLATED: ReadonlySet<string> = new Set([
   'prompt',
   'suffix',

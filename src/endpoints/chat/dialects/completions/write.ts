@@ -28,7 +28,6 @@ export const textCompletions = chatFormat({
   writeError: errorWriter(chatUsageJson),
 })
 
-/** Writes a stream of events, or one completion. */
 function writeTexts(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   const { stream, input, answerOptions } = call.request
   const { echo } = answerOptions as TextOptions
@@ -53,7 +52,6 @@ class TextEvents implements EventFormat<AnswerChunk> {
   readonly last = 'data: [DONE]\n\n'
   readonly #usageChunk: boolean
   readonly #echo: readonly string[] | undefined
-  /** Characters of each choice that have gone out. */
   readonly #written: number[] = []
 
   /** @param usageChunk whether usage has a last event of its own @param echo the beginning of each choice */
@@ -98,7 +96,6 @@ function textIn(delta: ChatChunk['choices'][number]['delta']): string {
   return delta?.content || delta?.refusal || ''
 }
 
-/** The common members of an answer and of its events. */
 function envelopeOf({ id, ...others }: Record<string, unknown>): object {
   return { id: String(id).replace(/^chatcmpl-/, 'cmpl-'), object: 'text_completion', ...others }
 }

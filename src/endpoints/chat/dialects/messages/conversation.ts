@@ -11,16 +11,12 @@ export const OWN_FORMAT = 'anthropic-claude-v1'
 const NOTE = 'x-anthropic-billing-header:'
 const MAX_NOTE = 256
 
-/** A conversation, and the paths of parts that have no place in it. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
   readonly ignored: readonly string[]
 }
 
-/**
- * Translates valid messages. @param text the body, from which the inputs of calls are copied @throws InvalidRequest
- * for changed reasoning
- */
+/** @param text the body, from which the inputs of calls are copied @throws InvalidRequest for changed reasoning */
 export function toConversation(body: Record<string, any>, text: string): Conversation {
   const ignored: string[] = []
   const messages: ChatMessage[] = []
@@ -53,14 +49,12 @@ export function isBillingNote(text: string): boolean {
   return pairs.every((pair) => pair === '' || /^[\w.-]+=[\w.:-]*$/.test(pair))
 }
 
-/** Whether the last message is the user's, and more than results of tools. */
 export function endsWithQuestion({ messages }: Record<string, any>): boolean {
   const { role, content } = messages.at(-1)
   if (role !== 'user') return false
   return typeof content === 'string' || content.some(({ type }: any) => type !== 'tool_result')
 }
 
-/** A block with its place in the message. */
 type Placed = readonly [block: any, place: number]
 
 function blocksOf({ content }: any): Placed[] {
@@ -192,7 +186,6 @@ function documentOf({ source, title, context }: any): object[] {
   }
 }
 
-/** The file name is the title; notes are the rest. */
 function notesBut(context: string | undefined): object[] {
   return context ? [textPart(context)] : []
 }
@@ -213,7 +206,6 @@ function cacheMark({ cache_control }: any): object {
   return cache_control ? { cache_control } : {}
 }
 
-/** Source texts of the inputs of calls, by message and place. */
 function inputsIn(
   messages: readonly any[],
   text: string,

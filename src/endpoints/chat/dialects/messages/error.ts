@@ -18,7 +18,6 @@ const TYPES: Readonly<Record<number, string>> = {
 /** The header in which clients of this API look for the id of a request. */
 export const ID_HEADER = 'request-id'
 
-/** The error as a response, and as the body of an error event. */
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const { code, param, receipt } = error
   const status = statusOf(error)
@@ -39,7 +38,6 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
   }
 }
 
-/** The event of an error after the head. */
 export function errorEvent(body: unknown): string {
   return `event: error\ndata: ${JSON.stringify(body)}\n\n`
 }

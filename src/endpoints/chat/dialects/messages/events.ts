@@ -24,17 +24,14 @@ const MAX_CITED_CHARACTERS = 150
 const THINKING = { type: 'thinking', thinking: '', signature: '' }
 const REFUSED = { type: 'refusal', category: null, explanation: null }
 
-/** Stop reasons by finish reason. */
 export const STOP_REASONS: Readonly<Record<string, string>> = {
   length: 'max_tokens',
   tool_calls: 'tool_use',
   content_filter: 'refusal',
 }
 
-/** The events of one answer after `message_start`. */
 export class MessageEvents {
   readonly #options: Pick<AnswerOptions, 'hidesThinking'>
-  /** Whether the coming text is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: Emit
   readonly #isUnsigned: (index: number) => boolean
@@ -47,8 +44,8 @@ export class MessageEvents {
   readonly #waiting: ChatDelta[] = []
 
   /**
-   * @param isUnsigned whether the vendor has left a block of thinking without a signature @param stopSequence the
-   * stop sequence of the answer, read at its end
+   * @param isUnsigned whether the vendor has left a block of thinking without a signature
+   * @param stopSequence the stop sequence of the answer, read at its end
    */
   constructor(
     options: Pick<AnswerOptions, 'hidesThinking'>,
@@ -225,7 +222,6 @@ export class MessageEvents {
   }
 }
 
-/** The end of a message, with what it cost. */
 export function endEvents(
   stop_reason: string,
   receipt: Receipt,

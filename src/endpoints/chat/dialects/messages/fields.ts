@@ -22,9 +22,7 @@ import {
 } from '../../../../errors/checks.ts'
 import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 
-/** Levels of `output_config.effort`. */
 const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
-/** The smallest budget for thinking that vendors take. */
 const MIN_BUDGET = 1024
 
 const data = media({ bare: true, url: false })
@@ -68,7 +66,6 @@ const readable = { text: textBlock, image, document, search_result: searchResult
 const unsupported: Check = (value) =>
   problem('unsupported_value', 'a type of block that is supported here', quote(typeOf(value)))
 
-/** A tool that a client-side search has found. */
 const toolReference = object({ tool_name: filledText }, ['tool_name'])
 const toolResult = object(
   {
@@ -104,7 +101,6 @@ const assistantBlock = variant(
   { others: (value) => (isVendorResult(typeOf(value)) ? undefined : unsupported(value)) },
 )
 
-/** Whether a block is a call, or the result of a call, of a tool that the vendor runs. */
 export function isVendorResult(type: string): boolean {
   return /^(server_tool_use|mcp_tool_use)$|^(?!tool_result$).*_tool_result$/.test(type)
 }

@@ -7,16 +7,12 @@ import { endEvents, STOP_REASONS, type MessageEvent } from './events.ts'
 import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
 
-/** Events that clients of every version know. */
 const KNOWN = new Set(['content_block_start', 'content_block_delta', 'content_block_stop'])
 
-/** Properties of the gateway's own in an answer. */
 interface Envelope {
   /** The gateway's own beginning: its id and model replace the vendor's. */
   readonly opening: () => readonly MessageEvent[]
-  /** Whether the client knows betas: it gets events of unknown types. */
   readonly knowsBetas: boolean
-  /** Whether only members of the API go on. */
   readonly isConfidential: boolean
 }
 
@@ -24,7 +20,6 @@ export class ForwardedEvents {
   readonly #envelope: Envelope
   #hasEvents = false
   #begun: boolean
-  /** Indexes of blocks that are open. */
   readonly #open = new Set<unknown>()
   /** The end of the message, retained until the answer is charged. */
   #end: MessageEvent | undefined
@@ -90,10 +85,7 @@ export class ForwardedEvents {
     return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
-  /**
-   * Ends the message with the vendor's own end and the cost, or the gateway's where it cut the answer or the vendor
-   * sent none.
-   */
+  /** Ends the message with the vendor's end and the cost, or the gateway's where it cut the answer or got none. */
   #finish(reason: string | null | undefined, receipt: Receipt): MessageEvent[] {
     const last = this.#end
     const closing = [
@@ -143,7 +135,6 @@ function blockEvents(block: any, index: number): MessageEvent[] {
   ]
 }
 
-/** A block as it begins, and its deltas. */
 function partsOf(block: any): any[] {
   const { type, text, thinking, signature, input } = block
   switch (type) {

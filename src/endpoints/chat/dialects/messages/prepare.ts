@@ -25,10 +25,7 @@ const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>
 
-/**
- * Members that nothing changes keep their text: caches and signatures depend on it. See {@link
- * NativeFormat.prepare}.
- */
+/** Unchanged members keep their text: caches and signatures depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
   const text = rawJson?.text
@@ -98,7 +95,6 @@ function hasVendorResult({ content }: any): boolean {
   return Array.isArray(content) && content.some(({ type }) => isVendorResult(type))
 }
 
-/** Whether the client says how the vendor has to summarize. */
 function hasInstructions({ context_management: management }: Record<string, any>): boolean {
   return (
     Array.isArray(management?.edits) && management.edits.some((edit: any) => edit?.instructions)
@@ -109,7 +105,6 @@ function hasCarrier({ content }: any): boolean {
   return Array.isArray(content) && content.some(isForeign)
 }
 
-/** Whether a block is reasoning of another vendor. */
 function isForeign({ type, signature }: any): boolean {
   return type === 'thinking' && typeof signature === 'string' && isCarrier(signature)
 }

@@ -10,15 +10,14 @@ import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
 import { WORDS } from './words.ts'
 
-/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
-  /** Whether thinking goes out without its text. */
   readonly hidesThinking: boolean
   readonly stopSequences: readonly string[]
 }
 
 /**
- * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body.
+ * @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `messages[2].content[0].source`
  */
 export function readMessagesRequest(
@@ -118,14 +117,12 @@ function toolMembers(body: Record<string, any>, tools: readonly any[]): Partial<
   }
 }
 
-/** The tool that has to be called, if the vendor defines it. */
 function forcedTool(choice: any, tools: readonly any[]): any {
   if (choice?.type !== 'tool') return undefined
   const tool = tools.find(({ name }) => name === choice.name)
   return tool && !isOwn(tool) ? tool : undefined
 }
 
-/** The error where a tool has to be called that only a vendor with this API knows. */
 function untranslatable(
   { tool_choice }: Record<string, any>,
   tools: readonly any[],
@@ -140,10 +137,7 @@ function toolChoiceOf(choice: any): ChatRequest['tool_choice'] {
   return choice.type === 'any' ? 'required' : choice.type
 }
 
-/**
- * A search of the vendor's, as a search of the gateway's: on a new question only, because an agent repeats its
- * tools.
- */
+/** A search of the vendor's as one of the gateway's: only on a new question, because an agent repeats its tools. */
 function searchTool(body: Record<string, any>, tools: readonly any[]) {
   const index = tools.findIndex(({ type }) => typeof type === 'string' && WEB_SEARCH.test(type))
   if (index < 0 || body.tool_choice?.type === 'none' || !endsWithQuestion(body)) return undefined

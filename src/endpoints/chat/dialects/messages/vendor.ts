@@ -2,9 +2,7 @@
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import type { Incoming } from '../../../../pipeline/http.ts'
 
-/** Searches of the web that the vendor runs. */
 export const WEB_SEARCH = /^web_search_/
-/** Tools that the client runs although their definition is the vendor's. */
 const CLIENT_TOOLS = /^(bash|text_editor|computer|memory)_/
 /** Tools that the vendor runs, and that cost nothing but tokens. */
 const FREE_TOOLS = /^(web_fetch|tool_search_tool)_/
@@ -13,7 +11,6 @@ const VERSION = 'anthropic-version'
 const BETA = 'anthropic-beta'
 const DEFAULT_VERSION = '2023-06-01'
 
-/** Whether the client defines a tool, and runs it. */
 export function isOwn({ type }: { readonly type?: string | null }): boolean {
   return (type ?? 'custom') === 'custom'
 }
@@ -34,7 +31,6 @@ export function mayKeep(
   return FREE_TOOLS.test(type) || (WEB_SEARCH.test(type) && prices.web_search !== undefined)
 }
 
-/** The error for a tool that has to be called and is left out. */
 export function notOffered({ name }: { readonly name: string }): InvalidRequest {
   const shown = JSON.stringify(String(name).slice(0, 64))
   const message = `Invalid 'tool_choice': the tool ${shown} is not offered here.`

@@ -1,6 +1,5 @@
 import type { MessageEvent } from './events.ts'
 
-/** Builds the whole message from the events of one answer. */
 export class MessageBuilder {
   /** Everything but the content, of which blocks are kept as JSON text. */
   #message: Record<string, unknown> = {}

@@ -3,7 +3,6 @@ import { REMOVED } from './prepare.ts'
 
 const listed = (text: string) => new Set(text.split(' '))
 
-/** Words of this API, which are not the client's. */
 export const WORDS: WireWords = {
   own: new Set([...REMOVED, 'model', 'service_tier']),
   names: listed(

@@ -40,7 +40,6 @@ export const messageTokens = chatFormat<TokenCount>({
 
 const writeCount = countWriter((input_tokens) => ({ input_tokens }))
 
-/** Writes a stream of events, or the message that they make. */
 function writeMessage(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   call.headers[ID_HEADER] = call.id
   const answer = new MessageAnswer(call)
@@ -52,7 +51,6 @@ function writeMessage(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk
   })
 }
 
-/** One answer as events, and as their bytes. */
 class MessageAnswer implements EventFormat<AnswerChunk> {
   /** Streams of this API have no mark of their end other than the last event. */
   readonly last = ''

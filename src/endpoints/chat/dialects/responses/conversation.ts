@@ -11,10 +11,8 @@ export const OWN_FORMATS: ReadonlySet<unknown> = new Set([
   'azure-openai-responses-v1',
 ])
 
-/** A conversation in the form of chat, and the items that this form cannot express. */
 interface Conversation {
   readonly messages: readonly ChatMessage[]
-  /** Paths of omitted items. */
   readonly ignored: readonly string[]
   /** The reason why it cannot be translated: an item that only the vendor of this API understands. */
   readonly untranslatable: InvalidRequest | undefined
@@ -30,7 +28,6 @@ export function toConversation({ instructions, input }: Record<string, any>): Co
   return { messages: messages.map(closed), ignored, untranslatable }
 }
 
-/** Whether the conversation ends with words of the user. */
 export function endsWithQuestion({ input }: Record<string, any>): boolean {
   if (typeof input === 'string') return true
   const { type = 'message', role } = input.at(-1)
@@ -115,7 +112,6 @@ class MessagesBuilder {
   }
 }
 
-/** A message without the lists that stayed empty. */
 function closed(message: ChatMessage | Answer): ChatMessage {
   if (message.role !== 'assistant') return message
   const { role, content, tool_calls, reasoning_details, ...others } = message as Answer
@@ -173,7 +169,6 @@ function toCall({ type, call_id: id, name, namespace, input, arguments: args }: 
     : { id, type: 'function', function: { name: flat, arguments: args } }
 }
 
-/** A call of a tool that has an item type of its own. */
 function toOwnCall({ type, call_id: id, action, operation }: any): object {
   const name = type.replace(/_call$/, '')
   const args = JSON.stringify(action ?? operation ?? {})

@@ -6,7 +6,6 @@ import { usageJson } from './usage.ts'
 
 const write = errorWriter(usageJson)
 
-/** Members of the normal form with other names in this API. */
 const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
   [/^messages\b.*$/, 'input'],
   [/^max_completion_tokens$/, 'max_output_tokens'],
@@ -14,7 +13,6 @@ const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
   [/^logprobs$/, 'include'],
 ]
 
-/** The error as a response, and as the body of a failed answer. */
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const written = write(error, call, id)
   const { error: told } = written.body as ErrorBody

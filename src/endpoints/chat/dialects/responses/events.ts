@@ -7,13 +7,11 @@ import { CallItem, MessageItem, ReasoningItem, type OpenItem, type ResponseEvent
 import type { AnswerOptions } from './read.ts'
 import { usageJson } from './usage.ts'
 
-/** Members of the answer when it ends. */
 interface Ending {
   readonly status: 'completed' | 'incomplete' | 'failed'
   readonly [member: string]: unknown
 }
 
-/** Reasons of an incomplete answer, by finish reason. */
 const CUTS: Readonly<Record<string, string>> = {
   length: 'max_output_tokens',
   content_filter: 'content_filter',
@@ -22,7 +20,6 @@ const CUTS: Readonly<Record<string, string>> = {
 export class ResponseEvents {
   readonly #resource: Record<string, unknown>
   readonly #options: AnswerOptions
-  /** Whether the coming text is a guard's refusal. */
   readonly #isRefused: () => boolean
   readonly #emit: (event: ResponseEvent) => void
   readonly #output: object[] = []

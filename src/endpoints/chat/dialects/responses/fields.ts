@@ -104,7 +104,6 @@ const ownCall = object({ call_id: filledText }, ['call_id'])
 const shownText = list(object({ text }))
 const ROLES = ['user', 'system', 'developer', 'assistant']
 
-/** The items of a conversation, by their type. */
 const ITEMS = {
   message: object({ role: oneOf(ROLES), content }, ['role', 'content']),
   function_call: object({ ...called, arguments: text }, ['call_id', 'name', 'arguments']),
@@ -135,10 +134,7 @@ export function isDropped(type: string): boolean {
   )
 }
 
-/**
- * Whether the words of an item belong to a conversation, or define tools. Guards that judge a conversation read
- * nothing of any other item.
- */
+/** Whether the words of an item belong to a conversation, or define tools; guards of conversations skip others. */
 export function isOfConversation(type: string | null = 'message'): boolean {
   return type === null || Object.hasOwn(ITEMS, type) || type.startsWith('tool_search_')
 }
@@ -183,7 +179,6 @@ const members = {
   session_id: sessionId,
   plugins,
 }
-/** The members of a body; what needs a store is checked apart. */
 export const responseBody = object(members, ['model', 'input'])
 
 /** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */

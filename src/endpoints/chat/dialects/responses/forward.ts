@@ -16,21 +16,14 @@ export class ForwardedResponse {
   readonly #own: Readonly<Record<string, unknown>>
   /** Members that some servers leave out of theirs. */
   readonly #base: Readonly<Record<string, unknown>>
-  /** The last resource of the vendor. */
   #resource: Record<string, unknown>
-  /** Items that are complete, by their index. */
   readonly #output: object[] = []
   #open: ForwardedItem | undefined
-  /** The vendor's end, retained until the answer is charged. */
   #last: ResponseEvent | undefined
 
-  /** Whether only members of the API go on. */
   readonly #isConfidential: boolean
 
-  /**
-   * @param resource the gateway's own, for members that the vendor leaves out. @param isConfidential see {@link
-   * knownEvent}
-   */
+  /** @param resource the gateway's own, for absent members. @param isConfidential see {@link knownEvent} */
   constructor(
     own: Readonly<Record<string, unknown>>,
     resource: Record<string, unknown>,
@@ -42,7 +35,6 @@ export class ForwardedResponse {
     this.#resource = resource
   }
 
-  /** The latest resource of the vendor. */
   get resource(): Record<string, unknown> {
     return this.#resource
   }
@@ -109,11 +101,9 @@ export class ForwardedResponse {
   }
 }
 
-/** An open item of the vendor's, as far as it came. */
 class ForwardedItem {
   readonly #item: any
   readonly #index: number
-  /** Number of the part that is open. */
   #part: number | undefined
 
   constructor(item: object, index: number) {
@@ -175,7 +165,6 @@ class ForwardedItem {
   }
 }
 
-/** An event of a stream, or a whole answer as its last event. */
 function eventOf(data: any): ResponseEvent {
   return data.object === 'response' ? { type: `response.${data.status}`, response: data } : data
 }

@@ -13,7 +13,6 @@ export interface ResponseEvent {
 
 type Say = (type: string, members: object) => void
 
-/** An open item. */
 export interface OpenItem {
   readonly start: Record<string, unknown>
   /** Ends the open parts of the item. @returns its members as a whole */
@@ -29,7 +28,6 @@ const EMPTY = {
   refusal: () => ({ type: 'refusal', refusal: '' }) as const,
 }
 
-/** A message of the assistant: one part, or a text and a refusal. */
 export class MessageItem implements OpenItem {
   readonly start = { id: randomId('msg_'), type: 'message', role: 'assistant', content: [] }
   phase: string | undefined
@@ -100,7 +98,6 @@ export class MessageItem implements OpenItem {
 
 export class CallItem implements OpenItem {
   readonly start: Record<string, unknown>
-  /** Index of the call in the normal form. */
   readonly call: number
   readonly #tool: ToolName
   readonly #isCustom: boolean
@@ -165,7 +162,6 @@ export class ReasoningItem implements OpenItem {
     }
   }
 
-  /** Whether the signature of its text has not come yet. */
   get awaitsSignature(): boolean {
     const { format, signature, data } = this.#detail
     return SIGNED_FORMATS.has(format) && !signature && !data

@@ -12,10 +12,7 @@ const OF_EVENT = new Set(
   ).split(' '),
 )
 
-/**
- * @param resource the gateway's own, which has all members of answers. @returns undefined for an event of another
- * type
- */
+/** @param resource the gateway's own, with all members. @returns undefined for an event of another type */
 export function knownEvent(event: ResponseEvent, resource: object): ResponseEvent | undefined {
   if (!TYPES.test(event.type)) return undefined
   const { response, ...others } = membersIn(event, OF_EVENT)

@@ -5,7 +5,6 @@ const MAX_LENGTH = 64
 const KEPT_LENGTH = 55
 const HASH_LENGTH = 8
 
-/** A tool as the client knows it. */
 export interface ToolName {
   readonly name: string
   readonly namespace?: string | undefined

@@ -9,7 +9,6 @@ import { REMOVED } from './words.ts'
 
 type Changes = Map<string, string | undefined>
 
-/** Members with names of the client's end users, or derived from them. */
 const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 
 /** Members that nothing changes keep their text: caches depend on it. See {@link NativeFormat.prepare}. */
@@ -99,7 +98,6 @@ function limitTools(
   return list.flatMap((tool, index) => (kept[index] ? [] : [`tools[${index}].${tool.type}`]))
 }
 
-/** Whether a choice of this type may mean the tool. */
 function isMeant(tool: any, type: unknown): boolean {
   const isNamed = type === 'function' || type === 'custom' || type === 'allowed_tools'
   return isNamed || tool.type === type

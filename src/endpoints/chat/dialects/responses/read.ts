@@ -9,9 +9,7 @@ import { echoOf } from './resource.ts'
 import { toToolMembers } from './tools.ts'
 import { WORDS } from './words.ts'
 
-/** Facts about a request that the writer needs. */
 export interface AnswerOptions {
-  /** Members of the answer that repeat the request. */
   readonly echo: Readonly<Record<string, unknown>>
   /** Whether reasoning comes with the text that has to be sent back. */
   readonly includesEncrypted: boolean
@@ -23,10 +21,8 @@ const ENCRYPTED = 'reasoning.encrypted_content'
 const LOGPROBS = 'message.output_text.logprobs'
 const EFFORTS = new Set<unknown>(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 const SUMMARIES = new Set<unknown>(['auto', 'concise', 'detailed'])
-/** The vendor's smallest ceiling of an answer. */
 export const MIN_OUTPUT_TOKENS = 16
 
-/** Members whose values mean the same in the normal form. */
 const SAME = [
   'temperature',
   'top_p',
@@ -42,7 +38,8 @@ const SAME = [
 ] as const
 
 /**
- * Translates a parsed body. @param counting whether its tokens are to be counted: nothing of the answer is asked for
+ * Translates a parsed body.
+ * @param counting whether its tokens are to be counted: nothing of the answer is asked for
  * @throws InvalidRequest with the code and path of the first problem, such as `input[2].content[0].image_url`
  */
 export function readResponsesRequest(body: RawJson, counting = false): DialectRequest {

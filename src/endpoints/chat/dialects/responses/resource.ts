@@ -25,10 +25,7 @@ const REPEATED = {
   metadata: {},
 }
 
-/**
- * Repeated members in which the request addresses the gateway or a vendor: a vendor that was asked in its own form
- * gives others.
- */
+/** Repeated members addressed to the gateway or a vendor: a vendor that got its own form gives others. */
 const CLIENTS_OWN = [
   'instructions',
   'user',
@@ -39,7 +36,6 @@ const CLIENTS_OWN = [
   'service_tier',
 ] as const
 
-/** Members of the answer that repeat a request without nulls. */
 export function echoOf(request: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
   const { reasoning, tools = [] } = request
   const repeated = Object.entries(REPEATED).map(([name, other]) => [name, request[name] ?? other])
@@ -57,7 +53,6 @@ export function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<stri
   return Object.fromEntries(CLIENTS_OWN.map((name) => [name, echo[name]]))
 }
 
-/** Members that do not come from the request. */
 interface ResourceState {
   readonly id: string
   /** Unix seconds. */

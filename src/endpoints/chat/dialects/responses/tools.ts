@@ -3,7 +3,6 @@ import { InvalidRequest } from '../../../../errors/errors.ts'
 import type { ChatRequest } from '../../request.ts'
 import { flatName, type ToolName } from './names.ts'
 
-/** Searches of the web that the vendor runs. */
 const WEB_SEARCH = /^web_search/
 
 /** Results of a search by its `search_context_size`. */
@@ -18,12 +17,9 @@ interface PlacedTool {
   readonly path: string
 }
 
-/** Tools and the choice among them, in normal form. */
 interface ToolMembers {
   readonly members: Partial<ChatRequest>
-  /** Paths of tools that have no counterpart. */
   readonly ignored: readonly string[]
-  /** The names of tools in namespaces, by their names in the normal form. */
   readonly names: ReadonlyMap<string, ToolName>
   /** The reason why the request cannot be translated: a tool has to be called that is left out. */
   readonly untranslatable: InvalidRequest | undefined
@@ -62,12 +58,10 @@ export function toToolMembers(body: Record<string, any>, isQuestion: boolean): T
   }
 }
 
-/** Whether the client defines a tool, or a group of them, and runs it. */
 function isOwn({ type }: { readonly type?: unknown }): boolean {
   return type === 'function' || type === 'custom' || type === 'namespace'
 }
 
-/** Tools that the client runs although their definition is the vendor's. */
 const CLIENT_TOOLS = new Set<unknown>(['local_shell', 'shell', 'apply_patch'])
 
 /**
@@ -90,7 +84,6 @@ export function mayKeep(
   return !guarded && prices.web_search !== undefined
 }
 
-/** The error for a tool that has to be called and is left out. */
 export function notOffered({ type }: { readonly type: unknown }): InvalidRequest {
   const shown = JSON.stringify(String(type).slice(0, 64))
   const message = `Invalid 'tool_choice': the tool ${shown} is not offered here.`
@@ -147,7 +140,6 @@ function toNamed({ type, name, namespace }: any): { type: string } {
   return { type, [type]: { name: flatName({ name, namespace }) } }
 }
 
-/** A search of the vendor's, as a search of the gateway's. */
 function searchTool(foreign: readonly PlacedTool[]): ChatRequest['web_search_tool'] {
   const search = foreign.find(
     ({ tool: { type, external_web_access: reaches } }) =>

@@ -11,7 +11,6 @@ export const REMOVED: readonly string[] = [
   'service_tier',
 ]
 
-/** Words of this API, which are not the client's. */
 export const WORDS: WireWords = {
   own: new Set([...REMOVED, 'model']),
   names: listed(

@@ -35,7 +35,6 @@ export const responseTokens = chatFormat<TokenCount>({
   writeError,
 })
 
-/** Writes a stream of events, or the answer in the last of them. */
 function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
   const answer = new ResponseAnswer(call)
   if (call.request.stream) return new EventWriter(call, out, done, answer)
@@ -51,7 +50,6 @@ function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChun
 /** After this many ms without an event a client is told again that the answer is being made: some read no comments. */
 const REPEAT_AFTER_MS = 120_000
 
-/** One answer as events, and as their bytes. */
 class ResponseAnswer implements EventFormat<AnswerChunk> {
   readonly last = 'data: [DONE]\n\n'
   readonly #call: Call
@@ -63,7 +61,6 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   #pending: ResponseEvent[] = []
   #begun = false
   #number = 0
-  /** The number of repeated events in this silence. */
   #repeated = 0
 
   constructor(call: Call) {

@@ -27,10 +27,8 @@ const webOptions = object({
   exclude_domains: domains,
 })
 
-/** Entries of `plugins`; those other than the web plugin are not checked. */
 export const plugins = list(variant('id', { web: webOptions }, { others: anything }))
 
-/** Members of OpenAI's APIs about how an answer is made. */
 export const sampling = {
   stream: boolean,
   stream_options: object({ include_usage: boolean }),
@@ -48,7 +46,8 @@ export const sessionId = shortText(256)
 
 /**
  * Checks base64 by its first characters; decoding is left to the reader.
- * @param takes.bare plain base64 without `data:` @param takes.url an http(s) address
+ * @param takes.bare plain base64 without `data:`
+ * @param takes.url an http(s) address
  */
 export function media(takes: { readonly bare: boolean; readonly url: boolean }): Check {
   const forms = ['a data URL', takes.url ? 'an http(s) URL' : '', takes.bare ? 'plain base64' : '']

@@ -8,7 +8,6 @@ export function membersIn(from: object, names: ReadonlySet<string>): Record<stri
   return Object.fromEntries(Object.entries(from).filter(([name]) => names.has(name)))
 }
 
-/** The numbers of a usage. */
 export function countsIn(usage: unknown): unknown {
   if (!isObject(usage)) return typeof usage === 'number' ? usage : undefined
   const counts = Object.entries(usage).map(([name, value]) => [name, countsIn(value)] as const)

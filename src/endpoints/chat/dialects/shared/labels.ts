@@ -51,7 +51,6 @@ export function labelsIn(body: object, request: ChatRequest, words: WireWords): 
   return [...labels]
 }
 
-/** A value to look at, and the names of the members on the way to it. */
 interface Found {
   readonly value: unknown
   readonly place: string
@@ -79,7 +78,6 @@ function withoutOwn(body: object, own: ReadonlySet<string>): object {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !own.has(name)))
 }
 
-/** The texts that guards read in the normal form. */
 function textsRead({ messages, tools, tool_choice, response_format, stop }: ChatRequest) {
   const read = new Set(stringsIn([tools, tool_choice, response_format, stop], true))
   for (const { content, tool_calls, reasoning_details } of messages) {

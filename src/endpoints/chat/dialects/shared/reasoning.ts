@@ -17,7 +17,6 @@ const TYPES: ReadonlySet<unknown> = new Set([
 /** Formats whose every block of text has a signature at its end. */
 export const SIGNED_FORMATS: ReadonlySet<unknown> = new Set(['anthropic-claude-v1'])
 
-/** The carrier of an entry: all of it but the visible text. */
 export function toCarrier({ type, format, id, signature, data }: ReasoningDetail): string {
   const opaque = signature ?? data
   const members = {
@@ -29,13 +28,13 @@ export function toCarrier({ type, format, id, signature, data }: ReasoningDetail
   return PREFIX + Buffer.from(JSON.stringify(members)).toString('base64url')
 }
 
-/** Whether a text claims to be a carrier. */
 export function isCarrier(text: string): boolean {
   return text.startsWith(PREFIX)
 }
 
 /**
- * The entry of a carrier, with the visible text beside it. @param path the path of the carrier in the request
+ * The entry of a carrier, with the visible text beside it.
+ * @param path the path of the carrier in the request
  * @throws InvalidRequest for a changed one; clients know the message, and then leave the reasoning out
  */
 export function fromCarrier(carrier: string, visible: string, path: string): ReasoningDetail {
