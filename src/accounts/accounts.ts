@@ -1,6 +1,6 @@
 /**
- * Accounts and keys: creates, finds and changes them. The ledger decides whether a key is admitted; this module sends it
- * the limits of each key, with a revision that tells an outdated record from a current one.
+ * Accounts and keys: creates, finds and changes them. The ledger decides whether a key is admitted; this module sends it the
+ * limits of each key, with a revision that distinguishes an outdated record from a current one.
  */
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
@@ -27,12 +27,11 @@ import { atMost } from '../lifetime/cache.ts'
 
 // Keys by their secrets: the records of those in use are cached.
 
-/** What {@link KnownKeys} works with. */
 interface KnownKeysInit {
   readonly records: Records
   readonly account: (id: string) => Promise<Account | undefined>
   readonly key: (id: string) => Promise<Key | undefined>
-  /** Tells the ledger the limits of a key and its account. */
+  /** Sends the limits of a key and its account to the ledger. */
   readonly announce: (found: ResolvedKey) => Promise<void>
   /** ms since epoch */
   readonly now: () => number
@@ -48,7 +47,6 @@ class KnownKeys {
   readonly #init: KnownKeysInit
   /** Null for a hash without a key. */
   readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
-  /** Look-ups in progress, by hash. */
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
 
   constructor(init: KnownKeysInit) {
@@ -82,9 +80,9 @@ class KnownKeys {
   }
 
   /**
-   * The key of a secret, from the records: called when the ledger reports that the cached key is outdated. Sends the limits
-   * to the ledger again, in case it has lost them or has former defaults. Does not share a load that began earlier, because
-   * that may have read the outdated record.
+   * The key of a secret, from the records: called when the ledger reports that the cached key is outdated. Sends the limits to
+   * the ledger again, in case it has lost them or has former defaults. Does not share an earlier load, because that may have
+   * read the outdated record.
    */
   async reload(sha256: string): Promise<ResolvedKey | null> {
     const known = await this.load(sha256)
@@ -95,12 +93,11 @@ class KnownKeys {
     return known
   }
 
-  /** The record of a key has changed. */
+  /** Forgets a key whose record has changed. */
   forget(sha256: string): void {
     this.#cache.delete(sha256)
   }
 
-  /** Forgets all keys. */
   clear(): void {
     this.#cache.clear()
   }
@@ -116,28 +113,26 @@ class KnownKeys {
     return Object.freeze({ account: Object.freeze(account), key: Object.freeze(key) })
   }
 
-  /** How long a secret of a key goes on working, ms; 0 or less for one that does not. */
+  /** Remaining validity of a secret of a key, ms; 0 or less for an invalid one. */
   #lifeMs({ sha256, previous }: Key, secret: string): number {
     if (sha256 === secret) return Infinity
     return previous?.sha256 === secret ? previous.until - this.#init.now() : 0
   }
 }
 
-/** Requests per minute and calls at a time. */
 interface Limits {
   readonly rpm: number
   readonly concurrency: number
 }
 
-/** Of a change. */
+/** Condition of a change. */
 export interface Condition<T> {
-  /** Only this revision is changed. */
+  /** The only revision that is changed. */
   readonly expected?: number | undefined
-  /** Called with the object as it was. */
+  /** Called with the object before the change. */
   readonly replaced?: (before: T) => void
 }
 
-/** What {@link Accounts} works with. */
 interface AccountsOptions {
   readonly records: Records
   readonly ledger: Ledger
@@ -158,7 +153,6 @@ export class Accounts {
   readonly #now: () => number
   readonly #known: KnownKeys
   #lastWrite: Promise<unknown> = Promise.resolve()
-  /** All accounts and keys in the order of lists. */
   readonly directory: Directory
 
   constructor({ records, ledger, defaults, now = () => Date.now() }: AccountsOptions) {
@@ -176,22 +170,19 @@ export class Accounts {
     })
   }
 
-  /** See {@link KnownKeys.peek}. */
   peek(sha256: string): ResolvedKey | null | undefined {
     return this.#known.peek(sha256)
   }
 
-  /** See {@link KnownKeys.find}. */
   find(sha256: string): ResolvedKey | null | Promise<ResolvedKey | null> {
     return this.#known.find(sha256)
   }
 
-  /** See {@link KnownKeys.reload}. */
   reload(sha256: string): Promise<ResolvedKey | null> {
     return this.#known.reload(sha256)
   }
 
-  /** A key of an id with its account, from the records; the ledger has their limits then. */
+  /** A key with its account by id, from the records; the ledger has their limits then. */
   async resolve(id: string): Promise<ResolvedKey | null> {
     const key = await this.key(id)
     const account = key && (await this.account(key.account))
@@ -200,7 +191,6 @@ export class Accounts {
     return { key, account }
   }
 
-  /** Creates an account. @throws InvalidRequest for a malformed id or name, or an id that is taken */
   createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
@@ -223,12 +213,11 @@ export class Accounts {
     })
   }
 
-  /** The account of an id; undefined if there is none. */
   async account(id: string): Promise<Account | undefined> {
     return isId(id) ? complete(await this.#records.get<Account>(`account:${id}`)) : undefined
   }
 
-  /** The accounts of ids that exist, in their order. */
+  /** Existing accounts among the ids, in their order. */
   async accountsOf(ids: readonly string[]): Promise<readonly Account[]> {
     const stored = await this.#records.getMany<Account>(ids.map((id) => `account:${id}`))
     return present(stored.map(complete))
@@ -253,10 +242,7 @@ export class Accounts {
     )
   }
 
-  /**
-   * Refuses an account and its keys for good. The records stay, and so do money and history.
-   * @throws NotFound, RevisionChanged
-   */
+  /** Refuses an account and its keys for good. The records, money and history stay. @throws NotFound, RevisionChanged */
   async archiveAccount(id: string, condition?: Condition<Account>): Promise<Account> {
     const archivedAt = this.#now()
     // First the account: with it, all its keys are refused at once.
@@ -273,7 +259,7 @@ export class Accounts {
     return account
   }
 
-  /** All accounts, oldest first. @param most of them are enough */
+  /** All accounts, oldest first. @param most number that is enough */
   async listAccounts(most = Infinity): Promise<readonly Account[]> {
     const ids = await this.#records.list('accounts')
     const accounts: Account[] = []
@@ -319,17 +305,15 @@ export class Accounts {
     })
   }
 
-  /** The key of an id; undefined if there is none. */
   async key(id: string): Promise<Key | undefined> {
     return isId(id) ? this.#records.get<Key>(`key:${id}`) : undefined
   }
 
-  /** The keys of ids that exist, in their order. */
+  /** Existing keys among the ids, in their order. */
   async keysOf(ids: readonly string[]): Promise<readonly Key[]> {
     return present(await this.#records.getMany<Key>(ids.map((id) => `key:${id}`)))
   }
 
-  /** The keys of one account, or of all accounts, oldest first. */
   async listKeys(account?: string): Promise<readonly Key[]> {
     if (account === undefined) {
       const accounts = await this.listAccounts()
@@ -362,8 +346,8 @@ export class Accounts {
   }
 
   /**
-   * Gives a key another secret. The one before works on for a while; the one before that ends now.
-   * @param overlapSeconds from 0; with 0 the secret before ends now too
+   * Gives a key another secret. The previous one works on for a while; an older one ends now.
+   * @param overlapSeconds from 0; with 0 the previous secret ends now too
    * @throws InvalidRequest for an archived key, NotFound, RevisionChanged
    */
   rotateKey(
@@ -393,7 +377,6 @@ export class Accounts {
     }
   }
 
-  /** Empties the cache, so that new defaults reach the ledger with the next look-up. */
   refresh(): void {
     this.#known.clear()
   }
@@ -419,7 +402,7 @@ export class Accounts {
   ): Promise<Account> {
     const read = () => this.account(id)
     const [before, next] = await this.#replace('account', id, read, edit, condition)
-    // Cached keys have the account as it was; the ledger calls them stale.
+    // Cached keys have the old account; the ledger calls them stale.
     await this.#announceAccount(next)
     await this.directory.noteAccount(next)
     condition?.replaced?.(before)
@@ -463,7 +446,7 @@ export class Accounts {
     await this.#ledger.limits(key.account, key.id, limits, key.revision)
   }
 
-  /** The ledger has nothing of an account that was never changed. */
+  /** Sends the limits of an account; the ledger has none of an account that was never changed. */
   async #announceAccount(account: Account): Promise<void> {
     if (account.revision === 0) return
     await this.#ledger.limits(account.id, ACCOUNT, ledgerLimits(account), account.revision)

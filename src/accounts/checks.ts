@@ -1,4 +1,3 @@
-/** Checks of the members of accounts and keys; they are named as in the admin API and the configuration. */
 import * as v from 'valibot'
 import { InvalidRequest } from '../errors/errors.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
@@ -6,7 +5,6 @@ import type { Settings } from '../server/admin/resources/settings.ts'
 const ID = /^[a-z0-9_-]{1,64}$/
 const NAME_LENGTH = 200
 
-/** @throws InvalidRequest for a setting out of its bounds; null and absent ones pass */
 export function checkSettings(settings: Settings, change: object): void {
   for (const [name, { stored, schema, record = schema }] of Object.entries(settings)) {
     const value = (change as Readonly<Record<string, unknown>>)[stored]
@@ -28,12 +26,11 @@ export function checkId(id: string): void {
   need(isId(id), 'id', '1 to 64 lower-case letters, digits, "_" or "-"')
 }
 
-/** Whether a text can be the id of an account or a key. */
 export function isId(id: string): boolean {
   return ID.test(id)
 }
 
-/** @throws InvalidRequest about a member, unless the condition holds. @param expected what would be right */
+/** @throws InvalidRequest about a member, unless the condition holds. @param expected description of a valid value */
 export function need(holds: boolean, param: string, expected: string): void {
   if (holds) return
   throw new InvalidRequest('invalid_value', `"${param}" has to be ${expected}.`, { param })

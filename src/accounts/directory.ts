@@ -1,56 +1,53 @@
 /**
- * All accounts and keys of the state in memory, in short, so that lists are searched and sorted without reading every
- * record. It is read in the background after the start, and follows every change from then on.
+ * All accounts and keys of the state in memory, in short form, so that lists are searched and sorted without reading every
+ * record. It is read in the background after the start, and follows every later change.
  */
 import { Unavailable } from '../errors/errors.ts'
 import type { Records } from '../state/records.ts'
 import type { Account, Key } from './stored.ts'
 
-/** What lists are searched and sorted by. */
+/** Members for searching and sorting lists. */
 export interface ListedAccount extends Pick<Account, 'id' | 'name' | 'disabled' | 'createdAt'> {
   readonly archived: boolean
-  /** Texts that a search looks through, in lower case, one a line. */
+  /** Searchable texts in lower case, one a line. */
   readonly texts: string
 }
 
-/** What lists are searched and sorted by; the policy is not kept, because it may be large. */
+/** Members for searching and sorting lists; the policy is not kept, because it may be large. */
 export interface ListedKey extends Pick<
   Key,
   'id' | 'account' | 'name' | 'disabled' | 'expiresAt' | 'createdAt'
 > {
   readonly archived: boolean
-  /** As {@link ListedAccount.texts}. */
+  /** Same form as {@link ListedAccount.texts}. */
   readonly texts: string
   readonly hasPolicy: boolean
 }
 
-/** The members of a directory at one moment. */
 export interface DirectoryView {
   readonly accounts: ReadonlyMap<string, ListedAccount>
   readonly keys: ReadonlyMap<string, ListedKey>
-  /** Keys of each account that are not archived. */
+  /** Number of keys of each account that are not archived. */
   readonly keyCounts: ReadonlyMap<string, number>
 }
 
 /** Records read at a time: calls wait while they are parsed. */
 const BATCH = 100
 
-/** The directory of one gateway. */
 export class Directory {
   readonly #records: Records
   #entries: Promise<Entries> | undefined
   #loaded: Entries | undefined
   #closed = false
-  /** In the records: how far the changes of other processes are known. */
+  /** Position in the changes of other processes. */
   #cursor: string | undefined
 
   constructor(records: Records) {
     this.#records = records
   }
 
-  /** Reads everything in the background, so that the first list does not wait for it. */
   prepare(): void {
-    // The next list tries again, and has the error.
+    // The next list tries again, and gets the error.
     this.#begun().catch(() => undefined)
   }
 
@@ -64,19 +61,19 @@ export class Directory {
     return entries
   }
 
-  /** An account of this process was created or changed. */
+  /** Notes a created or changed account of this process. */
   async noteAccount(account: Account): Promise<void> {
     this.#loaded?.put(account)
     await this.#records.touch(`account:${account.id}`)
   }
 
-  /** A key of this process was created or changed. */
+  /** Notes a created or changed key of this process. */
   async noteKey(key: Key): Promise<void> {
     this.#loaded?.put(key)
     await this.#records.touch(`key:${key.id}`)
   }
 
-  /** Ends what is being read. */
+  /** Ends a reading that is under way. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#entries?.catch(() => undefined)
@@ -110,7 +107,7 @@ export class Directory {
     }
   }
 
-  /** @param again whether entries that are there are replaced */
+  /** @param again whether existing entries are replaced */
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
       if (this.#closed) throw stopping()
@@ -120,7 +117,7 @@ export class Directory {
   }
 }
 
-/** The error of a list that is asked for while the gateway ends: part of it would look like the whole. */
+/** The error of a list that is requested while the gateway ends: part of it would look like the whole. */
 export function stopping(): Unavailable {
   return new Unavailable('service_unavailable', 'The gateway is stopping.')
 }
@@ -143,7 +140,6 @@ class Entries implements DirectoryView {
       return
     }
     const { start, expiresAt, policy } = one
-    // One text for all keys of an account.
     const account = this.accounts.get(one.account)?.id ?? one.account
     this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
     const hasPolicy = policy !== undefined

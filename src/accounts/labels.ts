@@ -6,7 +6,6 @@ const RECORD = 'secret:labels'
 const SECRET_BYTES = 32
 const LABEL_DIGITS = 32
 
-/** Makes the label of a name that an account gave. */
 type LabelOf = (account: string, name: string) => string
 
 /** Labels of one gateway, or of all that share its records: the same name of an account has the same label for ever. */

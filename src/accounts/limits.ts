@@ -1,4 +1,4 @@
-/** The limits of a key: as the ledger has them, and as operators and the holder of the key see them. */
+/** The limits of a key: for the ledger, for operators and for the holder of the key. */
 import { formatPico, parsePico, usdJson } from '../money/money.ts'
 import { windowEnd } from '../state/ledger/book.ts'
 import type {
@@ -12,7 +12,6 @@ import type {
 import type { Limit } from '../server/admin/resources/limit.ts'
 import type { Account, Key } from './stored.ts'
 
-/** What {@link limitsOfKey} works with. */
 interface LimitsOfKey {
   readonly key: Key
   readonly account: Account
@@ -48,13 +47,12 @@ export function limitsOfKey(given: LimitsOfKey): Limit[] {
   ]
 }
 
-/** By key: limits of the account with which it was seen last. Records of both are replaced when they change, never changed. */
+/** Limits of the account with which a key was last seen. Records of both are replaced, never changed. */
 const inForce = new WeakMap<
   Key,
   { readonly account: Account; readonly limits: LimitsInForce | undefined }
 >()
 
-/** Values by name; caps are decimal text in USD. */
 type LimitsInForce = Readonly<Record<string, number | string>>
 
 /** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
@@ -71,7 +69,6 @@ export function limitsInForce(key: Key, account: Account): LimitsInForce | undef
   return limits
 }
 
-/** The limits of an account over all its keys. @param now ms since epoch */
 export function limitsOfAccount(
   account: Account,
   { spend }: AccountTotals,
@@ -88,7 +85,7 @@ export function limitsOfAccount(
   ]
 }
 
-/** The limits of an account or a key as the ledger has them; an absent rate or concurrency does not limit. */
+/** The limits of an account or a key for the ledger; an absent rate or concurrency does not limit. */
 export function ledgerLimits(one: Account | Key): KeyLimits {
   const { disabled, rpm, concurrency, spendCap } = one
   const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined

@@ -1,19 +1,18 @@
 /**
- * What accounts have and what keys have spent, for the order of lists. A ledger of this process is asked each time. Of one
+ * Balances of accounts and spend of keys, for the order of lists. A ledger of this process is asked each time. For a ledger
  * that gateways share, the sums are kept: read after the start, and read again for accounts that have new rows.
  */
 import type { Pico } from '../money/money.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { stopping, type Directory, type ListedAccount, type ListedKey } from './directory.ts'
 
-/** What accounts are sorted by. */
+/** Sums for sorting accounts. */
 interface ListedTotals {
   readonly balance: Pico
-  /** Of this UTC month. */
+  /** Spend of this UTC month. */
   readonly spentInMonth: Pico
 }
 
-/** What {@link ListedMoney} works with. */
 interface ListedMoneyOptions {
   readonly ledger: Pick<Ledger, 'balances' | 'spends'>
   readonly directory: Pick<Directory, 'view'>
@@ -25,14 +24,13 @@ interface ListedMoneyOptions {
   readonly now: () => number
 }
 
-/** Items asked for at once: calls wait while the answers are read. */
+/** Items requested at once: calls wait while the answers are read. */
 const BATCH = 100
-/** For accounts to wait until they are read again beside the calls, so that no list waits for more of them. */
+/** Most accounts that wait until they are read again beside the calls, so that no list waits for more of them. */
 const MOST_NOTED = 500
-/** How old sums get: an account may have been noted by none, if rarely. */
+/** Greatest age of sums: in rare cases a note of an account is lost. */
 const [FOLLOWED_MS, UNFOLLOWED_MS] = [3_600_000, 60_000]
 
-/** The money of one gateway's lists. */
 export class ListedMoney {
   readonly #options: ListedMoneyOptions
   readonly #accounts: KeptSums<ListedAccount, ListedTotals>
@@ -58,35 +56,35 @@ export class ListedMoney {
     })
   }
 
-  /** These accounts have new rows. */
+  /** Notes accounts with new rows. */
   note(accounts: readonly string[]): void {
     if (!this.#options.isShared) return
     const noted = [this.#accounts.note(accounts), this.#keys.note(accounts)]
     if (Math.max(...noted) > MOST_NOTED) this.prepare()
   }
 
-  /** Reads what is not known in the background, so that no list waits for it. */
+  /** Reads missing sums in the background, so that no list waits for them. */
   prepare(): void {
     if (!this.#options.isShared || this.#preparing || this.#closed) return
     this.#preparing = this.#read()
-      // A list that is sorted by it has the error.
+      // A list that is sorted by them gets the error.
       .catch(() => undefined)
       .finally(() => (this.#preparing = undefined))
   }
 
-  /** One for each account. @throws Unavailable while the ledger cannot be read */
+  /** Totals of each account. @throws Unavailable while the ledger cannot be read */
   totals(all: readonly ListedAccount[]): Promise<readonly ListedTotals[]> {
     const { ledger, isShared, isFollowed } = this.#options
     return isShared ? this.#accounts.of(all, isFollowed()) : totalsOf(ledger, all)
   }
 
-  /** What each key has ever spent. @throws Unavailable while the ledger cannot be read */
+  /** Lifetime spend of each key. @throws Unavailable while the ledger cannot be read */
   spends(all: readonly ListedKey[]): Promise<readonly Pico[]> {
     const { ledger, isShared, isFollowed } = this.#options
     return isShared ? this.#keys.of(all, isFollowed()) : spendsOf(ledger, all)
   }
 
-  /** Ends what is being read. */
+  /** Ends a reading that is under way. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#preparing
@@ -99,7 +97,6 @@ export class ListedMoney {
   }
 }
 
-/** How the sums of one kind of items are read. */
 interface SumsOptions<Item, Sum> {
   readonly accountOf: (item: Item) => string
   readonly read: (some: readonly Item[]) => Promise<readonly Sum[]>
@@ -122,7 +119,7 @@ class KeptSums<Item extends { readonly id: string }, Sum> {
     this.#options = options
   }
 
-  /** @returns how many accounts are to be read again */
+  /** @returns the number of accounts to read again */
   note(accounts: readonly string[]): number {
     for (const account of accounts) this.#noted.add(account)
     return this.#noted.size
@@ -147,7 +144,7 @@ class KeptSums<Item extends { readonly id: string }, Sum> {
   async #update(items: readonly Item[]): Promise<void> {
     const { accountOf, read, isClosed } = this.#options
     const noted = this.#noted
-    // What is noted while the sums are read may not be in them.
+    // Accounts noted while the sums are read may be missing in them.
     this.#noted = new Set()
     const due = items.filter((item) => !this.#sums.has(item.id) || noted.has(accountOf(item)))
     try {

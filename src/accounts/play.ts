@@ -1,27 +1,26 @@
 /**
- * Play tokens: with one, an operator calls as a key whose secret the gateway does not have. It names the key and its
- * revision, is signed by a key that comes from a token of the admin API, and ends after some minutes.
+ * Play tokens: with one, an operator calls as a key whose secret the gateway does not have. It names the key and its revision,
+ * is signed by a key that comes from a token of the admin API, and ends after some minutes.
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from 'node:crypto'
 
-/** Beginning of every play token. */
+/** Prefix of every play token. */
 export const PLAY_PREFIX = 'play.'
 const LIFE_MS = 600_000
 const TOKEN = /^play\.([a-z0-9_-]{1,64})\.(\d{1,15})\.(\d{1,15})\.[\w-]{43}$/
 
-/** The tokens of the admin API, as the configuration has them. */
 interface AdminTokens {
   readonly token?: string | undefined
   readonly tokens: readonly { readonly token: string; readonly role: string }[]
 }
 
-/** What a play token stands for. */
+/** Contents of a play token. */
 interface PlayedKey {
   readonly id: string
   readonly revision: number
 }
 
-/** A play token for a key as it is now. @param now ms since epoch. @returns undefined without a token of the role `admin` */
+/** A play token for the present revision of a key. @param now ms since epoch. @returns undefined without a token of the role `admin` */
 export function playTokenFor(
   { id, revision }: PlayedKey,
   admin: AdminTokens,
@@ -34,7 +33,7 @@ export function playTokenFor(
   return { token: `${claim}.${signatureOf(claim, secret)}`, expiresAt }
 }
 
-/** The key that a play token stands for; undefined for one that is wrong or has ended. @param now ms since epoch */
+/** The contents of a play token; undefined for one that is wrong or has ended. @param now ms since epoch */
 export function readPlayToken(
   text: string,
   admin: AdminTokens,
@@ -49,7 +48,7 @@ export function readPlayToken(
   return timingSafeEqual(given!, right!) ? { id, revision: Number(revision) } : undefined
 }
 
-/** All gateways of one configuration sign with the same token. */
+/** The signing secret: all gateways of one configuration sign with the same token. */
 function secretOf({ token, tokens }: AdminTokens): string | undefined {
   return token ?? tokens.find(({ role }) => role === 'admin')?.token
 }

@@ -1,4 +1,3 @@
-/** Secrets of keys: makes, hashes and checks them. */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { need } from './checks.ts'
@@ -6,19 +5,19 @@ import { need } from './checks.ts'
 const SHA256 = /^[0-9a-f]{64}$/
 const GIVEN = /^[\x21-\x7e]{8,512}$/
 
-/** What {@link isSecret} asks for. */
+/** Description of a text that {@link isSecret} accepts. */
 export const SECRET = '8 to 512 visible ASCII characters without spaces'
 
-/** Beginning of every secret that is generated here. */
+/** Prefix of every generated secret. */
 export const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6
 const START_LENGTH = PREFIX.length + 4
-/** What lists show of a secret that was not made here. */
+/** Placeholder in lists for a secret of another origin. */
 const OTHER_ORIGIN = 'seeded'
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** What a secret lacks for which {@link hasValidChecksum} is false. */
+/** Description of a secret for which {@link hasValidChecksum} is true. */
 export const CHECKED = `complete and without a typing error, as "${PREFIX}" keys have a checksum`
 
 /** Hexadecimal SHA-256 of a secret, the form in which secrets are stored and looked up. */
@@ -27,8 +26,8 @@ export function hashSecret(secret: string): string {
 }
 
 /**
- * Whether a secret can be valid: false for one with our prefix and a wrong checksum, which is mistyped and does not need
- * a look-up. Secrets of another origin have no checksum and count as valid.
+ * Whether a secret can be valid: false for one with the gateway's prefix and a wrong checksum, which is mistyped and does not
+ * need a look-up. Secrets of another origin have no checksum and count as valid.
  */
 export function hasValidChecksum(secret: string): boolean {
   if (!secret.startsWith(PREFIX)) return true
@@ -36,20 +35,19 @@ export function hasValidChecksum(secret: string): boolean {
   return secret === body + checksum(body)
 }
 
-/** Whether a text has the form of a secret. */
 export function isSecret(text: string): boolean {
   return GIVEN.test(text)
 }
 
-/** The secret of a new key as it was given, or a new one. */
+/** The given secret of a new key, or a new one. */
 export interface GivenSecret {
   readonly secret?: string | undefined
   readonly sha256?: string | undefined
-  /** What lists show of the secret; with `sha256` only. */
+  /** Beginning of the secret for lists; with `sha256` only. */
   readonly start?: string | undefined
 }
 
-/** The secret itself, which is empty where only its hash is known, the hash, and what lists show. */
+/** The secret itself, which is empty where only its hash is known, the hash, and the beginning for lists. */
 interface HashedSecret {
   readonly secret: string
   readonly sha256: string

@@ -1,4 +1,3 @@
-/** Changes of accounts and keys as they are stored. */
 import { readPolicy } from '../policy/policy.ts'
 import {
   ACCOUNT_SETTINGS,
@@ -18,7 +17,6 @@ import type { GivenSecret } from './secrets.ts'
 export type { Account } from '../server/admin/resources/account.ts'
 export type { Key } from '../server/admin/resources/key.ts'
 
-/** What a change may name beside settings. */
 interface Named {
   readonly name?: string | undefined
   readonly disabled?: boolean | undefined
@@ -36,7 +34,6 @@ export interface NewKey extends KeyChange, GivenSecret {
   readonly id?: string | undefined
 }
 
-/** A key with its account. */
 export interface ResolvedKey {
   readonly key: Key
   readonly account: Account
@@ -76,7 +73,7 @@ function checkChange(settings: Settings, change: Named): void {
   checkSettings(settings, change)
 }
 
-/** Sets what a change names; null removes it. */
+/** Applies a change of settings; null removes a setting. */
 function changed<Stored extends Account | Key>(
   settings: Settings,
   former: Stored,
@@ -92,7 +89,7 @@ function changed<Stored extends Account | Key>(
   return { ...former, name, disabled, ...Object.fromEntries(entries) }
 }
 
-/** An account as it is stored: records of earlier releases lack two members. */
+/** A stored account in its present form: records of earlier releases lack two members. */
 export function complete(stored: Account | undefined): Account | undefined {
   return stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
 }

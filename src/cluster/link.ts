@@ -1,11 +1,9 @@
-/** A worker's side of the channel: what it asks the other workers for, and what it is told. */
+/** A worker's side of the channel: its questions to the other workers, and their reports. */
 import type { MetricFamily } from '../observe/prometheus.ts'
 import type { Reason, Siblings } from '../server/siblings.ts'
 import type { Channel } from '../threads/channel.ts'
 
-/** What a worker is asked for. */
 interface Duties {
-  /** Its metrics. */
   families(): readonly MetricFamily[]
   /** Why it cannot take work. */
   reasons(): readonly Reason[]
@@ -28,7 +26,7 @@ export class Link implements Siblings {
     return this.#channel.ask<readonly MetricFamily[]>('total', own).catch(() => own)
   }
 
-  /** Answers for this worker from now on. @returns ends it, after it has told its metrics a last time */
+  /** Answers for this worker. @returns a function that ends it, after a last report of its metrics */
   answerFor({ families, reasons }: Duties): () => void {
     this.#channel.on('metrics', families)
     const timer = setInterval(() => this.#tell(reasons()), LOOK_MS)

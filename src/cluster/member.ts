@@ -1,4 +1,4 @@
-/** One worker process, as the process that starts it sees it. */
+/** One worker process, from the view of the process that starts it. */
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { getCompileCacheDir } from 'node:module'
@@ -7,18 +7,16 @@ import type { Readable, Writable } from 'node:stream'
 import type { Reason } from '../server/siblings.ts'
 import { Channel } from '../threads/channel.ts'
 
-/** Bytes of one line that are kept together. */
+/** Most bytes of one line that are kept together. */
 const MOST_OF_LINE = 1024 * 1024
 
-/** How a process has ended. */
 export interface End {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
 
-/** A worker process from its start to its end. */
 export class Member {
-  /** From 1; one that replaces another has its number. */
+  /** From 1; a replacement has the number of its predecessor. */
   readonly number: number
   readonly pid: number
   readonly channel: Channel
@@ -28,14 +26,12 @@ export class Member {
   readonly silent: Promise<unknown>
   readonly #startedAt = performance.now()
   readonly #kill: () => void
-  /** `refused` says why it could not start; `leaving` takes no connections any more. */
+  /** `refused`: it could not start; `leaving`: it takes no more connections. */
   state: 'starting' | 'serving' | 'refused' | 'leaving' = 'starting'
-  /** Why it cannot take work. */
   reasons: readonly Reason[] = []
-  /** What identifies its configuration. */
+  /** Hash of its configuration. */
   digest = ''
 
-  /** Starts the process. */
   constructor(number: number) {
     const worker = cluster.fork(environment())
     const child = worker.process
@@ -45,7 +41,7 @@ export class Member {
       send: (message, onError) => void worker.send(message, onError),
       on: (event, listener) => worker.on(event, listener),
     })
-    // Of a message that could not be sent; the end of the process says the same.
+    // The error of a message that could not be sent; the end of the process reports the same.
     worker.on('error', () => {})
     this.#kill = () => void child.kill('SIGKILL')
     passLines(child.stdout!, process.stdout)
@@ -62,19 +58,17 @@ export class Member {
     return performance.now() - this.#startedAt
   }
 
-  /** Ends it at once. */
   kill(): void {
     this.#kill()
   }
 }
 
-/** What a worker has in its environment beside what this process has. */
 function environment(): Record<string, string> {
   const cache = getCompileCacheDir()
   return {
     // Its output is a pipe; where that ends at a terminal, colours are wanted.
     ...(process.stdout.isTTY && { FORCE_COLOR: '1' }),
-    // Node adds a folder of its version to what it is given.
+    // Node adds a folder of its version to this path.
     ...(cache !== undefined && { NODE_COMPILE_CACHE: dirname(cache) }),
   }
 }

@@ -7,15 +7,14 @@ import type { ConsolaInstance } from 'consola'
 import { Channel, failureOf, type Message } from '../threads/channel.ts'
 import { startShared, type StartThread, type WorkThread } from '../threads/client.ts'
 
-/** Which worker hears a report: the one whose notice it is about, where each is reported about once and in order, or any one. */
+/** Which worker gets a report: the one whose notice it is about, where each is reported about once and in order, or any one. */
 type Hears = 'sender' | 'any'
 
-/** The threads that are shared, by name. */
 const SHARED: Readonly<Record<string, Hears>> = { log: 'sender', usage: 'any' }
-/** How long a thread has to do what it was sent. */
+/** Time limit of a thread for the messages that it was sent. */
 const CLOSE_MS = 2000
 
-/** What a worker sends for a thread. */
+/** A message of a worker to a thread. */
 interface ToShared {
   readonly name: string
   readonly script: string
@@ -23,7 +22,7 @@ interface ToShared {
   readonly message: Exclude<Message, { readonly answered: number }>
 }
 
-/** In a worker: starts threads, those that are shared in the other process. @returns a starter of threads */
+/** Starts threads for a worker; shared ones in the other process. @returns a starter of threads */
 export function sharedStarter(channel: Channel): StartThread {
   const started = new Map<string, RemoteThread>()
   channel.on('report', ({ name, report }: { readonly name: string; readonly report: unknown }) =>
@@ -65,7 +64,6 @@ class RemoteThread extends EventEmitter implements WorkThread {
   unref(): void {}
 }
 
-/** The shared threads, in the process that starts the workers. */
 export class SharedThreads {
   readonly #running = new Map<string, SharedThread>()
   readonly #log: Pick<ConsolaInstance, 'error'>
@@ -74,9 +72,9 @@ export class SharedThreads {
     this.#log = log
   }
 
-  /** A worker sends a message to a thread, which is started if it does not run. @returns the answer to a question */
+  /** Passes a message of a worker to a thread, which is started if it does not run. @returns the answer to a question */
   receive(from: Channel, { name, message, ...of }: ToShared): unknown {
-    // What was sent before is done by then or by the end of the thread, which is no sooner than that of the workers.
+    // Earlier messages are processed by then or by the end of the thread, which is no sooner than that of the workers.
     if (message.name === 'close') return from.tell('ended', name)
     let thread = this.#running.get(name)
     if (!thread) {
@@ -89,24 +87,23 @@ export class SharedThreads {
     return thread.receive(from, message)
   }
 
-  /** A worker has ended: it is sent nothing any more. */
+  /** Stops sending to a worker that has ended. */
   left(channel: Channel): void {
     for (const thread of this.#running.values()) thread.left(channel)
   }
 
-  /** Lets every thread do what it was sent, within two seconds. */
+  /** Lets every thread process its messages, within two seconds. */
   async close(): Promise<void> {
     await Promise.all([...this.#running.values()].map((thread) => thread.close()))
   }
 }
 
-/** One thread, and whom its reports are for. */
 class SharedThread {
   readonly #hears: Hears
   readonly #thread: WorkThread
   readonly #channel: Channel
   readonly #users = new Set<Channel>()
-  /** Whose notices have not been reported about, in their order. */
+  /** Workers whose notices have not been reported about, in their order. */
   readonly #noticed: Channel[] = []
 
   constructor(

@@ -1,4 +1,3 @@
-/** The metrics of all workers as those of one process. */
 import {
   combineFamilies,
   gaugeFamily,
@@ -9,12 +8,12 @@ import type { Channel } from '../threads/channel.ts'
 
 type Families = readonly MetricFamily[]
 
-/** A worker that answers later is counted with its previous figures. */
+/** Time limit of an answer; a later worker is counted with its previous figures. */
 const ANSWER_MS = 2000
 
-/** Adds up what workers tell. What ended workers have counted stays, so that no counter goes back. */
+/** Adds up the metrics of workers. Those of ended workers stay, so that no counter goes back. */
 export class Totals {
-  /** What was told last, by those that run. */
+  /** Last metrics of the running workers. */
   readonly #told = new Map<Channel, Families>()
   #ended: Families = []
   readonly #own: () => Gauge[]
@@ -24,24 +23,22 @@ export class Totals {
     this.#own = own
   }
 
-  /** A worker has started. */
   joined(channel: Channel): void {
     this.#told.set(channel, [])
   }
 
-  /** A worker tells its metrics unasked, because it is about to end. */
+  /** Takes the metrics of a worker that is about to end. */
   tell(channel: Channel, families: Families): void {
     if (this.#told.has(channel)) this.#told.set(channel, families)
   }
 
-  /** A worker has ended. */
+  /** Adds the last metrics of a worker that has ended. */
   left(channel: Channel): void {
     const counted = (this.#told.get(channel) ?? []).filter(({ type }) => type !== 'gauge')
     this.#told.delete(channel)
     this.#ended = combineFamilies([this.#ended, counted])
   }
 
-  /** The sums. @param asking a worker, and its own metrics */
   async of(asking: Channel, families: Families): Promise<Families> {
     this.tell(asking, families)
     const others = [...this.#told.keys()].filter((one) => one !== asking)

@@ -1,4 +1,4 @@
-/** Starts the worker processes, starts those again that end, and does with all of them what is asked of the gateway. */
+/** Starts the worker processes, restarts those that end, and passes requests to the gateway on to all of them. */
 import cluster from 'node:cluster'
 import type { ConsolaInstance } from 'consola'
 import { logEvent } from '../observe/events.ts'
@@ -11,34 +11,29 @@ import { Restarts } from './restarts.ts'
 import { SharedThreads } from './threads.ts'
 import { Totals } from './totals.ts'
 
-/** Settings of {@link Workers}. */
 interface WorkersOptions {
   readonly count: number
   /** Path of the script that a worker runs. */
   readonly script: string
-  /** What each worker is asked to start with, beside its number and their count. */
+  /** Start data of each worker, beside its number and their count. */
   readonly start: object
   readonly log: ConsolaInstance
 }
 
-/** Why the workers cannot go on. */
 interface Loss {
   readonly why: string
   readonly status: 70 | 74
 }
 
-/** The exit status for settlements that are only in the log. */
 const LOST_STATE = 74
-/** The exit status for a fault of the program. */
 const FAULT = 70
-/** How long a worker has to start, and to set up a configuration. */
+/** Time limit of a worker to start, and to set up a configuration. */
 const PREPARE_MS = 120_000
 /** Attempts to have one configuration in all workers while its files change. */
 const ATTEMPTS = 3
-/** How long a reader has to take the last lines of a worker. */
+/** Time limit of a reader for the last lines of a worker. */
 const SILENCE_MS = 2_000
 
-/** The workers of one gateway. */
 export class Workers {
   readonly #options: WorkersOptions
   readonly #members = new Set<Member>()
@@ -47,7 +42,7 @@ export class Workers {
   readonly #threads: SharedThreads
   readonly #totals = new Totals(() => this.#gauges())
   readonly #lost = Promise.withResolvers<Loss>()
-  /** What the others of each worker told it last. */
+  /** Reasons of the other workers, as last sent to each worker. */
   readonly #spread = new WeakMap<Member, string>()
   #reloading = Promise.resolve()
   #restarted = 0
@@ -71,7 +66,7 @@ export class Workers {
     return this.#lost.promise
   }
 
-  /** Starts all, the others after the first. @throws RemoteError, Error when one of them does not start */
+  /** Starts the first worker, then the others. @throws RemoteError, Error when one of them does not start */
   async open(): Promise<void> {
     const numbers = Array.from({ length: this.#options.count }, (_, i) => i + 1)
     try {
@@ -85,14 +80,13 @@ export class Workers {
     this.#isOpen = true
   }
 
-  /** Has the first worker tell the user that the gateway has started. */
   announce(): void {
     const first = this.#serving().find(({ number }) => number === 1)
     first?.channel.tell('announce')
   }
 
   /**
-   * Has every worker read the configuration and set it up, one after the other, and then all use it.
+   * Makes every worker read the configuration and set it up, one after the other, and then all use it.
    * @throws Error with the reason of the first that cannot; none has changed anything then
    */
   reload(): Promise<void> {
@@ -182,7 +176,7 @@ export class Workers {
       return member
     } catch (error) {
       if (error instanceof RemoteError) member.state = 'refused'
-      // Its end is dealt with like any other.
+      // Its end is handled like any other.
       else member.kill()
       if (!(error instanceof Disconnected)) throw error
       const how = inWords(await member.ended)
@@ -190,7 +184,7 @@ export class Workers {
     }
   }
 
-  /** A worker whose event loop does not turn would keep its connections for ever. */
+  /** Ends a worker whose event loop does not turn: it would keep its connections for ever. */
   #silent(member: Member): void {
     const { number, pid } = member
     this.#options.log.error(
@@ -199,7 +193,7 @@ export class Workers {
     member.kill()
   }
 
-  /** A worker with a fault takes no connections any more, and ends when its calls have. */
+  /** Replaces a worker with a fault: it takes no more connections, and ends when its calls have. */
   #leaving(member: Member): void {
     member.state = 'leaving'
     this.#spreadReasons()
@@ -242,7 +236,7 @@ export class Workers {
     this.#timers.add(timer)
   }
 
-  /** Never rejects. */
+  /** Starts a worker again. Never rejects. */
   async #startAgain(number: number): Promise<void> {
     const { log } = this.#options
     try {
@@ -257,7 +251,7 @@ export class Workers {
       if (this.#serving().some((one) => one.digest !== digest)) await this.reload()
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      // The end of a process is dealt with where it is noticed.
+      // The end of a process is handled where it is noticed.
       if (this.#isClosing || !(error instanceof RemoteError)) return
       if (this.#serving().length === 0) {
         return this.#lost.resolve({
@@ -277,7 +271,7 @@ export class Workers {
     return known
   }
 
-  /** Tells each worker why others cannot take work. */
+  /** Sends each worker the reasons why others cannot take work. */
   #spreadReasons(): void {
     const serving = this.#serving()
     for (const member of serving) {
@@ -312,7 +306,7 @@ export class Workers {
   }
 }
 
-/** For an answer of a worker that has ended: there is none. @throws every other error */
+/** Ignores the error of a worker that has ended. @throws every other error */
 function unlessEnded(error: unknown): undefined {
   if (!(error instanceof Disconnected)) throw error
 }

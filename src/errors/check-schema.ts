@@ -1,24 +1,22 @@
 /** Checks as JSON Schema, for the description of the API. Made on demand: requests are checked without them. */
-/** A schema of JSON Schema 2020-12. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Checks a value. */
 type AnyCheck = (value: unknown) => unknown
 
 const schemas = new WeakMap<AnyCheck, () => JsonSchema>()
 
-/** The same check, which says as a schema what it accepts. The schema may accept more, and never less. */
+/** Attaches to a check a schema of what it accepts. The schema may accept more, and never less. */
 export function described<C extends AnyCheck>(check: C, schema: () => JsonSchema): C {
   schemas.set(check, schema)
   return check
 }
 
-/** What a check accepts; any value where it does not say. */
+/** The schema of a check; any value where it has none. */
 export function schemaOf(check: AnyCheck): JsonSchema {
   return schemas.get(check)?.() ?? {}
 }
 
-/** The same or `null`. */
+/** A schema that also accepts `null`. */
 export function orNull(schema: JsonSchema): JsonSchema {
   const { type, enum: values, ...others } = schema
   if (Object.keys(schema).length === 0) return schema
@@ -26,7 +24,7 @@ export function orNull(schema: JsonSchema): JsonSchema {
   return { anyOf: [schema, { type: 'null' }] }
 }
 
-/** Bounds, without those that every value keeps. */
+/** Bounds, without those that every value satisfies. */
 export function bounded(names: readonly [string, string], min: number, max: number): JsonSchema {
   const isBound = (value: number) =>
     Number.isFinite(value) &&

@@ -1,7 +1,7 @@
 /**
- * Checks of JSON values in request bodies. A check returns the problem of a value, or undefined. It throws nothing and
- * changes nothing, and builds paths and messages only for a problem, so that a valid body costs a few look-ups. `null` in
- * an optional member counts as absent: clients in several languages send it for a value that is not set.
+ * Checks of JSON values in request bodies. A check returns the problem of a value, or undefined. It throws nothing and changes
+ * nothing, and builds paths and messages only for a problem, so that a valid body costs a few look-ups. `null` in an optional
+ * member counts as absent: clients in several languages send it for a value that is not set.
  */
 import { bounded, described, orNull, schemaOf, type JsonSchema } from './check-schema.ts'
 import { InvalidRequest, type InvalidCode } from './errors.ts'
@@ -19,13 +19,11 @@ export interface Problem {
   readonly lead?: string
 }
 
-/** Returns the problem of a value, or undefined for a valid one. */
 export type Check = (value: unknown) => Problem | undefined
 
-/** The members of a JSON object. */
 export type Members = Readonly<Record<string, unknown>>
 
-/** Accepts every value: for members that are known and that the upstream has to check. */
+/** Accepts every value: for known members that the upstream has to check. */
 export const anything: Check = () => undefined
 
 /** A string, also an empty one. */
@@ -40,7 +38,6 @@ export const filledText: Check = described(
   () => ({ type: 'string', minLength: 1 }),
 )
 
-/** `true` or `false`. */
 export const boolean: Check = described(
   (value) => (typeof value === 'boolean' ? undefined : wrongType(value, 'true or false')),
   () => ({ type: 'boolean' }),
@@ -82,7 +79,6 @@ export function integer(min = -Infinity, max = Infinity): Check {
   return described(check, () => ({ type: 'integer', ...bounded(['minimum', 'maximum'], min, max) }))
 }
 
-/** One of the given strings. */
 export function oneOf(values: readonly string[]): Check {
   const known = new Set<unknown>(values)
   const expected = `one of ${values.join(', ')}`
@@ -118,8 +114,8 @@ export function list(item: Check, min = 0, max = Infinity): Check {
 }
 
 /**
- * An object whose known members pass their checks; unknown members are not checked. Required members are looked for first,
- * then members are checked in the order in which they were sent, so the time depends on the body and not on `members`.
+ * An object whose known members pass their checks; unknown members are not checked. Required members are looked for first, then
+ * members are checked in the order in which they were sent, so the time depends on the body and not on `members`.
  */
 export function object(
   members: Readonly<Record<string, Check>>,
@@ -218,7 +214,6 @@ export function withoutInvalid<T extends object>(
   return Object.fromEntries(members.filter(([name, member]) => !wrong(name, member))) as T
 }
 
-/** A problem with the value itself. */
 export function problem(code: InvalidCode, expected: string, found: string): Problem {
   return { code, path: '', expected, found }
 }
@@ -228,7 +223,6 @@ export function wrong(code: InvalidCode, value: unknown, expected: string): Prob
   return problem(code, expected, quote(value))
 }
 
-/** A problem: the value has the wrong JSON type. */
 export function wrongType(value: unknown, expected: string): Problem {
   return problem('invalid_type', expected, typeName(value))
 }
@@ -254,7 +248,6 @@ export function toInvalidRequest({ code, path, expected, found, lead }: Problem)
   })
 }
 
-/** Whether a value is a JSON object: neither null nor an array. */
 export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
@@ -274,7 +267,6 @@ export function wholeCharacters(text: string, end: number): number {
   return code >= 0xd800 && code <= 0xdbff ? end - 1 : end
 }
 
-/** Number of Unicode code points of a text. */
 export function codePointsIn(text: string): number {
   let count = 0
   for (const _ of text) count++

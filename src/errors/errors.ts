@@ -62,8 +62,8 @@ export class InvalidRequest extends GatewayError {
 }
 
 /**
- * 400 `policy_violation`: a guard blocked the request and the policy asks for an error instead of a refusal text. Such a
- * call is charged for what the guards used.
+ * 400 `policy_violation`: a guard blocked the request and the policy asks for an error instead of a refusal text. Such a call
+ * is charged for its guards.
  */
 export class PolicyViolation extends GatewayError {
   constructor(message: string) {
@@ -121,7 +121,7 @@ export class ReferenceTaken extends GatewayError {
 
 /** 412: an object of the admin API was changed since the client read it. */
 export class RevisionChanged extends GatewayError {
-  /** The object as it is now. */
+  /** The present object. */
   readonly current: { readonly id: string; readonly revision: number }
 
   constructor(current: RevisionChanged['current']) {
@@ -132,9 +132,9 @@ export class RevisionChanged extends GatewayError {
 }
 
 /**
- * 429. The wait stands in the retry headers and at the end of the message, where clients look for it. It is exact up to a
- * minute; above that clients are told not to retry. Without a known wait (a slot or held money has to come free) clients
- * are spread over one second.
+ * 429. The wait is in the retry headers and at the end of the message, where clients look for it. It is exact up to a minute;
+ * above that clients are told not to retry. Without a known wait (a slot or held money has to come free) clients are spread
+ * over one second.
  */
 export class TooManyRequests extends GatewayError {
   constructor(code: 'rate_limited', reason: string, retryAfterMs: number)
@@ -182,7 +182,6 @@ export function toGatewayError(error: unknown): GatewayError {
   return GatewayError.is(error) ? error : new InternalError(error)
 }
 
-/** The JSON body that the client receives. */
 export function toErrorBody(error: GatewayError): ErrorBody {
   const { message, type, code, param } = error
   return { error: { message, type, code, param } }

@@ -1,9 +1,8 @@
-/** The base of all errors that a client can receive, and the headers with which it is told to wait. */
+/** The base of all errors that a client can receive, and the headers with the time to wait. */
 import type { Bill, UsageLine } from '../money/money.ts'
 
 const BRAND = Symbol.for('gateway.error')
 
-/** Optional parts of a {@link GatewayError}. */
 export interface ErrorOptions {
   /** Path of the request field that the error is about; null when it is about no field. */
   readonly param?: string | null
@@ -23,7 +22,7 @@ export class GatewayError extends Error {
   readonly type: string
   readonly param: string | null
   readonly headers: Readonly<Record<string, string>>
-  /** Set on a failure for which the client is charged: the bill and the quantities. */
+  /** The bill and the quantities of a failure for which the client is charged. */
   receipt?: { readonly bill: Bill; readonly meter: readonly UsageLine[] }
 
   constructor(
@@ -52,7 +51,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Clients are told not to ask again after a longer wait. */
+/** Longest wait after which clients are told to ask again. */
 export const MAX_WAIT_SECONDS = 60
 
 /** Whole seconds, at least 1. */

@@ -1,13 +1,13 @@
 /**
- * Messages about invalid settings: the dotted path, what is expected and what was found. Secrets are never shown. The
- * functions that walk down a valibot schema stand here too, because the messages need them.
+ * Messages about invalid settings: the dotted path, the expected and the actual value. Secrets are never shown. The functions
+ * that walk down a valibot schema are here too, because the messages need them.
  */
 import type { BaseIssue, GenericSchema } from 'valibot'
 import { nearest } from './nearest.ts'
 import type { ConfigIssue } from './errors.ts'
 import type { SchemaIssue } from '../plugin.ts'
 
-/** Settings as the operator wrote them, and where they stand. */
+/** Settings as the operator wrote them, and their place. */
 export interface Source {
   /** Place of the value in the configuration, such as `['providers', 'vendor', 'options']`. */
   readonly path: readonly string[]
@@ -48,14 +48,14 @@ export function redact(text: string, source: Source): string {
   return secretsIn(source).reduce((clean, secret) => clean.replaceAll(secret, '[secret]'), text)
 }
 
-/** The secrets among the given settings, by their names and by where they come from. */
+/** The secrets among the given settings, by their names and by their origins. */
 export function secretsIn({ path, value, secrets }: Source): string[] {
   const found: string[] = []
   collect([...path], value, secrets, found)
   return found
 }
 
-/** @param path where the value is; the same list for all of them, which grows and shrinks */
+/** @param path of the value; the same list for all of them, which grows and shrinks */
 function collect(
   path: string[],
   value: unknown,
@@ -155,7 +155,6 @@ function expectation({ kind, type, expected, message }: BaseIssue<unknown>): str
   return expected === null ? `a valid ${requirement}` : `${requirement} ${expected}`
 }
 
-/** Description of a valid value, for a member that is absent. */
 function phrase(schemas: readonly GenericSchema[]): string {
   const [schema] = schemas.flatMap(unwrap)
   if (!schema) return 'a value'

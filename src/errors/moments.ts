@@ -11,12 +11,11 @@ export function isMoment(text: string): boolean {
   return day !== undefined && !Number.isNaN(Date.parse(text)) && isInCalendar(day)
 }
 
-/** Whether a text is a day. */
 export function isDay(text: string): boolean {
   return text.length === 10 && isMoment(text)
 }
 
-/** What {@link isPastMoment} asks for. */
+/** Description of a text that {@link isPastMoment} accepts. */
 export const PAST_MOMENT = 'a day such as 2026-11-23, or a moment such as 2026-11-23T12:00:00Z'
 
 /** Whether a text is a day or a moment with a zone, from 1970 on. */

@@ -4,9 +4,9 @@
 export const MAX_WORD = 200
 
 /**
- * The candidate with the fewest edits to `word`, case ignored; the first of several. An edit inserts, deletes or replaces
- * a letter, or swaps two neighbours. Candidates with more than one edit per three letters, or more than three in all, do
- * not count.
+ * The candidate with the fewest edits to `word`, case ignored; the first of several. An edit inserts, deletes or replaces a
+ * letter, or swaps two neighbours. Candidates with more than one edit per three letters, or more than three in all, do not
+ * count.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined

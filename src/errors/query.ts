@@ -1,4 +1,3 @@
-/** Parameters of the query of a URL. */
 import { InvalidRequest } from './errors.ts'
 import { isPastMoment, PAST_MOMENT } from './moments.ts'
 
@@ -13,7 +12,7 @@ export function readLimit(value: string | null): number {
   throw wrongQuery('limit', `a whole number from 1 to ${MAX_PAGE}`)
 }
 
-/** @throws InvalidRequest for a parameter of the query that the route does not know */
+/** @throws InvalidRequest for a parameter of the query that the route does not have */
 export function checkParameters(query: URLSearchParams, known: ReadonlySet<string>): void {
   for (const name of query.keys()) {
     if (known.has(name)) continue
@@ -22,7 +21,7 @@ export function checkParameters(query: URLSearchParams, known: ReadonlySet<strin
   }
 }
 
-/** Values of one filter. SQLite refuses conditions with thousands of alternatives. */
+/** Most values of one filter. SQLite refuses conditions with thousands of alternatives. */
 const MAX_VALUES = 100
 
 /** All values of a parameter. @throws InvalidRequest */
@@ -50,7 +49,7 @@ export function wholeNumber(value: string): number | undefined {
   return /^\d{1,15}$/.test(value) ? Number(value) : undefined
 }
 
-/** The error for a parameter of the query. @param expected what would be right */
+/** The error for a parameter of the query. @param expected description of a valid value */
 export function wrongQuery(param: string, expected: string): InvalidRequest {
   return new InvalidRequest('invalid_value', `Invalid '${param}': expected ${expected}.`, { param })
 }

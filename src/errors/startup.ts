@@ -1,10 +1,9 @@
-/** What keeps a gateway from starting, or has to be told at its end. No client receives these. */
+/** Faults that keep a gateway from starting, or are reported at its end. No client receives these. */
 
-/** One mistake in the configuration. */
 export interface ConfigIssue {
   /** Dotted path of the member, such as `providers.openai.options.apiKey`. */
   readonly path: string
-  /** What is expected and what was found. */
+  /** Expected and actual value. */
   readonly message: string
 }
 
@@ -24,7 +23,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** State is lost, damaged or not written down: an operator has to look before the next start. */
+/** State is lost, damaged or not written down: an operator has to act before the next start. */
 export class LostState extends Error {
   constructor(message: string) {
     super(message)

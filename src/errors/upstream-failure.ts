@@ -1,8 +1,7 @@
-/** Failures at an upstream: what becomes of each class for the client and for routing. */
+/** Failures at an upstream: the effect of each class on the client and on routing. */
 import type { FailureClass } from '../plugin.ts'
 import { GatewayError, retryHeaders, secondsOf } from './gateway-error.ts'
 
-/** What a class of failure at an upstream means for the client and for routing. */
 interface FailureRow {
   readonly status: number
   readonly type: string
@@ -44,7 +43,7 @@ const FAILURES: Readonly<Record<FailureClass, FailureRow>> = {
   timeout: server(504, 'upstream_timeout'),
 }
 
-/** What a client is told of a failure without the vendor's words. */
+/** Messages for clients, without the vendor's words. */
 const SENTENCES: Readonly<Record<FailureClass, string>> = {
   bad_request: 'The model provider refused the request.',
   context_length: 'The messages are too long for the context window of this model.',
@@ -60,29 +59,27 @@ const SENTENCES: Readonly<Record<FailureClass, string>> = {
   timeout: 'The model provider did not answer in time.',
 }
 
-/** Clients that read these words leave the reasoning out and ask again. */
+/** Words by which clients leave the reasoning out and ask again. */
 const REASONING_REFUSED = /invalid\W+signature\W+in\W+thinking\W+block/i
 
-/** All classes of failures. */
 export const FAILURE_CLASSES = Object.keys(FAILURES) as readonly FailureClass[]
 
-/** Optional parts of an {@link UpstreamFailure}. */
 interface FailureOptions {
   /** OpenAI's error code, where the vendor named a precise one for a fault of the client. */
   readonly code?: string
   readonly param?: string | null
-  /** ms that the vendor asked the gateway to wait. */
+  /** Wait that the vendor requested, ms. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
-  /** The gateway could not ask: this does not count against the health of the deployment. */
+  /** Whether the gateway could not send the request: this does not count against the health of the deployment. */
   readonly unasked?: boolean
-  /** What was said before it was put into other words. */
+  /** The message before it was replaced by the gateway's own. */
   readonly said?: string
 }
 
 /**
- * An upstream failed to answer. The plugin chooses the class; status, code, fail-over and retry headers follow from it.
- * The message is written for the client and is never a vendor's raw body.
+ * An upstream failed to answer. The plugin chooses the class; status, code, fail-over and retry headers follow from it. The
+ * message is written for the client and is never a vendor's raw body.
  */
 export class UpstreamFailure extends GatewayError {
   readonly failure: FailureClass
@@ -106,7 +103,7 @@ export class UpstreamFailure extends GatewayError {
     this.retryAfterMs = options.retryAfterMs
   }
 
-  /** ms that the vendor asked the gateway to wait. A plugin may set it until it throws: message and headers follow. */
+  /** Wait that the vendor requested, ms. A plugin may set it until it throws: message and headers follow. */
   get retryAfterMs(): number | undefined {
     return this.#options.retryAfterMs
   }
@@ -115,7 +112,7 @@ export class UpstreamFailure extends GatewayError {
     const ms = Number.isFinite(given) && given! >= 0 ? given : undefined
     this.#options = { ...this.#options, retryAfterMs: ms }
     Object.assign(this, { headers: retryHeaders(this.status, ms) })
-    // Clients decide by these words whether they ask again, so a vendor's own are not in their place.
+    // Clients decide by these words whether they ask again, so they replace a vendor's own.
     if (this.failure === 'upstream_rate')
       this.message = `${SENTENCES.upstream_rate} Try again in ${secondsOf(ms)}s.`
   }
@@ -129,7 +126,7 @@ export class UpstreamFailure extends GatewayError {
     return new UpstreamFailure(this.failure, this.message, { ...this.#options, param })
   }
 
-  /** The same failure with texts that `clean` has gone over: a vendor may quote the operator's key. */
+  /** The same failure with texts that `clean` has processed: a vendor may quote the operator's key. */
   cleaned(clean: (text: string) => string): UpstreamFailure {
     const { code, param } = this.#options
     const message = clean(this.message)
@@ -142,7 +139,7 @@ export class UpstreamFailure extends GatewayError {
     return same ? this : new UpstreamFailure(this.failure, message, options)
   }
 
-  /** The message where something else than a model was asked. @param subject such as `The search engine` */
+  /** The message for a request to something else than a model. @param subject such as `The search engine` */
   messageOf(subject: string): string {
     return this.message.replace(/^The model provider\b/, subject)
   }
@@ -160,7 +157,6 @@ export class UpstreamFailure extends GatewayError {
     return new UpstreamFailure(this.failure, message, { ...this.#options, said: this.said })
   }
 
-  /** Whether a value is an UpstreamFailure; by brand, as {@link GatewayError.is}. */
   static override is(error: unknown): error is UpstreamFailure {
     return GatewayError.is(error) && 'failure' in error
   }

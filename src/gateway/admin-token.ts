@@ -5,18 +5,17 @@ import { join } from 'node:path'
 import type { Config, LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 
-/** Name of its file in the data folder. */
 const ADMIN_TOKEN_FILE = 'admin-token'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const LENGTH = 40
 
-/** Where the token of such a gateway is; undefined for state that is in no folder of its own. */
+/** Path of the token of such a gateway; undefined for state without a folder of its own. */
 export function adminTokenFile(state: Config['state']): string | undefined {
   return state.driver === 'file' ? join(state.path, ADMIN_TOKEN_FILE) : undefined
 }
 
-/** The token in the data folder; undefined where there is none, or none that can be read. */
+/** The token in the data folder; undefined where there is none that can be read. */
 export function readAdminToken(state: Config['state']): string | undefined {
   const file = adminTokenFile(state)
   if (file === undefined) return undefined
@@ -38,12 +37,12 @@ export function ownAdminToken(state: Config['state']): string | undefined {
   return readAdminToken(state) ?? (file === undefined ? newToken() : keep(file, newToken()))
 }
 
-/** Whether there shall be an admin API, and it has no token. */
+/** Whether the admin API is enabled and has no token. */
 export function needsToken({ enabled, token, tokens }: Config['admin']): boolean {
   return enabled && token === undefined && tokens.length === 0
 }
 
-/** The configuration as a gateway may complete it: its caller compares the one that was read with later ones. */
+/** A copy of the configuration that a gateway may complete: its caller compares the original with later ones. */
 export function completable(loaded: LoadedConfig): LoadedConfig {
   const { config } = loaded
   return { ...loaded, config: { ...config, admin: { ...config.admin } } }
@@ -59,7 +58,7 @@ export function useOwnToken({ admin }: Config, token: string | undefined): void 
 function keep(file: string, token: string): string {
   const fresh = `${file}.${process.pid}`
   try {
-    // What an interrupted start has left may have other rights.
+    // A file that an interrupted start has left may have other rights.
     rmSync(fresh, { force: true })
     writeFileSync(fresh, `${token}\n`, { mode: 0o600, flag: 'wx' })
     renameSync(fresh, file)

@@ -1,24 +1,21 @@
-/** Which of the gateways that share a state tells an alert that all of them see. */
+/** Which of the gateways that share a state reports an alert that all of them see. */
 import type { AlertNotice } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
 import type { Instances } from './instances.ts'
 
-/** What was last told of an alert. */
 interface Claim {
   readonly revision: number
   readonly state: AlertNotice['state']
-  /** Id of the gateway that told it. */
+  /** Id of the gateway that reported it. */
   readonly gateway: string
 }
 
-/** What {@link AlertClaims} works with. */
 interface ClaimsOptions {
   readonly records: Pick<Records, 'get' | 'create' | 'replace'>
   readonly instances: Pick<Instances, 'list'>
   readonly gatewayId: string
 }
 
-/** Claims of one gateway. */
 export class AlertClaims {
   readonly #options: ClaimsOptions
 
@@ -27,8 +24,8 @@ export class AlertClaims {
   }
 
   /**
-   * Whether this gateway is the one that tells a change of an alert. What a gateway told that runs no more is told again.
-   * @param id equal in all gateways. @throws Unavailable while the state is away
+   * Whether this gateway is the one that reports a change of an alert. A report of a gateway that no longer runs is repeated.
+   * @param id equal in all gateways. @throws Unavailable while the state cannot be reached
    */
   async claim(id: string, state: AlertNotice['state']): Promise<boolean> {
     const { records, gatewayId: gateway } = this.#options

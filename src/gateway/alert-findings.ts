@@ -1,4 +1,4 @@
-/** How everything is that alerts are raised about. */
+/** Findings about everything that has alerts. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Finding } from '../observe/alerts.ts'
 import { RecentErrors } from '../observe/recent-errors.ts'
@@ -7,13 +7,13 @@ import type { Runtime } from '../pipeline/pipeline.ts'
 const OLD_MS = 60_000
 const YOUNG_MS = 10_000
 
-/** Finds what is wrong; the owner calls it in regular intervals. */
+/** Checks everything that has alerts; the owner calls it at regular intervals. */
 export class AlertFindings {
-  /** Rows that the request log had dropped when it was last looked. */
+  /** Rows that the request log had dropped at the last check. */
   #dropped = 0
   readonly #errors = new RecentErrors()
 
-  /** One finding for each thing that is watched. */
+  /** One finding for each object with an alert. */
   of(runtime: Runtime): Finding[] {
     return [
       ...deployments(runtime),
@@ -35,7 +35,7 @@ export class AlertFindings {
   }
 }
 
-/** Raises an alert for each model with calls since the start whose prices are others now. */
+/** Raises an alert for each model with calls since the start whose prices have changed. */
 export function tellOfPrices(before: Runtime, after: Runtime): void {
   const kind = 'price.changed'
   if (after.config.alerts.off.includes(kind)) return
@@ -57,7 +57,7 @@ function* deployments({ catalog, routing }: Runtime): Generator<Finding> {
       if (seen.has(one.id)) continue
       seen.add(one.id)
       const message = `calls avoid ${one.id}${lastFailure ? `: ${lastFailure}` : ''}`
-      // A probe that is under way says nothing yet.
+      // A probe that is under way proves nothing yet.
       const now = state === 'probing' ? 'between' : wrongIf(state === 'cooldown')
       yield { kind: 'deployment.down', object: one.id, state: now, message }
     }

@@ -26,7 +26,6 @@ import {
   type PluginSource,
 } from './loader.ts'
 
-/** Everything that one configuration creates. */
 export interface Assembled {
   readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access' | 'requests'>
   close(): Promise<void>
@@ -34,7 +33,7 @@ export interface Assembled {
 
 /**
  * Sets up the plugins of a configuration.
- * @throws ConfigError for plugins that cannot be used; those that were set up before are closed then
+ * @throws ConfigError for plugins that cannot be used; those that were set up earlier are closed then
  */
 export async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
   const { config, file, directory, secrets } = loaded
@@ -78,13 +77,13 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   }
 }
 
-/** What the plugins of one configuration have open. Its owner closes it. */
+/** Open plugins of one configuration. Its owner closes it. */
 class OpenedPlugins {
   readonly #common: Common
   readonly #download: Downloader
   readonly #hosts: ClosableHost[] = []
   readonly #plugins: OpenedPlugin[] = []
-  /** What is closed before plugins, in the reverse order. */
+  /** Closed before plugins, in the reverse order. */
   readonly #first: { close(): Promise<void> }[] = []
 
   constructor(common: Common, download: Downloader) {
@@ -107,13 +106,13 @@ class OpenedPlugins {
     this.#plugins.push(plugin)
   }
 
-  /** Has something closed before plugins are. @returns it */
+  /** Registers something to be closed before plugins. @returns it */
   first<One extends { close(): Promise<void> } | undefined>(one: One): One {
     if (one) this.#first.unshift(one)
     return one
   }
 
-  /** Never rejects for a plugin: its error is logged. */
+  /** Closes everything. Never rejects for a plugin: its error is logged. */
   async close(): Promise<void> {
     for (const one of this.#first) await one.close()
     const results = await Promise.allSettled([
@@ -184,7 +183,7 @@ function openSinks(
   })
 }
 
-/** Each sink replaces its own secrets. */
+/** Masks the secrets of each sink, in place of its earlier ones. */
 function maskOfSinks(mask: Mask) {
   const owners = new Map<string, object>()
   return (sink: string, secrets: readonly string[]) => {
@@ -194,10 +193,9 @@ function maskOfSinks(mask: Mask) {
   }
 }
 
-/** How long a plugin has to release what it has acquired. */
 const CLOSE_SECONDS = 5
 
-/** Closes a plugin, which may hang: it is left behind then. @throws Error that names it */
+/** Closes a plugin. One that hangs is abandoned. @throws Error that names it */
 async function closePlugin({ label, instance }: OpenedPlugin): Promise<void> {
   const closing = (async () => instance.close?.())()
   try {
@@ -208,7 +206,6 @@ async function closePlugin({ label, instance }: OpenedPlugin): Promise<void> {
   }
 }
 
-/** Providers with an option that is an address inside the operator's network. */
 function privateOnes({ providers }: Config): ReadonlySet<string> {
   const isPrivate = ({ options }: ProviderSettings) =>
     Object.values(options).some((value) => typeof value === 'string' && isPrivateUrl(value))
@@ -216,7 +213,7 @@ function privateOnes({ providers }: Config): ReadonlySet<string> {
   return new Set(found.map(([name]) => name))
 }
 
-/** Where the providers are that have an address in the configuration. */
+/** Addresses of providers that have one in the configuration. */
 function addressesOf({ providers }: Config) {
   const found = Object.entries(providers).flatMap(([name, { options }]) => {
     const texts = Object.values(options).filter((value) => typeof value === 'string')
@@ -240,7 +237,6 @@ function upstreamSettings(settings: ProviderSettings) {
   }
 }
 
-/** Upper bound: a guard has shorter deadlines of its own. */
 const GUARD_SECONDS = 30
 
 function sameLimits(seconds: number): UpstreamSettings {

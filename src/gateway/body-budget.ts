@@ -4,7 +4,7 @@ import { getHeapStatistics, type HeapInfo } from 'node:v8'
 import { TooManyRequests, Unavailable } from '../errors/errors.ts'
 
 const MIB = 1024 * 1024
-/** The text and the parsed values of a body take about as much as its bytes. */
+/** Bytes of memory per byte of a body: its text and parsed values take about as much as its bytes. */
 const WEIGHT_PER_BYTE = 3
 const WEIGHT_PER_VALUE = 256
 /** Shares grow in steps, so that a body asks for memory a few times only. */
@@ -12,36 +12,35 @@ const STEP_BYTES = MIB
 /** How long a body waits for memory before anything of it was kept. */
 const WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 2
-/** Above this part of its limit the heap takes no more large bodies, until it is below the other one. */
+/** Share of its limit above which the heap takes no more large bodies, until it is below the other one. */
 const HEAP_FULL = 0.85
 const HEAP_WELL = 0.75
-/** Full for longer than this, the process should get no new work. */
+/** Time of a full heap after which the process should get no new work. */
 const HEAP_PATIENCE_MS = 10_000
-/** Most of the budget for one key, and for one account on the free tier. */
+/** Largest share of the budget for one key, and for one account on the free tier. */
 const KEY_PART = 1 / 2
 const FREE_TIER_PART = 1 / 8
 
-/** Whose body it is. */
 export interface BodyOwner {
   readonly key: string
   readonly account: string
   readonly freeTier: boolean
 }
 
-/** What a body of so many bytes and JSON values takes of memory. */
+/** The memory of a body by its bytes and number of JSON values. */
 export function bodyWeight(bytes: number, values = 0): number {
   return WEIGHT_PER_BYTE * bytes + WEIGHT_PER_VALUE * values
 }
 
 /** A quarter of the memory that the process may use, from 256 MiB to 2 GiB. */
 export function defaultBodyMemory(): number {
-  // 0 or more than there is where nothing constrains the process.
+  // 0, or more than the machine has, where nothing constrains the process.
   const constrained = process.constrainedMemory() || Infinity
   const quarter = Math.floor(Math.min(constrained, totalmem()) / 4)
   return Math.min(Math.max(quarter, 256 * MIB), 2048 * MIB)
 }
 
-/** What one body may use of the budget. */
+/** The share of one body in the budget. */
 export interface BodyShare {
   /**
    * Makes the share at least this heavy. Not called while it waits.
@@ -62,22 +61,20 @@ interface Body {
   wait: { readonly wanted: number; readonly settle: (error?: unknown) => void } | undefined
 }
 
-/** Why a body is refused. */
 type Shortage = 'memory' | 'heap' | 'key' | 'free_tier'
 
 type Heap = Pick<HeapInfo, 'used_heap_size' | 'heap_size_limit'>
 
-/** The budget of one gateway. */
 export class BodyBudget {
   readonly #capacity: () => number
   readonly #onRefused: (why: Shortage) => void
   readonly #heap: () => Heap
-  /** By key and by account. */
+  /** Held bytes by key and by account. */
   readonly #held = new Map<string, number>()
   #total = 0
   /** Steady ms; undefined while the heap takes large bodies. */
   #heapFullSince: number | undefined
-  /** Bodies that hold nothing yet, first come, first served. */
+  /** Bodies that hold nothing yet, in the order of arrival. */
   readonly #waiting: Body[] = []
 
   /**
@@ -94,12 +91,11 @@ export class BodyBudget {
     this.#heap = heap
   }
 
-  /** What running bodies hold, in bytes. */
+  /** Bytes that running bodies hold. */
   get heldBytes(): number {
     return this.#total
   }
 
-  /** A share for one body, empty at first. The caller releases it. */
   share(owner: BodyOwner): BodyShare {
     const body: Body = { owner, held: 0, released: false, wait: undefined }
     return {
@@ -108,7 +104,7 @@ export class BodyBudget {
     }
   }
 
-  /** Looks at the heap; called at regular intervals. */
+  /** Checks the heap; called at regular intervals. */
   tick(): void {
     const { used_heap_size: used, heap_size_limit: limit } = this.#heap()
     const isFull = used > limit * (this.#heapFullSince === undefined ? HEAP_FULL : HEAP_WELL)
@@ -163,7 +159,7 @@ export class BodyBudget {
     })
   }
 
-  /** Gives memory to those that wait, as far as there is some. */
+  /** Gives free memory to waiting bodies. */
   #serve(): void {
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
       const { wanted, settle } = first.wait!
@@ -179,7 +175,10 @@ export class BodyBudget {
     }
   }
 
-  /** A key gets half, an account on the free tier an eighth; a body that is alone is never refused for that. */
+  /**
+   * Checks the shares of the owner: a key gets half, an account on the free tier an eighth; a body that is alone is never
+   * refused for that.
+   */
   #checkParts(body: Body, wanted: number): void {
     const { key, account, freeTier } = body.owner
     const exceeds = (whose: string, part: number) => {

@@ -30,13 +30,12 @@ import type { Finding } from '../observe/alerts.ts'
 import type { LiveEvents } from '../observe/live-events.ts'
 import { AlertFindings } from './alert-findings.ts'
 
-/** Which one of several processes a gateway is that serve the same address: from 1. */
 export interface WorkerPlace {
   readonly number: number
   readonly count: number
 }
 
-/** What becomes of invented calls. */
+/** State of invented calls. */
 export interface DemoState {
   /** Whether some of them are still to be written. */
   readonly isFilling: boolean
@@ -44,69 +43,57 @@ export interface DemoState {
 
 /** A running gateway without its server. */
 export interface Gateway {
-  /** The current snapshot; a call keeps the one it started with. */
   readonly runtime: Runtime
-  /** The configuration of the current snapshot as it was read, with its origins. */
   readonly loaded: LoadedConfig
   /** ms since epoch */
   readonly startedAt: number
   readonly version: string
   /** Present where its accounts and calls are invented: `serve --demo`. */
   readonly demo: DemoState | undefined
-  /** Whether its admin token is one that it made itself, because the configuration had none at the start. */
+  /** Whether it made its admin token itself, because the configuration had none at the start. */
   readonly madeToken: boolean
-  /** Calls under way. */
   readonly running: RunningCalls
-  /** The memory for bodies of requests. */
   readonly bodies: BodyBudget
-  /** The gateways that share its state. */
   readonly instances: Instances
-  /** Deployments that operators have taken out. */
+  /** Deployments that operators have disabled. */
   readonly takenOut: TakenOut
-  /** What lists are sorted by. */
   readonly listedMoney: ListedMoney
-  /** What the gateways that share its state tell each other. */
+  /** Messages between the gateways that share its state. */
   readonly peers: Peers
-  /** Adds a call to the running ones until it ends. */
   track(call: Call): void
   /**
    * Replaces the configuration. Running calls keep the old one, whose plugins are closed after the last of them.
    * @throws ConfigError without having changed anything
    */
   reload(next: LoadedConfig): Promise<void>
-  /** The first half of {@link Gateway.reload}: sets up what the configuration names. @throws ConfigError */
+  /** The first half of {@link Gateway.reload}: sets up the plugins of a configuration. @throws ConfigError */
   prepare(next: LoadedConfig): Promise<PreparedConfig>
   /** True once the gateway is going to end: it is not ready for new work. */
   readonly stopping: boolean
   /** True once an error has left code of the gateway half-run. */
   readonly faulty: boolean
-  /** From now on the gateway is stopping; running calls go on. */
+  /** Sets {@link Gateway.stopping}; running calls go on. */
   stop(): void
   /**
-   * Logs and counts an error that no call received, and blames the plugin that it comes from.
+   * Logs and counts an error that reached no call, and assigns it to the plugin that it comes from.
    * @returns whether the process can go on
    */
   reportFault(error: unknown, kind: FaultKind): FaultAction
-  /** Closes plugins and state. The caller has drained the calls before. */
+  /** Closes plugins and state, after the caller has drained the calls. */
   close(): Promise<void>
 }
 
-/** How a gateway is opened. */
 interface GatewayOptions {
-  /** Default: standard output. */
   readonly log?: ConsolaInstance
   /** Whether it makes a token of its own where the configuration has none. */
   readonly adminToken?: boolean
   readonly demo?: DemoState | undefined
   readonly worker?: WorkerPlace
-  /** Whether built-in providers get frozen input, as all others do: what changes it throws then. */
+  /** Whether built-in providers get frozen input, as all others do, so that changing it throws. */
   readonly freezesAll?: boolean
 }
 
-/**
- * Opens a gateway.
- * @throws ConfigError for plugins that cannot be used, and the errors of the state engine
- */
+/** @throws ConfigError for plugins that cannot be used, and the errors of the state engine */
 export async function createGateway(
   read: LoadedConfig,
   { log, adminToken, demo, worker, freezesAll = false }: GatewayOptions = {},
@@ -168,7 +155,7 @@ export async function createGateway(
   }
 }
 
-/** What a gateway closes at its end. */
+/** Parts that a gateway closes at its end. */
 interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> {
   readonly generations: Generations
   readonly shared: Shared
@@ -177,7 +164,6 @@ interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> 
 
 async function closeParts({ generations, shared, state, ...parts }: Closable): Promise<void> {
   const { requests, access, loop, usage, spending, accounts } = shared
-  // Sinks still get the last calls.
   requests.flush()
   await generations.close()
   access.flush()
@@ -185,7 +171,7 @@ async function closeParts({ generations, shared, state, ...parts }: Closable): P
   loop.close()
   await parts.instances.leave()
   await requests.close()
-  // They read the ledger, which could not be closed tidily meanwhile.
+  // These read the ledger, which could not be closed tidily meanwhile.
   const readers = [usage, spending, accounts.directory, parts.listedMoney]
   await Promise.all(readers.map((one) => one.close()))
   await closeState(state)
@@ -200,7 +186,7 @@ function bodyBudgetOf(generations: Generations, { metrics }: Shared, worker?: Wo
   )
 }
 
-/** What lists are sorted by; prepared where an operator can ask for lists. */
+/** The money for sorting lists; prepared where an operator can request lists. */
 function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Shared): ListedMoney {
   const { directory } = accounts
   const listedMoney = new ListedMoney({
@@ -218,7 +204,7 @@ function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Sh
   return listedMoney
 }
 
-/** Starts the timer that drives all parts, and what alerts are about. The caller clears it. */
+/** Starts the timer that drives all parts, and the findings for alerts. The caller clears it. */
 function drive(
   generations: Generations,
   shared: Shared,
@@ -230,7 +216,7 @@ function drive(
   return startTimer({ ...shared, ...parts, running: generations.running, health, disk })
 }
 
-/** @returns what has to happen */
+/** @returns the necessary action */
 function reportFault(
   { faults }: Pick<Shared, 'faults'>,
   { runtime }: Generations,
@@ -242,7 +228,7 @@ function reportFault(
   return action
 }
 
-/** Each deployment of these providers has failed once. */
+/** Counts a failure for each deployment of these providers. */
 function blame({ catalog, routing, config }: Runtime, providers: readonly string[]): void {
   if (providers.length === 0) return
   const failure = new UpstreamFailure('upstream_error', 'The plugin has thrown an error.')
@@ -263,7 +249,7 @@ async function open(
 ): Promise<{
   readonly assembled: Assembled
   readonly state: OpenState
-  /** The admin token of its own. */
+  /** The gateway's own admin token. */
   readonly token: string | undefined
 }> {
   // Another thread opens the files while this one sets up plugins.
@@ -291,9 +277,9 @@ async function open(
   }
 }
 
-// The one timer of a gateway: deadlines and timeouts of calls, logs, the heap, leases, what alerts are about.
+// The one timer of a gateway: deadlines and timeouts of calls, logs, the heap, leases, alerts.
 
-/** What one timer drives. */
+/** Parts that the timer drives. */
 interface Timed extends Pick<
   Shared,
   | 'access'
@@ -366,14 +352,14 @@ const MIB = 1024 * 1024
 const LOW_BYTES = 256 * MIB
 const ENOUGH_BYTES = 512 * MIB
 
-/** The folders of one gateway. The owner calls {@link DiskSpace.tick} from time to time. */
+/** Free space of the folders of one gateway. The owner calls {@link DiskSpace.tick} from time to time. */
 export class DiskSpace {
   readonly #folders: readonly string[]
   readonly #freeBytes: (folder: string) => Promise<number>
   readonly #free = new Map<string, number>()
   #lookedAt = -Infinity
 
-  /** @param freeBytes of the disk of a folder */
+  /** @param freeBytes returns the free bytes of a folder's disk */
   constructor(folders: readonly string[], freeBytes = freeBytesOf) {
     this.#folders = folders
     this.#freeBytes = freeBytes
@@ -386,7 +372,7 @@ export class DiskSpace {
     for (const folder of this.#folders) {
       this.#freeBytes(folder).then(
         (bytes) => this.#free.set(folder, bytes),
-        // A folder that is not there yet.
+        // The folder does not exist yet.
         () => this.#free.delete(folder),
       )
     }
@@ -402,7 +388,6 @@ export class DiskSpace {
   }
 }
 
-/** The folders that a configuration writes to. */
 export function foldersOf({ state, log }: Config): string[] {
   const own =
     state.driver === 'file' ? [state.path] : state.driver === 'redis' ? [state.outbox] : []
@@ -414,9 +399,9 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize
 }
 
-// Notices when deployments or the ledger fail and recover: for alerts, and for those who watch the events of the gateway.
+// Notices when deployments or the ledger fail and recover: for alerts, and for watchers of the events of the gateway.
 
-/** Between two looks for alerts. */
+/** Time between two checks for alerts. */
 const HEALTH_LOOK_MS = 1000
 
 /** The owner calls `tick` from time to time. */
@@ -424,12 +409,12 @@ class HealthEvents {
   readonly #events: LiveEvents
   readonly #runtime: () => Runtime
   readonly #more: () => readonly Finding[]
-  /** By deployment, and of the ledger under the name ''. */
+  /** States by deployment, and of the ledger under the name ''. */
   #states = new Map<string, string>()
   readonly #findings = new AlertFindings()
   #lookedAt = -Infinity
 
-  /** @param more how the rest is that alerts are raised about */
+  /** @param more further findings for alerts */
   constructor(events: LiveEvents, runtime: () => Runtime, more: () => readonly Finding[]) {
     this.#more = more
     this.#events = events

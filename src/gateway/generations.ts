@@ -1,4 +1,3 @@
-/** Which configuration calls get, and the end of configurations that were replaced. */
 import { isDeepStrictEqual } from 'node:util'
 import type { LoadedConfig } from '../config/config.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
@@ -11,9 +10,8 @@ import { secretsOf, type Shared } from './shared.ts'
 
 /** A configuration whose plugins are set up. Its owner calls one of these. */
 export interface PreparedConfig {
-  /** Calls that come from now on use it. */
+  /** Makes further calls use it. */
   use(): void
-  /** Closes its plugins. */
   discard(): Promise<void>
 }
 
@@ -25,9 +23,8 @@ interface Generation {
   close(): Promise<void>
 }
 
-/** The configurations of one gateway. Its owner calls `begin` before anything else, and `close` at the end. */
 export class Generations {
-  /** Calls under way, of all configurations. */
+  /** Running calls of all configurations. */
   readonly running = new RunningCalls()
   readonly #retired = new Set<Generation>()
   readonly #closing = new Set<Promise<void>>()
@@ -36,8 +33,8 @@ export class Generations {
   #current!: Generation
 
   /**
-   * Takes the first configuration.
-   * @param assembled what it has set up @param token the gateway's own admin token, if it has one
+   * Sets the first configuration.
+   * @param assembled its set-up parts. @param token the gateway's own admin token, if it has one
    */
   begin(loaded: LoadedConfig, assembled: Assembled, shared: Shared, token?: string): void {
     this.#shared = shared
@@ -46,17 +43,14 @@ export class Generations {
     shared.metrics.guard.circuits = this.runtime.guards.circuits
   }
 
-  /** The current snapshot. */
   get runtime(): Runtime {
     return this.#current.runtime
   }
 
-  /** The current configuration as it was read. */
   get loaded(): LoadedConfig {
     return this.#current.loaded
   }
 
-  /** Adds a call to the running ones until it ends. */
   track(call: Call): void {
     const own = this.#current
     own.calls++
@@ -68,11 +62,11 @@ export class Generations {
     })
   }
 
-  /** Sets up what a configuration names. @throws ConfigError */
+  /** Sets up the plugins of a configuration. @throws ConfigError */
   async prepare(read: LoadedConfig): Promise<PreparedConfig> {
     const next = completable(read)
     useOwnToken(next.config, this.#token)
-    // Calls of the configuration before may still fail.
+    // Calls of the previous configuration may still fail.
     this.#shared.mask.use([...secretsOf(this.loaded), ...secretsOf(next)])
     const fresh = this.#generationOf(next, await assemble(next, this.#shared))
     return { use: () => this.#replaceBy(fresh), discard: () => fresh.close() }
@@ -85,7 +79,6 @@ export class Generations {
     warnOfRestart(log, config, next.config)
   }
 
-  /** Closes the plugins of all configurations. */
   async close(): Promise<void> {
     const open = [...this.#retired, this.#current].map((one) => one.close())
     await Promise.all([...this.#closing, ...open])
@@ -111,7 +104,6 @@ export class Generations {
     if (old.calls === 0) this.#retire(old)
   }
 
-  /** Closes a generation in the background: its plugins may take their time. */
   #retire(old: Generation): void {
     this.#retired.delete(old)
     const done = old.close().finally(() => this.#closing.delete(done))

@@ -1,4 +1,3 @@
-/** Sets up the guards of a configuration, and lets them ask models. */
 import type { Catalog } from '../models/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
@@ -16,13 +15,12 @@ import type { ChatCompletion } from '../plugin.ts'
 import { NO_POLICY } from '../policy/policy.ts'
 import { route } from '../pipeline/stages/route.ts'
 
-/** Upper bound on models that guards ask at the same time. */
+/** Most models that guards ask at the same time. */
 const MOST_QUESTIONS = 64
 
 /**
  * Loads the guards of a configuration.
- * @param origin with the hosts of ordinary plugins
- * @throws ConfigError with all problems
+ * @param origin with the hosts of ordinary plugins. @throws ConfigError with all problems
  */
 export async function setUpGuards(
   config: Config,
@@ -45,8 +43,7 @@ export async function setUpGuards(
 }
 
 /**
- * Asks a model for a guard, by the same routing as calls: without policy, guards, limits of the key, or a row in the
- * ledger.
+ * Asks a model for a guard, by the same routing as calls: without policy, guards, limits of the key, or a row in the ledger.
  * @param track adds a call to the running ones
  */
 export function internalChat(track: (call: Call) => void) {
@@ -61,7 +58,7 @@ export function internalChat(track: (call: Call) => void) {
     const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
     const call = new Call(init)
     const input = { ...request, model: id, stream: false } as ChatRequest
-    // A question has no key of its own, and `route` asks for none.
+    // A question has no key of its own, and `route` needs none.
     call.made.admission = { account, played: false } as Admission
     call.made.target = {
       model,
@@ -109,7 +106,7 @@ export function internalChat(track: (call: Call) => void) {
   }
 }
 
-/** The same request, whose body belongs to the call that reads it. */
+/** The same request without the body, which belongs to the call that reads it. */
 function withoutBody(incoming: Incoming): Incoming {
   return {
     method: incoming.method,

@@ -1,11 +1,10 @@
-/** The gateways that share one state: each tells the others that it runs, and how. */
+/** The gateways that share one state: each publishes that it runs, and its state. */
 import type { Log } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Instance } from '../server/admin/resources/gateway.ts'
 import { packageVersion } from './version.ts'
 
-/** The ids of gateways that may run. */
 interface Listed {
   readonly revision: number
   readonly ids: readonly string[]
@@ -13,7 +12,7 @@ interface Listed {
 
 const KEY = 'instances'
 const TELL_MS = 5000
-/** A gateway that has told nothing for so long is gone. */
+/** Seconds without a report after which a gateway counts as gone. */
 const LIFE_SECONDS = 15
 
 /** The owner calls `tick` from time to time, and `leave` at the end. */
@@ -36,7 +35,7 @@ export class Instances {
     this.#isShared = isShared
   }
 
-  /** This gateway first, then the others that run. @throws Unavailable while the state is away */
+  /** This gateway first, then the other running ones. @throws Unavailable while the state cannot be reached */
   async list(): Promise<readonly Instance[]> {
     const own = this.#own()
     if (!this.#isShared) return [own]
@@ -45,7 +44,7 @@ export class Instances {
     return [own, ...others]
   }
 
-  /** Tells the others. @param now steady ms */
+  /** Publishes a report. @param now steady ms */
   tick(now: number): void {
     if (!this.#isShared || now - this.#toldAt < TELL_MS) return
     this.#toldAt = now
@@ -54,7 +53,7 @@ export class Instances {
     )
   }
 
-  /** This gateway ends. Never rejects: without this the others notice soon. */
+  /** Withdraws this gateway at its end. Never rejects: without it the others notice soon. */
   async leave(): Promise<void> {
     await this.#telling
     if (this.#isShared) await this.#records.del(keyOf(this.#own().id)).catch(() => undefined)
@@ -82,7 +81,7 @@ export class Instances {
   }
 }
 
-/** What a gateway tells of itself now. @param running number of calls under way */
+/** The present report of a gateway. @param running number of running calls */
 export function instanceOf(
   { gatewayId, ledger, requests, usage }: Runtime,
   running: number,

@@ -40,20 +40,19 @@ export interface PluginSource<H = Host> {
   /** Dotted paths of secret settings. Without it, no text of the options is shown in errors. */
   readonly secrets?: ReadonlySet<string>
   readonly createHost: (instance: string) => H
-  /** Learns which file or folder holds the code of an instance. */
+  /** Receives the file or folder with the code of an instance. */
   readonly own?: (path: string, instance: string) => void
-  /** Takes over what was set up, to close it. */
+  /** Takes over a set-up plugin, to close it. */
   readonly opened?: (plugin: OpenedPlugin) => void
 }
 
-/** A plugin that was set up. */
 export interface OpenedPlugin {
-  /** Names section, instance and plugin, for messages. */
+  /** Section, instance and plugin, for messages. */
   readonly label: string
   readonly instance: Closable
 }
 
-/** A plugin and the provider it has set up. */
+/** A plugin and the provider that it has set up. */
 export interface LoadedProvider {
   readonly provider: Provider
   readonly plugin: ProviderPlugin
@@ -61,13 +60,12 @@ export interface LoadedProvider {
   readonly isBuiltIn: boolean
 }
 
-/** One instance of a plugin, as configured. */
 interface PluginSettings {
   readonly use: unknown
   readonly options: unknown
 }
 
-/** A plugin, what its setup has made, and whether its code belongs to this package. */
+/** A plugin, the result of its setup, and whether its code belongs to this package. */
 interface Loaded<P extends AnyPlugin> {
   readonly plugin: P
   readonly made: Awaited<ReturnType<P['setup']>>
@@ -162,8 +160,7 @@ export async function loadSink(
 
 /**
  * The catalog with the options of its deployments, as the plugins' `deploymentOptions` return them.
- * @param plugins by instance name
- * @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
+ * @param plugins by instance name. @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
  */
 export async function checkDeployments(
   catalog: Catalog,
@@ -247,7 +244,7 @@ async function load<P extends AnyPlugin>(
 
 async function madeBy<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
   const made = await inTime(setup, SETUP_LIMIT_SECONDS * 1000, () => {
-    // The instance is not awaited any more, but must be closed if it gets ready.
+    // The instance is no longer awaited, but must be closed if it gets ready.
     setup.then((late) => late.close?.()).catch(() => {})
     return new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`)
   })

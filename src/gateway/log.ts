@@ -1,9 +1,7 @@
-/** The log of messages, as the configuration wants it. */
 import { createConsola, type ConsolaInstance } from 'consola'
 import type { LoadedConfig } from '../config/config.ts'
 import { jsonReporter } from '../observe/json-reporter.ts'
 
-/** Makes the log. */
 export function createLog({ config }: LoadedConfig): ConsolaInstance {
   const { level, format } = config.log
   const options = { level: LEVELS[level], fancy: format === 'pretty' }

@@ -1,10 +1,8 @@
-/** What balances and caps are watched with: settings, and who spends most. */
 import type { Config } from '../config/config.ts'
 import type { Pico } from '../money/money.ts'
 import type { UsageQuery } from '../observe/usage/question.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 
-/** The settings of a configuration. */
 export function moneySettings({ alerts, metrics }: Config): {
   readonly below: Pico
   readonly top: number | undefined
@@ -13,7 +11,6 @@ export function moneySettings({ alerts, metrics }: Config): {
   return { below: alerts.balance, top }
 }
 
-/** The accounts and keys with the highest cost this month; none without an index of usage. */
 export async function topSpenders(usage: UsageIndex | undefined, most: number) {
   if (!usage) return { accounts: [], keys: [] }
   const now = new Date()

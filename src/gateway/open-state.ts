@@ -1,4 +1,4 @@
-/** Opens and closes what survives a restart: the ledger, the records, the audit log. */
+/** Opens and closes the state that survives a restart: the ledger, the records, the audit log. */
 import type { ConsolaInstance } from 'consola'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export interface OpenState {
   readonly audit: Audit
   /** Absent for a state of one gateway. */
   readonly announcements?: Announcements
-  /** Its rows, for readers beside the engine. */
+  /** Rows of the ledger, for readers beside the engine. */
   readonly source: LedgerSource | LedgerReader
 }
 
@@ -48,7 +48,7 @@ export async function openState(
   return { ...opened, source: reader }
 }
 
-/** No ledger begins at zero because another folder was chosen by accident. @throws ConfigError that names both folders */
+/** Refuses to begin a ledger at zero because another folder was chosen by accident. @throws ConfigError that names both folders */
 function refuseOtherLedger(file: string, path: string, others: readonly string[]): void {
   const hasLedger = (folder: string) => existsSync(join(folder, LEDGER_FILE))
   const other = hasLedger(path) ? undefined : others.find(hasLedger)
@@ -59,7 +59,6 @@ function refuseOtherLedger(file: string, path: string, others: readonly string[]
   throw new ConfigError(file, [{ path: 'state.path', message }])
 }
 
-/** Resolves when everything is written. */
 export async function closeState({ ledger, records }: OpenState): Promise<void> {
   try {
     await ledger.close()

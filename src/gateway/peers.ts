@@ -1,6 +1,6 @@
 /**
- * What the gateways of one state tell each other, so that each shows the calls and events of all: accounts with new rows,
- * calls under way, what happens while a console watches, calls that an operator ends. All of it may be lost.
+ * Messages between the gateways of one state, so that each shows the calls and events of all: accounts with new rows, running
+ * calls, events while a console watches, calls that an operator ends. All of it may be lost.
  */
 import { Unavailable } from '../errors/errors.ts'
 import type { LiveEvent, LiveEvents } from '../observe/live-events.ts'
@@ -13,9 +13,7 @@ import type { Announcements, Topic } from '../state/announcements.ts'
 import type { Records } from '../state/records.ts'
 import type { Instances } from './instances.ts'
 
-/** What {@link Peers} works with. */
 interface PeersOptions {
-  /** Absent for a state of one gateway. */
   readonly announcements: Announcements | undefined
   readonly records: Records
   readonly instances: Instances
@@ -25,13 +23,12 @@ interface PeersOptions {
   readonly usage: UsageIndex
 }
 
-/** A message with its gateway. */
 interface Message<Body> {
   readonly gateway: string
   readonly body: Body
 }
 
-/** Events of about a second, and how many more there were. */
+/** Events of about a second, and the number of those left out. */
 interface EventBatch {
   readonly events: readonly LiveEvent[]
   readonly left: number
@@ -39,12 +36,12 @@ interface EventBatch {
 
 const TELL_MS = 1000
 const HEAR_MS = 2000
-/** Calls under way of one gateway that the others show. */
+/** Most running calls of one gateway that the others show. */
 const MOST_CALLS = 1000
-/** Events of a second that the others get; a console takes twenty. */
+/** Most events of a second that the others get; a console takes twenty. */
 const MOST_EVENTS = 40
 const CALLS_SECONDS = 6
-/** For other gateways to go on telling events after a console was last seen. */
+/** How long other gateways go on sending events after a console was last seen. */
 const WATCHED_SECONDS = 10
 const WATCHED = 'watched'
 
@@ -58,7 +55,7 @@ export class Peers {
   #toldAt = -Infinity
   #heardAt = -Infinity
   #turn: Promise<void> | undefined
-  /** Whether other gateways have calls of this one in mind. */
+  /** Whether other gateways have calls of this one. */
   #hasToldCalls = false
 
   constructor(options: PeersOptions) {
@@ -77,12 +74,12 @@ export class Peers {
     if (hears) this.#heardAt = now
     this.#turn = this.#tell(announcements)
       .then(() => this.#hear(announcements, hears))
-      // The connection tells that it is lost; what was to be said is old by the time it is back.
+      // The connection reports its loss; the messages would be out of date by the time it is back.
       .catch(() => undefined)
       .finally(() => (this.#turn = undefined))
   }
 
-  /** Calls under way at the other gateways. @throws Unavailable while the state is away */
+  /** Running calls of the other gateways. @throws Unavailable while the state cannot be reached */
   async calls(): Promise<readonly KnownCall[]> {
     const { announcements, records, instances, gatewayId } = this.#options
     if (!announcements) return []
@@ -95,7 +92,7 @@ export class Peers {
     ]
   }
 
-  /** Ends a call that runs at another gateway. @returns false where none is known to */
+  /** Ends a call that runs at another gateway. @returns false where none is known to run it */
   async end(id: string): Promise<boolean> {
     const calls = await this.calls()
     if (!calls.some((call) => call.id === id)) return false
@@ -103,12 +100,12 @@ export class Peers {
     return true
   }
 
-  /** What this gateway has begun to tell is told. */
+  /** Waits for messages that are being sent. */
   async close(): Promise<void> {
     await this.#turn
   }
 
-  /** Ends a call of this gateway. @returns false where none runs */
+  /** Ends a call of this gateway. @returns false where it does not run */
   endOwn(id: string): boolean {
     for (const call of this.#options.running) {
       if (call.id !== id) continue
@@ -167,7 +164,7 @@ export class Peers {
     await to?.tell(topic, JSON.stringify({ gateway: this.#options.gatewayId, body }))
   }
 
-  /** What the others have said since the last time. */
+  /** Messages of the others since the last reading. */
   async #heard<Body>(topic: Topic, announcements: Announcements): Promise<Body[]> {
     const { messages, cursor } = await announcements.hear(topic, this.#cursors.get(topic))
     this.#cursors.set(topic, cursor)
@@ -182,12 +179,12 @@ function callsKey(gateway: string): string {
   return `calls:${gateway}`
 }
 
-/** Where a gateway of a release before has its calls. */
+/** Name under which a gateway of an earlier release has its calls. */
 function earlierKey(gateway: string): string {
   return `running:${gateway}`
 }
 
-/** An event of a gateway of a release before: a call is a row. */
+/** An event of a gateway of an earlier release: a call is a row. */
 function eventOfEarlier(event: LiveEvent): LiveEvent {
   const isOfCall = 'method' in event.data && 'endpoint' in event.data
   return isOfCall ? { ...event, data: callOfRow(event.data as EarlierRow) } : event

@@ -1,4 +1,4 @@
-/** Finds the code of a plugin (a path, a built-in name or a package), imports it and checks what it exports. */
+/** Finds the code of a plugin (a path, a built-in name or a package), imports it and checks its export. */
 import { existsSync, realpathSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
@@ -16,22 +16,17 @@ import {
 } from '../plugin.ts'
 import { providePluginImports } from './plugin-imports.ts'
 
-/** A plugin of any kind. */
 export type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin | SinkPlugin
-/** The kinds of plugins. */
 type Kind = AnyPlugin['kind']
 
-/** The differences between kinds of plugins. */
 interface KindOfPlugin {
-  /** Folder of the built-in plugins. */
   readonly folder: URL
-  /** The function that defines one. */
+  /** Name of the function that defines a plugin. */
   readonly define: string
-  /** The name of the result of `setup`. */
+  /** Name of the result of `setup`. */
   readonly noun: string
 }
 
-/** Where the code of a plugin is. */
 interface PluginCode {
   readonly url: URL
   /** Absolute path of the folder that belongs to the plugin. */
@@ -44,7 +39,6 @@ interface Manifest {
   readonly main?: string
 }
 
-/** Every kind of plugin. */
 export const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
   provider: {
     folder: new URL('../../providers/', import.meta.url),
@@ -68,7 +62,7 @@ export const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
   },
 }
 
-/** What Node.js says of a module that it takes for CommonJS. */
+/** Node.js' message for a module that it takes for CommonJS. */
 const IS_COMMONJS = /Cannot use import statement outside a module|Unexpected token 'export'/
 const COMMONJS_ADVICE =
   'its package.json says "type": "commonjs"; say "module" there, or end the name of the file with .mts or .mjs'
@@ -76,7 +70,7 @@ const COMMONJS_ADVICE =
 /** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
 const EXTENSION = extname(import.meta.url)
 
-/** A plugin that is not set up. */
+/** A plugin before its setup. */
 export type FoundPlugin = (
   | { readonly kind: 'provider'; readonly plugin: ProviderPlugin }
   | { readonly kind: 'search'; readonly plugin: SearchPlugin }
@@ -108,7 +102,6 @@ export async function findPlugin(use: string, directory: string): Promise<FoundP
   return { kind: known, plugin, file: fileURLToPath(code.url) } as FoundPlugin
 }
 
-/** Names of the built-in plugins, by kind. */
 export async function builtInPlugins(): Promise<readonly (readonly [kind: Kind, name: string])[]> {
   const lists = (Object.keys(KINDS) as Kind[]).map(async (kind) =>
     (await builtInNames(kind)).map((name) => [kind, name] as const),
@@ -116,7 +109,7 @@ export async function builtInPlugins(): Promise<readonly (readonly [kind: Kind, 
   return (await Promise.all(lists)).flat()
 }
 
-/** Files and folders with the code of a plugin. One that is a value of the configuration is beside it. */
+/** Files and folders with the code of a plugin. For a plugin that is a value of the configuration, its folder. */
 export function placesOf(code: PluginCode | undefined, directory: string): string[] {
   if (!code) return [directory]
   // Node.js names files in stacks by their real paths.
@@ -212,7 +205,6 @@ function exported(target: unknown): string | undefined {
   return undefined
 }
 
-/** @throws ConfigError for anything but a plugin of this kind */
 export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   if (!isObject(plugin) || !('kind' in plugin)) {
     const expected = `a default export made with ${KINDS[kind].define}`
@@ -230,7 +222,7 @@ export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   }
 }
 
-/** What was thrown says, as a text. */
+/** The message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -239,12 +231,10 @@ function codeOf(error: unknown): unknown {
   return isObject(error) && 'code' in error ? error.code : undefined
 }
 
-/** An error of settings. */
 export function broken(issues: readonly ConfigIssue[]): ConfigError {
   return new ConfigError('the configuration', issues)
 }
 
-/** Refuses a setting. @param path dotted @throws ConfigError */
 export function fail(path: string, message: string): never {
   throw broken([{ path, message }])
 }

@@ -1,4 +1,4 @@
-/** What plugins import by name, wherever their files lie: a plugin in a folder without packages can import the gateway too. */
+/** Imports of plugins by name, wherever their files lie: a plugin in a folder without packages can import the gateway too. */
 import { registerHooks } from 'node:module'
 import { extname } from 'node:path'
 
@@ -12,8 +12,8 @@ const OWN: ReadonlyMap<string, string> = new Map([
 let registered = false
 
 /**
- * From now on imports of `sluicegate` and `sluicegate/testing` find this gateway, so that a process has one contract, and an
- * import of `valibot` finds the gateway's copy where Node.js finds none.
+ * Makes imports of `sluicegate` and `sluicegate/testing` find this gateway, so that a process has one contract, and an import
+ * of `valibot` find the gateway's copy where Node.js finds none.
  */
 export function providePluginImports(): void {
   if (registered) return

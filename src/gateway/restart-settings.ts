@@ -1,8 +1,7 @@
-/** Settings that a reload cannot change. */
 import type { ConsolaInstance } from 'consola'
 import type { Config } from '../config/config.ts'
 
-/** Warns of changes that take effect after a restart only. */
+/** Warns of changes that take effect only after a restart. */
 export function warnOfRestart(log: ConsolaInstance, old: Config, next: Config): void {
   for (const [path, before, after] of [
     ['server.host', old.server.host, next.server.host],

@@ -1,4 +1,3 @@
-/** The routes of the API, and the stages of each. */
 import { description } from '../endpoints/account/description.ts'
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels } from '../endpoints/account/models.ts'
@@ -47,7 +46,7 @@ const served: readonly Stage[] = [
   route,
 ]
 
-/** The gateway's own guards answer in place of a model, where they are asked. */
+/** The gateway's own guards answer in place of a model, where a request names them. */
 const byGuards: readonly Stage[] = [resolveGuards, hold, settle, askGuards]
 const byModel = served.slice(served.indexOf(resolve))
 const moderate: Stage = {
@@ -58,10 +57,9 @@ const moderate: Stage = {
 }
 const moderated: readonly Stage[] = [...entered, read, moderate]
 
-/** A prompt is counted: nothing is answered, and nothing is charged. */
+/** Counts a prompt: there is no answer and no charge. */
 const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]
 
-/** One path of the API and the pipeline behind it. */
 export interface Route {
   readonly method: 'GET' | 'POST'
   /** With `{name}` at its end where the rest of the path is an argument. */
@@ -72,7 +70,6 @@ export interface Route {
   readonly stages: readonly Stage[]
 }
 
-/** Every route of the API. */
 export const ROUTES: readonly Route[] = [
   get(description),
   get(models),
@@ -98,7 +95,7 @@ export const ROUTES: readonly Route[] = [
   unit(moderations, moderated),
 ]
 
-/** How errors of a path are written, known or not: those below a route take its form. */
+/** Writer of errors for a path, known or not: paths below a route have its form. */
 export function errorWriterOf(path: string): WireFormat['writeError'] {
   const exact = ROUTES.find((one) => path === one.path)
   const route = exact ?? ROUTES.find((one) => path.startsWith(`${one.path}/`))
@@ -107,7 +104,7 @@ export function errorWriterOf(path: string): WireFormat['writeError'] {
 
 const ALL = `GET ${description.path} lists all routes.`
 
-/** What there is instead of an unknown path: the nearest route, and where all of them are. */
+/** Hint for an unknown path: the nearest route, and the list of all routes. */
 export function hintFor(method: string, path: string): string {
   if (path.startsWith(`${responses.path}/`)) {
     return `Responses are not stored here; only POST ${responses.path} and POST ${responseTokens.path} exist.`
@@ -147,7 +144,6 @@ function post<In, Out, Part>(
   }
 }
 
-/** The route of an endpoint whose clients speak one form. */
 function unit<In, Out, Part>(
   { endpoint, format }: UnitRoute<In, Out, Part>,
   stages = served,

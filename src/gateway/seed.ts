@@ -1,4 +1,4 @@
-/** Accounts and keys before the first request: those that the configuration seeds, else one account to try the gateway with. */
+/** Accounts and keys before the first request: those of the configuration's seed, else one account for a first look. */
 import { toKeyChange } from '../accounts/stored.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
@@ -11,13 +11,13 @@ export interface SeedReport {
   readonly keys: readonly string[]
   /** Only of a generated key: shown once, stored nowhere. */
   readonly secret?: string
-  /** Whose it is, if it is not the account for a first look. */
+  /** Owner of the key, unless it is the account for a first look. */
   readonly account?: string
-  /** The account for a first look has no key yet. */
+  /** Whether the account for a first look has no key yet. */
   readonly needsKey?: boolean
 }
 
-/** What becomes of the first key where the configuration seeds nothing. */
+/** Treatment of the first key where the configuration seeds nothing. */
 interface FirstKey {
   /** A key of the operator's, from `SLUICEGATE_FIRST_KEY`. */
   readonly secret?: string | undefined
@@ -25,12 +25,11 @@ interface FirstKey {
   readonly generate?: boolean
 }
 
-/** The account for a first look. */
 export const LOCAL = { id: 'local', name: 'Local', usd: '10' }
 
 /**
- * Creates the accounts and keys of the configuration's `seed` that do not exist; without a seed and without any
- * account, a local account with 10 USD, and its first key as soon as there is one to be made. Idempotent.
+ * Creates the accounts and keys of the configuration's `seed` that do not exist; without a seed and without any account, a
+ * local account with 10 USD, and its first key as soon as one is to be made. Idempotent.
  * @throws ConfigError for an account or key that cannot be created
  */
 export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<SeedReport> {
@@ -88,9 +87,8 @@ async function credit({ runtime }: Gateway, account: string, usd: string): Promi
 }
 
 /**
- * Creates a record. Of several gateways that start together, one creates it and the others find it.
- * @returns whether this one created it
- * @throws ConfigError: at a start there is no request that could be invalid
+ * Creates a record. If several gateways start together, one creates it and the others find it.
+ * @returns whether this one created it. @throws ConfigError: at a start there is no request that could be invalid
  */
 async function made(
   what: string,

@@ -1,4 +1,4 @@
-/** What outlives a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
+/** Parts that outlive a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
 import type { ConsolaInstance } from 'consola'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
@@ -32,7 +32,7 @@ import { createLog } from './log.ts'
 import { moneySettings, topSpenders } from './money-settings.ts'
 import type { OpenState } from './open-state.ts'
 
-/** What all configurations share. */
+/** Parts that all configurations share. */
 export interface Shared extends Common {
   readonly ledger: Ledger
   readonly audit: Audit
@@ -44,7 +44,7 @@ export interface Shared extends Common {
   readonly spending: Spending
 }
 
-/** What plugins are set up with. */
+/** Parts that the setup of plugins needs. */
 export interface Common {
   readonly mask: Mask
   readonly loop: LoopWatch
@@ -67,23 +67,21 @@ export interface Common {
   readonly freezesAll: boolean
 }
 
-/** What {@link createCommon} needs beside the configuration. */
+/** Settings of {@link createCommon} beside the configuration. */
 interface CommonOptions {
-  /** Default: standard output. */
   readonly log: ConsolaInstance | undefined
   readonly runtime: () => Runtime
   readonly running: RunningCalls
   readonly freezesAll: boolean
-  /** Whether this gateway is the one that tells an alert; absent where no other one could. */
+  /** Whether this gateway is the one that reports an alert; absent for a gateway alone. */
   readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
 }
 
-/** Between two ticks of the timer that drives all parts. */
 export const TICK_MS = 250
-/** `gw_` and eight hexadecimal digits. */
+/** Length of `gw_` and eight hexadecimal digits. */
 const GATEWAY_ID_LENGTH = 11
 
-/** Makes what plugins are set up with. Its owner closes the logs and the loop's watch. */
+/** Makes the parts that the setup of plugins needs. Its owner closes the logs and the loop's watch. */
 export function createCommon(
   loaded: LoadedConfig,
   { runtime, running, claim, freezesAll, ...options }: CommonOptions,
@@ -131,7 +129,7 @@ export function createCommon(
   }
 }
 
-/** Makes what reads and writes an open state. Its owner closes usage, spending and the directory of accounts. */
+/** Makes the parts that read and write an open state. Its owner closes usage, spending and the directory of accounts. */
 export function createShared(
   common: Common,
   state: OpenState,
@@ -166,12 +164,11 @@ export function createShared(
   return { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
 }
 
-/** The secrets of a configuration, which no log shows. */
 export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
   return secretsIn({ path: [], value: config, secrets })
 }
 
-/** Gateways that share a ledger share a log, in the same Redis where the log has none of its own. */
+/** Place of the log: gateways that share a ledger share a log, in the same Redis where the log has none of its own. */
 function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
   if (state.driver === 'redis') return { redis: log.url ?? state.url, isOwn: log.url !== undefined }
   return log.path === undefined ? undefined : { folder: log.path }

@@ -1,4 +1,4 @@
-/** What connects a gateway with those that share its state. */
+/** Connects a gateway with those that share its state. */
 import type { LoadedConfig } from '../config/config.ts'
 import type { Announcements } from '../state/announcements.ts'
 import { AlertClaims } from './alert-claims.ts'
@@ -8,24 +8,19 @@ import { Peers } from './peers.ts'
 import type { Shared } from './shared.ts'
 import { TakenOut } from './taken-out.ts'
 
-/** The parts that follow the other gateways of one state. */
 interface Sharing {
-  /** The gateways that share the state. */
   readonly instances: Instances
-  /** Deployments that operators have taken out. */
+  /** Deployments that operators have disabled. */
   readonly takenOut: TakenOut
-  /** What the gateways tell each other. */
   readonly peers: Peers
   readonly claims: AlertClaims
 }
 
-/** What the others see of a gateway, and how it speaks with them. */
+/** Public data of a gateway, and its connection to the others. */
 interface OwnPlace {
-  /** Absent for a state of one gateway. */
   readonly announcements: Announcements | undefined
   /** ms since epoch */
   readonly startedAt: number
-  /** Which worker the gateway is, where several serve one address. */
   readonly worker: number | undefined
 }
 

@@ -1,27 +1,26 @@
-/** Deployments that operators have taken out, on all gateways of one state. */
+/** Deployments that operators have disabled, on all gateways of one state. */
 import { steadyNow } from '../lifetime/scope.ts'
 import type { Routing } from '../models/routing.ts'
 import type { Log } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 
-/** The last order about one deployment. */
 interface Order {
-  /** When it was given, ms since epoch. */
+  /** Moment of the order, ms since epoch. */
   readonly at: number
-  /** Until when the deployment is out, ms since epoch; 0 for one that was taken back in. */
+  /** End of the cooldown, ms since epoch; 0 for a deployment that was enabled again. */
   readonly until: number
 }
 
-/** What is stored: one record, because a gateway reads all orders at once. */
+/** The stored orders: one record, because a gateway reads all of them at once. */
 interface Orders {
   readonly revision: number
   readonly orders: Readonly<Record<string, Order>>
 }
 
 const KEY = 'taken-out'
-/** How often the orders of other gateways are read. */
+/** Time between two readings of the orders of other gateways. */
 const READ_MS = 2000
-/** An order that takes a deployment back in stays stored for so long, so that every gateway reads it. */
+/** Retention of an order that enables a deployment again, so that every gateway reads it. */
 const KEPT_MS = 600_000
 
 /** The owner calls `tick` from time to time. */
@@ -31,7 +30,7 @@ export class TakenOut {
   readonly #log: Log
   /** Whether other gateways give orders too. */
   readonly #isShared: boolean
-  /** Those that were carried out. */
+  /** Orders that were carried out. */
   #orders: Orders['orders'] = {}
   #readAt = -Infinity
 
@@ -45,7 +44,7 @@ export class TakenOut {
     this.#isShared = isShared
   }
 
-  /** Carries out the orders that are stored. Never rejects: without them calls go to every deployment. */
+  /** Carries out the stored orders. Never rejects: without them calls go to every deployment. */
   async load(): Promise<void> {
     try {
       this.#apply((await this.#records.get<Orders>(KEY))?.orders ?? {})
@@ -54,13 +53,13 @@ export class TakenOut {
     }
   }
 
-  /** No call goes to a deployment for some seconds. @throws Unavailable while the state is away */
+  /** Disables a deployment for some seconds. @throws Unavailable while the state cannot be reached */
   takeOut(id: string, seconds: number): Promise<void> {
     const now = steadyNow()
     return this.#order(id, { at: now, until: now + seconds * 1000 })
   }
 
-  /** Calls go to a deployment again, also where it has failed before. @throws Unavailable while the state is away */
+  /** Enables a deployment again, also one in a cooldown after failures. @throws Unavailable while the state cannot be reached */
   resume(id: string): Promise<void> {
     return this.#order(id, { at: steadyNow(), until: 0 })
   }

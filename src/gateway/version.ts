@@ -1,7 +1,6 @@
-/** The version of this package. */
 import { readFileSync } from 'node:fs'
 
-/** As in `package.json`, two levels up in a checkout, three in a build. */
+/** The version in `package.json`, two levels up in a checkout, three in a build. */
 export function packageVersion(): string {
   for (const path of ['../../package.json', '../../../package.json']) {
     try {

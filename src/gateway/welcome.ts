@@ -1,20 +1,18 @@
-/** What a start tells: for a person the text of {@link welcome}, for a program the members of {@link started}. */
+/** Output of a start: for a person the text of {@link welcome}, for a program the members of {@link started}. */
 import { styleText } from 'node:util'
 import type { Gateway } from './gateway.ts'
 import { formatPico, parsePico } from '../money/money.ts'
 import { adminTokenFile } from './admin-token.ts'
 import { LOCAL, type SeedReport } from './seed.ts'
 
-/** How to set an admin token. */
 export const NO_TOKEN =
   'set SLUICEGATE_ADMIN_TOKEN (8 characters or more) and, in a configuration of your own, ' +
   'admin: { token: "${SLUICEGATE_ADMIN_TOKEN}" }; then start the gateway again.'
 
-/** In place of the folder, which is gone with the process. */
+/** Text in place of the folder, which is gone with the process. */
 const DEMO = 'invented: 30 days of calls, written now; they end with this process'
-/** Names in the line of models. */
 const NAMED = 3
-/** Where the texts beside the names of lines begin. */
+/** Column where the texts beside the names of lines begin. */
 const INDENT = 13
 
 /** A URL that clients can call: the address of all interfaces is replaced by a local one. */
@@ -25,8 +23,8 @@ export function callableUrl(url: string): string {
 /**
  * The text that a start prints: address, key, data folder, models, and a call to try.
  * @param listening the server's URL, without `/v1`
- * @param hints what would bring further models
- * @param consoleLink signs in to the console; without it, where the console is
+ * @param hints ways to further models
+ * @param consoleLink signs in to the console; without it, the address of the console is shown
  */
 export function welcome(
   report: SeedReport,
@@ -56,7 +54,7 @@ export function welcome(
   return `${lines.join('\n')}\n\n`
 }
 
-/** The same for programs, as an event of the log. A key is in it only if one was asked for. */
+/** The same for programs, as an event of the log. A key is in it only if one was requested. */
 export function started(
   { secret }: SeedReport,
   gateway: Gateway,
@@ -131,7 +129,7 @@ function curlLines(url: string, secret: string, model: string): string[] {
   ]
 }
 
-/** Colours for a terminal only: in a file or a pipe they are noise. */
+/** Bold text on a terminal only: in a file or a pipe, codes are noise. */
 function bold(text: string): string {
   return styleText('bold', text, { stream: process.stdout })
 }

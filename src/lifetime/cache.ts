@@ -1,7 +1,5 @@
-/** Bounds of caches. */
-
 /**
- * Options of an `LRUCache` with at most so many entries, whose memory grows with them. With `max` it allocates the memory for
+ * Options of an `LRUCache` with at most this many entries, whose memory grows with them. With `max` it allocates the memory for
  * all of them when it is made: two megabytes and ten milliseconds for 50,000.
  */
 export function atMost(entries: number): { maxSize: number; sizeCalculation: () => number } {

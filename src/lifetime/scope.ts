@@ -1,21 +1,20 @@
-/** What a call acquires and how it is released; parts of a call that can be aborted alone; restartable timeouts. */
+/** Resources of a call and their release; parts of a call that can be aborted alone; restartable timeouts. */
 
-/** Releases what was acquired, for example a lease at the ledger or a connection. */
 type Finalizer = () => unknown
 
-/** Receives what a callback throws. What the report itself throws is dropped. */
+/** Receives the error of a callback. An error of the report itself is dropped. */
 type Report = (error: unknown) => void
 
 /**
- * The resources of one call. Finalizers run in reverse order, each exactly once. One that throws is reported and does not
- * stop the others. A finalizer that is added after the end runs at once, so an acquisition that was under way when the
- * client left is still released.
+ * The resources of one call. Finalizers run in reverse order, each exactly once. One that throws is reported and does not stop
+ * the others. A finalizer that is added after the end runs at once, so an acquisition that was under way when the client left
+ * is still released.
  */
 export class Scope {
   #finalizers: Finalizer[] | undefined = []
   readonly #report: Report
 
-  /** @param report receives what finalizers throw */
+  /** @param report receives errors of finalizers */
   constructor(report: Report) {
     this.#report = report
   }
@@ -95,24 +94,23 @@ interface ScopeSignal extends AbortSignal {
 
 /**
  * An AbortController with a list of listeners of its own, which cost less than listeners of an EventTarget (figures in the
- * README of this folder). Its signal is an ordinary AbortSignal for everyone else.
+ * README of this folder). Its signal is an ordinary AbortSignal for all other code.
  */
 export class AbortScope extends AbortController {
-  /** Abort reasons of this class do not end the scope, although they end the call. */
+  /** Class of abort reasons that do not end the scope, although they end the call. */
   readonly survives: (new () => Error) | undefined
   /** Requests with the signal of this scope use these limits instead of those of their host. */
   limits: DeploymentLimits | undefined = undefined
   /** Headers that name the trace of the client; requests with the signal of this scope have them. */
   traceHeaders: Readonly<Record<string, string>> | undefined = undefined
-  /** Learns of answers of a plugin that come after nothing waits for them any more. */
+  /** Counts late answers of a plugin. */
   late: LateAnswers | undefined = undefined
-  /** The last request with the signal of this scope. */
   sent: SentRequest | undefined = undefined
   readonly #listeners: (() => void)[] = []
   readonly #report: Report
 
   /**
-   * @param report receives what listeners throw
+   * @param report receives errors of listeners
    * @param survives a class of abort reasons that do not end the scope
    */
   constructor(report: Report, survives?: new () => Error) {
@@ -145,7 +143,7 @@ export class AbortScope extends AbortController {
   }
 }
 
-/** The scope that a signal belongs to; undefined for any other signal, also for one derived from it. */
+/** The scope of a signal; undefined for any other signal, also for one derived from it. */
 export function abortScopeOf(signal: AbortSignal): AbortScope | undefined {
   return (signal as ScopeSignal)[SCOPE]
 }
@@ -168,7 +166,7 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
 }
 
 /**
- * The answer of a plugin, which may ignore its signal and is not waited for after that.
+ * The answer of a plugin, which may ignore its signal and is not waited for after an abort.
  * @throws the reason of the signal
  */
 export function unlessAborted<T>(signal: AbortSignal, answer: T | PromiseLike<T>): Promise<T> {
@@ -189,8 +187,8 @@ export function unlessAborted<T>(signal: AbortSignal, answer: T | PromiseLike<T>
 }
 
 /**
- * Drops what a plugin answers after its signal was aborted, and counts it with {@link AbortScope.late}. What comes at once
- * is the plugin's obedience to the signal.
+ * Drops the answer of a plugin after its signal was aborted, and counts it with {@link AbortScope.late}. An answer that comes
+ * at once is the plugin's reaction to the signal.
  */
 export function dropLate(answer: PromiseLike<unknown>, signal: AbortSignal): void {
   const late = abortScopeOf(signal)?.late
@@ -208,7 +206,7 @@ function isThenable<T>(answer: T | PromiseLike<T>): answer is PromiseLike<T> {
   return typeof (answer as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-/** Waits at most so many ms for a promise. @throws the error that `late` makes */
+/** Waits at most `ms` for a promise. @throws the error that `late` makes */
 export async function inTime<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const timeUp = Promise.withResolvers<never>()
   const timer = setTimeout(() => timeUp.reject(late()), ms)
@@ -242,7 +240,7 @@ export class Timeouts {
   readonly #timeouts: ManagedTimeout[] = []
   readonly #report: Report
 
-  /** @param report receives what timeouts throw */
+  /** @param report receives errors of timeouts */
   constructor(report: Report) {
     this.#report = report
   }
@@ -304,12 +302,15 @@ class ManagedTimeout implements Timeout {
   }
 }
 
-/** ms since epoch as the process began to count them: a clock that is set while it runs changes nothing. */
+/** ms since epoch by the clock at the start of the process: a clock that is set while it runs changes nothing. */
 export function steadyNow(): number {
   return performance.timeOrigin + performance.now()
 }
 
-/** A value of plain objects and lists that nothing can change any more: what plugins are given, and calls share. Bytes stay as they are. */
+/**
+ * A value of plain objects and lists that nothing can change any more: input of plugins, and values that calls share. Bytes
+ * stay as they are.
+ */
 export function deepFrozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   if (Array.isArray(value)) for (let i = 0; i < value.length; i++) deepFrozen(value[i])

@@ -1,4 +1,3 @@
-/** What worker threads of the gateway are started with. */
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import type { WorkerOptions } from 'node:worker_threads'
@@ -9,7 +8,7 @@ import type { WorkerOptions } from 'node:worker_threads'
  */
 export function threadOptions(): Pick<WorkerOptions, 'execArgv' | 'env'> {
   const folder = getCompileCacheDir()
-  // Node adds a folder of its version to what it is given.
+  // Node adds a folder of its version to this path.
   const env = folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
   return { execArgv: [], env }
 }

@@ -27,7 +27,6 @@ export function formatPico(amount: Pico): string {
 export type Usd = number & { readonly [usd]: true }
 declare const usd: unique symbol
 
-/** An amount as a value that `JSON.stringify` prints as an exact JSON number of USD. */
 export function usdJson(amount: Pico): Usd {
   if (isPlain(amount)) return (Number(amount) / 1e12) as Usd
   return JSON.rawJSON(formatDecimal(amount, PICO_DIGITS)) as unknown as Usd

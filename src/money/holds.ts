@@ -1,6 +1,6 @@
 /**
- * What is held while a call runs: what it will probably cost, learned from earlier calls, and the most that it can cost.
- * Both only reserve money, so they are computed with estimates; what a call is charged depends on its usage alone.
+ * Money held while a call runs: its probable cost, learned from earlier calls, and its highest possible cost. Both only reserve
+ * money, so they are computed with estimates; the charge of a call depends on its usage alone.
  */
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
@@ -9,31 +9,30 @@ import { isPlainUsage } from './plain.ts'
 import { costOf, parsePico, type Pico, type UsageLine } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
-/** How much a call will consume, as far as its request tells. */
+/** Consumption of a call, estimated from its request. */
 export interface Estimate {
-  /** What a request consumes at least that was sent and never answered. */
+  /** Least consumption of a request that was sent and never answered. */
   readonly least: Usage
-  /** Input tokens and units as they will probably be counted. Tokens of the answer are not part of it. */
+  /** Probable number of input tokens and units. Tokens of the answer are not part of it. */
   readonly expected: Usage
-  /** The same, at most. */
+  /** Highest number of input tokens and units. */
   readonly most: Usage
   /** Absent where the answer has no tokens. */
   readonly output?: OutputEstimate
 }
 
-/** Tokens of an answer. */
 interface OutputEstimate {
-  /** The most tokens of one choice that the vendor is told, or is known to write. */
+  /** Most tokens of one choice that the vendor is told, or is known to write. */
   readonly limit: number
   readonly choices: number
-  /** The answer is made of image tokens. */
+  /** Whether the answer is made of image tokens. */
   readonly isImage?: boolean
 }
 
-/** `adaptive` holds what a call will probably cost, `ceiling` the most that it can cost. */
+/** `adaptive` holds the probable cost of a call, `ceiling` its highest possible cost. */
 type HoldPolicy = 'adaptive' | 'ceiling'
 
-/** The two figures of a hold, and what the first one is made of. */
+/** The two figures of a hold, and the parts of the first one. */
 export interface HoldFigures {
   /** At most the ceiling. */
   readonly expected: Pico
@@ -44,23 +43,22 @@ export interface HoldFigures {
   readonly outputTokens: number
 }
 
-/** A call that has completed, as its hold learns from it. */
+/** A completed call, for learning. */
 interface LearnedCall {
   readonly estimate: Estimate
-  /** What the model consumed. */
+  /** Consumption of the model. */
   readonly line: UsageLine
-  /** From the arrival of the request to the end of its answer. */
+  /** Time from the arrival of the request to the end of its answer. */
   readonly seconds: number
 }
 
-/** An account and a model, and the prices of the model. */
 interface Subject {
   readonly account: string
   readonly model: string
   readonly prices: Prices
 }
 
-/** What calls of an account to a model have consumed. */
+/** Consumption of an account's calls of a model. */
 interface Learned {
   /** Mean of the input's cost, divided by its estimate. */
   ratio: number
@@ -70,18 +68,18 @@ interface Learned {
 }
 
 /**
- * One million USD: above any balance, and far below the largest amount a ledger accepts. A client may ask for any number
- * of tokens, also for a model without a known output limit.
+ * One million USD: above any balance, and far below the largest amount a ledger accepts. A client may ask for any number of
+ * tokens, also for a model without a known output limit.
  */
 const LARGEST_HOLD = parsePico('1000000')
 const MAX_SUBJECTS = 20_000
 const MAX_MODELS = 1000
-/** Output tokens of a choice that are expected where nothing is known. */
+/** Expected output tokens of a choice where nothing is known. */
 const PRIOR_TOKENS = 2048
 const PRIOR: Readonly<Learned> = { ratio: 1, mean: PRIOR_TOKENS, deviation: 0 }
 /** Tokens a second of a model where nothing is known. */
 const PRIOR_RATE = 80
-/** Output tokens of a choice that are expected at least, so that a hold which doubles soon covers any answer. */
+/** Least expected output tokens of a choice, so that a hold which doubles soon covers any answer. */
 const LEAST_TOKENS = 16
 const [LOWEST_RATIO, HIGHEST_RATIO] = [0.05, 8]
 /** Weight of one call in a mean; a longer answer counts more, because too small a hold costs more than too large a one. */
@@ -100,16 +98,11 @@ const INPUT = [
   'imageInputTokens',
 ] as const
 
-/**
- * Computes holds, and learns from calls what an account's calls of a model consume. What it learns lives in memory, one set
- * per gateway.
- */
+/** Computes holds, and learns the consumption of an account's calls of a model. It is kept in memory, one set per gateway. */
 export class HoldEstimator {
   readonly #learned = new LRUCache<string, Learned>(atMost(MAX_SUBJECTS))
-  /** Tokens a second, by model. */
   readonly #rates = new LRUCache<string, number>({ max: MAX_MODELS })
 
-  /** The figures of one call, each at most {@link LARGEST_HOLD}. */
   of(policy: HoldPolicy, subject: Subject, { expected, most, output }: Estimate): HoldFigures {
     const { prices } = subject
     const { limit = 0, choices = 1, isImage = false } = output ?? {}
@@ -126,7 +119,7 @@ export class HoldEstimator {
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
   }
 
-  /** Tokens that a model writes in a second. */
+  /** Tokens a second of a model. */
   rateOf(model: string): number {
     return this.#rates.get(model) ?? PRIOR_RATE
   }
@@ -167,7 +160,6 @@ export class HoldEstimator {
   }
 }
 
-/** One step of a hold that grows. */
 export interface HoldStep {
   readonly from: Pico
   readonly to: Pico
@@ -177,8 +169,8 @@ export interface HoldStep {
 }
 
 /**
- * A hold that grows with its answer: the part for the answer doubles when the call has written as many tokens as that part
- * pays for, up to the ceiling.
+ * A hold that grows with its answer: the part for the answer doubles when the call has written as many tokens as that part pays
+ * for, up to the ceiling.
  */
 export class HoldGrowth {
   readonly #ceiling: Pico
@@ -193,7 +185,7 @@ export class HoldGrowth {
     this.#covered = outputTokens
   }
 
-  /** Tokens of the answer, all choices together, up to which the hold pays for them. */
+  /** Tokens of the answer, all choices together, that the hold pays for. */
   get covered(): number {
     return this.#covered
   }
@@ -203,7 +195,7 @@ export class HoldGrowth {
     return this.#held >= this.#ceiling || this.#output === 0n
   }
 
-  /** The step that a call needs which has written so many tokens; undefined for none. */
+  /** The step that a call needs after this many tokens; undefined for none. */
   next(tokens: number): HoldStep | undefined {
     if (tokens < this.#covered || this.isOver) return undefined
     let [to, output, covered] = [this.#held, this.#output, this.#covered]
@@ -214,7 +206,7 @@ export class HoldGrowth {
     return { from: this.#held, to: least(to, this.#ceiling), output, covered }
   }
 
-  /** The ledger has taken a step. */
+  /** Records a step that the ledger has taken. */
   take({ to, output, covered }: HoldStep): void {
     this.#held = to
     this.#output = output
@@ -222,7 +214,7 @@ export class HoldGrowth {
   }
 }
 
-/** The estimate of a request to whose prompt so many tokens are added, and whose answer has so many at most. */
+/** The estimate of a request with a longer prompt and another bound on its answer, in tokens. */
 export function withPrompt(estimate: Estimate, added: number, outputLimit = Infinity): Estimate {
   const { expected, most, output } = estimate
   return {
@@ -233,13 +225,13 @@ export function withPrompt(estimate: Estimate, added: number, outputLimit = Infi
   }
 }
 
-/** Tokens of a guard's question, with a window of text, and of its answer: as a rule, and of a long one. */
+/** Tokens of a guard's question, with a window of text, and of its answer: typical, and of a long one. */
 const QUESTION = {
   expected: { promptTokens: 3000, completionTokens: 300 },
   ceiling: { promptTokens: 6000, completionTokens: 1200 },
 } as const
 
-/** What one question of a guard to a model will cost, as part of one of the figures. */
+/** The cost of one question of a guard to a model, as part of one of the figures. */
 export function questionCost(prices: Prices, figure: keyof typeof QUESTION): Pico {
   const usage = QUESTION[figure]
   return held(usage, pricesAt(prices, usage.promptTokens), 'guard')
@@ -278,7 +270,6 @@ function greatest(one: Pico, other: Pico): Pico {
   return one > other ? one : other
 }
 
-/** A usage whose input tokens are multiplied. */
 function withScaled(usage: Usage, factor: number): Usage {
   const input = scaled(usage, factor)
   if (!isPlainUsage(usage)) return { ...usage, ...input }
@@ -286,7 +277,6 @@ function withScaled(usage: Usage, factor: number): Usage {
   return { promptTokens, cachedTokens, completionTokens: usage.completionTokens }
 }
 
-/** The input tokens of a usage, multiplied. */
 function scaled(usage: Usage, factor: number): Usage {
   if (isPlainUsage(usage)) {
     const { promptTokens = 0, cachedTokens = 0 } = usage

@@ -16,17 +16,14 @@ import {
 
 export * from './amounts.ts'
 
-/**
- * Usage of one source at that source's prices: the model that was asked, the gateway's own web search, or a guard that
- * asked a model.
- */
+/** Usage of one source at that source's prices: the model of the call, the gateway's own web search, or a guard that asked a model. */
 export interface UsageLine {
   readonly source: 'model' | 'search' | 'guard'
   readonly usage: Usage
   readonly prices: Prices
 }
 
-/** What a call costs: the total and its parts. The parts sum to the total exactly. */
+/** The cost of a call: the total and its parts. The parts sum to the total exactly. */
 export class Bill {
   readonly cost: Pico
   /** The parts; every amount is above 0. */
@@ -55,7 +52,6 @@ export class Bill {
   }
 }
 
-/** One part of a {@link Bill}. */
 interface BillItem {
   readonly member: CostMember
   readonly amount: Pico
@@ -75,8 +71,8 @@ export function costJson(bill: Bill): {
 }
 
 /**
- * Multiplies quantities by the prices of their tier, adds the products and rounds the sum up to a pico-dollar, once. Parts are rounded
- * down, and the last part receives the difference, so that the parts sum to the total.
+ * Multiplies quantities by the prices of their tier, adds the products and rounds the sum up to a pico-dollar, once. Parts are
+ * rounded down, and the last part receives the difference, so that the parts sum to the total.
  */
 export function priceUsage(lines: readonly UsageLine[]): Bill {
   const plain = lines.length === 1 && plainBill(lines[0]!)
@@ -95,7 +91,7 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
   return new Bill(cost, items.every(isAboveZero) ? items : items.filter(isAboveZero))
 }
 
-/** What {@link priceUsage} charges for one line, without the parts. */
+/** The charge of {@link priceUsage} for one line, without the parts. */
 export function costOf(line: UsageLine): Pico {
   const plain = plainCosts(line.usage, line.prices, line.source === 'model')
   return plain ? BigInt(plain.total) : roundedUp(addProducts(line))
@@ -122,7 +118,6 @@ function plainBill({ source, usage, prices }: UsageLine): Bill | undefined {
   return new Bill(cost, details)
 }
 
-/** A part of a bill while products are added to it. */
 interface Item {
   readonly member: CostMember
   amount: bigint
@@ -163,7 +158,7 @@ const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
   guard: 'guard_cost',
 }
 
-/** The sum of top-ups as it is stored: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
+/** The stored sum of top-ups: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
 export function countedOn(paidIn: Pico): Pico {
   return paidIn < MAX_AMOUNT ? paidIn : MAX_AMOUNT
 }

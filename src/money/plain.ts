@@ -1,7 +1,7 @@
 /**
- * Costs of plain usage: the tokens of a prompt, some of them read from a cache, and those of an answer, which is all that
- * most chats have. They are numbers of whole pico-dollars, computed without the record of all quantities (`prices.ts`), and
- * equal to what that gives: a cost that a double does not hold exactly is left to the record.
+ * Costs of plain usage: the tokens of a prompt, some of them read from a cache, and those of an answer, which is all that most
+ * chats have. They are numbers of whole pico-dollars, computed without the record of all quantities (`prices.ts`), and equal to
+ * its result: a cost that a double does not hold exactly is left to the record.
  */
 import type { Usage } from '../plugin.ts'
 import { pricesAt, wholes, type Prices } from './prices.ts'
@@ -37,12 +37,12 @@ export function isPlainUsage(usage: Usage): boolean {
   )
 }
 
-/** What a plain usage costs; undefined for any other usage, for prices that are no whole pico-dollars, and for large amounts. */
+/** The cost of a plain usage; undefined for any other usage, for prices that are no whole pico-dollars, and for large amounts. */
 export function plainCosts(usage: Usage, prices: Prices, hasFee: boolean): PlainCosts | undefined {
   const { plain } = pricesAt(prices, usage.promptTokens ?? 0)
   if (!plain || !isPlainUsage(usage)) return undefined
   const tokens = wholes(usage.promptTokens)
-  // A part of a total that was not reported is not bounded by it.
+  // A total that was not reported does not bound its part.
   const read = Math.min(wholes(usage.cachedTokens), tokens || Infinity)
   const prompt = tokens && (tokens - read) * plain.prompt
   const cached = read * plain.cached

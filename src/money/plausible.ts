@@ -1,12 +1,11 @@
 /**
- * Plausibility of usage. A vendor's figures are input: one that cannot be read is replaced by an estimate, one that is higher
- * than anything explains it is charged and shown to the operator, and an absurd one is a failure of the vendor.
+ * Plausibility of usage. A vendor's figures are input: an unreadable one is replaced by an estimate, one that is higher than
+ * anything explains it is charged and shown to the operator, and an absurd one is a failure of the vendor.
  */
 import type { Usage } from '../plugin.ts'
 import { costOf, formatPico, type Pico } from './money.ts'
 import type { Prices } from './prices.ts'
 
-/** Quantities that have bounds of their own. */
 type Quantity =
   | 'promptTokens'
   | 'completionTokens'
@@ -16,9 +15,9 @@ type Quantity =
   | 'searches'
   | 'searchUnits'
 
-/** What the gateway knows about one quantity of an answer. */
+/** Estimate and bounds of one quantity of an answer. */
 export interface Expected {
-  /** Charged where the vendor reports nothing that can be read. */
+  /** Charged where the vendor reports nothing readable. */
   readonly estimate: number
   /** A higher count is suspicious. */
   readonly soft: number
@@ -35,12 +34,12 @@ export const UNKNOWN_CONTEXT = 2_000_000
 /** Output limit of a model that does not say it, in tokens for each choice. */
 export const UNKNOWN_OUTPUT = 200_000
 
-/** Bounds of a token count. @param limit what the model can take or make at most */
+/** Bounds of a token count. @param limit most that the model can take or make */
 export function bounds(estimate: number, soft: number, limit: number): Expected {
   return { estimate, soft, hard: Math.max(8 * soft, limit) }
 }
 
-/** What an answer has consumed, as far as it is known. */
+/** Known consumption of an answer. */
 export interface UsageReport {
   /** The members of {@link Usage} as the vendor reported them, of any type; undefined for none at all. */
   readonly reported: Readonly<Record<string, unknown>> | null | undefined
@@ -49,18 +48,18 @@ export interface UsageReport {
   readonly parts?: Usage
   /** The gateway's own counts, in place of any report. */
   readonly counted?: Usage
-  /** The answer ended before the vendor's last report. */
+  /** Whether the answer ended before the vendor's last report. */
   readonly incomplete?: boolean
-  /** Completion tokens above `soft` are charged by the estimate: a policy's ceiling explains no more. */
+  /** Whether completion tokens above `soft` are charged by the estimate: a policy's ceiling explains no more. */
   readonly capped?: boolean
 }
 
 /** Why an estimate is charged. */
 type EstimateReason = 'missing' | 'unreadable' | 'zero' | 'incomplete' | 'overrun' | 'absurd'
 
-/** What becomes of a {@link UsageReport}. */
+/** Result of checking a {@link UsageReport}. */
 export interface Assessment {
-  /** To be charged. Of an absurd report, the estimate. */
+  /** Usage to charge. For an absurd report, the estimate. */
   readonly usage: Usage
   readonly verdict: 'plausible' | 'suspicious' | 'absurd'
   /** The first reason for an estimate, if there is one. */
@@ -69,7 +68,7 @@ export interface Assessment {
   readonly figures: Readonly<Record<string, Figure>>
 }
 
-/** A count and the bound that it passes; amounts are decimal text in USD. */
+/** A count and the bound that it exceeds; amounts are decimal text in USD. */
 interface Figure {
   readonly reported: number | string
   readonly bound: number | string
@@ -98,8 +97,8 @@ export function readCount(value: unknown): number | undefined {
 }
 
 /**
- * Decides about the usage of one answer.
- * @param most the highest cost of a call that can be true
+ * Checks the usage of one answer.
+ * @param most highest plausible cost of a call
  */
 export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
   const assessment = assessCounts(report)
@@ -112,7 +111,7 @@ export function assess(report: UsageReport, prices: Prices, most: Pico): Assessm
 function assessCounts(report: UsageReport): Assessment {
   const { expected, counted, parts, incomplete = false, capped = false } = report
   const reported = report.reported ?? {}
-  // Of a total that is estimated the parts are estimated as well.
+  // The parts of an estimated total are estimated as well.
   const partsOf: Record<string, unknown> = { ...reported }
   const names = Object.keys(expected) as Quantity[]
   const figures: Record<string, Figure> = {}
@@ -163,7 +162,7 @@ function absurd(
 
 type Writable = { -readonly [Member in keyof Usage]: Usage[Member] }
 
-/** Why a count is not taken as it is; undefined if it is. */
+/** Why a count is not accepted as it is; undefined if it is. */
 function reasonFor(
   count: number | undefined,
   value: unknown,
@@ -171,7 +170,7 @@ function reasonFor(
   { isCut, isCapped }: Readonly<Record<'isCut' | 'isCapped', boolean>>,
 ): EstimateReason | undefined {
   if (count === undefined) return value === undefined || value === null ? 'missing' : 'unreadable'
-  // What was consumed is not nothing, whatever the vendor says.
+  // A call always consumes something, whatever the vendor reports.
   if (count === 0 && estimate > 0) return 'zero'
   if (isCapped && count > soft) return 'overrun'
   return isCut ? 'incomplete' : undefined

@@ -1,7 +1,4 @@
-/**
- * Prices of a model: their names, what applies where one is absent, and tiers for long prompts. Which price meets which
- * quantity stands here, in two tables.
- */
+/** Prices of a model: their names, substitutes for absent ones, and tiers for long prompts. Two tables here assign prices to quantities. */
 import { hash } from 'node:crypto'
 import type { Usage } from '../plugin.ts'
 import { formatDecimal, parseDecimal } from './amounts.ts'
@@ -35,10 +32,9 @@ export const PRICE_NAMES = [
 /** A pico-dollar in the unit of compiled prices. */
 export const PRICE_PER_PICO = 1_000_000n
 
-/** One of {@link PRICE_NAMES}. */
 export type PriceName = (typeof PRICE_NAMES)[number]
 
-/** Prices for prompts of so many tokens and more. Prices that it does not name stay those of the list. */
+/** Prices for prompts from this many tokens on. Absent prices are those of the list. */
 type TierPricing = Readonly<Partial<Record<(typeof TIER_PRICE_NAMES)[number], string>>> & {
   readonly min_prompt_tokens: number
 }
@@ -51,13 +47,13 @@ export type Pricing = Readonly<Partial<Record<PriceName, string>>> & {
 
 /** {@link Pricing} compiled once, when the catalog loads: integers of 10⁻¹⁸ USD per unit. */
 export type Prices = Readonly<Partial<Record<PriceName, bigint>>> & {
-  /** For each length of a prompt the prices that apply, ascending, the first from 0. Absent without overrides. */
+  /** The prices by length of the prompt, ascending, the first from 0. Absent without overrides. */
   readonly tiers?: readonly Tier[]
   /** Absent with tiers, each of which has its own, and for prices that are no whole pico-dollars. */
   readonly plain?: PlainPrices
 }
 
-/** What a plain usage is multiplied with (`plain.ts`), in whole pico-dollars for a token and for a request. */
+/** Factors of a plain usage (`plain.ts`), in whole pico-dollars for a token and for a request. */
 interface PlainPrices {
   readonly prompt: number
   readonly cached: number
@@ -66,7 +62,7 @@ interface PlainPrices {
 }
 
 interface Tier {
-  /** Tokens of the prompt. */
+  /** Least tokens of the prompt. */
   readonly from: number
   /** All prices; they have no tiers of their own. */
   readonly prices: Prices
@@ -85,7 +81,7 @@ export type CostMember =
   | 'web_search_cost'
   | 'guard_cost'
 
-/** A price above 0 of a list, and what it is multiplied with. */
+/** A price above 0 of a list, and its quantity. */
 interface Term {
   readonly name: PriceName
   /** Part of the bill to which the product is added. */
@@ -135,7 +131,7 @@ export function plainPricing({ overrides, ...pricing }: Pricing): Pricing {
   return { ...plain(pricing), overrides: tiers }
 }
 
-/** The prices of a call whose prompt has so many tokens. */
+/** The prices of a call by the number of prompt tokens. */
 export function pricesAt(prices: Prices, promptTokens: number): Prices {
   const { tiers } = prices
   if (!tiers) return prices
@@ -148,7 +144,7 @@ export function tierOf({ tiers }: Prices, promptTokens: number): number {
   return tiers?.findLast(({ from }) => from <= wholes(promptTokens))?.from ?? 0
 }
 
-/** All prices that a prompt of at most so many tokens can have. */
+/** All prices that a prompt of at most this many tokens can have. */
 export function pricesUpTo(prices: Prices, promptTokens: number): readonly Prices[] {
   const { tiers } = prices
   if (!tiers) return [prices]
@@ -169,9 +165,9 @@ export function termsOf(prices: Prices): readonly Term[] {
 }
 
 /**
- * What each price is multiplied with: every token of a usage counts for exactly one price. The parts that vendors report are
- * taken out of their totals in this order, each at most what is left: read from a cache, written to one, sound, images; and
- * for the output reasoning, sound, images.
+ * The quantity of each price: every token of a usage counts for exactly one price. The parts that vendors report are subtracted
+ * from their totals in this order, each at most the rest: read from a cache, written to one, sound, images; and for the output
+ * reasoning, sound, images.
  */
 export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> {
   const prompt = wholes(usage.promptTokens)
@@ -221,7 +217,7 @@ export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> 
 
 const knownTerms = new WeakMap<Prices, readonly Term[]>()
 
-/** The order of a bill: each price, the part that shows it, and the prices that apply where it is absent, the first one first. */
+/** The order of a bill: each price, the part that shows it, and its substitutes where it is absent, the first one first. */
 const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceName[]])[] = [
   ['prompt', 'prompt_cost'],
   ['input_cache_read', 'cache_read_cost', 'prompt'],
@@ -244,12 +240,12 @@ const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceNa
   ['search_unit', 'prompt_cost'],
 ]
 
-/** A part of a total of which so much is left. */
+/** A part of a total, at most the rest of it. */
 function atMost(left: number, part: number | undefined): number {
   return Math.min(wholes(part), left)
 }
 
-/** A count as it is charged: rounded up; 0 for anything that is no number above 0. */
+/** A count in the form that is charged: rounded up; 0 for anything that is no number above 0. */
 export function wholes(count: number | undefined): number {
   return count !== undefined && count > 0 ? Math.ceil(Math.min(count, Number.MAX_SAFE_INTEGER)) : 0
 }
@@ -262,14 +258,13 @@ function parseAll(pricing: Readonly<Record<string, unknown>>): Prices {
   return prices
 }
 
-// Versions of prices: what tells two price lists apart, for rows of the ledger that name the one they were charged by.
+// Versions of prices: they distinguish price lists, so that rows of the ledger can name the one they were charged by.
 
-/** Hex digits of a version. */
 const DIGITS = 16
 
 const knownVersions = new WeakMap<Prices, string>()
 
-/** The version of prices: the same for prices that charge the same, on every machine. */
+/** The version of prices: equal for prices that charge the same, on every machine. */
 export function versionOf(prices: Prices): string {
   let version = knownVersions.get(prices)
   if (version === undefined) {

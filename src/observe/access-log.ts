@@ -7,7 +7,6 @@ import type { KnownCall } from './record.ts'
 
 /** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
 interface DecisionRecord {
-  /** When the decision became final, ms since epoch. */
   readonly at: number
   readonly requestId: RequestId
   readonly mode: string
@@ -16,17 +15,14 @@ interface DecisionRecord {
   readonly [member: string]: unknown
 }
 
-/** Settings of the access log. */
 interface AccessLogOptions {
   readonly format: 'pretty' | 'json'
   /** Receives batches; standard output by default. */
   readonly write?: (text: string) => void
 }
 
-/** A batch of this many characters is written at once. */
 const BATCH_CHARACTERS = 65_536
 
-/** Collects lines. The owner calls `flush` from time to time, and once at the end. */
 export class AccessLog {
   /** True if a decision is logged with all members, false if only with its outcome. */
   readonly detailed: boolean
@@ -43,12 +39,10 @@ export class AccessLog {
     this.#write = write
   }
 
-  /** Logs a call that has ended. */
   add(call: KnownCall): void {
     this.#append(this.#line(call))
   }
 
-  /** Logs a decision of guards, as the event `guard.decision`. */
   decided(record: DecisionRecord): void {
     this.#append(this.#decision(record))
   }
@@ -128,7 +122,6 @@ function jsonDecision(record: DecisionRecord): string {
   return `${JSON.stringify({ ...head, ...record, at })}\n`
 }
 
-/** @example 10:21:07.123 guard blocked deny:code req_… */
 function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord): string {
   const seen = mode === 'monitor' ? ' (monitor)' : ''
   const found = rules.length > 0 ? ` ${rules.join(',')}` : ''
@@ -154,7 +147,6 @@ const WINDOW_MS = 60_000
 const SUBJECT_LIMIT = 100
 const OTHERS = 'other messages'
 
-/** Lines of one subject since its window began. */
 interface Window {
   readonly since: number
   count: number
@@ -173,7 +165,6 @@ export class LineLimit {
     this.#limit = limit
   }
 
-  /** Whether one more line may be written. @param subject what its lines have in common. @param now steady ms */
   admits(subject: string, now: number): boolean {
     this.tick(now)
     const known = this.#windows.has(subject) || this.#windows.size < SUBJECT_LIMIT

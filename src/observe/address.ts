@@ -1,4 +1,3 @@
-/** Addresses of clients in logs. */
 import { isIPv4, isIPv6 } from 'node:net'
 
 /** The network of an address: /24, or /48 of IPv6. Undefined for what is no address. */

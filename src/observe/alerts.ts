@@ -5,7 +5,6 @@ import type { AlertNotice } from '../plugin.ts'
 import type { LiveEvents } from './live-events.ts'
 import type { AlertRecord } from '../server/admin/resources/alert.ts'
 
-/** Kinds of alerts. */
 export const ALERT_KINDS = [
   'deployment.down',
   'model.down',
@@ -24,25 +23,22 @@ export const ALERT_KINDS = [
   'key.expiring',
   'price.changed',
 ] as const
-/** One of {@link ALERT_KINDS}. */
 type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** How something is now; `between` neither raises nor ends an alert. */
 export interface Finding {
   readonly kind: AlertKind
-  /** A deployment, a model, a guard; empty where there is only one. */
+  /** A deployment, a model or a guard; empty where there is only one object of the kind. */
   readonly object: string
   readonly state: 'wrong' | 'between' | 'well'
-  /** What a person reads. */
   readonly message: string
 }
 
-/** Something that an operator should know about. */
 interface Alert extends AlertRecord {
   readonly kind: AlertKind
 }
 
-/** For how long something has to be wrong before it is told, and well before the alert ends, in ms. */
+/** How long something must be wrong before its alert is raised, and well before the alert ends, in ms. */
 const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]>> = {
   'deployment.down': [60_000, 60_000],
   'model.down': [0, 10_000],
@@ -61,7 +57,7 @@ const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]
   'key.expiring': [0, 0],
   'price.changed': [0, 0],
 }
-/** About what gateways share: each of them that looks sees it. The others are about one process. */
+/** Alerts about what gateways share, which each of them sees. The others are about one process. */
 const SHARED: ReadonlySet<AlertKind> = new Set([
   'ledger.differs',
   'balance.low',
@@ -70,18 +66,17 @@ const SHARED: ReadonlySet<AlertKind> = new Set([
   'cap.100',
   'key.expiring',
 ])
-/** Between two changes of one alert. */
+/** Least time between two changes of one alert. */
 const PAUSE_MS = 60_000
-/** Ended alerts that are remembered. */
+/** Number of ended alerts that are kept. */
 const HISTORY = 200
 
 interface Watched {
   readonly kind: AlertKind
-  /** Since when it is as it is, steady ms. */
+  /** When it became as it is, steady ms. */
   since: number
   state: Finding['state']
   alert: Alert | undefined
-  /** When it last changed, steady ms. */
   changedAt: number
   mutedUntil: number
 }
@@ -89,9 +84,9 @@ interface Watched {
 interface AlertsOptions {
   readonly log: Pick<EventLog, 'warn' | 'info'>
   readonly events: Pick<LiveEvents, 'emit'>
-  /** Takes what is told, for others than the log. */
+  /** Receives each notice that is due, for other places than the log. */
   readonly tell?: (notice: AlertNotice) => void
-  /** Of an alert about what gateways share: whether this one is to tell its change. By default it is. */
+  /** Whether this gateway is the one to report a change of a shared alert. By default it is. */
   readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
   /** ms since epoch. */
   readonly wallClock?: () => number
@@ -109,25 +104,24 @@ export class Alerts {
     this.#wallClock = options.wallClock ?? (() => Date.now())
   }
 
-  /** Active alerts, the newest first. */
   get active(): readonly Alert[] {
     const all = [...this.#watched.values()].flatMap(({ alert }) => alert ?? [])
     return all.toSorted((one, other) => other.raisedAt - one.raisedAt)
   }
 
-  /** The last alerts that have ended, the newest first. */
+  /** The last ended alerts, the newest first. */
   get ended(): readonly Alert[] {
     return this.#ended
   }
 
-  /** How many are active, by kind; all kinds. */
+  /** Number of active alerts of each kind; every kind is present. */
   get counts(): ReadonlyMap<AlertKind, number> {
     const counts = new Map<AlertKind, number>(ALERT_KINDS.map((kind) => [kind, 0]))
     for (const { kind } of this.active) counts.set(kind, counts.get(kind)! + 1)
     return counts
   }
 
-  /** Takes how everything is now; what is not among it is gone, and well. @param now steady ms */
+  /** Takes the present findings; what is missing from them has gone and is well. @param now steady ms */
   observe(findings: readonly Finding[], now: number): void {
     const seen = new Set<string>()
     for (const finding of findings) {
@@ -142,7 +136,7 @@ export class Alerts {
     }
   }
 
-  /** Tells something that is not wrong for a while but has happened: an alert that has ended at once. */
+  /** Reports something that has happened and does not last: an alert that has ended at once. */
   once({ kind, object, message }: Omit<Finding, 'state'>): void {
     const at = this.#wallClock()
     const alert = { id: idOf({ kind, object }), kind, object, message, raisedAt: at }
@@ -150,7 +144,7 @@ export class Alerts {
     this.#tell('warn', alert, `alert ${kind}: ${message}`)
   }
 
-  /** Tells nothing of an active alert until then. @returns undefined without such an alert */
+  /** Reports nothing of an active alert until that moment. @returns undefined without such an alert */
   mute(id: string, until: number): Alert | undefined {
     const watched = this.#watched.get(id)
     if (!watched?.alert) return undefined
@@ -200,7 +194,7 @@ export class Alerts {
     const notice = { id, kind, object, state, message: alert.message }
     const { claim } = this.#options
     if (!claim || !SHARED.has(kind)) return this.#tellNow(level, notice, message)
-    // Better twice than never.
+    // A notice that is sent twice is better than none.
     void claim(id, state)
       .catch(() => true)
       .then((isOurs) => {

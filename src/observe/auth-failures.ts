@@ -1,19 +1,15 @@
-/** Requests without a key that is valid: counted, and logged within bounds. */
+/** Requests without a valid key: counted, and logged within bounds. */
 import { logEvent, type EventLog } from './events.ts'
 import { LineLimit } from './access-log.ts'
 
-/** Why a request was not authenticated. */
 export type AuthFailure = 'none' | 'malformed' | 'unknown' | 'disabled' | 'expired'
 
-/** Lines a minute. */
 const MOST_LINES = 100
 
-/** Counts them. */
 interface AuthMetrics {
   unauthenticated(why: AuthFailure): void
 }
 
-/** The failed authentications of one gateway. */
 export class AuthFailures {
   readonly #log: EventLog
   readonly #metrics: AuthMetrics
@@ -38,7 +34,6 @@ export class AuthFailures {
     })
   }
 
-  /** Tells what was left out of the log; called at regular intervals. */
   tick(): void {
     this.#lines.tick(performance.now())
   }

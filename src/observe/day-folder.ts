@@ -12,10 +12,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createFile } from '../state/sqlite/file.ts'
 
-/** ms of a day. */
 export const DAY_MS = 86_400_000
 const MIN_FREE_BYTES = 256 * 1024 * 1024
-/** What SQLite adds to the name of a database. */
+/** Suffixes that SQLite adds to the name of a database. */
 const PARTS = ['', '-wal', '-shm']
 
 /** The UTC day of a moment, `2026-11-23`. */
@@ -25,15 +24,14 @@ export function dayOf(ms: number): string {
 
 const DAY = /^\d{4}-\d\d-\d\d/
 
-/** The names of the databases of one kind. */
 interface DayNames {
-  /** In the folder of a day, such as `calls.db`. */
+  /** Name in the folder of a day, such as `calls.db`. */
   readonly file: string
-  /** What follows the day in the name of a file of a release before, such as `.db`. */
+  /** Suffix after the day in the file names of an earlier release, such as `.db`. */
   readonly earlier: string
 }
 
-/** The databases of one kind in the folders of days: `<day>/<file>`. Those of a release before are beside these folders. */
+/** The databases of one kind in the folders of days: `<day>/<file>`. Files of an earlier release are beside these folders. */
 export class DayFolder {
   readonly #path: string
   readonly #names: DayNames
@@ -52,26 +50,26 @@ export class DayFolder {
       .toReversed()
   }
 
-  /** The database of a day, for writing. */
   fileOf(day: string): string {
     return join(this.#path, day, this.#names.file)
   }
 
-  /** The databases of a day that there are, that of now first. */
+  /** Existing databases of a day, the one of the present form first. */
   filesOf(day: string): string[] {
     return this.#namesOf(day).filter((file) => existsSync(file))
   }
 
-  /** Makes the folder of a day, of its owner alone. @returns the database in it */
+  /** Makes the folder of a day, readable by its owner only. @returns the path of the database in it */
   make(day: string): string {
     mkdirSync(join(this.#path, day), { recursive: true, mode: 0o700 })
     return this.fileOf(day)
   }
 
   /**
-   * Removes what is older than these days, and the oldest days while all files are larger than this; the current day stays.
+   * Removes days before the bound in days, and the oldest days while all files exceed the bound in bytes; the current day
+   * stays.
    * @param release closes what is open of a day, before its files are removed
-   * @returns bytes of what is left
+   * @returns bytes of the remaining files
    */
   trim(
     bounds: { readonly keep: number; readonly size: number },
@@ -93,13 +91,13 @@ export class DayFolder {
     return sum()
   }
 
-  /** Whether its disk has room for more. */
+  /** Whether the disk has room for more. */
   get hasRoom(): boolean {
     const { bavail, bsize } = statfsSync(this.#path)
     return bavail * bsize >= MIN_FREE_BYTES
   }
 
-  /** A folder with databases of another kind stays. */
+  /** Keeps a folder that has databases of another kind. */
   #removeEmpty(day: string): void {
     const folder = join(this.#path, day)
     if (existsSync(folder) && namesIn(folder).length === 0) rmdirSync(folder)
@@ -128,18 +126,16 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** A database that is open for writing. */
 export interface OpenDay {
   readonly db: DatabaseSync
 }
 
-/** Settings of {@link DayDatabases}. */
 interface DayOptions<Open extends OpenDay> extends DayNames {
   /** Absent for one database in memory, whose day and file are ''. */
   readonly folder: string | undefined
   /** Makes tables and statements. @throws for a database that cannot be continued */
   readonly prepare: (db: DatabaseSync) => Open
-  /** Those that stay open for writing. */
+  /** Most databases that stay open for writing. */
   readonly most: number
   /** ms since epoch */
   readonly now: () => number
@@ -148,11 +144,11 @@ interface DayOptions<Open extends OpenDay> extends DayNames {
 /** Pause after a fault of the disk. */
 const PAUSE_MS = 30_000
 
-/** The databases of one kind by day, in a folder or in memory: opened when they are needed, and not used while the disk is at fault. */
+/** The databases of one kind by day, in a folder or in memory: opened on demand, and not used while the disk is at fault. */
 export class DayDatabases<Open extends OpenDay> {
   readonly folder: DayFolder | undefined
   readonly #options: DayOptions<Open>
-  /** By file, in the order in which they were opened. */
+  /** Open databases by file, in the order in which they were opened. */
   readonly #open = new Map<string, Open>()
   #paused: { readonly until: number; readonly fault: string } | undefined
 
@@ -162,22 +158,20 @@ export class DayDatabases<Open extends OpenDay> {
     this.folder = folder === undefined ? undefined : new DayFolder(folder, options)
   }
 
-  /** The day of a moment, ms since epoch. */
   dayOf(ms: number): string {
     return this.folder ? dayOf(ms) : ''
   }
 
-  /** Days, newest first. */
   get days(): readonly string[] {
     return this.folder?.days ?? (this.#open.size > 0 ? [''] : [])
   }
 
-  /** The databases of a day that there are. */
+  /** Existing databases of a day. */
   filesOf(day: string): readonly string[] {
     return this.folder?.filesOf(day) ?? (this.#open.size > 0 ? [''] : [])
   }
 
-  /** The database in memory, once it was opened. */
+  /** The database in memory, once it is open. */
   get memory(): DatabaseSync | undefined {
     return this.folder ? undefined : this.#open.get('')?.db
   }
@@ -187,7 +181,6 @@ export class DayDatabases<Open extends OpenDay> {
     return this.opened(this.folder?.make(day) ?? '')
   }
 
-  /** Opens a database for writing. */
   opened(file: string): Open {
     const known = this.#open.get(file)
     if (known) return known
@@ -204,7 +197,7 @@ export class DayDatabases<Open extends OpenDay> {
     }
   }
 
-  /** Runs a question on a database, which is opened for it where it is not open. A file without tables has no answer. */
+  /** Runs a question on a database, which is opened for it if necessary. A file without tables has no answer. */
   reading<Result>(file: string, ask: (db: DatabaseSync) => Result): Result | undefined {
     const open = this.#open.get(file)
     if (open) return ask(open.db)
@@ -223,19 +216,18 @@ export class DayDatabases<Open extends OpenDay> {
     })
   }
 
-  /** Nothing is written for a while. @param fault why */
+  /** Stops writing for a while. @param fault the reason */
   pause(fault: string): string {
     this.#paused = { until: this.#options.now() + PAUSE_MS, fault }
     this.close()
     return fault
   }
 
-  /** Why nothing is written. */
   get fault(): string | undefined {
     return this.#paused?.fault
   }
 
-  /** Whether nothing is to be written now. @param retry called when the pause is over */
+  /** Whether writing is paused. @param retry called when the pause is over */
   isPaused(retry: () => void = () => {}): boolean {
     if (!this.#paused) return false
     if (this.#options.now() < this.#paused.until) return true
@@ -244,7 +236,6 @@ export class DayDatabases<Open extends OpenDay> {
     return this.#paused !== undefined
   }
 
-  /** Closes all. */
   close(): void {
     for (const file of this.#open.keys()) this.#release(file)
   }

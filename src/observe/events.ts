@@ -1,13 +1,11 @@
-/** Lines of the log with a name and members, which `log.format: json` shows; people read the message alone. */
+/** Log entries with a name and members, which `log.format: json` shows; the text format shows the message alone. */
 
-/** Where events go: a log of consola. */
 export interface EventLog {
   error(entry: unknown): void
   warn(entry: unknown): void
   info(entry: unknown): void
 }
 
-/** What JSON lines have besides time, level and message. */
 interface LogEvent {
   /** Name of the event, such as `upstream.failed`. */
   readonly event: string
@@ -16,7 +14,6 @@ interface LogEvent {
   readonly members?: Readonly<Record<string, unknown>>
 }
 
-/** Logs an event. */
 export function logEvent<Level extends keyof EventLog>(
   log: Pick<EventLog, Level>,
   level: Level,

@@ -1,4 +1,4 @@
-/** Errors that no call received: whose they are, and whether the process can go on. */
+/** Errors that reached no call: which code they come from, and whether the process can go on. */
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { logEvent, type EventLog } from './events.ts'
@@ -11,14 +11,12 @@ export type FaultKind = 'uncaughtException' | 'unhandledRejection'
 /** `stop`: code of the gateway was left half-run, so the process has to stop in an orderly way and be started anew. */
 export type FaultAction = 'continue' | 'stop'
 
-/** What an error means. */
 interface Fault {
-  /** The instances whose plugin it comes from; empty if it comes from elsewhere. */
+  /** Instances of the plugin that threw it; empty if the error comes from elsewhere. */
   readonly instances: readonly string[]
   readonly action: FaultAction
 }
 
-/** Receives one line for each fault. */
 interface FaultLog extends Pick<EventLog, 'error' | 'warn'> {
   debug(message: string): void
 }
@@ -32,14 +30,13 @@ interface FaultsOptions {
   readonly now?: () => number
 }
 
-/** A frame of a stack. */
 interface Frame {
   readonly file: string
-  /** The file with line and column. */
+  /** File, line and column. */
   readonly place: string
 }
 
-/** The gateway's own code. */
+/** Folder of the gateway's own code. */
 const CORE = fileURLToPath(new URL('..', import.meta.url))
 const FRAME = /^\s+at (?:.* \()?((?:file:\/\/|\/|[A-Za-z]:\\)[^()]*?)(:\d+:\d+)\)?$/gm
 const SOCKET = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|ERR_STREAM_\w+)$/
@@ -48,14 +45,13 @@ const MESSAGE_LIMIT = 500
 const EXCEPTION_LIMIT = 10
 const WINDOW_MS = 60_000
 
-/** The faults of one process. */
 export class Faults {
   readonly #options: FaultsOptions
   readonly #now: () => number
   /** Instances by the file or folder of their plugin. */
   readonly #roots = new Map<string, Set<string>>()
   readonly #exceptions = new Map<string, Recent>()
-  /** By event, origin and message: a plugin that floods the log hides no other, and none of its own other messages. */
+  /** Lines by event, origin and message, so that a plugin that floods the log hides neither other plugins nor its own other messages. */
   readonly #lines: LineLimit
 
   constructor(options: FaultsOptions) {
@@ -66,12 +62,11 @@ export class Faults {
     })
   }
 
-  /** Tells what was left out of the log; called at regular intervals. */
   tick(): void {
     this.#lines.tick(this.#now())
   }
 
-  /** Says whose code a file is, or what is below a folder. @param instance name of a configured plugin */
+  /** Registers a file, or a folder, as code of a plugin. @param instance name of a configured plugin */
   own(path: string, instance: string): void {
     const root = path.endsWith(sep) ? path.slice(0, -1) : path
     const instances = this.#roots.get(root) ?? new Set()
@@ -120,7 +115,7 @@ export class Faults {
     return recent.count(this.#now()) < EXCEPTION_LIMIT ? 'continue' : 'stop'
   }
 
-  /** The first frame in a file of the gateway or of a plugin decides. */
+  /** Finds the origin of an error: the first frame in a file of the gateway or of a plugin decides. */
   #attribute(error: unknown): {
     readonly origin: string
     readonly instances: readonly string[]
@@ -135,7 +130,7 @@ export class Faults {
     return { origin: 'unknown', instances: [] }
   }
 
-  /** The longest root that holds the file; packages below it are not its code. */
+  /** Instances of the longest root that holds the file; packages below it are not its code. */
   #instancesOf(file: string): ReadonlySet<string> | typeof CORE | undefined {
     let [root, found]: [string, ReadonlySet<string> | typeof CORE | undefined] = ['', undefined]
     if (file.startsWith(CORE)) [root, found] = [CORE.slice(0, -1), CORE]
@@ -166,7 +161,7 @@ class Recent {
   #since = -Infinity
   #count = 0
 
-  /** @returns how many there were in this window, with the new one */
+  /** @returns the number in this window, with the new one */
   count(now: number): number {
     if (now - this.#since >= WINDOW_MS) [this.#since, this.#count] = [now, 0]
     return ++this.#count
@@ -178,7 +173,7 @@ function attempt(log: () => void): void {
   try {
     log()
   } catch {
-    // The fault is counted.
+    // The fault has been counted.
   }
 }
 
@@ -192,7 +187,7 @@ function* framesOf(error: unknown): Generator<Frame> {
   }
 }
 
-/** Reads an error whose members may throw, or a thrown value that is no error. */
+/** Reads an error whose members may throw, or a thrown value that is not an error. */
 function detailsOf(error: unknown): { name: string; message: string; stack?: string } {
   try {
     if (!(error instanceof Error)) return { name: 'Error', message: String(error) }

@@ -17,7 +17,6 @@ function counter(name: string, help: string, ...labels: readonly string[]): Coun
   return new Counter({ name, help, labels, limit: 2000 })
 }
 
-/** The metrics of all guards of one gateway. */
 export class GuardMetrics {
   /** Circuit breakers of the guards in use, by guard and origin. */
   circuits: ReadonlyMap<string, { readonly state: CircuitState }> = new Map()
@@ -75,17 +74,15 @@ export class GuardMetrics {
     labels: ['payer'],
   })
 
-  /** A guarded call has ended, or a rule has matched in it. */
   decided(side: string, rule: string, mode: string, outcome: string): void {
     this.#decisions.add(1, side, rule.replace(/\[\d+\]$/, ''), mode, outcome)
   }
 
-  /** A guard has failed to give a verdict. */
   failed(guard: string, kind: string, onError: string): void {
     this.#errors.add(1, guard, kind, onError)
   }
 
-  /** A remote guard has answered. @param seconds since it was asked */
+  /** A remote guard has answered. @param seconds since the request */
   asked(guard: string, side: string, seconds: number): void {
     this.#latency.observe(seconds, guard, side)
   }
@@ -95,12 +92,10 @@ export class GuardMetrics {
     this.#removed.add(1, field)
   }
 
-  /** A member of a request's policy was ignored because it would loosen the policy of the key. */
   ignored(member: string): void {
     this.#ignored.add(1, member)
   }
 
-  /** A medium passed that no guard can read. */
   unscanned(kind: string): void {
     this.#unscanned.add(1, kind)
   }
@@ -118,14 +113,13 @@ export class GuardMetrics {
   /**
    * A screened answer has ended.
    * @param characters largest amount of text that was retained at one time
-   * @param stallMs ms that the client waited only for guards
+   * @param stallMs ms that the client waited for guards alone
    */
   screened(characters: number, stallMs: number): void {
     this.#retained.observe(characters)
     this.#stall.observe(stallMs / 1000)
   }
 
-  /** How a guard works. */
   stateOf(guard: string): GuardState {
     const circuits = [...this.circuits].filter(([name]) => name.startsWith(`${guard} `))
     const errors = [...this.#errors.series()].filter(({ names: [name] }) => name === guard)
@@ -154,7 +148,6 @@ export class GuardMetrics {
     }
   }
 
-  /** The guards' metrics with their present values. */
   families(): MetricFamily[] {
     const circuits = new Counter(
       {

@@ -2,9 +2,8 @@
 import { formatWithOptions } from 'node:util'
 import type { ConsolaReporter, LogObject } from 'consola'
 
-/** consola's level of warnings; errors are below it. */
 const WARN = 1
-/** The event of lines that have no name of their own. */
+/** Event name of lines without a name of their own. */
 const UNNAMED = 'message'
 
 /** Writes one JSON object per message: warnings and errors to standard error, the rest to standard output. */
@@ -15,7 +14,7 @@ export const jsonReporter: ConsolaReporter = {
   },
 }
 
-/** Time, level, event and message; then the plugin that says it, the members of the event, and an error. */
+/** Time, level, event and message; then the plugin that logs it, the members of the event, and an error. */
 function lineOf({ date, type, tag, args, event, members }: LogObject) {
   const error = args.find((one) => one instanceof Error)
   const words = error ? args.map((one) => (one === error ? error.message : one)) : args

@@ -1,4 +1,4 @@
-/** What happens in the gateway, for consoles that watch. Nothing is made while none does. */
+/** Events of the gateway for watching consoles. None is made while no console watches. */
 import { randomId } from '../state/ids.ts'
 
 /** Kinds of events that a watcher may ask for. Those of calls have the record of the call as `data`. */
@@ -15,20 +15,18 @@ export const LIVE_EVENT_TYPES = [
 /** A kind of event; `skipped` says how many a watcher did not get. */
 export type LiveEventType = (typeof LIVE_EVENT_TYPES)[number] | 'skipped'
 
-/** One event. */
 export interface LiveEvent {
   readonly id: string
   readonly type: LiveEventType
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** Receives events, at most twenty a second; then it is told how many were left out. */
+/** Receives at most twenty events a second, and then the number that was left out. */
 export interface Watcher {
-  /** Those that it wants; undefined for all. */
+  /** Types that the watcher wants; undefined for all. */
   readonly types?: ReadonlySet<LiveEventType>
-  /** Whether it wants every event of these types. */
+  /** Whether it wants every event of these types, without the limit per second. */
   readonly all?: boolean
-  /** Whether it takes an event of these types. */
   wants(event: LiveEvent): boolean
   /** @returns false when it is full, and the event is left out */
   take(event: LiveEvent): boolean
@@ -41,7 +39,7 @@ const RING = 500
 const PER_SECOND = 20
 const SECOND_MS = 1000
 const IDLE_MS = 15_000
-/** For a watcher to come back: events of its types go on being made for so long after it has left. */
+/** How long events of its types are still made after a watcher has left, so that it can come back. */
 const LINGER_MS = 30_000
 
 interface Watching {
@@ -56,18 +54,17 @@ interface Watching {
 /** The events of one gateway. The owner calls `tick` from time to time. */
 export class LiveEvents {
   readonly #watching = new Set<Watching>()
-  /** Tells events of this process from those of one before. */
+  /** Distinguishes events of this process from those of an earlier one. */
   readonly #series = randomId('').slice(0, 8)
   #number = 0
   #ring: LiveEvent[] = []
-  /** Until when events of a type are made for a watcher that has left, steady ms. */
+  /** Moment until which events of a type are made for a watcher that has left, steady ms. */
   readonly #lingering = new Map<LiveEventType, number>()
   #until = -Infinity
   #untilElsewhere = -Infinity
   /** Called with each event that this gateway makes. */
   onEmit: (event: LiveEvent) => void = () => {}
 
-  /** Whether events are made. */
   get wanted(): boolean {
     return this.isWatched || this.isWatchedElsewhere
   }
@@ -77,7 +74,7 @@ export class LiveEvents {
     return this.#watching.size > 0 || performance.now() < this.#until
   }
 
-  /** Whether a console watches another gateway, which is told of events. */
+  /** Whether a console watches another gateway, which receives the events of this one. */
   get isWatchedElsewhere(): boolean {
     return performance.now() < this.#untilElsewhere
   }
@@ -87,7 +84,7 @@ export class LiveEvents {
     this.#untilElsewhere = performance.now() + ms
   }
 
-  /** Sends events of another gateway. @param left how many of them were left out */
+  /** Sends events of another gateway. @param left number of events left out */
   relay(events: readonly LiveEvent[], left: number): void {
     for (const event of events) this.#send(event)
     for (const watching of this.#watching) watching.left += left
@@ -125,8 +122,8 @@ export class LiveEvents {
   }
 
   /**
-   * @param after the id of the last event that was received; what came since then is sent first, as far as it is kept
-   * @returns ends it
+   * @param after id of the last event received; kept events since then are sent first
+   * @returns a function that ends it
    */
   watch(watcher: Watcher, after?: string): () => void {
     const now = performance.now()
@@ -142,7 +139,7 @@ export class LiveEvents {
     }
   }
 
-  /** Tells watchers what was left out, and keeps quiet connections open. @param now steady ms */
+  /** Reports events left out to watchers, and keeps quiet connections open. @param now steady ms */
   tick(now: number): void {
     if (!this.wanted) this.#ring = []
     for (const watching of this.#watching) {

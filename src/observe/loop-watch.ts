@@ -1,4 +1,4 @@
-/** Notices when the process is kept busy, so that all calls wait, and says which plugin was called last. */
+/** Notices when the process is kept busy, so that all calls wait, and names the plugin that was called last. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { LineLimit } from './access-log.ts'
 
@@ -6,7 +6,7 @@ const WARN_MS = 200
 const RESOLUTION_MS = 20
 const WINDOW_MS = 60_000
 
-/** Watches the delay of a regular timer. */
+/** Measures the delay of a regular timer. */
 export class LoopWatch {
   /** Name of the configured plugin that was called last. */
   entered: string | undefined = undefined
@@ -19,7 +19,7 @@ export class LoopWatch {
   #delays: ReturnType<typeof monitorEventLoopDelay> | undefined
   #since = 0
 
-  /** @param intervalMs of the timer that calls {@link LoopWatch.tick} */
+  /** @param intervalMs interval of the timer that calls {@link LoopWatch.tick} */
   constructor(intervalMs: number, warn: (message: string) => void) {
     this.#intervalMs = intervalMs
     this.#warn = warn
@@ -39,7 +39,7 @@ export class LoopWatch {
       return found
     }
     for (const percent of [50, 99]) {
-      // A delay is measured with the interval of the timer in it.
+      // A measured delay includes the interval of the timer.
       const ms = this.#delays.percentile(percent) / 1e6 - RESOLUTION_MS
       found.set(`p${percent}`, Math.max(0, ms) / 1000)
     }
@@ -47,7 +47,6 @@ export class LoopWatch {
     return found
   }
 
-  /** Measures no more. */
   close(): void {
     this.#delays?.disable()
   }

@@ -5,23 +5,21 @@ import type { ConsolaInstance, ConsolaReporter } from 'consola'
 
 /** Shorter texts occur in ordinary words. */
 const LEAST_CHARACTERS = 6
-/** What a secret is replaced by. */
+/** Replacement of a secret. */
 const SECRET = '[secret]'
-/** Keys of clients, and credentials in headers: known by their form. */
+/** Keys of clients, and credentials in headers: recognised by their form. */
 const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer [^\s"']+)/g
 /** The level of warnings; errors are below it. */
 const WARN = 1
 
-/** Replaces secrets in texts. */
 export class Mask {
   /** All forms of all secrets, long ones first. */
   #forms: readonly string[] = []
-  /** The forms of each owner's secrets. */
   readonly #byOwner = new Map<object, readonly string[]>()
 
   /**
    * @param secrets from now on; those with less than 6 characters are not replaced
-   * @param owner whose secrets these are, in place of its earlier ones; by default the configuration
+   * @param owner of these secrets, which replace its earlier ones; by default the configuration
    */
   use(secrets: Iterable<string>, owner: object = this): void {
     const forms = [...secrets].flatMap(partsOf).flatMap(formsOf)
@@ -51,14 +49,13 @@ export class Mask {
     return log.create({ reporters })
   }
 
-  /** The members of an event, which are one level deep. */
   #cleanMembers(members: unknown): unknown {
     if (typeof members !== 'object' || members === null) return members
     const cleaned = Object.entries(members).map(([name, value]) => [name, this.#cleanValue(value)])
     return Object.fromEntries(cleaned)
   }
 
-  /** The value itself if there is no secret in it, else what can be read of it. */
+  /** The value itself if there is no secret in it, else a readable form of it. */
   #cleanValue(value: unknown): unknown {
     if (typeof value === 'string') return this.clean(value)
     if (typeof value !== 'object' || value === null) return value
@@ -75,7 +72,7 @@ export class Mask {
   }
 }
 
-/** A setting, and the words of one with blanks, such as `Bearer …`. */
+/** A setting, and the words of a setting with blanks, such as `Bearer …`. */
 function partsOf(secret: string): string[] {
   const parts = secret.trim().split(/\s+/)
   return [secret, ...(parts.length > 1 ? parts : [])].filter(
@@ -114,7 +111,7 @@ function lower(text: string): string {
   return text.toLowerCase()
 }
 
-/** The characters of base64 that depend on the secret alone, wherever it begins in what is encoded. */
+/** The characters of base64 that depend on the secret alone, at each of the three offsets. */
 function inBase64(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [0, 1, 2].flatMap((before) => {

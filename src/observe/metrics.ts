@@ -19,8 +19,6 @@ import type { ModelOutcomes } from './recent-errors.ts'
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { KeySpend } from '../state/ledger/ledger.ts'
 
-// Metrics of calls that have ended, and of their attempts at deployments.
-
 /** Upper bounds in seconds: from an answer of a cache to the longest stream. */
 const REQUEST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 const FIRST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
@@ -30,7 +28,7 @@ const LEAST_TOKENS = 20
 /** Deployments of wildcard models have no bound of their own. */
 const MOST_SERIES = 2000
 
-/** What counts as tokens, by the name of the quantity; the others are units. */
+/** Quantities that count as tokens, by name; the others are units. */
 const TOKENS: Partial<Record<Quantity, string>> = {
   prompt_tokens: 'prompt',
   cached_tokens: 'cached',
@@ -49,28 +47,24 @@ const FAULTS: ReadonlySet<string> = new Set([
   'upstream_timeout',
 ])
 
-/** Values of the metrics of one model at one endpoint, which its calls need not look for. */
+/** Handles of the metrics of one model at one endpoint, so that its calls need not look them up. */
 interface CallSeries {
   readonly cost: { sum: Pico }
-  /** By outcome and code. */
+  /** Handles by outcome and code. */
   readonly ended: Map<string, { readonly requests: Count; readonly durations: Distribution }>
-  /** By quantity. */
   readonly consumed: Map<string, Count>
-  /** By deployment. */
   readonly firstParts: Map<string, Distribution>
   readonly rates: Map<string, Distribution>
 }
 
-/** The value of a map, which is made where it is missing. */
+/** The value of a map, created where it is missing. */
 function kept<Value>(of: Map<string, Value>, name: string, make: () => Value): Value {
   let value = of.get(name)
   if (value === undefined) of.set(name, (value = make()))
   return value
 }
 
-/** What is counted when a call ends. */
 class CallMetrics {
-  /** By model and endpoint. */
   readonly #series = new Map<string, Map<string, CallSeries>>()
   readonly #requests = new Counter({
     name: 'sluicegate_requests_total',
@@ -131,7 +125,7 @@ class CallMetrics {
     open: ['deployment'],
   })
 
-  /** A call has ended. @param model its label: names that clients make up would add series without bound */
+  /** Counts an ended call. @param model label of the model: names that clients make up would add series without bound */
   ended(call: KnownCall, model = ''): void {
     const { endpoint, deployment = '', outcome = 'failed', code = '', limited_by, times } = call
     const { cost_usd } = call
@@ -179,7 +173,6 @@ class CallMetrics {
     return this.#tokens.of([endpoint, model, tokens])
   }
 
-  /** Calls of each model since the start, and how many the gateway or a vendor failed at. */
   outcomes(): Map<string, ModelOutcomes> {
     const found = new Map<string, { calls: number; failed: number }>()
     for (const { names, value } of this.#requests.series()) {
@@ -193,17 +186,16 @@ class CallMetrics {
     return found
   }
 
-  /** A call goes on to another deployment. @param failure class of the failure of the one before */
+  /** Counts a call that goes on to another deployment. @param failure class of the failure of the one before */
   failedOver(model: string, from: string, to: string, failure: string): void {
     this.#failovers.add(1, model, from, to, failure)
   }
 
-  /** A cooldown begins. @param failure class of the failure that starts it */
+  /** Counts the beginning of a cooldown. @param failure class of the failure that starts it */
   cooledDown(deployment: string, failure: string): void {
     this.#cooldowns.add(1, deployment, failure)
   }
 
-  /** These metrics with their present values. */
   families(): MetricFamily[] {
     return [
       this.#requests,
@@ -220,36 +212,33 @@ class CallMetrics {
   }
 }
 
-// Gauges of balances and spend, of those that spend most.
+// Gauges of balances and spend, of the accounts and keys that spend most.
 
-/** What the gauges show. */
 interface MoneyValues {
   readonly balances: readonly { readonly account: string; readonly balance: Pico }[]
   readonly keys: readonly {
     readonly key: string
     readonly spend: Pick<KeySpend, 'day' | 'month' | 'lifetime'>
-    /** Of its cap; absent without one. */
+    /** Remainder of its cap; absent without one. */
     readonly remaining?: Pico
   }[]
 }
 
 const WINDOWS = ['day', 'month', 'lifetime'] as const
 
-/** Nothing until it is set: the gauges are off by default. */
+/** Empty until it is set: the gauges are off by default. */
 export class MoneyMetrics {
   #values: MoneyValues | undefined
 
-  /** Replaces all values. */
   set(values: MoneyValues): void {
     this.#values = values
   }
 
-  /** Shows nothing any more. */
   clear(): void {
     this.#values = undefined
   }
 
-  /** The gauges with their present values; the ledger is the same for all workers. */
+  /** The gauges with their present values; all workers have the same ledger. */
   families(): MetricFamily[] {
     if (!this.#values) return []
     const gauge = (name: string, help: string, labels: readonly string[]) =>
@@ -271,7 +260,6 @@ function usd(amount: Pico): number {
   return Number(formatPico(amount))
 }
 
-/** The content type of Prometheus text. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
@@ -279,7 +267,6 @@ const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 
 const QUERY_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
 
-/** The metrics of one gateway. */
 export class Metrics {
   readonly guard = new GuardMetrics()
   readonly calls = new CallMetrics()
@@ -381,23 +368,20 @@ export class Metrics {
     labels: ['kind', 'origin'],
   })
 
-  /** Number of calls in progress. */
   get running(): number {
     return this.#running
   }
 
-  /** A call has arrived. */
   requestStarted(): void {
     this.#running++
   }
 
-  /** A call has ended, whatever its outcome. @param model label of the model; see {@link CallMetrics.ended} */
+  /** A call has ended, with any outcome. @param model label of the model; see {@link CallMetrics.ended} */
   requestEnded(call: KnownCall, model?: string): void {
     this.#running--
     this.calls.ended(call, model)
   }
 
-  /** A request had no valid key. */
   unauthenticated(why: AuthFailure): void {
     this.#unauthenticated.add(1, why)
   }
@@ -407,12 +391,11 @@ export class Metrics {
     this.#entries.add(1, result)
   }
 
-  /** A request body was refused. @param why what was short: memory, or a part of it */
+  /** A request body was refused. @param why the resource that was short: memory, or a share of it */
   bodyRefused(why: string): void {
     this.#bodies.add(1, why)
   }
 
-  /** A request came for a route that does not exist. */
   unknownRoute(): void {
     this.#unknown.add(1)
   }
@@ -422,7 +405,6 @@ export class Metrics {
     this.#holds.add(1, result)
   }
 
-  /** A hold grows with the answer of its call. */
   raised(): void {
     this.#raises.add(1)
   }
@@ -433,17 +415,15 @@ export class Metrics {
     else this.#settlements.observe(seconds)
   }
 
-  /** A deferred charge costs nothing, because its answer was not sent. */
+  /** A deferred charge was set to 0, because its answer was not sent. */
   waived(): void {
     this.#waived.add(1)
   }
 
-  /** An answer is charged by estimate. @param reason why */
   usageEstimated(provider: string, reason: string): void {
     this.#estimated.add(1, provider, reason)
   }
 
-  /** A vendor's usage is `suspicious` or `absurd`. */
   usageDoubted(provider: string, verdict: 'suspicious' | 'absurd'): void {
     const counter = verdict === 'absurd' ? this.#absurd : this.#suspicious
     counter.add(1, provider)
@@ -459,12 +439,11 @@ export class Metrics {
     this.#searches.observe(seconds, engine, outcome)
   }
 
-  /** A plugin has answered after nothing waited for it any more. @param instance of the configuration */
+  /** A plugin has answered after its result was no longer needed. @param instance of the configuration */
   answeredLate(instance: string): void {
     this.#late.add(1, instance)
   }
 
-  /** Results of a search engine cannot be shown. */
   searchResultsDropped(engine: string, count: number): void {
     if (count > 0) this.#dropped.add(count, engine)
   }
@@ -479,7 +458,6 @@ export class Metrics {
     this.#logQueries.observe(seconds)
   }
 
-  /** A change could not be stored in the audit log. */
   auditFailed(): void {
     this.#auditFailures.add(1)
   }
@@ -489,7 +467,6 @@ export class Metrics {
     this.#faults.add(1, kind, origin)
   }
 
-  /** All metrics as Prometheus text, with `gauges` at the end. */
   text(gauges: readonly Gauge[] = []): string {
     return familiesText(this.families(gauges))
   }

@@ -1,18 +1,17 @@
 /** Metrics with a value for each combination of their labels, as Prometheus text (exposition format 0.0.4). */
 import { formatPico, type Pico } from '../money/money.ts'
 
-/** Name and meaning of a metric. */
 interface Definition {
   readonly name: string
   readonly help: string
   readonly labels?: readonly string[]
-  /** Above this many combinations, further ones count as `other`: vendors and guards may invent values. */
+  /** Number of combinations above which further ones count as `other`: vendors and guards may invent values. */
   readonly limit?: number
-  /** The labels that become `other` then; all by default. */
+  /** Labels that become `other` then; all by default. */
   readonly open?: readonly string[]
 }
 
-/** How the values that several processes have for one gauge become one. */
+/** How the values of several processes for one gauge are combined. */
 type Combination = 'sum' | 'max' | 'min'
 
 /** A metric with its present values as plain data, which one process sends to another. */
@@ -22,11 +21,11 @@ export interface MetricFamily {
   readonly type: 'counter' | 'gauge' | 'histogram'
   /** Counters and histograms add up. */
   readonly over: Combination
-  /** What follows the name, such as `_sum{model="a"}`, and the value; sums of money are bigint. */
+  /** Suffix of the name, such as `_sum{model="a"}`, and value; sums of money are bigint. */
   readonly samples: readonly (readonly [suffix: string, value: number | Pico])[]
 }
 
-/** The families of several processes as those of one, in the order of the first. */
+/** Combines the families of several processes, in the order of the first. */
 export function combineFamilies(
   processes: readonly (readonly MetricFamily[])[],
 ): readonly MetricFamily[] {
@@ -49,7 +48,6 @@ function combined(over: Combination, one: number | Pico, other: number | Pico): 
     : Number(one) + Number(other)
 }
 
-/** Families as Prometheus text. */
 export function familiesText(families: readonly MetricFamily[]): string {
   const lines = families.flatMap(({ name, help, type, samples }) => [
     `# HELP ${name} ${help}`,
@@ -62,11 +60,10 @@ export function familiesText(families: readonly MetricFamily[]): string {
   return `${lines.join('\n')}\n`
 }
 
-/** The value of one combination of labels. */
 interface Series<Value> {
-  /** In the order of the labels. */
+  /** Values of the labels in their order. */
   readonly names: readonly string[]
-  /** As Prometheus reads them. */
+  /** Labels in the text format of Prometheus. */
   readonly labels: string
   readonly value: Value
 }
@@ -77,7 +74,7 @@ abstract class Metric<Value> {
   readonly #labels: readonly string[]
   readonly #limit: number
   readonly #open: readonly string[]
-  /** By label values, joined. */
+  /** Series by joined label values. */
   readonly #series = new Map<string, Series<Value>>()
 
   constructor(
@@ -91,12 +88,10 @@ abstract class Metric<Value> {
     this.#open = open ?? labels
   }
 
-  /** All values so far. */
   series(): IterableIterator<Series<Value>> {
     return this.#series.values()
   }
 
-  /** The metric with all its values. */
   family(): MetricFamily {
     if (this.#labels.length === 0) this.of([])
     const series = [...this.#series.values()]
@@ -109,7 +104,7 @@ abstract class Metric<Value> {
   protected abstract make(): Value
   protected abstract samples(labels: string, value: Value): MetricFamily['samples']
 
-  /** The value for these label values, to be kept and changed by who counts often. */
+  /** The value for these label values, to be kept and changed by a frequent counter. */
   of(values: readonly string[]): Value {
     const key = values.join('\n')
     const known = this.#series.get(key)
@@ -130,7 +125,6 @@ abstract class Metric<Value> {
 
 const OTHER = 'other'
 
-/** The value of a {@link Counter}. */
 export interface Count {
   count: number
 }
@@ -177,7 +171,6 @@ export class Amounts extends Metric<{ sum: Pico }> {
   }
 }
 
-/** The value of a {@link Histogram}. */
 export interface Distribution {
   /** Values per bound; one more than bounds, the last one counts everything above. */
   readonly counts: number[]
@@ -198,7 +191,6 @@ export class Histogram extends Metric<Distribution> {
     this.put(this.of(values), value)
   }
 
-  /** Counts a value. */
   put(distribution: Distribution, value: number): void {
     const i = this.#bounds.findIndex((bound) => value <= bound)
     distribution.counts[i < 0 ? this.#bounds.length : i]!++
@@ -234,11 +226,10 @@ export interface Gauge {
   readonly help: string
   /** By default `gauge`. */
   readonly type?: 'gauge' | 'counter'
-  /** How the values of several workers become one. What all of them know alike is `max`. */
+  /** How the values of several workers are combined; `max` for a value that is the same in all. */
   readonly over: Combination
-  /** One value, or one for each value of a label. */
   readonly value: number | { readonly label: string; readonly of: ReadonlyMap<string, number> }
-  /** Further labels, with a value for all. */
+  /** Further labels, equal for all values. */
   readonly fixed?: Readonly<Record<string, string>>
 }
 
@@ -253,7 +244,6 @@ export function gaugeFamily(given: Gauge): MetricFamily {
   return gauge.family()
 }
 
-/** Escapes the value of a label. */
 function escape(label: string): string {
   return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
 }

@@ -1,7 +1,6 @@
-/** Which models fail often: calls and failures of the last five minutes, of the counters that there are. */
+/** Models that fail often: calls and failures of the last five minutes, computed from the counters. */
 import type { Finding } from './alerts.ts'
 
-/** Calls of a model since the start, and those among them that the gateway or a vendor failed at. */
 export interface ModelOutcomes {
   readonly calls: number
   readonly failed: number
@@ -13,9 +12,7 @@ const LEAST_CALLS = 20
 const HIGH = 0.2
 const LOW = 0.1
 
-/** Compares the counters with those of five minutes ago. */
 export class RecentErrors {
-  /** The oldest first. */
   readonly #past: ReadonlyMap<string, ModelOutcomes>[] = []
   #steppedAt = -Infinity
 

@@ -1,11 +1,11 @@
-/** A call as far as it is known: the one record that logs, metrics, usage, sinks and those who watch are given. */
+/** The record of a call as far as it is known, shared by logs, metrics, usage, sinks and watchers. */
 import { hash } from 'node:crypto'
 import { InvalidRequest } from '../errors/errors.ts'
 import { formatPico, type Bill } from '../money/money.ts'
 import type { EndedCall, Side, Usage } from '../plugin.ts'
 import { QUANTITIES, type Quantity } from '../server/admin/resources/usage.ts'
 
-/** A value without what is not known. */
+/** A value without its unknown members. */
 type Known<T> = T extends null
   ? never
   : T extends readonly (infer Item)[]
@@ -18,58 +18,52 @@ type Known<T> = T extends null
         }
       : T
 
-/** What is known of every call from its arrival on. */
+/** Members that every call has from its arrival on. */
 type Arrived = 'id' | 'at' | 'method' | 'endpoint'
 
 /**
- * An {@link EndedCall}, whose members are absent while they are not known. A call that runs has no outcome; one that only the
- * ledger knows of has neither status nor times.
+ * An {@link EndedCall} whose members are absent while they are unknown. A running call has no outcome; one that only the ledger
+ * has has neither status nor times.
  */
 export type KnownCall = Pick<EndedCall, Arrived> & {
   readonly [Name in Exclude<keyof EndedCall, Arrived>]?: Known<EndedCall[Name]> | undefined
 }
 
-/** Parameters of a request. */
 export type ExchangeRequest = NonNullable<KnownCall['request']>
 
-/** How an answer ended. */
 export type ExchangeResponse = NonNullable<KnownCall['response']>
 
 /** What links a call to a trace of its client. */
 export type TraceLink = NonNullable<EndedCall['trace']>
 
-/** What became of the texts of one side that violate a rule. Side `all` and no rule: of a call that violates none. */
+/** Treatment of the texts of one side that violate a rule. Side `all` and no rule: a call that violates none. */
 export type DecidedRule = NonNullable<EndedCall['decided']>[number]
 
 /** One request to a deployment. */
 export interface Attempt {
   readonly deployment: string
   readonly ms: number
-  /** `ok`, or the class of the failure. */
   readonly result: string
-  /** The HTTP status of the vendor, where a failure had one. */
+  /** HTTP status of the vendor, where a failure had one. */
   readonly status?: number | undefined
-  /** What the vendor said of the failure; see `vendorMessage`. */
+  /** Message of the vendor about the failure; see `vendorMessage`. */
   readonly said?: string | undefined
 }
 
-/** One question to a remote guard or to a search engine, for a call. */
+/** One request to a remote guard or to a search engine, for a call. */
 export interface Question {
   readonly to: 'guard' | 'search'
-  /** Name in the configuration. */
   readonly name: string
-  /** What a guard was asked about. */
   readonly side?: Side
-  /** From the arrival of the call, ms. */
+  /** Start, in ms since the arrival of the call. */
   readonly from: number
   readonly ms: number
-  /** Of a guard `passed` or `blocked`, of an engine `ok`, or why there was no answer. */
+  /** For a guard `passed` or `blocked`, for an engine `ok`, or why there was no answer. */
   readonly result: string
-  /** Rules that a guard found violated. */
   readonly rules: readonly string[]
 }
 
-/** The limit that refused a call: of the key, of the free tier, or of the account's money. */
+/** The limit that refused a call: a limit of the key, of the free tier, or of the account's money. */
 export type LimitName =
   | `${'key' | 'account' | 'tier'}.${'rpm' | 'concurrency'}`
   | `${'key' | 'account'}.cap.${'lifetime' | 'day' | 'month'}`
@@ -93,7 +87,7 @@ export const QUANTITY_MEMBERS = {
   search_units: 'searchUnits',
 } as const satisfies Record<Quantity, keyof Usage>
 
-/** What a call consumed: of the model, and by searches of the gateway. undefined where nothing was reported. */
+/** Consumption of the model, and of searches by the gateway. undefined where nothing was reported. */
 export function quantitiesOf(
   usage: Usage | undefined,
   searches: number | undefined,
@@ -108,13 +102,12 @@ export function quantitiesOf(
   return known
 }
 
-/** The parts of a cost by name; undefined where there are none. */
 export function costDetails({ details }: Bill): KnownCall['cost_details'] {
   if (details.length === 0) return undefined
   return Object.fromEntries(details.map(({ member, amount }) => [member, formatPico(amount)]))
 }
 
-/** The record of a call with null for what is not known. */
+/** The record of a call with null for unknown members. */
 export function endedCall(call: KnownCall): EndedCall {
   const { guard, attempts, questions } = call
   return {
@@ -169,7 +162,7 @@ const NOT_KNOWN = {
   content: null,
 } satisfies { readonly [Name in keyof EndedCall]: unknown }
 
-/** @param unknown what members are while they are not known */
+/** @param unknown members with their values for unknown */
 function filled<Whole extends object>(unknown: Whole, known: object | undefined): Whole {
   const whole = { ...unknown } as Record<string, unknown>
   for (const [name, value] of Object.entries(known ?? {})) {
@@ -178,32 +171,31 @@ function filled<Whole extends object>(unknown: Whole, known: object | undefined)
   return whole as Whole
 }
 
-/** The line in which a call crosses to threads and is stored: JSON that begins with its id. */
+/** The line in which a call is sent to threads and stored: JSON that begins with its id. */
 export function lineOf(call: KnownCall): string {
   return JSON.stringify(call)
 }
 
-/** The call of a line. */
 export function callIn(line: string): KnownCall {
   return JSON.parse(line) as KnownCall
 }
 
-/** The calls of lines, separated by line feeds. */
+/** The calls of lines that are separated by line feeds. */
 export function callsIn(lines: string): KnownCall[] {
   return lines.split('\n').map(callIn)
 }
 
-/** The line of a call without what sinks alone are told. @param line in which it crossed */
+/** The line of a call without members that only sinks get. @param line the original one */
 export function keptLine(line: string, call: KnownCall = callIn(line)): string {
   const { request, response, guard, ...kept } = call
   if (!request && !response && !guard?.policy) return line
   return lineOf({ ...kept, guard: guard && { ...guard, policy: undefined } })
 }
 
-/** Characters of a text of a record. */
+/** Most characters of a text of a record. */
 const MOST_CHARACTERS = 300
 const PLAIN = /^[\x20-\x7e]*$/
-/** Signs that would change the line that they stand in: controls, ends of lines, marks of the direction of writing. */
+/** Characters that would change the line around them: controls, ends of lines, marks of the direction of writing. */
 // oxlint-disable-next-line no-control-regex
 const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
@@ -212,7 +204,6 @@ export function fitText(text: string, most = MOST_CHARACTERS): string {
   if (text.length <= most && PLAIN.test(text)) return text
   const fit = text.toWellFormed().replace(UNFIT, ' ')
   if (fit.length <= most) return fit
-  // Not between the halves of one character.
   const end = /[\ud800-\udbff]/.test(fit[most - 2]!) ? most - 2 : most - 1
   return `${fit.slice(0, end)}…`
 }
@@ -222,14 +213,15 @@ export function retriesOf(header: string | undefined): number | undefined {
   return header && /^\d{1,3}$/.test(header) ? Number(header) : undefined
 }
 
-/** A client may name a session by a text of its user: 16 hexadecimal digits of its hash. */
+/** 16 hexadecimal digits of the hash of a session's name, because a client may name a session by a text of its user. */
 export function sessionHash(session: string | undefined): string | undefined {
   return session && hash('sha256', session).slice(0, 16)
 }
 
-// Labels of a call in usage and log: what it was for, and for whom. They are the client's own words, and nothing else depends on them.
+// Labels of a call in usage and log: its purpose and its end user. They are the client's own words, and nothing else depends on
+// them.
 
-/** What a call was for, and for whom. */
+/** Purpose and end user of a call. */
 export interface CallLabels {
   readonly tag?: string
   readonly user?: string
@@ -238,14 +230,13 @@ export interface CallLabels {
 /** How end users are kept: as the client names them, as a hash, or not at all. */
 type UserForm = 'plain' | 'hash' | 'none'
 
-/** Header in which a client labels a call. It is for the gateway alone. */
+/** Header in which a client labels a call. It is not sent to vendors. */
 export const TAG_HEADER = 'x-service-tag'
 const TAG = /^[A-Za-z0-9_.:-]{1,64}$/
 /** Printable ASCII without a blank at either end. */
 const PLAIN_LABEL = /^[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?$/
 const NO_LABELS: CallLabels = {}
 
-/** Members of a request that label it. */
 export interface Labelled {
   readonly metadata?: unknown
   readonly safety_identifier?: unknown
@@ -254,8 +245,8 @@ export interface Labelled {
 
 /**
  * The labels of a request.
- * @param fixed the tag of the key, in whose place no other counts
- * @throws InvalidRequest for a header that is no tag
+ * @param fixed the tag of the key, which overrides every other
+ * @throws InvalidRequest for a header that is not a valid tag
  */
 export function labelsOf(
   input: Labelled,
@@ -285,7 +276,7 @@ function tagOf(header: string | undefined, member: unknown): string | undefined 
 }
 
 function userOf(name: string, users: UserForm): string {
-  // A name that looks like a hash is hashed too, so that none can be taken for another's.
+  // A name that looks like a hash is hashed too, so that it cannot be taken for another's.
   if (users === 'plain' && PLAIN_LABEL.test(name) && !name.startsWith('h:')) return name
   return `h:${hash('sha256', name).slice(0, 16)}`
 }
@@ -294,7 +285,6 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
 }
 
-/** Client libraries by the beginning of their user agent. */
 const AGENTS: readonly (readonly [RegExp, string])[] = [
   [/^claude-(cli|code)/i, 'claude-code'],
   [/^codex/i, 'codex'],

@@ -1,6 +1,6 @@
 /**
- * Watches balances and caps beside the calls: of the accounts and keys that are used, and of those that an alert is about. No
- * look reads every account.
+ * Checks balances and caps beside the calls: those of accounts and keys in use, and of those with an alert. No check reads
+ * every account.
  */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Account, Key } from '../accounts/stored.ts'
@@ -9,16 +9,14 @@ import type { AccountTotals, KeySpend, Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from './alerts.ts'
 import type { MoneyMetrics } from './metrics.ts'
 
-/** Which accounts and keys have spent most this month. */
 type TopSpenders = (
   most: number,
 ) => Promise<{ readonly accounts: readonly string[]; readonly keys: readonly string[] }>
 
-/** Settings of {@link Spending}. */
 interface SpendingOptions {
   readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf'>
   readonly ledger: Pick<Ledger, 'balances' | 'key'>
-  /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: how many the metrics show. */
+  /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: number of spenders in the metrics. */
   readonly settings: () => { readonly below: Pico; readonly top: number | undefined }
   readonly top: TopSpenders
   readonly metrics: MoneyMetrics
@@ -27,13 +25,13 @@ interface SpendingOptions {
   readonly wallClock?: () => number
 }
 
-/** Between two looks. */
+/** Time between two checks. */
 const LOOK_MS = 10_000
-/** Between two looks at who has spent most. */
+/** Time between two queries for the largest spenders. */
 const TOP_MS = 60_000
-/** Accounts, and keys, of one look; further ones wait for the next. */
+/** Most accounts, and keys, of one check; further ones wait for the next. */
 const MOST = 500
-/** Of those that wait; with more, some are looked at when they are used again. */
+/** Most accounts and keys that wait; beyond it, some are checked when they are used again. */
 const MOST_WAITING = 20_000
 const WEEK_MS = 7 * 24 * 3_600_000
 
@@ -41,12 +39,12 @@ const WEEK_MS = 7 * 24 * 3_600_000
 export class Spending {
   readonly #options: SpendingOptions
   readonly #wallClock: () => number
-  /** Used since they were last looked at. */
+  /** Accounts used since their last check. */
   readonly #accounts = new Set<string>()
   readonly #keys = new Set<string>()
-  /** Accounts whose calls were refused for their balance since they were last looked at. */
+  /** Accounts whose calls were refused for their balance since their last check. */
   readonly #refused = new Set<string>()
-  /** By account and by key: what is not well. */
+  /** Findings by account and by key. */
   readonly #ofAccounts = new Map<string, readonly Finding[]>()
   readonly #ofKeys = new Map<string, readonly Finding[]>()
   #top: { readonly accounts: readonly string[]; readonly keys: readonly string[] } | undefined
@@ -66,24 +64,24 @@ export class Spending {
     if (isRefused && this.#refused.size < MOST_WAITING) this.#refused.add(account)
   }
 
-  /** What is wrong, or between. */
+  /** Findings that are bad, or between. */
   findings(): Finding[] {
     return [...this.#ofAccounts.values(), ...this.#ofKeys.values()].flat()
   }
 
-  /** Looks where that is due. Resolves when no look is under way, and never rejects. @param now steady ms */
+  /** Checks what is due. Resolves when no check is under way, and never rejects. @param now steady ms */
   tick(now: number): Promise<void> | undefined {
     if (this.#looking || now - this.#lookedAt < LOOK_MS) return this.#looking
     this.#lookedAt = now
     return (this.#looking = this.#look(now)
       .catch((error: unknown) => {
-        // The ledger says itself that it is away.
+        // The ledger itself logs that it cannot be reached.
         this.#options.warn(`balances and caps could not be looked at: ${(error as Error).message}`)
       })
       .finally(() => (this.#looking = undefined)))
   }
 
-  /** Resolves when no look is under way: they read the ledger. */
+  /** Resolves when no check is under way: checks read the ledger. */
   async close(): Promise<void> {
     this.#lookedAt = Infinity
     await this.#looking
@@ -101,7 +99,7 @@ export class Spending {
     const ofAccounts = await this.#lookAtAccounts(accounts)
     const ofKeys = await this.#lookAtKeys(keys)
     if (top === undefined) return metrics.clear()
-    // Beside those that spend most, as many that an alert is about.
+    // Beside the largest spenders, as many with an alert.
     const shown = <Item extends { readonly id: string }>(
       found: readonly (readonly [Item, ...unknown[]])[],
       ranked: readonly string[],
@@ -167,7 +165,7 @@ export class Spending {
   }
 }
 
-/** Removes some that wait, and adds those that are looked at again. */
+/** Removes some of those that wait, and adds those to check again. */
 function taken(waiting: Set<string>, again: readonly string[]): string[] {
   const ids = new Set(again)
   for (const id of waiting) {

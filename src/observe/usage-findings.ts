@@ -1,15 +1,13 @@
-/** Tells the operator about usage that a vendor did not report, or that cannot be true. */
+/** Logs usage that a vendor did not report, or that cannot be true. */
 import type { ConsolaInstance } from 'consola'
 import type { Assessment } from '../money/plausible.ts'
 import { formatPico, type Pico } from '../money/money.ts'
 import type { Metrics } from './metrics.ts'
 
-/** At most one line per deployment, kind of finding and this time. */
+/** Least time between two lines for one deployment and kind of finding. */
 const PAUSE_MS = 60_000
 
-/** Where the usage comes from. */
 interface Origin {
-  /** Id of the call. */
   readonly request: string
   readonly provider: string
   readonly deployment: string
@@ -27,7 +25,7 @@ export class UsageFindings {
     this.#log = log
   }
 
-  /** @param complete whether the vendor had the time to report; an answer that was cut is no fault of its usage */
+  /** @param complete whether the vendor had the time to report; the usage of a cut answer is not at fault */
   found(
     { request, provider, deployment }: Origin,
     assessment: Assessment,
@@ -49,7 +47,6 @@ export class UsageFindings {
     }
   }
 
-  /** A call costs more than the operator allows. */
   overpriced(request: string, deployment: string | undefined, cost: Pico, most: Pico): void {
     this.#metrics.usageDoubted(deployment?.split('/', 1)[0] ?? '', 'absurd')
     const message = `${request}: costs ${formatPico(cost)} USD, charged are ${formatPico(most)} (billing.mostPerCall)`

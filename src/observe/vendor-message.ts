@@ -1,15 +1,15 @@
-/** What a vendor says of a failure, made fit for the log: vendors quote keys, addresses and prompts. */
+/** Messages of vendors about failures, made fit for the log: vendors quote keys, addresses and prompts. */
 
 /** Most characters in the log. */
 const MOST = 500
-/** Most characters of a body that are looked at. */
+/** Most characters of a body that are read. */
 const LOOKED_AT = 64 * 1024
-/** Longer quotations may be of a prompt. */
+/** Longer quotations may come from a prompt. */
 const LONGEST_QUOTE = 40
-/** Levels of nested JSON: vendors wrap the message of the vendor behind them. */
+/** Most levels of nested JSON: vendors wrap the message of the vendor behind them. */
 const DEPTH = 4
 
-/** With the end of the text in place of the end of a quotation that was cut. */
+/** Quotations; the end of the text also ends a quotation that was cut. */
 const QUOTED = [
   /"([^"]*)("|$)/g,
   /`([^`]*)(`|$)/g,
@@ -17,7 +17,6 @@ const QUOTED = [
   /«([^»]*)(»|$)/g,
   /(?<!\w)'([^']*)('(?!\w))/g,
 ]
-/** Credentials by their form, and whatever is named as one. */
 const CREDENTIALS = [
   /\b(?:sk|pk|rk|gsk|xai|pplx|csk|nvapi|hf|ghp|glpat)[-_][\w*-]{4,}/g,
   /\b(?:Bearer|Basic|Token)\s+\S{6,}/gi,
@@ -26,15 +25,15 @@ const CREDENTIALS = [
   /\bAIza[\w-]{30,}/g,
   /\bya29\.[\w.-]+/g,
   /\beyJ[\w-]{8,}(?:\.[\w-]*){1,2}/g,
-  // Long random text is a key of a form that is not known.
+  // Long random text is a key of an unknown form.
   /(?=[\w+/=-]*\d)[\w+/=-]{32,}/g,
 ]
 
 /**
  * The message in the body of an answer with an error status: at most 500 characters, without credentials, queries of addresses
  * and long quotations.
- * @param clean takes the secrets of the configuration out
- * @returns undefined where it says nothing
+ * @param clean removes the secrets of the configuration
+ * @returns undefined without a message
  */
 export function vendorMessage(body: string, clean: (text: string) => string): string | undefined {
   const said = messageIn(body.slice(0, LOOKED_AT))

@@ -1,4 +1,4 @@
-/** Compares two policies of keys member by member, by what they forbid. */
+/** Compares two policies of keys member by member: which one forbids more. */
 import { CATEGORIES } from '../plugin.ts'
 import type { MemberDifference, PolicyDifference } from '../server/admin/resources/policy.ts'
 import { tighten, type EffectivePolicy } from './merge.ts'
@@ -14,7 +14,7 @@ const ORDERED = {
   stream: ['buffer', 'scan'],
 } as const
 
-/** Every member, those that are equal included. */
+/** Compares every member, equal ones included. */
 export function diffPolicies(
   former: Policy | undefined,
   next: Policy | undefined,
@@ -45,7 +45,7 @@ export function diffPolicies(
   ]
 }
 
-/** What a request can still add to a policy. */
+/** Rules that a request can still add to a policy. */
 export function tighteningsOf(policy: Policy | undefined): PolicyDifference['may_tighten'] {
   const { deny, maxOutputTokens, guard } = tighten(policy, undefined)
   return {
@@ -57,7 +57,7 @@ export function tighteningsOf(policy: Policy | undefined): PolicyDifference['may
   }
 }
 
-/** Two lists of what is forbidden: the larger one is tighter. */
+/** Compares two lists of forbidden values: the larger one is tighter. */
 export function differenceOfSets(
   member: string,
   from: readonly string[],
@@ -70,13 +70,13 @@ function difference(member: string, from: unknown, to: unknown, order: MemberDif
   return { member, from, to, order }
 }
 
-/** The smaller one is tighter. */
+/** Order of two numbers: the smaller one is tighter. */
 function orderOf(from: number, to: number): MemberDifference['order'] {
   if (from === to) return 'equal'
   return to < from ? 'tighter' : 'looser'
 }
 
-/** The larger one is tighter. */
+/** Order of two lists: the larger one is tighter. */
 function orderOfSets(from: readonly string[], to: readonly string[]): MemberDifference['order'] {
   const keeps = from.every((one) => to.includes(one))
   const isKept = to.every((one) => from.includes(one))

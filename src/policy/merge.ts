@@ -1,4 +1,4 @@
-/** The policy in force for one call: that of the key, tightened by that of the request; and what the model is told of it. */
+/** The policy in force for one call: that of the key, tightened by that of the request; and its instructions for the model. */
 import { deepFrozen } from '../lifetime/scope.ts'
 import { CATEGORIES, type ActiveRules, type Category } from '../plugin.ts'
 import type { Escalation, GuardSettings, Policy } from './schema.ts'
@@ -8,9 +8,9 @@ export const DEFAULT_REFUSAL = "I can't help with that here."
 
 /** The policy in force for one call, with every member. Deeply frozen. */
 export interface EffectivePolicy {
-  /** All of them hold. The key's comes first. */
+  /** All of them apply. The key's comes first. */
   readonly scopes: readonly string[]
-  /** In the order of {@link CATEGORIES}. */
+  /** Categories in the order of {@link CATEGORIES}. */
   readonly deny: readonly Category[]
   /** The key's come first; no two are equal. */
   readonly bannedPatterns: readonly string[]
@@ -21,8 +21,8 @@ export interface EffectivePolicy {
   readonly escalate: Escalation
   readonly guard: GuardSettings
   /**
-   * The same rules by origin; those of the request without the ones that the key has. They are judged apart, so that the
-   * rules of a request can neither use up the budget of the key's nor influence a judge of them.
+   * The same rules by origin; those of the request without the ones that the key has. They are judged apart, so that the rules
+   * of a request can neither use up the budget of the key's nor influence a judge of them.
    */
   readonly rules: { readonly key: ActiveRules; readonly request: ActiveRules }
   /** Members of the request's policy that had no effect, sorted, such as `guard.mode`. */
@@ -31,7 +31,7 @@ export interface EffectivePolicy {
 
 const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 
-/** A key's policy is used for many calls. */
+/** Effective policies of keys: one is used for many calls. */
 const bases = new WeakMap<Policy, EffectivePolicy>()
 
 /** In force where neither key nor request has a policy: the same as the empty policy of a key. */
@@ -46,7 +46,6 @@ export function tighten(key: Policy | undefined, request: Policy | undefined): E
   return request === undefined ? base : tightened(base, request)
 }
 
-/** The text shown in place of blocked text. */
 export function refusalOf({ refusal, escalate }: EffectivePolicy): string {
   const { enabled, message } = escalate
   return enabled && message ? `${refusal}\n\n${message}` : refusal
@@ -145,7 +144,7 @@ function tightened(base: EffectivePolicy, request: Policy): EffectivePolicy {
   })
 }
 
-/** The rules of a policy that are not among these. */
+/** The rules of a policy that are missing in these. */
 function beyond(rules: ActiveRules, { scope, deny, bannedPatterns }: Policy): ActiveRules {
   const clause = scope?.trim()
   return {
@@ -157,20 +156,20 @@ function beyond(rules: ActiveRules, { scope, deny, bannedPatterns }: Policy): Ac
   }
 }
 
-/** An empty message is none. */
+/** The escalation of a policy, without an empty message. */
 function escalation(given: Escalation = { enabled: false }): Escalation {
   const { enabled, message } = given
   return message ? { enabled, message } : { enabled }
 }
 
-/** What a policy adds to the request that goes upstream. */
+/** Additions of a policy to the request that goes upstream. */
 export interface Instructions {
   /** The first system message. */
   readonly system?: string
   readonly maxOutputTokens?: number
 }
 
-/** Definitions of the categories, as the model is told. */
+/** Definitions of the categories in the instructions. */
 const MEANINGS: Readonly<Record<Category, string>> = {
   code:
     'writing, changing, explaining, running or judging program text: source, queries, markup, configuration, shell, ' +
@@ -188,13 +187,13 @@ const MEANINGS: Readonly<Record<Category, string>> = {
     'data of an identifiable private person, and requests to find, infer or compile it',
 }
 
-/** A key's policy is used for many calls. */
+/** Instructions of policies: one policy is used for many calls. */
 const written = new WeakMap<EffectivePolicy, Instructions>()
 
 /**
- * What a policy adds to the request that goes upstream; undefined for most. The rules are told in mode `block` only, before
- * the system prompt and in one message with it, since some models take no second one. The text depends on the policy alone,
- * so prompt caches keep working.
+ * Additions of a policy to the request that goes upstream; undefined for most. The rules are told in mode `block` only, before
+ * the system prompt and in one message with it, since some models take no second one. The text depends on the policy alone, so
+ * prompt caches keep working.
  */
 export function instructionsOf(policy: EffectivePolicy): Instructions | undefined {
   const known = written.get(policy)

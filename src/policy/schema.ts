@@ -8,7 +8,7 @@ import type { Policy } from '../server/admin/resources/policy.ts'
 
 export type { Escalation, GuardSettings, Policy } from '../server/admin/resources/policy.ts'
 
-/** The most that a policy in a form field may have. */
+/** Most bytes of a policy in a form field. */
 const FIELD_BYTES = 256 * 1024
 
 const FLAG = v.boolean('true or false')
@@ -48,10 +48,10 @@ const NESTED = new Map<string, ObjectSchema>([
 ])
 
 /**
- * Validates a policy. The first problem in the order of the document is reported; a member that is missing comes after
- * those that are there. `null` never means absent. Unknown members are errors at any depth, and so are patterns that do not
- * compile; the message then suggests the pattern as a literal.
- * @param path where the policy stands, for `param`
+ * Validates a policy. The first problem in the order of the document is reported; a missing member comes after those that are
+ * there. `null` never means absent. Unknown members are errors at any depth, and so are patterns that do not compile; the
+ * message then suggests the pattern as a literal.
+ * @param path of the policy, for `param`
  * @throws InvalidRequest `invalid_policy`, with the path of the member
  */
 export function readPolicy(value: unknown, path = 'policy'): Policy {
@@ -60,10 +60,9 @@ export function readPolicy(value: unknown, path = 'policy'): Policy {
 }
 
 /**
- * Checks the patterns of a policy in time slices before {@link readPolicy}, which then finds the result in a cache and
- * reports what is wrong. A promise only if that takes longer than a slice.
- * @param value a policy, or the text of one
- * @param proceed throws when the policy is no longer wanted
+ * Checks the patterns of a policy in time slices before {@link readPolicy}, which then finds the result in a cache and reports
+ * problems. A promise only if that takes longer than a slice.
+ * @param value a policy, or the text of one. @param proceed throws when the policy is no longer needed
  */
 export function preparePolicy(value: unknown, proceed?: () => void): unknown {
   const policy = typeof value === 'string' ? parsed(value) : value
@@ -82,7 +81,7 @@ export function readPolicyJson(json: string, path = 'policy'): Policy {
   throw invalid(path, 'JSON of at most 256 KiB', isLong(json) ? 'more' : 'text that is no JSON')
 }
 
-/** Warnings for the owner of a policy: what is allowed but unwise. */
+/** Warnings for the owner of a policy: settings that are allowed but unwise. */
 export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<string[]> {
   const { warnings } = await checkPatternsSliced(bannedPatterns)
   return warnings.map(
@@ -93,7 +92,7 @@ export async function policyWarnings({ bannedPatterns = [] }: Policy): Promise<s
 
 type ObjectSchema = v.StrictObjectSchema<v.ObjectEntries, undefined>
 
-/** Undefined for text that is not JSON or too long. */
+/** Parsed JSON; undefined for text that is not JSON or too long. */
 function parsed(json: string): unknown {
   if (isLong(json)) return undefined
   try {

@@ -1,11 +1,10 @@
 /**
- * Domain patterns of a search: `example.com` (with subdomains), `*.example.com`, `example.com/docs`, `docs.*.org/v2/*`.
- * Engines read such filters differently, so every result is checked against the patterns here.
+ * Domain patterns of a search: `example.com` (with subdomains), `*.example.com`, `example.com/docs`, `docs.*.org/v2/*`. Engines
+ * read such filters differently, so every result is checked against the patterns here.
  */
 import { domainToASCII } from 'node:url'
 import type { DomainFilter } from '../plugin.ts'
 
-/** The domain patterns of one search. */
 export interface DomainRules {
   /** Filters for the engine; they may include more than the patterns. */
   readonly include: readonly DomainFilter[]
@@ -34,7 +33,7 @@ export function domainRules(include: readonly string[], exclude: readonly string
 
 interface Pattern {
   readonly host: string
-  /** Such as `/docs`, without a trailing slash; empty for all paths. */
+  /** Path such as `/docs`, without a trailing slash; empty for all paths. */
   readonly path: string
 }
 
@@ -83,7 +82,7 @@ function glob(pattern: string, text: string): boolean {
   return text.endsWith(tail)
 }
 
-/** A filter that covers everything a pattern matches; undefined if it would be a whole top-level domain. */
+/** A filter that covers every match of a pattern; undefined if it would be a whole top-level domain. */
 function wider({ host, path }: Pattern): DomainFilter | undefined {
   const fixed = host.slice(host.lastIndexOf('*') + 1)
   const whole = host.includes('*') ? fixed.slice(fixed.indexOf('.') + 1) : host

@@ -13,16 +13,15 @@ const URL_CHARACTERS = 2048
 const TITLE_CHARACTERS = 200
 const DATE_CHARACTERS = 40
 
-/** The results of one search. */
 interface CleanResults {
   readonly results: SearchResult[]
-  /** Those without text or without an address that can be shown. */
+  /** Number of results without text or without an address that can be shown. */
   readonly dropped: number
-  /** The others, outside of the domain rules or not. */
+  /** Number of the others, outside the domain rules or not. */
   readonly used: number
 }
 
-/** Results of an engine that are looked at. */
+/** Most results of an engine that are read. */
 const MOST_READ = 20
 
 /**
@@ -77,7 +76,7 @@ function addressOf(result: unknown): URL | undefined {
   return url.username || url.password || url.href.length > URL_CHARACTERS ? undefined : url
 }
 
-/** Cuts excerpts to their share of {@link ALL_CHARACTERS}; what short excerpts leave is shared by later ones. */
+/** Cuts excerpts to their share of {@link ALL_CHARACTERS}; the unused share of short excerpts goes to later ones. */
 function fitted(results: readonly SearchResult[]): SearchResult[] {
   let left = ALL_CHARACTERS
   return results.map((result, i) => {

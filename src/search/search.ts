@@ -25,7 +25,6 @@ export const MAX_RESULTS = 10
 /** Estimate of the most tokens that the results and the text around them add to a prompt. */
 export const RESULT_TOKENS = Math.ceil(ALL_CHARACTERS / 3)
 
-/** A web search that a request asks for. */
 export interface SearchRequest {
   /** The user's message; may be empty. */
   readonly question: string
@@ -35,15 +34,12 @@ export interface SearchRequest {
   readonly maxResults: number
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
-  /** Path of the vendor's tool in whose place the gateway searches: without a search the call goes on. */
+  /** Path of the vendor's tool that the search replaces: without a search the call goes on. */
   readonly tool?: string
 }
 
-/** A search engine of the configuration. */
 export interface ConfiguredEngine {
-  /** Name in the configuration. */
   readonly name: string
-  /** Name of the plugin. */
   readonly use: string
   readonly engine: SearchEngine
   /** Price of one search, as `web_search`. */
@@ -58,7 +54,7 @@ interface SearchOutcome {
   readonly usage: Usage
 }
 
-/** How an endpoint uses web search: what it searches for, and where the results go. */
+/** Use of web search by an endpoint: the question, and the place of the results. */
 export interface Grounding<In, Part> {
   /** The search that a request asks for; undefined if none. */
   searchRequest(input: In, online: boolean): SearchRequest | undefined
@@ -72,9 +68,9 @@ export interface Grounding<In, Part> {
   cite(results: readonly SearchResult[]): Step<Part, Part>
 }
 
-/** ms before the retry at an engine that does not say how long to wait. */
+/** ms before the retry at an engine that does not tell how long to wait. */
 const RETRY_DELAY_MS = 200
-/** Longer questions are cut; engines accept far less. */
+/** Longest question; engines accept far less. */
 const MAX_QUESTION_CHARACTERS = 20_000
 
 /** Failures that may be over a moment later. */
@@ -109,7 +105,6 @@ export class Search {
     this.#context = context
   }
 
-  /** The engine that a request names, or the default. */
   engineFor({ engine }: SearchRequest): ConfiguredEngine {
     return (typeof engine === 'string' && this.#engines.get(engine)) || this.#fallback
   }
@@ -136,7 +131,7 @@ export class Search {
     const response = await this.#measured(engine, query, abort)
     const { results, dropped, used } = cleanResults(response.results, rules, request.maxResults)
     this.#context.metrics.searchResultsDropped(engine.name, dropped)
-    // Nothing but rubbish is no search. An engine that found nothing has searched.
+    // Unusable results alone are no search. An engine without results has searched.
     if (dropped > 0 && used === 0) return { results, usage: { searches: 0 } }
     const cost = amountOf(response.vendorCost)
     if (cost === undefined) return { results, usage: { searches: 1 } }
@@ -187,7 +182,6 @@ export class Search {
   }
 }
 
-/** Price of one search. */
 export function searchPrice(prices: Prices): Pico {
   return priceUsage([{ source: 'search', usage: { searches: 1 }, prices }]).cost
 }
@@ -225,7 +219,7 @@ function checked(response: SearchResponse): SearchResponse {
   throw new UpstreamFailure('upstream_error', 'the plugin returned no list of results')
 }
 
-/** For the log. Messages of an UpstreamFailure are safe to show; of other errors only the name is. */
+/** Reason for the log. Messages of an UpstreamFailure are safe to show; of other errors only the name is. */
 function reasonOf(error: unknown): string {
   if (UpstreamFailure.is(error)) return error.messageOf('The search engine')
   return error instanceof Error ? error.name : typeof error

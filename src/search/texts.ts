@@ -2,8 +2,8 @@
 import { wholeCharacters } from '../errors/checks.ts'
 
 /**
- * Control characters, bidirectional marks, zero-width spaces and "tag" characters: invisible, without information, and able
- * to hide an instruction from a reader. Joiners stay, because scripts and emoji need them.
+ * Control characters, bidirectional marks, zero-width spaces and "tag" characters: invisible, without information, and able to
+ * hide an instruction from a reader. Joiners stay, because scripts and emoji need them.
  */
 const INVISIBLE =
   /(?![\t\n])\p{Cc}|[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
@@ -29,8 +29,7 @@ export function singleLine(text: string): string {
 
 /**
  * The beginning of a text. Cut between words if that loses less than a fifth, and never inside a character.
- * @param limit UTF-16 code units, `mark` included
- * @param mark put at the end of a text that was cut
+ * @param limit UTF-16 code units, `mark` included. @param mark appended to a text that was cut
  */
 export function shorten(text: string, limit: number, mark = ''): string {
   if (text.length <= limit) return text

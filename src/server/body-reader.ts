@@ -9,22 +9,19 @@ import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 import { ClientDisconnected } from '../pipeline/pipeline.ts'
 import { jsonRefusal, type JsonScan } from '../stream/json-scan.ts'
 
-// How much of one turn of the event loop the bodies of all requests take together.
+// The share of one turn of the event loop for the bodies of all requests together.
 
-/** How long the bodies of all requests are looked at in one turn of the event loop, in ms, but for the piece that passes it. */
+/** Time for the bodies of all requests in one turn of the event loop, in ms, except for the piece that exceeds it. */
 const TURN_MS = 5
 
-/**
- * Shares the event loop among the bodies that are being read: measures the work of one turn after another, and puts off what is
- * too much for it.
- */
+/** Shares the event loop among the bodies that are being read: measures the work of each turn, and delays the excess. */
 export class Turns {
   #spentMs = 0
   #isTimed = false
   readonly #waiting: (() => void)[] = []
 
   /**
-   * Does work in this turn or, when that was long enough, in a later one: first come, first served. The work must not throw.
+   * Does work in this turn or, when that was long enough, in a later one, in the order of calls. The work must not throw.
    * @returns whether it is done
    */
   run(work: () => void): boolean {
@@ -49,17 +46,17 @@ export class Turns {
       this.#isTimed = false
       this.#spentMs = 0
       while (this.#waiting.length > 0 && this.#spentMs < TURN_MS) this.#do(this.#waiting.shift()!)
-      // What was done now belongs to the turn that begins.
+      // The work done now belongs to the turn that begins.
       if (this.#spentMs > 0) this.#time()
     })
   }
 }
 
-/** Decodes one body; `bytesWritten` is what was consumed of the encoded one. */
+/** Decodes one body; `bytesWritten` is the number of encoded bytes consumed. */
 type Decoder = Readable & NodeJS.WritableStream & { readonly bytesWritten: number }
 
 const PIECE = { chunkSize: 64 * 1024 }
-/** 8 MiB: what `zstd -19` uses, and a decoder has to keep. */
+/** 8 MiB: the window of `zstd -19`, which a decoder has to keep. */
 const ZSTD_WINDOW = { [zlib.constants.ZSTD_d_windowLogMax]: 23 }
 
 /** Content codings that a body may have. */
@@ -71,7 +68,7 @@ const DECODERS: ReadonlyMap<string, () => Decoder> = new Map([
   ['zstd', () => zlib.createZstdDecompress({ ...PIECE, params: ZSTD_WINDOW })],
 ])
 
-/** A slow body must bring this much within each `server.bodyTimeout`. */
+/** A slow body must bring this many bytes within each `server.bodyTimeout`. */
 const PACE_BYTES = 1024 * 1024
 /** A decoded body below this size may have any ratio to its compressed size. */
 const RATIO_FROM_BYTES = 1024 * 1024
@@ -91,25 +88,23 @@ export interface BodyReading {
   readonly scan?: JsonScan | undefined
   /** The memory that the body may take; bounded by `limitBytes` alone if absent. The caller releases it. */
   readonly share?: BodyShare | undefined
-  /** Called before the first byte is read. */
   readonly onStart?: (() => void) | undefined
-  /** Starts a timeout of `server.bodyTimeout`. */
   readonly startTimeout: (onTimeout: () => void) => Timeout
-  /** Gets each decoded piece that passed; an error that it throws ends the reading. */
+  /** Receives each accepted decoded piece; an error that it throws ends the reading. */
   readonly take: (piece: Buffer) => void
 }
 
 /**
  * Reads a body to its end.
- * @param result what was made of its pieces
- * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` for a scan
- * that failed, the code for a body that cannot be decoded, and what `take` throws; what {@link BodyShare.grow} throws;
+ * @param result makes the result from the pieces taken
+ * @throws InvalidRequest `request_too_large`, `unsupported_content_encoding`, `request_timeout`, `invalid_json` for a scan that
+ * failed, the code for a body that cannot be decoded, and errors of `take`; errors of {@link BodyShare.grow};
  * ClientDisconnected
  */
 export function readBody<T>(reading: BodyReading, result: () => T | Promise<T>): Promise<T> {
   const { request, limitBytes } = reading
   return new Promise((resolve, reject) => {
-    // What is thrown is the rejection.
+    // An error that is thrown becomes the rejection.
     const decoder = decoderOf(request)
     if (!decoder && Number(request.headers['content-length']) > limitBytes) {
       throw tooLarge(limitBytes)
@@ -144,10 +139,10 @@ function tooLarge(limitBytes: number): InvalidRequest {
   )
 }
 
-/** Of this process, which has one event loop. */
+/** Turns of this process, which has one event loop. */
 const turns = new Turns()
 
-/** A reading with what it settles. That keeps what was made of the body. */
+/** A reading with its promise, which keeps the result of the body alive. */
 interface PendingReading extends BodyReading {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
@@ -158,13 +153,13 @@ class BodyReader {
   #reading: PendingReading | undefined
   readonly #decoder: Decoder | undefined
   #slow: Timeout | undefined
-  /** Bytes as they were sent. */
+  /** Number of encoded bytes received. */
   #received = 0
   #size = 0
   #sizeThen = 0
-  /** The reader waits for memory or for other bodies, not for the client. */
+  /** Whether the reader waits for memory or for other bodies, not for the client. */
   #waits = false
-  /** The stream has ended while its last piece still waits for memory: a paused stream emits `end` after its last `data`. */
+  /** Whether the stream has ended while its last piece still waits for memory: a paused stream emits `end` after its last `data`. */
   #ended = false
 
   constructor(reading: PendingReading, decoder: Decoder | undefined) {
@@ -291,7 +286,6 @@ class BodyReader {
     reject(error)
   }
 
-  /** Stops reading, and releases timeout and decoder. */
   #release(): void {
     this.#slow?.clear()
     if (this.#decoder) {

@@ -1,4 +1,4 @@
-/** The files of the console, as a browser gets them: read once, named by what they contain, compressed once. */
+/** The files of the console for a browser: read once, named by a hash of their contents, compressed once. */
 import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
 import { findPackageJSON, stripTypeScriptTypes } from 'node:module'
@@ -7,37 +7,32 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 
-/** A file as it is sent. */
 export interface ConsoleFile {
   readonly type: string
   readonly body: Buffer
-  /** The body in an encoding; made when it is first asked for. */
+  /** The body in an encoding; made on first use. */
   encoded(encoding: 'br' | 'gzip'): Promise<Buffer>
 }
 
-/** All files of one version of the console. */
 export interface ConsoleFiles {
-  /** 16 hexadecimal digits that change with any file. */
   readonly version: string
   /** By path below `/console/a/<version>/`. */
   readonly files: ReadonlyMap<string, ConsoleFile>
   readonly shell: ConsoleFile
-  /** The value of `Content-Security-Policy`. */
   readonly policy: string
 }
 
-/** A library of the console: its name in imports, and where its file and its license are in its package. */
+/** A library of the console: its name in imports, and the paths of its file and its license in its package. */
 interface Library {
   readonly name: string
-  /** Below `vendor/`. */
+  /** Path below `vendor/`. */
   readonly file: string
-  /** Beside what the package's name resolves to. */
+  /** Path relative to the resolved file of the package. */
   readonly source: string
   /** Appended to it, where the browser's file is no module. */
   readonly footer?: string
 }
 
-/** All libraries of the console. */
 export const LIBRARIES: readonly Library[] = [
   { name: 'preact', file: 'preact.js', source: 'preact.mjs' },
   { name: 'preact/hooks', file: 'preact-hooks.js', source: 'hooks.mjs' },
@@ -59,7 +54,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
   '.txt': 'text/plain; charset=utf-8',
 }
-/** Not for browsers. */
+/** A file that is not for browsers. */
 const BUILD = 'pack.ts'
 const SHELL = 'index.html'
 const FOLDER = fileURLToPath(new URL('../console/', import.meta.url))
@@ -68,7 +63,7 @@ const SCRIPT = extname(import.meta.url)
 const IS_CHECKOUT = SCRIPT === '.ts'
 
 /**
- * Reads the console that lies beside this file.
+ * Reads the console beside this file.
  * @throws Error when a library is not installed, as in a checkout without development dependencies
  */
 export async function loadConsole(): Promise<ConsoleFiles> {
@@ -98,7 +93,7 @@ export async function loadConsole(): Promise<ConsoleFiles> {
   }
 }
 
-/** The libraries with their licenses and styles, as a browser gets them. @throws Error when one is not installed */
+/** The libraries with their licenses and styles. @throws Error when one is not installed */
 export async function libraryFiles(): Promise<[path: string, text: string][]> {
   const files = LIBRARIES.map(
     async ({ name, file, source, footer = '' }): Promise<[string, string]> => {
@@ -116,7 +111,7 @@ export async function libraryFiles(): Promise<[path: string, text: string][]> {
   ]
 }
 
-/** What each package says it may be used under. */
+/** The licenses of all packages. */
 async function licenses(): Promise<string> {
   const packages = new Set(LIBRARIES.map(({ name }) => name.replace(/(?<!^@[^/]*)\/.*$/, '')))
   const texts = [...packages].map(async (name) => {
@@ -126,7 +121,6 @@ async function licenses(): Promise<string> {
   return (await Promise.all(texts)).join('\n\n---\n\n')
 }
 
-/** Whether the libraries can be found, without reading anything. */
 export function hasLibraries(): boolean {
   if (!IS_CHECKOUT) return true
   try {
@@ -146,7 +140,7 @@ async function ownFiles(): Promise<[path: string, text: string][]> {
   )
 }
 
-/** Paths of what is served, below the folder of the console. */
+/** Paths of served files, below the folder of the console. */
 async function ownPaths(): Promise<string[]> {
   const entries = await readdir(FOLDER, { recursive: true, withFileTypes: true })
   return entries
@@ -156,7 +150,7 @@ async function ownPaths(): Promise<string[]> {
     .filter((path) => path === SHELL || (extname(path) in TYPES && path !== BUILD))
 }
 
-/** Some versions of Node call the function experimental at its first use, which is nothing an operator can act upon. */
+/** Removes types. Some versions of Node warn that the function is experimental at its first use, which an operator cannot act upon. */
 function withoutTypes(text: string): string {
   const { emitWarning } = process
   process.emitWarning = (warning: string | Error, ...rest: never[]) => {
@@ -169,7 +163,7 @@ function withoutTypes(text: string): string {
   }
 }
 
-/** Names all modules that the first one needs, so that their depth costs one round trip. */
+/** Lists all modules that the first one needs, so that their depth costs one round trip. */
 function preloads(texts: ReadonlyMap<string, string>, base: string): string {
   const found = new Set<string>()
   const visit = (path: string): void => {

@@ -4,7 +4,6 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { requestId } from '../state/ids.ts'
 import { hasLibraries, loadConsole, type ConsoleFile, type ConsoleFiles } from './console-files.ts'
 
-/** Addresses of the console. */
 export const CONSOLE_PATHS = ['/console', '/console/**', '/me', '/me/**'] as const
 
 const FOREVER = 'public, max-age=31536000, immutable'
@@ -30,12 +29,12 @@ export class ConsolePages {
     )
   }
 
-  /** Of the files that are served now; undefined without a console. */
+  /** Version of the files served now; undefined without a console. */
   async version(): Promise<string | undefined> {
     return (await this.#files())?.version
   }
 
-  /** Answers a request for a page or a file. @returns false when there is none of that name */
+  /** Answers a request for a page or a file. @returns false for an unknown name */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const files = await this.#files()
     if (!files) return false
@@ -74,7 +73,6 @@ export class ConsolePages {
   }
 }
 
-/** Sends a file in the best encoding that the client takes. */
 async function write(
   request: IncomingMessage,
   response: ServerResponse,

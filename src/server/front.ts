@@ -1,4 +1,4 @@
-/** What happens to a request before any routing: its head is checked, and its connection gets one request at a time. */
+/** Treatment of a request before any routing: its head is checked, and its connection gets one request at a time. */
 import {
   STATUS_CODES,
   type IncomingMessage,
@@ -14,14 +14,14 @@ import { commonHeaders } from './node-http.ts'
 import { errorWriterOf } from '../gateway/routes.ts'
 import type { ErrorResponse } from '../pipeline/http.ts'
 
-/** Most fields in a head. Node bounds the bytes of it: 16 KiB. */
+/** Most fields in a head. Node bounds its bytes: 16 KiB. */
 const MAX_FIELDS = 100
 const HEAD_MS = 10_000
-/** How often Node looks for heads that are late. */
+/** Interval at which Node looks for heads that are late. */
 const HEAD_CHECK_MS = 1_000
 /** Most requests that wait for the one before them on their connection. */
 const MAX_WAITING = 8
-/** How long a client has to read the refusal of what is not HTTP. */
+/** How long a client has to read a refusal of data that is not HTTP. */
 const FAREWELL_MS = 2_000
 const CLOSE = { headers: { connection: 'close' } }
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
@@ -30,7 +30,7 @@ const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 const waitingForContinue = new WeakSet<IncomingMessage>()
 
 /**
- * Makes a server that listens take requests: sets its limits, and answers what never becomes a request.
+ * Prepares a listening server for requests: sets its limits, and answers data that never becomes a request.
  * @param handler listens to the requests
  */
 export function openFront(
@@ -40,11 +40,11 @@ export function openFront(
 ): void {
   server.headersTimeout = HEAD_MS
   server.connectionsCheckingInterval = HEAD_CHECK_MS
-  // Node begins to look when the server listens, which it does by now, and begins anew here.
+  // Node starts the check when the server begins to listen, which is in the past, so it is started again here.
   server.emit('listening')
   // Bodies have a timeout of their own, which large ones outlast as long as they make progress.
   server.requestTimeout = 0
-  // Checked here, for an answer in our form.
+  // Checked here, so that the answer has the gateway's form.
   server.requireHostHeader = false
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     waitingForContinue.add(request)
@@ -69,9 +69,8 @@ export function openFront(
 /** A request with its response. */
 type Turn = readonly [request: IncomingMessage, response: ServerResponse]
 
-/** A connection that has brought a request. */
 interface Connection {
-  /** Of the request that runs, or else of the last one. */
+  /** Response of the running request, or else of the last one. */
   response: ServerResponse
   isBusy: boolean
   /** Requests that came meanwhile. */
@@ -79,10 +78,10 @@ interface Connection {
 }
 
 const connections = new WeakMap<Duplex, Connection>()
-/** Connections that are told why they are closed. */
+/** Connections that get a refusal before they are closed. */
 const refused = new WeakSet<Duplex>()
 
-/** What the client did wrong, by the code of the parser; undefined where there is no one to tell. */
+/** The client's fault by the code of the parser; undefined where no client can read it. */
 function refusalOf(code = ''): GatewayError | undefined {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -132,7 +131,7 @@ function wrongMethod(method: string): InvalidRequest {
   return new InvalidRequest('method_not_allowed', message, { headers: { allow: METHODS } })
 }
 
-/** The problem with a head that the parser has taken; undefined for a good one. */
+/** The problem with a parsed head; undefined for a valid one. */
 export function checkHead(request: IncomingMessage): GatewayError | undefined {
   const { rawHeaders, httpVersionMinor, httpVersionMajor, method = '' } = request
   if (rawHeaders.length > 2 * MAX_FIELDS) return headTooLarge()
@@ -169,16 +168,19 @@ export function tidyUrl(target: string): string {
   return tidy === path ? url : tidy + url.slice(path.length)
 }
 
-/** Readers differ about these: backslashes, control characters, dot segments, and dots, slashes and zeros in disguise. */
+/**
+ * Parts of a path that readers interpret differently: backslashes, control characters, dot segments, and encoded dots, slashes
+ * and zeros.
+ */
 // oxlint-disable-next-line no-control-regex -- Control characters are what it looks for.
 const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 
-/** After these stand ids, in which clients encode characters. */
+/** Paths before ids in which clients encode characters. */
 const WITH_IDS = ['/v1/models/', '/admin/']
-/** After these stand ids with slashes. */
+/** Paths before ids with slashes. */
 const WITH_SLASHES = ['/v1/models/', '/admin/deployments/']
 
-/** Whether a path means the same to every reader. It is compared as received, so any other path is unknown. */
+/** Whether every reader interprets a path in the same way. It is compared as received, so any other path is unknown. */
 export function isPlainPath(url: string): boolean {
   const path = url.split('?', 1)[0]!
   if (!path.includes('%')) return path.startsWith('/') && !AMBIGUOUS.test(path)
@@ -192,7 +194,7 @@ export function letContinue(request: IncomingMessage, response: ServerResponse):
   if (waitingForContinue.delete(request)) response.writeContinue()
 }
 
-/** Whether the client keeps its body back until it is asked for. */
+/** Whether the client waits with its body for `100 Continue`. */
 function keepsBodyBack(request: IncomingMessage): boolean {
   return waitingForContinue.has(request)
 }
@@ -232,11 +234,11 @@ export function oneAtATime(handler: RequestListener): RequestListener {
 
 // Answers that are errors: of requests that become no call, and the last bytes of any refusal.
 
-/** Bytes of a refused upload that are still read, so that the client reads the refusal. */
+/** Most bytes of a refused upload that are still read, so that the client reads the refusal. */
 const LINGER_BYTES = 16 * 1024 * 1024
 const LINGER_MS = 5_000
 
-/** The error of what a gateway that closes does not serve any more. */
+/** The error of a closing gateway for requests that it no longer serves. */
 export function shuttingDown(): Unavailable {
   return new Unavailable('service_unavailable', 'The gateway is shutting down.')
 }
@@ -283,8 +285,8 @@ export function errorHeaders(
 }
 
 /**
- * Sends the body of a refusal. While the client is still sending, the connection stays open, within bounds, so that the
- * client reads the answer: closing a socket with unread data resets it, and client libraries then repeat the upload.
+ * Sends the body of a refusal. While the client is still sending, the connection stays open, within bounds, so that the client
+ * reads the answer: closing a socket with unread data resets it, and client libraries then repeat the upload.
  * Resolves when the response may be ended.
  */
 export async function finish(

@@ -1,4 +1,3 @@
-/** Which route answers a request. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { H3, withBase, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
@@ -129,7 +128,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
 function nodeHandler(
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<null>,
 ): EventHandler {
-  // Not h3's own `fromNodeHandler`: it listens to four events of every response. Of a response that has ended, a value of null
+  // Not h3's own `fromNodeHandler`: it listens to four events of every response. Where a response has ended, a value of null
   // changes nothing.
   return ({ runtime }) => {
     const { req, res } = runtime!.node!
@@ -137,7 +136,6 @@ function nodeHandler(
   }
 }
 
-/** Refuses every request with the error that belongs to it. */
 function refusing(errorOf: (request: IncomingMessage) => GatewayError): EventHandler {
   return nodeHandler(async (request, response) => {
     await refuseByPath(request, response, errorOf(request))
@@ -152,7 +150,7 @@ function setCommonHeaders({ runtime }: H3Event): void {
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!)
 }
 
-/** As {@link setCommonHeaders}, for routes that no page of another origin may read. */
+/** Sets headers as {@link setCommonHeaders}, for routes that no page of another origin may read. */
 function setOwnHeaders({ runtime }: H3Event): void {
   const response = runtime!.node!.res!
   const id = requestId()
@@ -180,12 +178,11 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
 }
 
-/** Whether a path is the admin API's or the console's. */
 function isForOperators(url: string): boolean {
   return /^\/(admin|console|me)(\/|\?|$)/.test(url)
 }
 
-/** An error that h3 caught, for the client: the gateway's own as it is, h3's by its status. */
+/** The public form of an error that h3 caught: the gateway's own errors unchanged, h3's by status. */
 function toPublicError(thrown: HTTPError): GatewayError {
   if (GatewayError.is(thrown)) return thrown
   if (GatewayError.is(thrown.cause)) return thrown.cause
@@ -198,22 +195,21 @@ function toPublicError(thrown: HTTPError): GatewayError {
   return toGatewayError(thrown.cause ?? thrown)
 }
 
-// What supervisors and balancers ask. Answered before any routing, so that a fault behind the front door cannot hide it.
+// Probes of supervisors and balancers. Answered before any routing, so that a fault behind the front door cannot hide it.
 
-/** Reasons for a 503, by path. */
 const PROBES: Readonly<Record<string, (gateway: Gateway, siblings?: Siblings) => Reason[]>> = {
-  // A new start mends no store and no vendor, so this one only shows that the event loop turns.
+  // A restart repairs no store and no vendor, so this probe only shows that the event loop turns.
   '/livez': () => [],
-  // A server that listens has its configuration and its state.
+  // A listening server has its configuration and its state.
   '/startupz': () => [],
   '/readyz': noneReady,
   '/health': noneReady,
 }
 
-/** What the address alone is: coding assistants ask for it before their first request. */
+/** Answer for the bare address: coding assistants request it before their first call. */
 const SERVICE = { object: 'service', name: 'sluicegate', api: '/v1', openapi: '/openapi.json' }
 
-/** Answers a probe, or who is there. @returns false for a request that asks neither */
+/** Answers a probe, or a request for the bare address. @returns false for any other request */
 function answerProbe(
   gateway: Gateway,
   { method, url = '', headers }: IncomingMessage,
@@ -223,7 +219,7 @@ function answerProbe(
   if (method !== 'GET' && method !== 'HEAD') return false
   const path = url.split('?', 1)[0]!
   if (path === '/') {
-    // Only a browser asks for a page; clients that look for the API get what it is.
+    // Only a browser asks for a page; clients that look for the API get the description of the service.
     if (
       method === 'GET' &&
       gateway.runtime.config.admin.console &&
@@ -257,7 +253,7 @@ function write(response: ServerResponse, method: string, status: number, answer:
   response.end(method === 'HEAD' ? undefined : body)
 }
 
-/** A balancer cannot choose among processes of one address: what keeps one of them from work is a reason for all. */
+/** Reasons of all processes of one address: a balancer cannot choose among them, so a reason of one counts for all. */
 function noneReady(gateway: Gateway, siblings?: Siblings): Reason[] {
   const own = notReady(gateway)
   return siblings ? [...new Set([...own, ...siblings.reasons])] : own
@@ -281,7 +277,7 @@ export function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason
 // Requests for routes that do not exist: the answer names those that do, and the operator learns of them within bounds.
 
 const MAX_SHOWN = 100
-/** What all lines have in common: paths are the choice of clients, so each is no subject of its own. */
+/** Common subject of all lines: paths are the choice of clients, so none is a subject of its own. */
 const SUBJECT = 'unknown routes'
 
 /** Counts and logs such requests. One for each server. */
@@ -296,7 +292,7 @@ class UnknownRoutes {
     })
   }
 
-  /** The answer to one. The query of its URL is not shown. */
+  /** The error for such a request. The query of its URL is not shown. */
   refuse({ method = 'GET', url = '/', socket }: IncomingMessage): NotFound {
     const { metrics, log, config } = this.#gateway.runtime
     const path = url.split('?', 1)[0]!
@@ -312,7 +308,7 @@ class UnknownRoutes {
   }
 }
 
-/** A path without what could be a key, in visible characters. */
+/** A path without text that could be a key, in visible characters. */
 function shownOf(path: string): string {
   const visible = path.replaceAll(/[^\x21-\x7e]/g, '?').replaceAll(/sk-[\w-]+/g, 'sk-…')
   return visible.length > MAX_SHOWN ? `${visible.slice(0, MAX_SHOWN)}…` : visible
@@ -320,7 +316,7 @@ function shownOf(path: string): string {
 
 // One call on the socket: from the first byte of its request to the last byte of its answer.
 
-/** Runs one call from its first byte to its last. Every path ends the call. Never rejects. */
+/** Runs one call. Every path ends it. Never rejects. */
 function serve(
   gateway: Gateway,
   route: Route,
@@ -355,7 +351,7 @@ function serve(
   })
 }
 
-/** Tells an error by a status, or breaks off a response whose head is out. */
+/** Sends an error as a status, or breaks off a response whose head was sent. */
 async function refuseCall(
   call: Call,
   request: IncomingMessage,

@@ -1,4 +1,4 @@
-/** `GET /metrics`: who may read it, and the gauges of a gateway. */
+/** Access to `GET /metrics`, and the gauges of a gateway. */
 import { HTTPResponse, type H3Event } from 'h3'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -27,7 +27,6 @@ export async function metricsOf(
   })
 }
 
-/** The metrics of this process. */
 export function familiesOf(gateway: Gateway): readonly MetricFamily[] {
   return gateway.runtime.metrics.families(gaugesOf(gateway))
 }

@@ -9,11 +9,11 @@ import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { JsonScan } from '../stream/json-scan.ts'
 import { readBody, type BodyReading } from './body-reader.ts'
 
-/** So many pieces this small in a row are joined at once. */
+/** Size up to which pieces are small; this many of them in a row are joined at once. */
 const SMALL_BYTES = 1024
 const MANY = 1024
 
-/** A timeout for bodies that belong to no call. @param ms until it fires, again and again */
+/** A timeout for bodies that belong to no call. @param ms interval of the timeout, which repeats */
 export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
   return (onTimeout) => {
     const timer = setInterval(onTimeout, ms)
@@ -21,13 +21,11 @@ export function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
   }
 }
 
-/** How the body of a request is read. */
 interface IncomingOptions extends Pick<BodyReading, 'limits' | 'startTimeout' | 'onStart'> {
   /** Makes the share of the body in the budget of memory, when the body is read. */
   readonly share?: () => BodyShare
 }
 
-/** Reads one request. Its body is read once. */
 export class NodeIncoming implements Incoming {
   readonly #request: IncomingMessage
   readonly #options: IncomingOptions
@@ -140,9 +138,9 @@ export class NodeOutgoing implements Outgoing {
   readonly #response: ServerResponse
   readonly #call: Call
   #resume: () => void = () => {}
-  /** The socket is full, and will say when it has room. */
+  /** Whether the socket is full; it reports when it has room. */
   #isFull = false
-  /** The head and a first write went out through Node, which decides then how the body is framed. */
+  /** Whether the head and a first write went out through Node, which then decides how the body is framed. */
   #begun = false
 
   constructor(response: ServerResponse, call: Call) {
@@ -186,7 +184,7 @@ export class NodeOutgoing implements Outgoing {
     this.#resume = resume
   }
 
-  /** Has the writer go on when the socket has room again, or is closed. */
+  /** Wakes the writer when the socket has room again, or is closed. */
   #awaitRoom(): void {
     this.#isFull = true
     const response = this.#response

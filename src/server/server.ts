@@ -11,13 +11,12 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { warmUp } from '../patterns/patterns.ts'
 import { LineLimit } from '../observe/access-log.ts'
 
-/** A listening gateway. */
 export interface Server {
   /** Without a trailing slash. */
   readonly url: string
   /**
-   * Ends in steps. The gateway is not ready any more, and serves new requests for the delay, because balancers learn late.
-   * Then it accepts none, waits for running calls up to the grace, and aborts the rest, which charges them.
+   * Ends in steps. The gateway is not ready any more, and serves new requests for the delay, because balancers learn late. Then
+   * it accepts none, waits for running calls up to the grace, and aborts the rest, which charges them.
    */
   close(limits?: CloseLimits): Promise<void>
 }
@@ -40,15 +39,15 @@ interface ListenOptions {
 
 /** Longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
 const KEEP_ALIVE_MS = 75_000
-/** Requests of connections that were made before the listener closed are served for this long, where there is a delay. */
+/** How long requests on earlier connections are served after the listener has closed, where there is a delay. */
 const LATE_MS = 1_000
 /** Time after the grace in which aborted calls send their last bytes, and are settled. */
 const FAREWELL_MS = 7_000
 
-/** By then a start is over, and its first requests are answered: they do not wait until patterns are warm. */
+/** Time after which a start is over and its first requests are answered: they do not wait for the warming of patterns. */
 const AFTER_START_MS = 2000
 
-/** Starts to serve. @throws Error when the address cannot be opened; listhen does not say why */
+/** Starts to serve. @throws Error when the address cannot be opened; listhen does not report the reason */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
@@ -71,7 +70,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
       const delayMs = (delaySeconds ?? shutdownDelay) * 1000
       await pause(delayMs, hurry)
       const closed = new Promise((resolve) => server.close(resolve))
-      // A balancer that knew of no end has connected just before: it gets no second chance for a POST.
+      // A balancer that did not know of the end has connected just before: it gets no second chance for a POST.
       await pause(Math.min(delayMs, LATE_MS), hurry)
       refusing = true
       server.closeIdleConnections()
@@ -98,14 +97,13 @@ async function drained(gateway: Gateway, withinMs: number, hurry?: AbortSignal):
   return true
 }
 
-/** Waits, unless `hurry` is aborted. */
 async function pause(ms: number, hurry?: AbortSignal): Promise<void> {
   await setTimeout(ms, undefined, hurry && { signal: hurry }).catch(() => {})
 }
 
 // The listening socket: how it is opened, and how many connections it takes.
 
-/** Descriptors that are not for clients. */
+/** File descriptors that are not for clients. */
 const OWN_DESCRIPTORS = 256
 const MIN_CONNECTIONS = 32
 
@@ -115,7 +113,7 @@ function limitConnections(server: NodeServer, { runtime: { log } }: Gateway): vo
   const warn = (message: string) => {
     if (lines.admits(message, performance.now())) log.warn(message)
   }
-  // It goes on accepting: a connection that could not be accepted is one that was not made.
+  // The server goes on accepting: a connection that could not be accepted does not exist.
   server.on('error', (error) => warn(`a connection could not be accepted: ${error.message}`))
   const descriptors = openFilesLimit()
   if (descriptors === undefined) return
@@ -128,7 +126,7 @@ function limitConnections(server: NodeServer, { runtime: { log } }: Gateway): vo
   })
 }
 
-/** How many files and sockets this process may open; undefined where the system does not say. */
+/** Most files and sockets that this process may open; undefined where the system does not tell. */
 function openFilesLimit(): number | undefined {
   try {
     const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]

@@ -1,30 +1,28 @@
-/** What gateways of one state tell each other. */
+/** Messages between the gateways of one state. */
 
 /**
- * `settled`: accounts with new rows; `live`: what happens, while a console watches, and `events` the same of a release before;
+ * `settled`: accounts with new rows; `live`: events while a console watches, and `events` the same for an earlier release;
  * `end`: calls to end; `called`: calls that have ended.
  */
 export type Topic = 'settled' | 'live' | 'events' | 'end' | 'called'
 
-/** Messages of a topic. */
 export interface Heard {
   /** Oldest first. */
   readonly messages: readonly string[]
-  /** Where the next reading begins. */
+  /** Start of the next reading. */
   readonly cursor: string
 }
 
 /**
- * Messages between gateways, those to oneself included. They may be lost, and only the newest of a topic are kept: nothing
- * that counts may depend on one. Every method throws Unavailable while the state cannot be reached.
+ * Messages between gateways, also to oneself. They may be lost, and only the newest of a topic are kept, so no sum may depend
+ * on them. Every method throws Unavailable while the state cannot be reached.
  */
 export interface Announcements {
   tell(topic: Topic, message: string): Promise<void>
-  /** Messages after a cursor; without one none, and the cursor of now. */
+  /** Messages after a cursor; without a cursor no messages, and the present cursor. */
   hear(topic: Topic, cursor: string | undefined): Promise<Heard>
 }
 
-/** Announcements with a connection of their own. */
 export interface OpenAnnouncements {
   readonly announcements: Announcements
   close(): void

@@ -1,10 +1,10 @@
-/** The audit port: who changed what by the admin API. Entries are kept for ever and never changed. */
+/** The audit port: changes by the admin API and their actors. Entries are kept for ever and never changed. */
 import { isDeepStrictEqual } from 'node:util'
 import type { AuditEntry, AuditRow, MemberChange } from '../server/admin/resources/audit.ts'
 
 export type { AuditEntry, AuditRow } from '../server/admin/resources/audit.ts'
 
-/** Entries that have all of these. */
+/** Filter of entries; all its members have to match. */
 export interface AuditFilter {
   readonly actor?: string
   readonly action?: string
@@ -15,7 +15,6 @@ export interface AuditFilter {
   readonly to?: number
 }
 
-/** What an engine implements. */
 export interface Audit {
   /** Resolves when the entry is durable. @throws Unavailable while the store cannot be written */
   add(entry: AuditEntry): Promise<void>
@@ -27,7 +26,7 @@ export interface Audit {
   list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]>
 }
 
-/** The members that differ. Objects are compared member by member, lists as a whole; null means no value. */
+/** Members that differ. Objects are compared member by member, lists as a whole; null means no value. */
 export function changesBetween(before: object, after: object, path = ''): AuditEntry['changes'] {
   const [former, next] = [{ ...before }, { ...after }] as [Values, Values]
   const changes: Record<string, MemberChange> = {}

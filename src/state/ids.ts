@@ -11,7 +11,7 @@ export function requestId(now = Date.now()): string {
   return `req_${ulidAt(now)}${(uuid.slice(24) + uuid.slice(0, 4)).toUpperCase()}`
 }
 
-/** How the ULIDs of a moment begin: text that comes before all of them. @param now ms since epoch */
+/** The beginning of the ULIDs of a moment: text that sorts before all of them. @param now ms since epoch */
 export function ulidAt(now: number): string {
   let time = ''
   for (let rest = now; time.length < TIME_DIGITS; rest = Math.floor(rest / 32)) {
@@ -27,7 +27,6 @@ export function timeOf(ulid: string): number {
   return ms
 }
 
-/** A prefix and 24 random hexadecimal digits. */
 export function randomId(prefix: string): string {
   const uuid = randomUUID()
   return prefix + uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(24)

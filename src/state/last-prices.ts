@@ -8,9 +8,9 @@ import type { Records } from './records.ts'
 type PricedModel = Pick<Model, 'id' | 'pricing' | 'prices'>
 
 interface LastPrices {
-  /** How often the record was replaced. */
+  /** Number of times the record was replaced. */
   readonly replaced: number
-  /** By the id of the model. */
+  /** Prices by the id of the model. */
   readonly models: Readonly<Record<string, Pricing>>
 }
 
@@ -18,7 +18,7 @@ const LAST = 'prices:last'
 
 /**
  * Replaces the stored prices by those of this gateway.
- * @returns the differences; none where another gateway that starts with the same prices has been told them, and none at first
+ * @returns the differences; none at first, and none where another gateway that starts with the same prices has reported them
  */
 export async function exchangePrices(
   records: Records,
@@ -40,7 +40,7 @@ function turnKey(replaced: number): string {
   return `prices:last-${replaced}`
 }
 
-/** The changes of the models that are in both. */
+/** Changes of the models that are in both. */
 function changesSince(stored: LastPrices['models'], models: readonly PricedModel[]): PriceChange[] {
   const moved = models.filter(
     ({ id, pricing }) => Object.hasOwn(stored, id) && !isSame(stored[id]!, pricing),

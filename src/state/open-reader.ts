@@ -1,4 +1,4 @@
-/** Opens the reader of a ledger, and what gateways tell each other beside it, in the thread that reads. */
+/** Opens the reader of a ledger, and the messages between its gateways, in the thread that reads. */
 import type { OpenAnnouncements } from './announcements.ts'
 import type { Log } from './ledger/ledger.ts'
 import type { LedgerReader, LedgerSource } from './ledger/reader.ts'
@@ -12,7 +12,7 @@ export async function openSource(source: LedgerSource, log: Log): Promise<Ledger
   return openRedisReader(source.url, log)
 }
 
-/** What gateways tell each other beside a ledger; undefined for one of a single gateway. @throws Error when it cannot be reached */
+/** The messages between gateways of a ledger; undefined for a single gateway. @throws Error when it cannot be reached */
 export async function openAnnouncements(
   source: LedgerSource,
   log: Log,

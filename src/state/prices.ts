@@ -1,4 +1,4 @@
-/** The prices by which calls were charged, as records: rows of the ledger name them by their version. */
+/** The prices by which calls were charged, as records: rows of the ledger refer to them by version. */
 import { priceUsage, type Pico, type UsageLine } from '../money/money.ts'
 import {
   compilePrices,
@@ -17,12 +17,11 @@ import type { Records } from './records.ts'
 /** Index of all versions. */
 export const PRICE_INDEX = 'prices'
 
-/** The key of the record with the prices of a version. */
+/** Key of the record with the prices of a version. */
 export function priceKey(version: string): string {
   return `prices:${version}`
 }
 
-/** Keeps the prices of charges. */
 export class PriceRecords {
   readonly #records: Records
   readonly #log: Log
@@ -35,8 +34,8 @@ export class PriceRecords {
   }
 
   /**
-   * Stores prices, which the first charge by them comes after: the stores keep the order of writes. Never rejects: a charge does
-   * not wait for a store that is away, and the next one by these prices stores them.
+   * Stores prices before the first charge by them: the stores keep the order of writes. Never rejects: a charge does not wait
+   * for a store that cannot be reached, and the next one by these prices stores them.
    */
   keep(lines: readonly { readonly prices: Prices }[]): Promise<unknown> | undefined {
     const missing = lines.filter(({ prices }) => !this.#kept.has(versionOf(prices)))
@@ -50,8 +49,8 @@ export class PriceRecords {
   }
 
   /**
-   * Stores the prices of all models, and tells how they differ from those stored before. Never rejects: a store that is away is
-   * logged, and told nothing.
+   * Stores the prices of all models, and reports how they differ from those stored earlier. Never rejects: a store that cannot
+   * be reached is logged, and no differences are reported.
    * @returns the differences, to one of the gateways that start together
    */
   async exchange(models: readonly Model[]): Promise<readonly PriceChange[]> {
@@ -97,11 +96,10 @@ interface WrongCost {
   readonly recomputed: Pico | undefined
 }
 
-/** What became of pricing the rows of the ledger again. */
+/** Result of pricing the rows of the ledger again. */
 interface PriceCheck {
-  /** Rows that were priced again. */
   readonly checked: number
-  /** Rows without a version, of earlier releases, or whose prices are not stored. */
+  /** Number of rows without a version, of earlier releases, or whose prices are not stored. */
   readonly unknown: number
   readonly wrong: readonly WrongCost[]
 }
@@ -138,7 +136,7 @@ async function checkPrices(
   return { checked, unknown, wrong }
 }
 
-/** What a row with these lines costs. */
+/** The cost of a row with these lines. */
 function costOf({ cost, usage }: LedgerRow, lines: readonly UsageLine[]): Pico {
   const { outcome, charged } = usage!
   if (charged === 'nothing' || (outcome === 'failed' && cost === 0n)) return 0n

@@ -1,6 +1,6 @@
 /**
- * Records: small objects by key, stored through unstorage. They are read often and written rarely. Counters and money are
- * in the ledger instead, because unstorage has neither an increment nor a transaction.
+ * Records: small objects by key, stored through unstorage. They are read often and written rarely. Counters and money are in
+ * the ledger instead, because unstorage has neither an increment nor a transaction.
  */
 import type { Storage } from 'unstorage'
 import { isObject } from '../errors/checks.ts'
@@ -26,16 +26,14 @@ export interface Records {
   ): Promise<void>
   /**
    * Stores a record unless its key exists. If several processes create a record at the same moment, one of them succeeds.
-   * @returns whether this call stored it
-   * @throws TypeError as {@link Records.put}
+   * @returns whether this call stored it. @throws TypeError as {@link Records.put}
    */
   create(key: string, value: object): Promise<boolean>
   /**
    * Stores a record with another revision, unless it was changed since that revision or is gone. If several processes replace
    * the same revision, one of them succeeds.
    * @param revision of the stored record; a stored one without it has revision 0
-   * @returns whether this call stored it
-   * @throws TypeError as {@link Records.put}
+   * @returns whether this call stored it. @throws TypeError as {@link Records.put}
    */
   replace(key: string, value: { readonly revision: number }, revision: number): Promise<boolean>
   /** @throws TypeError for a malformed key */
@@ -52,14 +50,13 @@ export interface Records {
   /** Tells the other processes that share the storage that a record has changed. @param key of the record */
   touch(key: string): Promise<void>
   /**
-   * Keys that were touched after a cursor, and the cursor for the next time; without one only that. Undefined for a storage
-   * that belongs to this process.
+   * Keys that were touched after a cursor, and the next cursor; without a cursor only that. Undefined for a storage that
+   * belongs to this process.
    */
   changesSince(cursor: string | undefined): Promise<Touched | undefined>
   close(): Promise<void>
 }
 
-/** Answer of {@link Records.changesSince}. */
 export interface Touched {
   readonly ids: readonly string[]
   readonly cursor: string
@@ -152,7 +149,7 @@ export class StoredRecords implements Records {
   }
 
   async #addAfter(previous: Promise<void> | undefined, index: string, added: readonly string[]) {
-    // The caller of the failed add has the error.
+    // The caller of the failed add gets the error.
     await previous?.catch(() => undefined)
     const stored = await this.list(index)
     const ids = [...new Set([...stored, ...added])]
@@ -164,7 +161,6 @@ interface Index {
   readonly ids: readonly string[]
 }
 
-/** @throws Error when the stored value is not an object */
 function toRecord<T extends object>(key: string, value: T | null): T | undefined {
   if (value === null) return undefined
   if (isObject(value)) return value

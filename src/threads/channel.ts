@@ -14,16 +14,15 @@ export type Message =
   | { readonly answered: number; readonly body: unknown }
   | { readonly answered: number; readonly failure: Failure }
 
-/** What the other process tells of an error: plain data. */
+/** An error as plain data. */
 interface Failure {
   readonly message: string
-  /** The status with which a command ends because of it. */
+  /** Exit status of a command that ends because of it. */
   readonly exitCode: number
-  /** What is wrong with its configuration. */
+  /** Issues of its configuration. */
   readonly issues?: readonly ConfigIssue[] | undefined
 }
 
-/** The error of the other side. */
 export class RemoteError extends Error {
   readonly failure: Failure
 
@@ -34,7 +33,6 @@ export class RemoteError extends Error {
   }
 }
 
-/** The other side has ended. */
 export class Disconnected extends Error {
   constructor() {
     super('it has ended')
@@ -44,7 +42,7 @@ export class Disconnected extends Error {
 
 type Handler = (body: any) => unknown
 
-/** Asks and tells what is at the other end, and answers it. */
+/** Sends questions and notices to the other end, and answers its own. */
 export class Channel {
   readonly #port: Port
   readonly #handlers = new Map<string, Handler>()
@@ -57,7 +55,7 @@ export class Channel {
     port.on('message', (message) => void this.#heard(message as Message))
   }
 
-  /** What is done when the other side asks or tells this; what it returns is the answer. */
+  /** Sets the handler of a question or notice; its return value is the answer. */
   on(name: string, handler: Handler): void {
     this.#handlers.set(name, handler)
   }
@@ -68,7 +66,7 @@ export class Channel {
   }
 
   /**
-   * @param withinMs for the answer; without it, as long as the other side lives
+   * @param withinMs time limit of the answer; without it, as long as the other side lives
    * @throws RemoteError, Disconnected; Error after the time
    */
   async ask<Answer>(name: string, body?: unknown, withinMs?: number): Promise<Answer> {
@@ -87,7 +85,7 @@ export class Channel {
     }
   }
 
-  /** The other side has ended: questions get no answer any more. */
+  /** Rejects open questions after the other side has ended. */
   close(): void {
     this.#closed = true
     for (const { reject } of this.#asked.values()) reject(new Disconnected())
@@ -111,12 +109,12 @@ export class Channel {
   }
 
   #send(message: Message): void {
-    // The end of the other side is told by its exit.
+    // The exit of the other side reports its end.
     if (!this.#closed) this.#port.send(message, () => {})
   }
 }
 
-/** What crosses of an error. */
+/** The data of an error that are sent. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof RemoteError) return error.failure
   if (!(error instanceof Error)) return { message: String(error), exitCode: 1 }

@@ -7,21 +7,19 @@ import { Unavailable } from '../errors/errors.ts'
 import { threadOptions } from '../lifetime/thread-options.ts'
 import { Channel, type Port } from './channel.ts'
 
-/** What is done in a thread. */
 export interface ThreadWork<Notice, Question> {
   take(notice: Notice): void
   answer(question: Question): unknown
-  /** Releases everything. */
   close(): void | Promise<void>
 }
 
-/** What a script of work exports. */
+/** Exports of a script of work. */
 export interface WorkScript {
   /** Begins the work. It ends when it closes the port. */
   serve(port: MessagePort, workerData: any): void | Promise<void>
 }
 
-/** Where work runs: another thread, the process that starts the workers, or this thread. It tells `message`, `error`, `exit`. */
+/** Where work runs: another thread, the process that starts the workers, or this thread. Emits `message`, `error`, `exit`. */
 export interface WorkThread extends Port, NodeJS.EventEmitter {
   on(event: string, listener: (...args: any[]) => void): this
   /** Ends it, whatever it is doing. */
@@ -30,7 +28,7 @@ export interface WorkThread extends Port, NodeJS.EventEmitter {
   unref(): void
 }
 
-/** Starts the work of a script in another thread. @param workerData what it begins with */
+/** Starts the work of a script in another thread. @param workerData its start data */
 export type StartThread = (name: string, script: URL, workerData: unknown) => WorkThread
 
 /** Starts a thread of this process for one script, which runs foreign code. */
@@ -41,22 +39,21 @@ export const startAlone: StartThread = (name, script, workerData) => {
 
 let start: StartThread = (_name, script, workerData) => startShared(script, workerData)
 
-/** From now on, threads of this process are started by another function. */
+/** Sets the function that starts threads of this process. */
 export function startThreadsBy(other: StartThread): void {
   start = other
 }
 
-/** Starts the work of a {@link WorkScript}, as this process starts it. */
 export const startWorker: StartThread = (...of) => start(...of)
 
-// One thread for all work that is the gateway's own: each thread takes 15 MB.
+// One thread for all work of the gateway itself: each thread takes 15 MB.
 
-/** What the thread is sent: work to begin, or that none is left. */
+/** Message to the thread: work to begin, or that none is left. */
 export type ToHost =
   | { readonly script: string; readonly workerData: unknown; readonly port: MessagePort }
   | 'end'
 
-/** The thread that runs, with the work in it. */
+/** The running thread, with its work. */
 let host: { readonly worker: Worker; readonly work: Set<SharedWork> } | undefined
 
 /** Begins the work of a {@link WorkScript} in the thread, which is started for the first and ends after the last. */
@@ -77,7 +74,6 @@ export function startShared(script: URL, workerData: unknown): WorkThread {
   return started
 }
 
-/** Work in the thread, for its client. */
 class SharedWork extends EventEmitter implements WorkThread {
   readonly #port: MessagePort
   readonly #worker: Worker
@@ -101,7 +97,7 @@ class SharedWork extends EventEmitter implements WorkThread {
     this.#port.unref()
   }
 
-  /** Gives it up. The thread goes on where it has other work. */
+  /** Gives the work up. The thread goes on where it has other work. */
   async terminate(): Promise<void> {
     this.#port.close()
     if (host?.worker !== this.#worker) await this.#worker.terminate()
@@ -122,30 +118,28 @@ function startHost() {
   return { worker, work }
 }
 
-/** Settings of a {@link ThreadClient}. */
 interface ThreadOptions<Report> {
-  /** Such as `the request log`. */
+  /** Name such as `the request log`. */
   readonly name: string
   start(): WorkThread
   heard(report: Report): void
-  /** The thread has ended by itself: what it was sent and has not reported is lost. */
+  /** The thread has ended by itself: unreported messages are lost. */
   ended(): void
   readonly log: Pick<ConsolaInstance, 'error'>
-  /** How long its work may take at the end; two seconds by default. */
+  /** Time limit of its work at the end; two seconds by default. */
   readonly closeMs?: number
-  /** Between its end and the next one; 30 seconds by default. */
+  /** Time between its end and the next start; 30 seconds by default. */
   readonly restartMs?: number
 }
 
 const CLOSE_MS = 2000
 const RESTART_MS = 30_000
 
-/** Sends notices and questions to a thread. */
 export class ThreadClient<Notice, Question, Report> {
   readonly #options: ThreadOptions<Report>
   /** Started with the first message. */
   #started: { readonly thread: WorkThread; readonly channel: Channel } | undefined
-  /** Questions without an answer. */
+  /** Number of questions without an answer. */
   #asked = 0
   #closed = false
   #restartAt = -Infinity
@@ -154,7 +148,7 @@ export class ThreadClient<Notice, Question, Report> {
     this.#options = options
   }
 
-  /** Whether a notice would be taken. For a while after a thread has failed none is. */
+  /** Whether a notice would be accepted. For a while after a thread has failed none is. */
   get ready(): boolean {
     return this.#start() !== undefined
   }
@@ -180,12 +174,12 @@ export class ThreadClient<Notice, Question, Report> {
     }
   }
 
-  /** Ends the thread, whatever it is doing; another one is started for what comes later. */
+  /** Ends the thread, whatever it is doing; another one is started for later messages. */
   end(): void {
     void this.#started?.thread.terminate?.()
   }
 
-  /** Waits for what was sent, as long as its work may take at the end. */
+  /** Waits for earlier messages, within the time limit at the end. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -228,7 +222,7 @@ export class ThreadClient<Notice, Question, Report> {
   }
 }
 
-/** Serves the client at the other end. @param create makes the work, with where it reports to. @param end closes this end */
+/** Serves the client at the other end. @param create makes the work, with its report function. @param end closes this end */
 function serve<Notice, Question, Report>(
   port: Port,
   create: (report: (report: Report) => void) => ThreadWork<Notice, Question>,
@@ -241,7 +235,7 @@ function serve<Notice, Question, Report>(
   channel.on('close', () => void Promise.resolve(work.close()).then(end))
 }
 
-/** Serves the client of this thread. @param create makes the work, with where it reports to */
+/** Serves the client of this thread. @param create makes the work, with its report function */
 export function serveClient<Notice, Question, Report>(
   port: MessagePort,
   create: (report: (report: Report) => void) => ThreadWork<Notice, Question>,
@@ -257,7 +251,7 @@ export function serveClient<Notice, Question, Report>(
 export class LocalThread<Notice, Question, Report> extends EventEmitter implements WorkThread {
   readonly #work = new EventEmitter()
 
-  /** @param create makes the work, with where it reports to */
+  /** @param create makes the work, with its report function */
   constructor(create: (report: (report: Report) => void) => ThreadWork<Notice, Question>) {
     super()
     const end: Port = {

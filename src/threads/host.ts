@@ -1,4 +1,4 @@
-/** The thread of all work that is the gateway's own: begins what it is told to. */
+/** The thread of all work of the gateway itself: begins work by messages. */
 import { parentPort } from 'node:worker_threads'
 import type { ToHost, WorkScript } from './client.ts'
 

@@ -9,7 +9,6 @@ import { startAlone } from '../../threads/client.ts'
 import type { Telemetry } from '../../plugin.ts'
 import type { SinksInit } from './thread.ts'
 
-/** What {@link setUpSinks} works with. */
 interface SinkSetup {
   readonly loaded: LoadedConfig
   readonly gatewayId: string
@@ -47,7 +46,7 @@ export async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
   }
 }
 
-/** What crosses to a thread is data. */
+/** Issues of options that are not plain data: a thread gets only data. */
 function notPlain(options: object, index: number): ConfigIssue[] {
   try {
     structuredClone(options)

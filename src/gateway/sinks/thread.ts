@@ -1,4 +1,3 @@
-/** The thread of sinks: loads their plugins, and runs them. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { createConsola, type ConsolaReporter } from 'consola'
 import type { Config } from '../../config/config.ts'
@@ -10,7 +9,6 @@ import type { SinkHost, Telemetry } from '../../plugin.ts'
 import { createHost, type ClosableHost } from '../../upstream/host.ts'
 import { loadEach, loadSink } from '../loader.ts'
 
-/** What the thread is started with. */
 export interface SinksInit {
   readonly sinks: Config['sinks']
   /** Folder of the configuration file. */
@@ -21,7 +19,7 @@ export interface SinksInit {
   readonly telemetry: Telemetry
   /** One number: 1 more than the index of the sink whose code ran last; shared with the gateway. */
   readonly entered: Int32Array
-  /** Indexes of sinks that are not set up any more. */
+  /** Indexes of sinks that are no longer set up. */
   readonly without: readonly number[]
 }
 
@@ -86,7 +84,7 @@ function failed(error: unknown): ConfigIssue {
   return { path: 'sinks', message: `could not be set up: ${(error as Error).message}` }
 }
 
-/** Lines go to the log of the gateway, which takes secrets out. */
+/** A log whose lines go to the log of the gateway, which removes secrets. */
 function logTo(report: (report: SinkReport) => void) {
   const reporter: ConsolaReporter = {
     log({ level, tag, args }) {

@@ -9,15 +9,14 @@ import { timeOf, ulidAt } from '../../state/ids.ts'
 import { DAY_MS, DayDatabases, dayOf, type DayFolder, type OpenDay } from '../day-folder.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
 
-/** What is kept, in days and in bytes of all files; the oldest days go first. */
+/** Bounds on what is kept, in days and in bytes of all files; the oldest days go first. */
 export interface ContentBounds {
   readonly keep: number
   readonly size: number
 }
 
-/** The names of their files. */
 export const CONTENT_NAMES = { file: 'contents.db', earlier: '.content.db' }
-/** Most contents in memory: the oldest go first. */
+/** Most contents in memory; the oldest are removed first. */
 const MEMORY_ROWS = 1000
 const SCHEMA = `
   PRAGMA secure_delete = ON;
@@ -38,7 +37,6 @@ const SCHEMA = `
 const INSERT = `INSERT OR IGNORE INTO content
   (id, account, key, user, endpoint, model, decided, input, output, cut) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-/** Contents in one folder, or in memory. */
 export class ContentFiles {
   readonly #path: string | undefined
   readonly #bounds: ContentBounds
@@ -46,10 +44,10 @@ export class ContentFiles {
   readonly #days: DayDatabases<OpenDay>
   /** Files of which contents were removed, but which may still have their bytes. */
   readonly #uncleaned = new Set<string>()
-  /** Of all files, about. */
+  /** Approximate bytes of all files. */
   #bytes = 0
 
-  /** @param path of the folder; absent for contents in memory. @param now ms since epoch */
+  /** @param path absent for contents in memory. @param now ms since epoch */
   constructor(path: string | undefined, bounds: ContentBounds, now: () => number) {
     this.#path = path
     this.#bounds = bounds
@@ -81,7 +79,7 @@ export class ContentFiles {
     }
   }
 
-  /** Those of a call; undefined where none are kept. @param id of the request */
+  /** The contents of a call; undefined where none are kept. @param id of the request */
   find(id: string): CallContent | undefined {
     for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(bare(id))))) {
       const row = this.#days.reading(file, (db) =>
@@ -142,7 +140,7 @@ export class ContentFiles {
     return removed
   }
 
-  /** Removes what is older or larger than the bounds. */
+  /** Removes what exceeds the bounds. */
   trim(): void {
     try {
       const { folder, memory } = this.#days
@@ -156,7 +154,6 @@ export class ContentFiles {
     }
   }
 
-  /** Closes all files. */
   close(): void {
     this.#days.close()
   }
@@ -167,7 +164,7 @@ export class ContentFiles {
     return days.flatMap((day) => this.#days.filesOf(day).map((file) => ({ day, file })))
   }
 
-  /** @param more bytes that are to be stored. @throws where the disk is full, or contents are as large as they may be */
+  /** @param more bytes to store. @throws where the disk is full, or contents have reached their bound */
   #checkRoom(folder: DayFolder, more: number): void {
     mkdirSync(this.#path!, { recursive: true, mode: 0o700 })
     if (!folder.hasRoom) throw new Error('the disk is full')
@@ -183,7 +180,6 @@ export class ContentFiles {
   }
 }
 
-/** Leaves no byte of what was deleted. @throws where that fails */
 function cleanUp(db: DatabaseSync): void {
   try {
     // Moves of rows within the file may have left copies.
@@ -195,7 +191,7 @@ function cleanUp(db: DatabaseSync): void {
   emptyLog(db)
 }
 
-/** The log of writes has pages as they were. @throws where another process reads them */
+/** Empties the write-ahead log, whose pages still have deleted text. @throws where another process reads them */
 function emptyLog(db: DatabaseSync): void {
   const done = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
   if (done?.busy === 1) throw new Error('another process reads the file')

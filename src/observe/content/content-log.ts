@@ -8,20 +8,16 @@ import { DayFolder } from '../day-folder.ts'
 import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
 import { CONTENT_NAMES } from './content-files.ts'
 
-/** The contents of one call, those of several, or what is to be removed. */
 export type ContentQuestion =
   | { readonly content: string }
   | { readonly contents: ContentQuery }
   | { readonly remove: ContentRemoval }
 
-/** What became of the contents of one call: why they could not be stored. */
 export interface ContentStored {
   readonly fault?: string | undefined
 }
 
-/** What {@link ContentLog} works with. */
 interface ContentLogOptions {
-  /** The thread of the request log, which keeps contents too. */
   readonly thread: Pick<
     ThreadClient<{ readonly content: CallContent }, ContentQuestion, never>,
     'ready' | 'post' | 'ask'
@@ -31,17 +27,15 @@ interface ContentLogOptions {
   readonly log: Pick<ConsolaInstance, 'error'>
 }
 
-/** Characters that the thread has not acknowledged. */
+/** Most characters that the thread has not acknowledged. */
 const MAX_QUEUED = 8 * 1024 * 1024
 
-/** Hands contents over to the thread that keeps them. */
 export class ContentLog {
   readonly #options: ContentLogOptions
-  /** Characters of contents that were not acknowledged. */
+  /** Characters of each content that was not acknowledged. */
   #sent: number[] = []
   #queued = 0
   #fault: string | undefined
-  /** Contents were handed over. */
   #used = false
   /** Calls whose contents are missing although they were to be kept, since the start. */
   dropped = 0
@@ -50,7 +44,6 @@ export class ContentLog {
     this.#options = options
   }
 
-  /** Keeps the contents of a call. */
   add(content: CallContent): void {
     const { thread } = this.#options
     const characters = content.input.length + content.output.length
@@ -64,7 +57,7 @@ export class ContentLog {
     thread.post({ content })
   }
 
-  /** Those of a call. @param id of the request. @throws Unavailable when they cannot be read */
+  /** The contents of a call. @param id of the request. @throws Unavailable when they cannot be read */
   async find(id: string): Promise<CallContent | undefined> {
     return this.hasAny ? this.#options.thread.ask({ content: id }) : undefined
   }
@@ -74,12 +67,11 @@ export class ContentLog {
     return this.hasAny ? this.#options.thread.ask({ contents: query }) : []
   }
 
-  /** Removes contents for good. @returns of how many calls. @throws Unavailable */
+  /** Removes contents for good. @returns the number of calls. @throws Unavailable */
   async remove(which: ContentRemoval): Promise<number> {
     return this.hasAny ? this.#options.thread.ask({ remove: which }) : 0
   }
 
-  /** Whether there may be contents. */
   get hasAny(): boolean {
     const { folder } = this.#options
     return (
@@ -87,7 +79,6 @@ export class ContentLog {
     )
   }
 
-  /** The thread has stored the next ones, or could not. */
   acknowledged({ fault }: ContentStored): void {
     this.#queued -= this.#sent.shift() ?? 0
     if (fault !== undefined) this.dropped++
@@ -95,7 +86,6 @@ export class ContentLog {
     this.#fault = fault
   }
 
-  /** The thread has ended: those that were not acknowledged are lost. */
   lost(): void {
     this.dropped += this.#sent.splice(0).length
     this.#queued = 0

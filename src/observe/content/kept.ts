@@ -1,51 +1,48 @@
 /** What is kept of a call's contents: JSON with notes in the place of files, bounded. */
 import { hash } from 'node:crypto'
 
-/** Characters of a request, and of an answer, that are kept. */
+/** Most characters that are kept of a request, and of an answer. */
 export const MOST_CHARACTERS = 262_144
-/** What a number, a name or a bracket counts for. */
+/** Size at which a number, a name or a bracket is counted. */
 const LEAST = 4
 /** Members whose base64 is a file, although nothing in the text says so. */
 const FILES: ReadonlySet<string> = new Set(['data', 'file_data', 'b64_json', 'image_base64'])
-/** Members that are credentials for a server that the vendor is to ask, such as one of tools. */
+/** Members that are credentials for a server that the vendor calls, such as a server of tools. */
 const CREDENTIAL =
   /^(?:(?:proxy-)?authorization(?:_token)?|(?:x[-_])?(?:api|goog-api|auth)[-_]?key|apikey|(?:access|refresh|auth|bearer|id|session)[-_]?token|client_secret|secret|password|passwd|cookie)$/i
 /** A member whose texts may all be credentials. */
 const HEADERS = /headers$/i
-/** Parameters of an address that are credentials. */
+/** Parameters of a URL that are credentials. */
 const PARAMETER =
   /([?&#](?:[\w.-]*(?:key|token|secret|password|signature|credential)|sig|auth|code)=)[^&#]+/gi
 const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/\S+$/i
 const SECRET = '[secret]'
-/** The address that has a file in it: with a type, or as base64. */
+/** A data URL that contains a file, with a type or as base64. */
 const DATA_URL =
   /^data:(?:([\w.+-]+\/[\w.+-]+)(?:;[^,;]{1,200}){0,5}?(;base64)?|(?:;[^,;]{1,200}){0,5}?(;base64)),/i
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
 
-/** Stands for a file, a picture or a sound. */
 interface MediaNote {
-  /** Such as `image/png`; null where nothing says it. */
+  /** Media type such as `image/png`; null where it is unknown. */
   readonly type: string | null
   readonly bytes: number
-  /** Hexadecimal digits. */
   readonly sha256: string
 }
 
-/** A value as it is kept. */
 interface Kept {
   readonly json: string
-  /** It was longer than {@link MOST_CHARACTERS}: texts end early, and later members are missing. */
+  /** Whether it was longer than {@link MOST_CHARACTERS}: texts end early, and later members are missing. */
   readonly cut: boolean
 }
 
-/** A value without files, credentials and functions. @param value of a request that was read, so its depth is bounded */
+/** A value without files, credentials and functions. @param value of a parsed request, so its depth is bounded */
 export function keptOf(value: unknown): Kept {
   const copier = new Copier()
   const json = JSON.stringify(copier.copy(value, '')) ?? 'null'
   return { json, cut: copier.cut }
 }
 
-/** A value that was kept, with empty files in the place of notes: for readers that expect texts there. */
+/** A kept value with empty files in the place of notes, for readers that expect texts there. */
 export function restored(json: string): unknown {
   return JSON.parse(json, (_, value: unknown) =>
     isNote(value) ? `data:${value.type ?? ''};base64,` : value,
@@ -131,7 +128,7 @@ function bytesOf(
   return { type: typeof mediaType === 'string' ? mediaType : null, bytes }
 }
 
-/** An address without what lets its reader in. */
+/** A URL without the parameters and the password that give access. */
 function withoutSecrets(address: string): string {
   return address
     .replace(/^([^/]*\/\/)[^/?#]*@/, `$1${SECRET}@`)

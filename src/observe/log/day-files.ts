@@ -21,13 +21,13 @@ import {
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 const HOUR_MS = 3_600_000
-/** Files of days before that stay open for calls that end after midnight. */
+/** Number of earlier days' files that stay open for calls that end after midnight. */
 const OPEN_FILES = 2
-/** Most of a log in memory, which keeps one day. */
+/** Most bytes of a log in memory, which keeps one day. */
 const MEMORY_BYTES = 64 * 1024 * 1024
-/** Calls that one question to a file looks at. */
+/** Calls of a file that one question reads at a time. */
 const WINDOW = 5000
-/** A page is answered with what was found by then. */
+/** Time after which a page is answered with the calls read so far. */
 const MAX_QUERY_MS = 250
 /** Files of versions 1 and 2 have a row of all members for each call, and are read until they are removed. */
 const VERSION = 3
@@ -42,7 +42,6 @@ const SCHEMA = `
   PRAGMA user_version = ${VERSION};`
 const INSERT = `INSERT OR IGNORE INTO call VALUES (?, ?, ${COLUMNS.map(() => '?').join(', ')})`
 
-/** A database that is open for writing. */
 interface OpenCalls extends OpenDay {
   readonly batch: StatementSync
   readonly insert: StatementSync
@@ -56,13 +55,12 @@ function prepare(db: DatabaseSync): OpenCalls {
   return { db, batch, insert: db.prepare(INSERT) }
 }
 
-/** A call, and the line in which it has crossed. */
+/** A call, and the line in which it crossed. */
 interface CrossedCall {
   readonly line: string
   readonly call: KnownCall
 }
 
-/** The request log in one folder, or in memory. */
 export class DayFiles implements LogStore {
   readonly #path: string | undefined
   readonly #bounds: LogBounds
@@ -71,7 +69,6 @@ export class DayFiles implements LogStore {
   #trimmedAt = -Infinity
   #bytes = 0
 
-  /** @param folder absent for a log in memory. @param now ms since epoch */
   constructor(folder: string | undefined, bounds: LogBounds, now = () => Date.now()) {
     this.#path = folder
     this.#bounds = bounds
@@ -107,7 +104,6 @@ export class DayFiles implements LogStore {
     return { rows: stored, dropped, bytes: this.#bytes, ...(fault !== undefined && { fault }) }
   }
 
-  /** One page of calls. */
   list(query: LogQuery): LogPage {
     const until = performance.now() + MAX_QUERY_MS
     const { from = 0, to, after, limit } = query
@@ -144,7 +140,6 @@ export class DayFiles implements LogStore {
     return { calls, unreadable: [...unreadable] }
   }
 
-  /** A call; undefined when there is none. */
   find(id: string): KnownCall | undefined {
     for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(id)))) {
       const found = this.#days.reading(file, (db) => {
@@ -170,12 +165,10 @@ export class DayFiles implements LogStore {
     }
   }
 
-  /** Closes all files. */
   close(): void {
     this.#days.close()
   }
 
-  /** Removes what is older than a day from memory. */
   #forgetDays(): void {
     const oldest = ulidAt(this.#now() - DAY_MS)
     const db = this.#days.memory
@@ -214,14 +207,13 @@ export class DayFiles implements LogStore {
     this.#days.pause(`the request log cannot be written: ${(error as Error).message}`)
   }
 
-  /** Whether the calls of a day are not kept any more. */
+  /** Whether the calls of a day are removed already. */
   #isGone(day: string): boolean {
     const isOld = day !== '' && day < dayOf(this.#now() - DAY_MS)
     return isOld && !this.#days.days.includes(day)
   }
 }
 
-/** The id of a call without its prefix: a ULID, so that calls are in the order of arrival. */
 function bare({ id }: KnownCall): string {
   return id.slice(4)
 }
@@ -237,7 +229,6 @@ function bytesIn(db: DatabaseSync): number {
   return (pages('page_count') - pages('freelist_count')) * pages('page_size')
 }
 
-/** @returns how many of them are new */
 function insertAll({ db, batch, insert }: OpenCalls, calls: readonly CrossedCall[]): number {
   return transact(db, () => {
     const ids = calls.map(({ call }) => bare(call)).toSorted()
@@ -268,7 +259,7 @@ function readerOf(db: DatabaseSync): (row: EarlierRow) => KnownCall {
   }
 }
 
-/** The place of a search: ids below `before`, down to `lowest`. Calls are added to `calls`. */
+/** State of a search: ids below `before`, down to `lowest`. Calls are added to `calls`. */
 interface Search {
   readonly before: string
   readonly lowest: string
@@ -277,8 +268,8 @@ interface Search {
 }
 
 /**
- * Looks through one database, newest first, a window at a time.
- * @returns the last id that was looked at when the page is full or the time is up; undefined at the end of the database
+ * Searches one database, newest first, a window at a time.
+ * @returns the last id examined when the page is full or the time is up; undefined at the end of the database
  */
 function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at }: Search) {
   const known = namesIn(db, `pragma_index_list('call')`)

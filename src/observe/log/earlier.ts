@@ -1,4 +1,4 @@
-/** Reads calls in the forms of releases before: rows of day files of versions 1 and 2, and lines of tabs of a shared Redis. */
+/** Reads calls in the forms of earlier releases: rows of day files of versions 1 and 2, and tab-separated lines of a shared Redis. */
 import { formatPico } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
 import { QUANTITIES } from '../../server/admin/resources/usage.ts'
@@ -7,7 +7,7 @@ import { type KnownCall } from '../record.ts'
 /** A row by column. Numbers may be text. */
 export type EarlierRow = Readonly<Record<string, string | number | bigint | null>>
 
-/** In the order of a line. */
+/** Columns in the order of a line. */
 const COLUMNS = `
   id method endpoint account key model deployment status code limited_by outcome stream ms_admit
   ms_first ms_total prompt_tokens cached_tokens cache_write_tokens completion_tokens reasoning_tokens
@@ -18,14 +18,13 @@ const COLUMNS = `
   .trim()
   .split(/\s+/)
 
-/** The call of a line, in its form of now or in that of tabs. */
+/** The call of a line, in the present form or as tabs. */
 export function callOfLine(line: string): KnownCall {
   if (line.startsWith('{')) return JSON.parse(line) as KnownCall
   const values = line.split('\t')
   return callOfRow(Object.fromEntries(COLUMNS.map((name, i) => [name, values[i] || null])))
 }
 
-/** The call of a row. */
 export function callOfRow(row: EarlierRow): KnownCall {
   const text = (name: string) => (row[name] == null ? undefined : String(row[name]))
   const number = (name: string) => (row[name] == null ? undefined : Number(row[name]))
@@ -86,7 +85,7 @@ function timesOf(number: (name: string) => number | undefined, total_ms: number)
   }
 }
 
-/** @param parts such as `prompt=120` */
+/** @param parts pairs such as `prompt=120` */
 function pairsOf<Value>(parts: readonly string[], valueOf: (text: string, name: string) => Value) {
   const pairs = parts.map((part) => part.split('=') as [string, string])
   return Object.fromEntries(pairs.map(([name, value]) => [name, valueOf(value, name)]))
@@ -102,7 +101,7 @@ function decidedIn(text: string) {
   return { mode, side, outcome, rule: rule.join(' ') }
 }
 
-/** @param text deployment, ms, result, status and message, of which the end may be cut off */
+/** @param text deployment, ms, result, status and message, whose end may be cut off */
 function attemptIn(text: string): KnownCall['attempts'] & object {
   const [deployment = '', ms = '', result = '', status = '', ...words] = text.split(' ')
   if (result === '') return []
@@ -110,7 +109,7 @@ function attemptIn(text: string): KnownCall['attempts'] & object {
   return [{ deployment, ms: Number(ms), result, status: Number(status) || undefined, message }]
 }
 
-/** @param text kind, name, side, start, ms, result and rules, of which the end may be cut off */
+/** @param text kind, name, side, start, ms, result and rules, whose end may be cut off */
 function questionIn(text: string): KnownCall['questions'] & object {
   const [to, name = '', side, from, ms, result = '', rules = ''] = text.split(' ')
   if (to !== 'guard' && to !== 'search') return []

@@ -1,4 +1,3 @@
-/** Reads questions to the request log from the query of a URL. */
 import { wrongQuery } from '../../errors/query.ts'
 
 /** A status, or a family of them, as a range. @throws InvalidRequest */
@@ -9,14 +8,13 @@ export function readStatus(text: string): readonly [number, number] {
   throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
 }
 
-/** The id of a request as the log has it. @throws InvalidRequest */
+/** The id of a request as the log stores it. @throws InvalidRequest */
 export function readLogId(text: string, name: string): string {
   const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
   if (ulid) return ulid
   throw wrongQuery(name, 'the id of a request')
 }
 
-/** The id of a request by that of its row. */
 export function requestId(row: string): string {
   return `req_${row}`
 }

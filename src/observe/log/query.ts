@@ -1,9 +1,7 @@
-/** Questions to the request log, and their answers. */
-
 import { parsePico } from '../../money/money.ts'
 import type { KnownCall } from '../record.ts'
 
-/** What can be asked for by value, and where a call has it. */
+/** Filters by value, and the member of a call that each compares. */
 const VALUES = {
   key: ({ key_id }) => key_id,
   account: ({ account_id }) => account_id,
@@ -22,13 +20,11 @@ const VALUES = {
   origin: ({ origin }) => origin,
 } as const satisfies Record<string, (call: KnownCall) => string | undefined>
 
-/** Something that can be asked for by value. */
 export type FilterName = keyof typeof VALUES
 
-/** All of them. */
 export const FILTERS = Object.keys(VALUES) as readonly FilterName[]
 
-/** Which calls. Values of one filter are alternatives; all filters have to hold. */
+/** Filters of a list. Values of one filter are alternatives; all filters have to hold. */
 export interface LogQuery {
   readonly filters: Readonly<Partial<Record<FilterName, readonly string[]>>>
   /** Statuses, as ranges: 404 is [404, 404], 4xx is [400, 499]. */
@@ -37,10 +33,10 @@ export interface LogQuery {
   /** In 10⁻¹² USD. */
   readonly minCost?: bigint
   readonly minMs?: number
-  /** ms since epoch: from this moment on, and before that one. */
+  /** Half-open range, ms since epoch. */
   readonly from?: number
   readonly to?: number
-  /** Id of the last row of the page before. */
+  /** Id of the last row of the previous page. */
   readonly after?: string
   readonly limit: number
 }
@@ -48,15 +44,13 @@ export interface LogQuery {
 /** Newest first. */
 export interface LogPage {
   readonly calls: readonly KnownCall[]
-  /** Set while there may be more: the value of `after` for the next page. */
   readonly next?: string
-  /** ms since epoch: everything from here on was looked at. */
+  /** Lower end of what was searched, ms since epoch. */
   readonly searchedTo?: number
   /** Days whose file is damaged: their calls are missing. */
   readonly unreadable: readonly string[]
 }
 
-/** Whether a call is one of those that are asked for. */
 export function matches(
   call: KnownCall,
   { filters, status, stream, minCost, minMs }: LogQuery,
@@ -78,13 +72,12 @@ function costOf({ cost_usd }: KnownCall): bigint | undefined {
   return cost_usd === undefined ? undefined : parsePico(cost_usd)
 }
 
-/** SQL of the columns that lists look at, beside the id. */
+/** Columns that lists read, beside the id. */
 export const COLUMNS: readonly string[] = [
   ...FILTERS.map((name) => `${name} TEXT`),
   ...['status', 'stream', 'cost', 'ms_total'].map((name) => `${name} INTEGER`),
 ]
 
-/** The values of a call in the order of {@link COLUMNS}. */
 export function valuesOf(call: KnownCall): (string | number | bigint | null)[] {
   const { status, stream, times } = call
   return [
@@ -96,7 +89,7 @@ export function valuesOf(call: KnownCall): (string | number | bigint | null)[] {
   ]
 }
 
-/** Calls that did not go well, those that did not come to an end, and those of which guards decided something: few among all. */
+/** Calls with a failure, without an end, or with a decision of guards: few among all. */
 const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
 const UNFINISHED = "outcome <> 'completed'"
 const DECIDED = "guard <> 'passed'"
@@ -105,9 +98,9 @@ const DECIDED = "guard <> 'passed'"
 interface CallIndex {
   readonly name: string
   readonly column?: FilterName
-  /** Which calls it has; absent for all. */
+  /** Condition on the calls in it; absent for all. */
   readonly where?: string
-  /** Whether these are all that a query asks for; absent where a value of the column says so. */
+  /** Whether the index has exactly the calls that a query asks for; absent where a value of the column decides that. */
   readonly fits?: (query: LogQuery) => boolean
 }
 
@@ -141,24 +134,23 @@ const INDEXES: readonly CallIndex[] = [
   rare('tag'),
 ]
 
-/** SQL that makes the indexes where they are missing. */
 export const MAKE_INDEXES = INDEXES.map(({ name, column, where }) => {
   const columns = column === undefined ? 'id' : `${column}, id`
   return `CREATE INDEX IF NOT EXISTS ${name} ON call (${columns})${where === undefined ? '' : ` WHERE ${where}`};`
 }).join('\n')
 
-/** SQL of a query: what an index can find, and what has to be looked at row by row. */
+/** SQL of a query: conditions that an index satisfies, and conditions to check row by row. */
 interface Conditions {
   /** The table, with the index. */
   readonly from: string
   readonly indexed: string
   readonly rest: string
-  /** Of both, in their order. */
+  /** Values of both, in their order. */
   readonly indexedValues: readonly (string | number | bigint)[]
   readonly restValues: readonly (string | number | bigint)[]
 }
 
-/** Splits a query for SQLite. @param known the indexes that there are */
+/** Splits a query for SQLite. @param known existing indexes */
 export function conditionsOf(query: LogQuery, known: ReadonlySet<string>): Conditions {
   const { filters, status, stream, minCost, minMs } = query
   const index = INDEXES.find(

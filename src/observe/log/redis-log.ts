@@ -1,7 +1,7 @@
 /**
  * The request log that gateways share in Redis: one sorted set per UTC day, whose members are lines, in the order in which
- * their calls arrived, because each begins with the id of its call. Those of a release before have another form, and come first. It is smaller than one on a disk, because it shares the memory of the ledger. Used by the thread of
- * the log.
+ * their calls arrived, because each begins with the id of its call. Lines of an earlier release have another form, and come
+ * first. It is smaller than a log on a disk, because it shares the memory of the ledger. Used by the thread of the log.
  */
 import type { Cluster, Redis } from 'ioredis'
 import { timeOf, ulidAt } from '../../state/ids.ts'
@@ -14,28 +14,27 @@ import { callOfLine } from './earlier.ts'
 import { matches, type LogPage, type LogQuery } from './query.ts'
 import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
-/** At most, whatever the bounds allow: a ledger that needs memory comes first. */
+/** Most days, whatever the bounds allow: a ledger that needs memory has priority. */
 const MOST_DAYS = 7
 const MOST_BYTES = 256 * 1024 * 1024
-/** What a row takes in Redis, about. */
+/** Approximate bytes of a row in Redis. */
 const ROW_BYTES = 768
 /** Part of the memory that Redis may use, above which nothing is stored. */
 const MOST_USED = 0.8
-/** Between two looks at the bounds and at the memory. */
+/** Time between two checks of the bounds and of the memory. */
 const TRIM_MS = 2000
-/** Rows that are removed at once: more would keep calls waiting. */
+/** Rows removed at once: more would keep calls waiting. */
 const REMOVED = 5000
 const PAUSE_MS = 10_000
-/** Rows that are read at once, and that one page looks at. */
+/** Rows read at once, and read for one page. */
 const PAGE_ROWS = 1000
 const MOST_ROWS = 20_000
-/** What stands before the id in a line of now, and in one of a release before. */
+/** Text before the id in a line of the present form, and of an earlier release. */
 const STARTS = ['{"id":"req_', ''] as const
 
-/** Settings of a {@link RedisLog}. */
 interface RedisLogOptions {
   readonly url: string | readonly string[]
-  /** Whether the ledger is there as well; else the server may have any settings. */
+  /** Whether the ledger is on the same server; otherwise the server may have any settings. */
   readonly holdsLedger: boolean
   readonly bounds: LogBounds
   readonly log: Log
@@ -84,7 +83,6 @@ export class RedisLog implements LogStore {
     return { rows, dropped, bytes: this.#rows * ROW_BYTES, ...(fault !== undefined && { fault }) }
   }
 
-  /** One page of calls. @throws Unavailable while Redis cannot be reached */
   async list(query: LogQuery): Promise<LogPage> {
     const { from = 0, to, after, limit } = query
     const calls: KnownCall[] = []
@@ -110,7 +108,6 @@ export class RedisLog implements LogStore {
     return { calls, unreadable: [] }
   }
 
-  /** A call. @throws Unavailable while Redis cannot be reached */
   async find(id: string): Promise<KnownCall | undefined> {
     const key = keyOf(dayOf(timeOf(id)))
     for (const start of STARTS) {
@@ -145,7 +142,6 @@ export class RedisLog implements LogStore {
     connection?.close()
   }
 
-  /** @returns whether the rows are stored */
   async #add(day: string, lines: readonly string[]): Promise<boolean> {
     if (this.#paused && this.#now() < this.#paused.until) return false
     this.#paused = undefined
@@ -171,7 +167,7 @@ export class RedisLog implements LogStore {
     }
   }
 
-  /** Removes the oldest rows above the bound, of all gateways, and looks at the memory of Redis. */
+  /** Removes the oldest rows above the bound, of all gateways, and checks the memory of Redis. */
   async #trim(): Promise<void> {
     const now = this.#now()
     if (now - this.#trimmedAt < TRIM_MS) return
@@ -219,7 +215,6 @@ export class RedisLog implements LogStore {
   async #ask<T>(send: (client: Redis | Cluster) => Promise<T>): Promise<T> {
     const { url, log, holdsLedger } = this.#options
     this.#connection ??= connect(url, log, holdsLedger).then(({ connection }) => connection)
-    // The next use connects again.
     this.#connection.catch(() => (this.#connection = undefined))
     const connection = await this.#connection
     return connection.ask(() => send(connection.client))

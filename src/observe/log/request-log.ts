@@ -19,35 +19,30 @@ import { DayFiles } from './day-files.ts'
 import type { LogPage, LogQuery } from './query.ts'
 import type { Dropped, LogBounds, Stored, LogStore } from './store.ts'
 
-// What crosses between the request log and its thread.
+// Messages between the request log and its thread.
 
-/** Where rows are kept: in a folder, or in the Redis that gateways share. */
 export type LogPlace = { readonly folder: string } | SharedPlace
 
-/** A Redis. */
 interface SharedPlace {
   readonly redis: string | readonly string[]
-  /** Whether it is for the log alone: it need not keep what a ledger must, and its failures are told. */
+  /** Whether it is for the log alone: it need not satisfy the rules of a ledger, and its failures are logged. */
   readonly isOwn: boolean
 }
 
-/** What the thread is started with. */
 export interface ThreadInit {
   readonly place: LogPlace
   readonly bounds: LogBounds
   readonly contents: ContentPlace
 }
 
-/** Where contents are kept, and how many. */
 interface ContentPlace extends ContentBounds {
   /** Absent for contents in memory. */
   readonly folder: string | undefined
 }
 
-/** Lines of calls that have ended, or the contents of one. Each is reported about once, in order. */
+/** Lines of ended calls, or the contents of one. Each is acknowledged once, in order. */
 type LogNotice = { readonly calls: string } | { readonly content: CallContent }
 
-/** A page of calls, one call by its id, or a question about contents. */
 type LogQuestion = { readonly list: LogQuery } | { readonly find: string } | ContentQuestion
 
 /** What became of a notice. */
@@ -55,7 +50,7 @@ type LogReport = { readonly calls: Stored } | { readonly content: ContentStored 
 
 const HOUR_MS = 3_600_000
 
-/** Stores batches one after the other, and reports what became of each. A question is answered after the batches before it. */
+/** Stores batches one after the other, and acknowledges each. A question is answered after the batches before it. */
 export function logWork(store: LogStore, { folder, keep, size }: ContentPlace) {
   const contents = new ContentFiles(folder, { keep, size }, () => Date.now())
   return (report: (report: LogReport) => void): ThreadWork<LogNotice, LogQuestion> => {
@@ -85,21 +80,19 @@ export function logWork(store: LogStore, { folder, keep, size }: ContentPlace) {
   }
 }
 
-/** Settings of the request log. */
 interface RequestLogOptions extends LogBounds {
   /** Absent for a log in memory. */
   readonly place: LogPlace | undefined
   readonly contents: ContentPlace
-  /** Called with the seconds that each question took. */
   readonly queried?: (seconds: number) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
-/** Why rows are not in the log: the thread was too slow, the client was unknown and loud, or see {@link Dropped}. */
+/** Why rows are missing in the log: the thread was too slow, the client was unknown and loud, or see {@link Dropped}. */
 type DropReason = Dropped | 'queue' | 'flood'
 
 const BATCH_CHARACTERS = 65_536
-/** Characters that the thread has not acknowledged: about 7,000 calls. */
+/** Most characters that the thread has not acknowledged: about 7,000 calls. */
 const MAX_QUEUED = 4 * 1024 * 1024
 /** Rows a minute of calls without a known key: a scanner cannot fill the disk. */
 const UNKNOWN_PER_MINUTE = 100
@@ -111,17 +104,14 @@ export class RequestLog {
   #lines: string[] = []
   #length = 0
   readonly #thread: ThreadClient<LogNotice, LogQuestion, LogReport>
-  /** What calls have asked, and what their clients got; kept by the same thread. */
+  /** Requests and answers of calls; kept by the same thread. */
   readonly contents: ContentLog
-  /** Called with every batch that is handed over. */
   onBatch: (lines: string) => void = () => {}
-  /** Batches that were not acknowledged. */
   #sent: { readonly characters: number; readonly rows: number }[] = []
   #queued = 0
   #closed = false
   #fault: string | undefined
   #unknown = { since: -Infinity, rows: 0 }
-  /** Rows stored since the start. */
   #stored = 0
   #bytes = 0
   readonly #dropped = new Map<DropReason, number>()
@@ -143,11 +133,10 @@ export class RequestLog {
     })
     const { folder } = options.contents
     this.contents = new ContentLog({ thread: this.#thread, folder, log: options.log })
-    // What was kept is removed in time also where nothing more is kept: the thread looks for it when it starts.
+    // Contents are removed in time even where none are added: the thread checks their age when it starts.
     if (this.contents.hasAny) void this.#thread.ready
   }
 
-  /** Rows stored, bytes of the files, and rows dropped by reason. */
   get counts(): {
     readonly rows: number
     readonly bytes: number
@@ -156,7 +145,6 @@ export class RequestLog {
     return { rows: this.#stored, bytes: this.#bytes, dropped: this.#dropped }
   }
 
-  /** Logs a call that has ended. */
   add(call: KnownCall): void {
     if (this.#closed) return
     if (call.key_id === undefined && !this.#admitsUnknown()) return this.#drop('flood', 1)
@@ -166,7 +154,6 @@ export class RequestLog {
     if (this.#length >= BATCH_CHARACTERS) this.flush()
   }
 
-  /** Hands over what was collected. */
   flush(): void {
     const rows = this.#lines.length
     if (rows === 0) return
@@ -226,7 +213,6 @@ export class RequestLog {
     this.#fault = fault
   }
 
-  /** Batches that were not acknowledged. */
   #lose(): void {
     for (const { rows } of this.#sent.splice(0)) this.#drop('disk', rows)
     this.#queued = 0

@@ -1,29 +1,25 @@
-/** Where the request log keeps calls: files of days, or Redis. */
+/** Storage of the request log: files of days, or Redis. */
 import type { KnownCall } from '../record.ts'
 import type { LogPage, LogQuery } from './query.ts'
 
-/** What a log keeps. */
 export interface LogBounds {
-  /** Days. */
   readonly keep: number
   /** Bytes of all rows. */
   readonly size: number
 }
 
-/** Why rows were not stored: the disk or Redis, or an id of a day that is not kept any more. */
+/** Why rows were not stored: a failure of the disk or of Redis, or an id of a day that is no longer kept. */
 export type Dropped = 'disk' | 'late'
 
-/** What became of a batch. */
 export interface Stored {
   readonly rows: number
   readonly dropped: Readonly<Partial<Record<Dropped, number>>>
-  /** Bytes of all rows, when they were last added up. */
+  /** Bytes of all rows at the last count. */
   readonly bytes: number
   /** Why nothing can be stored. */
   readonly fault?: string
 }
 
-/** Calls that have ended. */
 export interface LogStore {
   /** Stores calls. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
   store(lines: string): Stored | Promise<Stored>

@@ -1,4 +1,3 @@
-/** The work of the request log in another thread: it owns files or a connection, stores batches and answers questions, one after the other. */
 import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../../threads/client.ts'
@@ -6,10 +5,9 @@ import { DayFiles } from './day-files.ts'
 import { logWork, type ThreadInit } from './request-log.ts'
 import type { LogStore } from './store.ts'
 
-/** The gateway's own connection says the same of Redis. */
+/** The gateway's own connection logs the same of Redis. */
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 
-/** Serves one request log. */
 export async function serve(port: MessagePort, init: ThreadInit): Promise<void> {
   serveClient(port, logWork(await storeOf(init), init.contents))
 }

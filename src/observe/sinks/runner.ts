@@ -1,10 +1,10 @@
-/** Gives one sink its events: in batches, with a bounded queue, again and again until they are delivered. */
+/** Delivers events to one sink: in batches, with a bounded queue, repeatedly until they are delivered. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inTime } from '../../lifetime/scope.ts'
 import type { CallText, EndedCall, GatewayEvent, SentEvents, Sink } from '../../plugin.ts'
 import type { SinkCounts, SinkLoss, SinkResult } from './messages.ts'
 
-/** How a runner learns the time and waits; tests have one of their own. */
+/** Time and waiting of a runner; tests bring their own. */
 interface Clock {
   /** Steady ms. */
   now(): number
@@ -12,21 +12,19 @@ interface Clock {
   wait(ms: number, signal: AbortSignal): Promise<void>
 }
 
-/** Settings of a {@link SinkRunner}. */
 interface RunnerOptions {
   readonly name: string
   readonly sink: Sink
   readonly log: { error(line: string): void; warn(line: string): void }
   /** Called when its counts have changed. */
   readonly changed: () => void
-  /** Called before the code of the sink runs. */
   readonly entering?: () => void
   readonly clock?: Clock
 }
 
-/** Events that wait; the oldest are dropped above it. */
+/** Most events that wait; the oldest are dropped above it. */
 export const MOST_QUEUED = 10_000
-/** Characters of contents that wait. */
+/** Most characters of contents that wait. */
 const MOST_CHARACTERS = 32 * 1024 * 1024
 const BATCH = 512
 /** How long a batch may wait to become full. */
@@ -36,7 +34,7 @@ const SEND_MS = 10_000
 const ABORTED_MS = 1000
 const FIRST_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 300_000
-/** A sink that has failed for so long is not asked any more. */
+/** How long a sink may fail before it gets no events any more. */
 const PATIENCE_MS = 24 * 3_600_000
 
 const CLOCK: Clock = {
@@ -44,12 +42,11 @@ const CLOCK: Clock = {
   wait: (ms, signal) => sleep(ms, undefined, { signal, ref: false }),
 }
 
-/** The queue of one sink, and the work on it. */
 export class SinkRunner {
   readonly #options: RunnerOptions
   readonly #clock: Clock
   #queue: GatewayEvent[] = []
-  /** Of the contents in it. */
+  /** Characters of the contents in the queue. */
   #characters = 0
   /** The batch that is being sent. */
   #sending: readonly GatewayEvent[] = []
@@ -58,7 +55,7 @@ export class SinkRunner {
   readonly #closing = new AbortController()
   #results: Partial<Record<SinkResult, number>> = {}
   #lost: Partial<Record<SinkLoss, number>> = {}
-  /** Since when no batch was delivered, steady ms. */
+  /** When the failures without a delivery began, steady ms. */
   #failingSince: number | undefined
   #disabled = false
 
@@ -67,7 +64,7 @@ export class SinkRunner {
     this.#clock = options.clock ?? CLOCK
   }
 
-  /** Takes the events that the sink wants. */
+  /** Queues the events that the sink wants. */
   offer(events: readonly GatewayEvent[]): void {
     const wanted = events.filter(({ event }) => this.#options.sink.takes.includes(event))
     if (wanted.length === 0) return
@@ -82,7 +79,7 @@ export class SinkRunner {
     this.#work()
   }
 
-  /** What has changed since the last call. */
+  /** Changes since the last call. */
   takeCounts(): SinkCounts {
     const { name } = this.#options
     const [results, lost] = [this.#results, this.#lost]
@@ -92,7 +89,7 @@ export class SinkRunner {
     return { name, results, lost, queued, disabled: this.#disabled }
   }
 
-  /** Sends what waits, each batch once, and closes the sink. What the sink refuses is lost. */
+  /** Sends waiting events, each batch once, and closes the sink. Events that the sink refuses are lost. */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#working
@@ -118,7 +115,7 @@ export class SinkRunner {
     }
   }
 
-  /** Contents are left out before events are. */
+  /** Drops contents before it drops events. */
   #bounded(event: GatewayEvent): GatewayEvent {
     const size = sizeOf(event)
     if (size === 0) return event
@@ -208,7 +205,7 @@ export class SinkRunner {
   }
 }
 
-/** Whether the receiver will never take the events. */
+/** Whether the receiver will never accept the events. */
 function isFinal(error: unknown): boolean {
   const { failure } = error as { failure?: unknown }
   return failure === 'bad_request' || failure === 'payload_too_large'
@@ -221,13 +218,13 @@ function retryAfterOf(error: unknown): number {
 
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // The sentence of a failure is for clients of the model.
+  // The sentence of a failure is meant for clients of the model.
   const { cause, failure } = error as { cause?: unknown; failure?: string }
   if (failure === undefined) return error.message
   return cause instanceof Error ? `${failure}: ${cause.message}` : failure
 }
 
-/** Characters of the content of a call, about; 0 for an event without any. */
+/** Approximate characters of the content of a call; 0 for an event without any. */
 function sizeOf({ data }: GatewayEvent): number {
   const { content } = data as Partial<EndedCall>
   if (!content) return 0

@@ -1,6 +1,6 @@
 /**
- * Tells sinks what happens, beside the calls: a thread makes events of the lines of the request log, and sends them. Nothing on
- * the way of a request waits for it, and what is too much is dropped and counted.
+ * Sends events to sinks beside the calls: a thread makes events of the lines of the request log, and sends them. Nothing on the
+ * way of a request waits for it, and excess events are dropped and counted.
  */
 import type { ConsolaInstance } from 'consola'
 import type { ConfigIssue } from '../../errors/errors.ts'
@@ -11,12 +11,11 @@ import type { CallContent } from '../content/content.ts'
 import type { ReadySink, SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import type { SinkMetrics } from './metrics.ts'
 
-/** Settings of {@link Sinks}. */
 interface SinksOptions {
   readonly gateway: string
   /**
    * @param entered where the thread writes 1 more than the index of the sink whose code ran last
-   * @param without indexes of sinks that are not set up any more
+   * @param without indexes of sinks that are no longer set up
    */
   readonly start: (entered: Int32Array, without: readonly number[]) => WorkThread
   readonly log: Pick<ConsolaInstance, 'error' | 'warn' | 'info' | 'debug'>
@@ -25,27 +24,25 @@ interface SinksOptions {
   readonly mask: (sink: string, secrets: readonly string[]) => void
   /** ms since epoch */
   readonly wallClock?: () => number
-  /** Calls a function again and again, until the signal is aborted; every ten seconds by default. */
+  /** Calls a function repeatedly, until the signal is aborted; every ten seconds by default. */
   readonly repeat?: (look: () => void, signal: AbortSignal) => void
-  /** See `ThreadClient`. */
   readonly restartMs?: number
 }
 
-/** Events that the thread was sent. */
 interface Untaken {
   /** Absent for the content of a call. */
   readonly event?: EventName
-  /** One for each event; absent for a single one. */
+  /** One line for each event; absent for a single event. */
   readonly lines?: string
   readonly characters: number
 }
 
-/** Characters that the thread has not taken: about 10,000 calls. */
+/** Most characters that the thread has not accepted: about 10,000 calls. */
 const MOST_SENT = 4 * 1024 * 1024
-/** How long sending the last events may take. */
+/** Time limit for sending the last events. */
 const CLOSE_MS = 5000
 const LOOK_MS = 10_000
-/** Looks in a row at which a thread has not answered before it is ended. A machine that slept makes one. */
+/** Number of checks in a row without an answer after which a thread is ended. A machine that slept causes one. */
 const MOST_SILENT = 3
 const BUSY = 'it kept the thread of sinks busy, so that no other sink could send'
 const FAILING = 'it could send nothing for 24 hours'
@@ -55,18 +52,18 @@ export class Sinks {
   readonly #options: SinksOptions
   readonly #thread: ThreadClient<SinkNotice, SinkQuestion, SinkReport>
   #sinks: SinksReady['sinks'] = []
-  /** What the thread has not taken, in order. */
+  /** Events that the thread has not accepted, in order. */
   #untaken: Untaken[] = []
   #sent = 0
   readonly #entered = new Int32Array(new SharedArrayBuffer(4))
-  /** Why, by name. */
+  /** Reasons by the name of the sink. */
   readonly #disabled = new Map<string, string>()
   /** Sinks that have kept the thread busy. */
   readonly #stuck: ReadySink[] = []
-  /** What is wrong with a sink that was being set up. */
+  /** Issue of a sink that was being set up. */
   #openIssue: ConfigIssue | undefined
   #opening = false
-  /** Looks since the thread was asked for an answer; 0 while it was not. */
+  /** Checks since the thread was asked for an answer; 0 while it was not. */
   #silent = 0
   readonly #closing = new AbortController()
 
@@ -85,12 +82,11 @@ export class Sinks {
     repeat(() => this.#check(), this.#closing.signal)
   }
 
-  /** Sinks that are not asked any more, by name, and why. */
+  /** Disabled sinks by name, with the reason. */
   get disabled(): ReadonlyMap<string, string> {
     return this.#disabled
   }
 
-  /** Sets the sinks up. @returns what is wrong with them. @throws Unavailable when the thread cannot be started */
   async open(): Promise<SinksReady['issues']> {
     this.#opening = true
     try {
@@ -105,18 +101,17 @@ export class Sinks {
     }
   }
 
-  /** Calls have ended. @param lines of the request log */
+  /** Queues ended calls. @param lines of the request log */
   calls(lines: string): void {
     this.#send({ calls: lines }, { event: 'call.ended', lines, characters: lines.length })
   }
 
-  /** Before the line of a call: its content, for sinks that trace. Without room the call goes without it. */
+  /** Queues the content of a call, for sinks that trace; called before the line of the call. Without room the call goes without it. */
   content(content: CallContent): void {
     const characters = content.input.length + content.output.length
     this.#send({ content }, { characters })
   }
 
-  /** Something else has happened. */
   tell<Name extends Exclude<EventName, 'call.ended' | 'guard.blocked'>>(
     event: Name,
     data: EventContents[Name],
@@ -128,7 +123,7 @@ export class Sinks {
     this.#send({ event: made }, { event, characters })
   }
 
-  /** Sends what waits, for five seconds. */
+  /** Sends waiting events, for at most five seconds. */
   close(): Promise<void> {
     this.#closing.abort()
     return this.#thread.close()
@@ -156,7 +151,6 @@ export class Sinks {
     for (const { name } of losing) this.#options.metrics.lost(name, why, events)
   }
 
-  /** What the thread had not sent is lost with it. */
   #ended(): void {
     const { metrics } = this.#options
     for (const [name, events] of metrics.queued)
@@ -169,7 +163,7 @@ export class Sinks {
     this.#sent = this.#silent = 0
   }
 
-  /** Asks a thread for a sign of life while something waits for it, and ends one that gives none. */
+  /** Asks a thread for a sign of life while events wait for it, and ends one that gives none. */
   #check(): void {
     // Until the code of a sink runs, a thread may be slow, but is not stuck.
     if (Atomics.load(this.#entered, 0) === 0) return
@@ -182,7 +176,7 @@ export class Sinks {
     this.#thread.ask('alive').then(heard, heard)
   }
 
-  /** The sink whose code ran last is the one that does not give the thread back. */
+  /** The sink whose code ran last is the one that blocks the thread. */
   #endBusy(): void {
     const { log } = this.#options
     const index = Atomics.load(this.#entered, 0) - 1

@@ -1,4 +1,4 @@
-/** What the thread of sinks does: makes events of lines of the request log, and hands them to the runners. */
+/** Work of the thread of sinks: makes events of lines of the request log, and hands them to the runners. */
 import type { CallText, EndedCall, GatewayEvent, Sink } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import type { CallContent } from '../content/content.ts'
@@ -7,23 +7,21 @@ import type { ThreadWork } from '../../threads/client.ts'
 import type { SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
 import { SinkRunner } from './runner.ts'
 
-/** A sink that is set up, under its name. */
 export interface NamedSink {
   readonly name: string
   readonly sink: Sink
-  /** In the configuration. */
+  /** Position in the configuration. */
   readonly index: number
 }
 
-/** Sinks of a configuration, or what is wrong with it. */
+/** Sinks of a configuration, or its issues. */
 export interface OpenSinks {
   readonly issues: SinksReady['issues']
   readonly sinks: readonly NamedSink[]
-  /** Releases what they were set up with. */
+  /** Releases the resources of the sinks. */
   close(): Promise<void>
 }
 
-/** Settings of the work. */
 interface WorkOptions {
   readonly gateway: string
   /** Never rejects. */
@@ -33,13 +31,13 @@ interface WorkOptions {
   readonly entering: (index: number) => void
 }
 
-/** Characters of contents that wait for the lines of their calls. */
+/** Most characters of contents that wait for the lines of their calls. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
 /** Between two reports of counts. */
 const REPORT_MS = 500
 const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
 
-/** Sets the sinks up when it is made. */
+/** Sets the sinks up when it is constructed. */
 export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   readonly #options: WorkOptions
   readonly #opened: Promise<OpenSinks>
@@ -99,7 +97,7 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
     return opened
   }
 
-  /** The thread was started again, and its sinks cannot be set up. */
+  /** Ends the work after a restart in which the sinks cannot be set up. */
   #refuse(issues: SinksReady['issues']): void {
     if (this.#refused) return
     this.#refused = true

@@ -14,7 +14,7 @@ import {
   unitOf,
 } from './tables.ts'
 
-/** What the tables are grouped by, of a call. */
+/** Groups of the tables, and their values in a call. */
 const GROUPS: Readonly<Record<string, (call: KnownCall) => string | undefined>> = {
   account: ({ account_id }) => account_id,
   key: ({ key_id }) => key_id,
@@ -24,7 +24,6 @@ const GROUPS: Readonly<Record<string, (call: KnownCall) => string | undefined>> 
   limited_by: ({ limited_by }) => limited_by,
 }
 
-/** Writes the tables of circumstances. */
 export class CalledTables {
   readonly #db: DatabaseSync
   readonly #rollups: readonly { readonly groups: readonly string[]; readonly to: Rollups }[]
@@ -50,7 +49,7 @@ export class CalledTables {
   }
 
   /**
-   * @param calls those without a known key are left out
+   * @param calls those without a valid key are left out
    * @param mark a write that is stored together with them
    */
   add(calls: readonly KnownCall[], mark?: () => void): void {
@@ -64,7 +63,7 @@ export class CalledTables {
     })
   }
 
-  /** When the first call was added, ms since epoch; undefined without one. */
+  /** Moment of the first call, ms since epoch; undefined without one. */
   since(): number | undefined {
     const { unit } = this.#db.prepare('SELECT min(unit) AS unit FROM called_hour').get()!
     return unit === null ? undefined : Number(unit) * 3_600_000
@@ -103,12 +102,11 @@ export class CalledTables {
   }
 }
 
-/** When a call came, ms since epoch. */
 function momentOf({ id }: KnownCall): number {
   return timeOf(id.slice(4))
 }
 
-/** In the order of {@link CALLED_SUMS}. */
+/** Sums in the order of {@link CALLED_SUMS}. */
 function sumsOf(calls: readonly KnownCall[]): number[] {
   const sums = new Map(CALLED_SUMS.map((name) => [name, 0]))
   const count = (name: string) => sums.set(name, sums.get(name)! + 1)

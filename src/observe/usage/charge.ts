@@ -1,4 +1,3 @@
-/** What the ledger has booked for one call. */
 import type { DatabaseSync } from 'node:sqlite'
 import { formatPico } from '../../money/money.ts'
 import { timeOf } from '../../state/ids.ts'
@@ -7,18 +6,17 @@ import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
 import { quantitiesOf, type KnownCall } from '../record.ts'
 import { unitOf } from './tables.ts'
 
-/** A row of the ledger, and whose it is. */
 export interface ChargeOfCall {
   readonly account: string
   readonly row: ReadRow
 }
 
-/** The clock of a ledger may be set otherwise than that of the gateway which made the id. */
+/** Hours by which the clock of a ledger may differ from that of the gateway which made the id. */
 const HOURS = 1
 
 /**
  * The row of a call; undefined where none was booked, or it was folded.
- * @param account whose call it is; absent, the accounts that were charged in its hour are looked through
+ * @param account owner of the call; absent, the accounts that were charged in its hour are searched
  */
 export async function chargeOf(
   reader: LedgerReader,
@@ -33,7 +31,6 @@ export async function chargeOf(
   return undefined
 }
 
-/** Accounts with charged calls in the hour of a call. */
 function chargedAt(db: DatabaseSync, request: RequestId): string[] {
   const unit = unitOf('hour', timeOf(request.replace(/^req_/, '')))
   const charged = db.prepare(
@@ -43,7 +40,7 @@ function chargedAt(db: DatabaseSync, request: RequestId): string[] {
   return charged.all(unit - HOURS, unit + HOURS).map((row) => String(row.account))
 }
 
-/** What the ledger knows of a charged call that the request log does not have. */
+/** Record of a charged call that the request log lacks, from its row of the ledger. */
 export function callOfCharge({
   account,
   row: { request, at, key, cost, usage },
@@ -53,7 +50,6 @@ export function callOfCharge({
   return {
     id: request,
     at: new Date(at).toISOString(),
-    // Every call that is charged is one.
     method: 'POST',
     endpoint: usage?.endpoint ?? '',
     account_id: account,
@@ -70,7 +66,6 @@ export function callOfCharge({
   }
 }
 
-/** A row of an account, and the number of the one before it. */
 export interface BookedRow {
   readonly account: string
   readonly previous: number
@@ -83,7 +78,6 @@ export function lineOfCharge(charge: BookedCharge): string {
   return `${JSON.stringify([account, previous, seq, request, key, day, at, `${cost}`]).slice(0, -1)},${body}]`
 }
 
-/** The rows of lines. */
 export function rowsIn(lines: string): BookedRow[] {
   return lines.split('\n').map((line) => {
     const [account, previous, seq, request, key, day, at, cost, usage] = JSON.parse(line)

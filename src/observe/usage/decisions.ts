@@ -1,9 +1,9 @@
-/** What guards decided, and what vendors failed at: sums of calls. They are of this gateway, and may miss calls. */
+/** Sums of decisions of guards, and of failures of vendors. They cover this gateway, and may miss calls. */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { DecidedRule } from '../record.ts'
 import { startOf, unitOf } from './tables.ts'
 
-/** Which decisions. Values of one filter are alternatives. */
+/** Filters of decisions. Values of one filter are alternatives. */
 export interface DecisionsQuery {
   /** ms since epoch, half-open; widened to whole days. */
   readonly from: number
@@ -12,23 +12,19 @@ export interface DecisionsQuery {
   readonly keys: readonly string[]
 }
 
-/** Calls of which one decision was made. */
 interface CountedDecision extends DecidedRule {
   readonly calls: number
 }
 
-/** The sums of a range. */
 export interface DecisionSums {
   /** Oldest first; `start` in ms since epoch. */
   readonly days: readonly (CountedDecision & { readonly start: number })[]
-  /** Of rules that were violated, the most frequent first. */
   readonly keys: readonly (CountedDecision & { readonly account: string; readonly key: string })[]
 }
 
-/** Keys and rules of one answer. */
+/** Most keys and rules of one answer. */
 const MOST_KEYS = 500
 
-/** Adds up the decisions of a range. */
 export function decisionsOf(
   db: DatabaseSync,
   { from, to, accounts, keys }: DecisionsQuery,
@@ -63,15 +59,13 @@ export function decisionsOf(
   }
 }
 
-/** Calls that one limit refused. */
 export interface RefusalSum {
   readonly limit: string
   readonly refused: number
-  /** Those that it refused most. */
   readonly keys: readonly { readonly key: string; readonly refused: number }[]
 }
 
-/** Which refusals: ms since epoch, half-open, widened to whole hours; and how many keys are named of each limit. */
+/** Range of refusals, ms since epoch, half-open, widened to whole hours; and the number of keys for each limit. */
 export interface RefusalsQuery {
   readonly from: number
   readonly to: number
@@ -99,16 +93,14 @@ export function refusalsIn(db: DatabaseSync, { from, to, keys }: RefusalsQuery):
     .toSorted((one, other) => other.refused - one.refused)
 }
 
-/** Requests to one deployment for one model that failed in one way. */
 export interface FailureSum {
   readonly model: string
   readonly deployment: string
-  /** The class of the failure. */
   readonly class: string
   readonly attempts: number
 }
 
-/** The failures from a moment on, ms since epoch, which is widened to a whole hour. */
+/** The failures since a moment, ms since epoch, which is widened to a whole hour. */
 export function failuresSince(db: DatabaseSync, from: number): readonly FailureSum[] {
   const select = db.prepare(
     `SELECT model, deployment, class, sum(attempts) AS attempts FROM failed WHERE unit >= ?

@@ -1,14 +1,12 @@
-/** When keys were used last: the hour of their last call that was charged. */
+/** Last use of keys: the hour of their last charged call. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { startOf } from './tables.ts'
 
-/** A key and its account. */
 export interface AccountKey {
   readonly account: string
   readonly key: string
 }
 
-/** The hour of the last call of a key. */
 export interface LastUse extends AccountKey {
   /** When the hour begins, ms since epoch. */
   readonly at: number
@@ -16,7 +14,7 @@ export interface LastUse extends AccountKey {
 
 const LAST = 'SELECT max(unit) FROM settled_hour WHERE group_id = g.id'
 
-/** Of these keys, or of all; keys without a call in the hours that are kept are left out. */
+/** Last uses of these keys, or of all; keys without a call in the retained hours are left out. */
 export function lastUses(
   db: DatabaseSync,
   keys: readonly AccountKey[] | 'all',

@@ -6,7 +6,6 @@ import { transact } from '../../state/sqlite/file.ts'
 import type { BookedRow } from './charge.ts'
 import { SettledTables } from './settled.ts'
 
-/** A sum of the tables that is not that of the ledger. */
 export interface UsageDifference {
   readonly account: string
   /** Absent for the balance of the account. */
@@ -15,35 +14,32 @@ export interface UsageDifference {
   readonly ledger: Pico
 }
 
-/** What is known of an account's rows. */
 interface AccountState {
   /** The last row that is in the tables. */
   seq: number
   request: string
-  /** What each key has spent, and what was booked: sums of the tables. */
+  /** Spend of each key, and bookings: sums of the tables. */
   readonly costs: Map<string, Pico>
   booked: Pico
   /** The head up to which all rows are in the tables. */
   head: LedgerHead | undefined
-  /** ms since epoch of the last comparison, and what it found. */
+  /** ms since epoch of the last comparison, and its result. */
   checkedAt: number
   differences: readonly UsageDifference[]
-  /** Whether a difference has led to reading the account anew since it last agreed. */
+  /** Whether a difference has led to reading the account again since it last agreed. */
   repaired: boolean
 }
 
-/** What a comparison says of some accounts. */
 export interface Checked {
   /** undefined while rows wait to be read. */
   readonly agrees: boolean | undefined
-  /** ms since epoch of the oldest comparison that it rests on. */
+  /** Moment of the oldest comparison behind it, ms since epoch. */
   readonly asOf: number
   readonly differences: readonly UsageDifference[]
-  /** Part of the rows that are in the tables. */
+  /** Share of the rows that are in the tables. */
   readonly indexed: number
 }
 
-/** Settings of a {@link LedgerIndex}. */
 interface IndexOptions {
   readonly db: DatabaseSync
   readonly reader: LedgerReader
@@ -51,17 +47,16 @@ interface IndexOptions {
   readonly pageRows: number
   /** ms since epoch */
   readonly now: () => number
-  /** Called for every difference, before the account is read anew. */
+  /** Called for every difference, before the account is read again. */
   readonly differs: (found: readonly UsageDifference[]) => void
 }
 
-/** With more accounts than this, all are compared from time to time only, and in between those that have new rows. */
+/** Above this number of accounts, all are compared only from time to time, and in between those with new rows. */
 const FEW_ACCOUNTS = 200
 const COMPARE_MS = 60_000
-/** Attempts to reach a head that goes on moving. */
+/** Attempts to reach a head that keeps moving. */
 const ATTEMPTS = 5
 
-/** The index of one ledger. */
 export class LedgerIndex {
   readonly #options: IndexOptions
   readonly #tables: SettledTables
@@ -69,7 +64,7 @@ export class LedgerIndex {
   /** The last work on each account, which the next one waits for. */
   readonly #busy = new Map<string, Promise<void>>()
   readonly #waiting = new Set<string>()
-  /** Those that were noted since all were compared. */
+  /** Accounts that were noted since the last comparison of all. */
   readonly #changed = new Set<string>()
   #working: Promise<void> | undefined
   readonly #heads = new Map<string, LedgerHead>()
@@ -82,7 +77,7 @@ export class LedgerIndex {
     this.#tables = new SettledTables(options.db)
   }
 
-  /** Begins: empties the tables where they are those of another ledger. What is new is read with {@link compare}. */
+  /** Begins: empties the tables where they belong to another ledger. New rows are read by {@link compare}. */
   async open(): Promise<void> {
     const { db, reader } = this.#options
     const id = await reader.id()
@@ -95,7 +90,7 @@ export class LedgerIndex {
     }
   }
 
-  /** Rows that are not in the tables yet, where that is known. */
+  /** Number of rows missing in the tables, where it is known. */
   get lag(): number {
     let rows = 0
     for (const [account, head] of this.#heads) {
@@ -104,7 +99,7 @@ export class LedgerIndex {
     return this.#waiting.size === 0 ? 0 : rows
   }
 
-  /** These accounts may have new rows. */
+  /** Notes accounts that may have new rows. */
   note(accounts: Iterable<string>): void {
     for (const account of accounts) {
       this.#waiting.add(account)
@@ -142,7 +137,7 @@ export class LedgerIndex {
     return request === '' || !head || differences.length > 0 ? undefined : seq
   }
 
-  /** Compares all heads with what was read, and reads what is new in the background. */
+  /** Compares all heads with the rows read, and reads new rows in the background. */
   compare(): Promise<void> {
     return (this.#comparing ??= this.#compareAll().finally(() => (this.#comparing = undefined)))
   }
@@ -190,7 +185,6 @@ export class LedgerIndex {
     await this.compare()
   }
 
-  /** Ends the work in the background. */
   async close(): Promise<void> {
     this.#closed = true
     this.#waiting.clear()
@@ -208,15 +202,15 @@ export class LedgerIndex {
     this.note([...this.#heads].filter((one) => !isLevel(one)).map(([id]) => id))
   }
 
-  /** Those that may have new rows; of a shared ledger only as many as are read at once. @param accounts absent for all */
+  /** Accounts that may have new rows; of a shared ledger only as many as are read at once. @param accounts absent for all */
   #changedOf(accounts?: readonly string[]): readonly string[] {
     const changed = [...this.#changed].filter((one) => accounts?.includes(one) ?? true)
     return this.#options.reader.shared ? changed.slice(0, FEW_ACCOUNTS) : changed
   }
 
-  /** Reads heads, and remembers them. @param accounts absent for all */
+  /** Reads heads, and keeps them. @param accounts absent for all */
   async #fresh(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {
-    // What is noted meanwhile is read with the next ones.
+    // Accounts that are noted meanwhile are read with the next ones.
     for (const account of accounts ?? this.#changed) this.#changed.delete(account)
     const heads = await this.#options.reader.heads(accounts)
     if (!accounts) {
@@ -227,7 +221,7 @@ export class LedgerIndex {
     return heads
   }
 
-  /** As they were last read; an account without a head has no row. */
+  /** Heads of the last reading; an account without a head has no row. */
   #headsOf(accounts: readonly string[]): ReadonlyMap<string, LedgerHead> {
     const known = accounts.filter((id) => this.#heads.has(id))
     return new Map(known.map((id) => [id, this.#heads.get(id)!]))
@@ -265,11 +259,11 @@ export class LedgerIndex {
       }
     }
     this.#working = run().finally(() => (this.#working = undefined))
-    // What could not be read is read with the next comparison.
+    // Rows that could not be read are read with the next comparison.
     this.#working.catch(() => undefined)
   }
 
-  /** Reads an account up to its head, and compares. A difference leads to reading it anew, once. */
+  /** Reads an account up to its head, and compares. A difference leads to reading it again, once. */
   #bring(account: string): Promise<void> {
     return this.#alone(account, async () => {
       const { reader } = this.#options
@@ -290,13 +284,13 @@ export class LedgerIndex {
     })
   }
 
-  /** Adds the rows up to a sequence. @returns false where it was ended before */
+  /** Adds the rows up to a sequence. @returns false where it was ended earlier */
   async #advance(account: string, state: AccountState, last: number): Promise<boolean> {
     const { db, reader, pageRows } = this.#options
     while (!this.#closed) {
       if (state.seq === 0 && state.request === '') await this.#beginAccount(account, state)
       const from = state.request === '' ? state.seq + 1 : state.seq
-      // One row more: the last one of the page before, which tells whether this is the history that was read.
+      // One row more: the last one of the page before, which tells whether the history is the same.
       const page = await reader.rows(account, from, pageRows + 1)
       const [first] = page
       if (state.request !== '' && first?.seq === state.seq) {
@@ -318,7 +312,7 @@ export class LedgerIndex {
     return false
   }
 
-  /** The rows of an account that are gone come first. */
+  /** Folded rows of an account come first. */
   async #beginAccount(account: string, state: AccountState): Promise<void> {
     const totals = await this.#options.reader.totals(account)
     transact(this.#options.db, () => {
@@ -388,7 +382,7 @@ export class LedgerIndex {
     return differences.length === 0
   }
 
-  /** Work on one account, after all that was begun before. */
+  /** Runs work on one account after all earlier work on it. */
   #alone(account: string, work: () => Promise<void>): Promise<void> {
     const done = (this.#busy.get(account) ?? Promise.resolve()).then(work)
     const quiet = done.catch(() => undefined)
@@ -400,7 +394,6 @@ export class LedgerIndex {
   }
 }
 
-/** Rows of an account are in the tables now. */
 function addTo(state: AccountState, rows: readonly ReadRow[]): void {
   const newest = rows.at(-1)!
   state.seq = newest.seq
@@ -411,10 +404,10 @@ function addTo(state: AccountState, rows: readonly ReadRow[]): void {
   }
 }
 
-/** In the place of the request of a row, where the account has none yet. */
+/** Request of the last row of an account that has none yet. */
 const BEGUN = '-'
 
-/** Questions and settlements come in between. */
+/** Lets questions and settlements run in between. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)

@@ -1,4 +1,3 @@
-/** Reads questions about usage from the query of a URL. */
 import {
   checkParameters,
   readMoment,
@@ -11,7 +10,7 @@ import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 
 const DAY_MS = 86_400_000
-/** Range of a question that names none. */
+/** Range of a question without one. */
 const USUAL_DAYS = 7
 const MOST_HOURLY_DAYS = 3
 const MOST_DAILY_DAYS = 400
@@ -20,8 +19,8 @@ const MOST_TOP = 1000
 const OTHERS = ['from', 'to', 'rollup', 'group', 'metric', 'top', 'format']
 
 /**
- * A question. @param groups what may be asked for. @param now ms since epoch
- * @throws InvalidRequest for a parameter that is not known or not readable, and for what the tables cannot answer
+ * A question. @param groups allowed groups. @param now ms since epoch
+ * @throws InvalidRequest for an unknown or unreadable parameter, and for what the tables cannot answer
  */
 export function readUsageQuery(
   query: URLSearchParams,
@@ -82,7 +81,7 @@ function oneOf(text: string, name: string, known: readonly string[]): string {
   throw wrongQuery(name, `one of ${known.join(', ')}`)
 }
 
-/** All groups: what operators may ask for. */
+/** All groups, which operators may use. */
 export const ALL_GROUPS = GROUPS
-/** What the holder of a key may ask for. */
+/** Groups that the holder of a key may use. */
 export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']

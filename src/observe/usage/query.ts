@@ -1,4 +1,3 @@
-/** Answers to questions about usage, from the tables. */
 import { QUANTITIES } from '../../server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import {
@@ -25,39 +24,34 @@ import {
 } from './sums.ts'
 import { COUNTS, startOf } from './tables.ts'
 
-/** The answer from the tables. */
 export interface UsageAnswer extends RankedCells {
   readonly from: number
   readonly to: number
-  /** Whether sums of the ledger are in it: they are not grouped by what only circumstances have. */
   readonly settled: boolean
 }
 
 /** A question that would read more rows than one answer may. */
 export interface TooLarge {
   readonly rows: number
-  /** What fits instead. */
+  /** Restrictions that fit. */
   readonly fits: string
 }
 
 const MOST_ROWS = 500_000
-/** Histograms of more rows than this would take longer than the rest of an answer. */
+/** Rows above which histograms are left out: they would take longer than the rest of an answer. */
 const MOST_TIMED_ROWS = 20_000
-/** Times as many groups as are kept apart. */
+/** Multiple of the groups kept apart from which on they are found first. */
 const MANY_GROUPS = 5
-/** Groups are looked up one by one where they are at most this part of all. */
+/** Largest share of all groups at which groups are looked up one by one. */
 const FEW_GROUPS = 0.25
 
-/** A part of an answer: a span of one source. */
 interface Part {
   readonly source: Source
   readonly span: Span
 }
 
-/** Values of the groups that are read, in the order of the question. */
 type Kept = readonly (readonly string[])[]
 
-/** Answers a question. @param now ms since epoch */
 export function answerUsage(
   db: DatabaseSync,
   query: UsageQuery,
@@ -108,7 +102,7 @@ function cellsOf(
 /** Whether so few of the groups are kept apart that it is faster to find them first. */
 function hasManyGroups(db: DatabaseSync, query: UsageQuery, sources: readonly Source[]): boolean {
   if (query.group.length === 0 || sources.includes(TAGGED)) return false
-  // Some questions want all groups.
+  // Such a question may want all groups.
   if (query.top > MOST_ROWS / MANY_GROUPS) return false
   const many = MANY_GROUPS * query.top
   return sources.some(({ table, columns }) => {
@@ -119,8 +113,8 @@ function hasManyGroups(db: DatabaseSync, query: UsageQuery, sources: readonly So
 }
 
 /**
- * As {@link ranked} of all cells, without making them: the largest groups are found by the sums of whole months and days, only
- * their cells are read, and the others are what is left of the sums of all.
+ * Gives the result of {@link ranked} for all cells, without making them: the largest groups are found by the sums of whole
+ * months and days, only their cells are read, and the rest is the sum of all without them.
  */
 function largest(
   db: DatabaseSync,
@@ -143,7 +137,7 @@ function largest(
   return { cells: top, other: kept.length < query.top ? [] : restOf(sums, top), totals }
 }
 
-/** The groups that are kept apart. Those without the metric, which another source has, come last. */
+/** The groups that are kept apart. Groups without the metric, which another source has, come last. */
 function largestGroups(
   db: DatabaseSync,
   query: UsageQuery,
@@ -186,7 +180,7 @@ function rankedIn(db: DatabaseSync, query: UsageQuery, parts: readonly Part[]): 
   return select.all(...values, query.top) as unknown as Kept
 }
 
-/** The sum that groups are ranked by; that of amounts is not exact, because a whole may pass 64 bits. */
+/** The sum that ranks groups; for amounts it is not exact, because a whole may pass 64 bits. */
 function measureOf(metric: Metric, { of }: Source): string {
   const counted: readonly string[] = COUNTS
   if (metric === 'cost_usd') return of === 'settled' ? 'total(s.cost)' : 'sum(s.calls)'
@@ -252,7 +246,6 @@ function taggedRows(query: UsageQuery, { table, from, to }: Span): Rows {
 
 const DAY_MS = 86_400_000
 
-/** The condition on groups. */
 function groupsOf(source: Source, query: UsageQuery, kept?: Kept) {
   const filters = filtersOf(source, query, 'g')
   const where = filters.map(({ sql }) => sql)
@@ -315,7 +308,7 @@ function* read(
   select.setReturnArrays(true)
   const first = 1 + groups.length
   for (const row of select.iterate(...rows.values) as Iterable<unknown> as Iterable<Values>) {
-    // Without groups there is one row, also of nothing.
+    // Without groups there is one row even where no row matches.
     if (row[first] === null) continue
     const start = span.start ?? startOf(source === TAGGED ? 'day' : span.table, Number(row[0]))
     const group = row.slice(1, first) as string[]
@@ -326,14 +319,14 @@ function* read(
 
 type Values = readonly (string | number | null)[]
 
-/** Quantities that any call has: sums of the others took up to a fifth of the time of an answer. */
+/** Quantities that at least one call has: sums of the others took up to a fifth of the time of an answer. */
 function reportedIn(db: DatabaseSync): ReadonlySet<string> {
   const found = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
   const row = db.prepare(`SELECT ${found} FROM settled_overall_day`).get()!
   return new Set(QUANTITIES.filter((name) => row[name] === 1))
 }
 
-/** In the order of {@link settledOf}. */
+/** Columns in the order of {@link settledOf}. */
 function settledColumns(source: Source, reported: ReadonlySet<string>): string[] {
   const isTagged = source === TAGGED
   const isKept = (name: string) => name === 'prompt_tokens' || name === 'completion_tokens'
@@ -347,7 +340,7 @@ function settledColumns(source: Source, reported: ReadonlySet<string>): string[]
   ]
 }
 
-/** In the order of {@link COUNTED}; of many rows without the histograms. */
+/** Columns in the order of {@link COUNTED}; for many rows without the histograms. */
 function calledColumns(rows: number): string[] {
   const isTimed = rows <= MOST_TIMED_ROWS
   return (isTimed ? COUNTED : COUNTS).map((name) => `sum(s.${name})`)

@@ -1,4 +1,3 @@
-/** Questions about usage, and the tables that can answer them. */
 import type { Metric } from './sums.ts'
 import {
   CALLED,
@@ -9,7 +8,7 @@ import {
   type TableSet,
 } from './tables.ts'
 
-/** What calls can be grouped by. `tag` and `user`: alone or with `key`, in days and months. */
+/** Groups of calls. `tag` and `user`: alone or with `key`, in days and months. */
 export const GROUPS = [
   'account',
   'key',
@@ -22,33 +21,29 @@ export const GROUPS = [
   'code',
   'limit',
 ] as const
-/** One of {@link GROUPS}. */
 export type GroupName = (typeof GROUPS)[number]
 
-/** A question about usage. */
 export interface UsageQuery {
   /** ms since epoch, half-open; widened to whole hours, with days and months to whole days. */
   readonly from: number
   readonly to: number
   readonly rollup: Rollup
-  /** At most two. */
+  /** At most two groups. */
   readonly group: readonly GroupName[]
   /** Values of one filter are alternatives. */
   readonly filters: Readonly<Partial<Record<GroupName, readonly string[]>>>
   readonly metric: Metric
   /** Groups that are kept apart; the rest is `other`. */
   readonly top: number
-  /** Whether all of the range is one span of the answer. */
+  /** Whether the whole range is one span of the answer. */
   readonly isOneSpan?: boolean
-  /** The only sums that are wanted; absent for both kinds. */
+  /** The only kind of sums to read; absent for both. */
   readonly of?: Source['of']
 }
 
-/** Tables that a question can be answered from. */
 export interface Source extends Omit<TableSet, 'groups'> {
   /** What is added up: settled calls, or circumstances. */
   readonly of: 'settled' | 'called'
-  /** Columns by the name of the group. */
   readonly columns: Readonly<Partial<Record<GroupName, string>>>
 }
 
@@ -58,12 +53,11 @@ const source = (of: Source['of'], { groups, ...tables }: TableSet): Source => ({
   columns: Object.fromEntries(groups.map((name) => [name === 'limited_by' ? 'limit' : name, name])),
 })
 
-/** Of each kind the smallest first. */
+/** Sources of each kind, the smallest first. */
 const SOURCES: readonly (readonly Source[])[] = [
   [source('settled', SETTLED_OVERALL), source('settled', SETTLED)],
   [source('called', CALLED_OVERALL), source('called', CALLED)],
 ]
-/** Tags and users, by day. */
 export const TAGGED: Source = {
   table: 'tagged',
   of: 'settled',
@@ -82,7 +76,7 @@ export function sourcesOf(query: Asked): readonly Source[] {
   ).filter(({ of }) => query.of === undefined || of === query.of)
 }
 
-/** `tag` or `user`, where the question is about one of them. */
+/** `tag` or `user`, where the question uses one of them. */
 export function labelOf({ group, filters }: Asked): 'tag' | 'user' | undefined {
   return (['tag', 'user'] as const).find((name) => group.includes(name) || filters[name])
 }

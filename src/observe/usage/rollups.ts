@@ -1,8 +1,7 @@
-/** Adds sums of groups up by hour, day and month, in one set of tables. */
+/** Adds sums of groups by hour, day and month, in one set of tables. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { unitOf, type Rollup, type TableSet } from './tables.ts'
 
-/** How sums are added. */
 interface RollupOptions {
   readonly values: readonly string[]
   /** SQL that sets a column to its sum with `excluded`. */
@@ -35,7 +34,7 @@ export class Rollups {
     ])
   }
 
-  /** Adds sums of an hour, which are sums of its day and month too. @param at in that hour, ms since epoch */
+  /** Adds sums of an hour, also to its day and month. @param at a moment in that hour, ms since epoch */
   add(at: number, group: readonly string[], values: readonly SQLInputValue[]): void {
     const known = this.#find.get(...group)
     const id = Number(known ? known.id : this.#create.run(...group).lastInsertRowid)

@@ -20,19 +20,18 @@ import {
 
 /** The model, tag and user of calls whose rows were folded before they were read. */
 const FOLDED = '(folded)'
-/** Tags, and users, of an account and day beyond the most that are kept apart. */
+/** Placeholder for tags, and users, of an account and day beyond the number that is kept apart. */
 const OTHER = '(other)'
 const MOST_VALUES = 10_000
-/** Accounts and days whose number of values is remembered. */
+/** Most accounts and days whose number of values is cached. */
 const MOST_COUNTS = 10_000
 const HOUR_MS = 3_600_000
 
-/** Whether the sums of all accounts are to be made anew; it outlives the process. */
+/** Marks that the sums of all accounts have to be made again; it outlives the process. */
 const STALE = `INSERT OR REPLACE INTO meta VALUES ('overall', 'stale')`
 const IS_STALE = `SELECT 1 FROM meta WHERE name = 'overall'`
 const RENEWED = `DELETE FROM meta WHERE name = 'overall'`
 
-/** Sums of some calls. */
 interface Sums {
   calls: number
   cost: Pico
@@ -44,14 +43,14 @@ interface Sums {
 interface SettledCalls {
   /** ms since epoch, inside the charged day. */
   readonly at: number
-  /** Of {@link SETTLED_GROUPS}, in their order. */
+  /** Values of {@link SETTLED_GROUPS}, in their order. */
   readonly group: readonly string[]
   readonly tag: string
   readonly user: string
   readonly sums: Sums
 }
 
-/** Writes the tables of settled calls. Methods that write are called inside of a transaction. */
+/** Writes the tables of settled calls. Methods that write are called inside a transaction. */
 export class SettledTables {
   readonly #db: DatabaseSync
   readonly #rollups: Rollups
@@ -60,7 +59,6 @@ export class SettledTables {
   readonly #isTagged: StatementSync
   readonly #countTagged: StatementSync
   readonly #book: StatementSync
-  /** How many values a kind has, by unit, account and kind. */
   readonly #counts = new Map<string, number>()
 
   constructor(db: DatabaseSync) {
@@ -82,7 +80,6 @@ export class SettledTables {
     this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?)')
   }
 
-  /** Adds rows of an account. */
   add(account: string, rows: readonly ReadRow[]): void {
     const calls = new Map<string, SettledCalls>()
     for (const row of rows) {
@@ -95,7 +92,6 @@ export class SettledTables {
     this.#addCalls(account, [...calls.values()])
   }
 
-  /** Adds calls of an account whose rows are gone. */
   addFolded(account: string, totals: readonly FoldedTotal[]): void {
     this.#addCalls(
       account,
@@ -109,13 +105,12 @@ export class SettledTables {
     )
   }
 
-  /** Takes out everything of an account. */
   remove(account: string): void {
     const own = `group_id IN (SELECT id FROM settled_group WHERE account = ?)`
     for (const rollup of ROLLUPS) {
       this.#db.prepare(`DELETE FROM settled_${rollup} WHERE ${own}`).run(account)
     }
-    // What is taken out may be wrong: the sums of all accounts are made of what stays.
+    // Removed sums may be wrong: the sums of all accounts are made of those that stay.
     this.#db.exec(STALE)
     for (const table of ['tagged', 'booking', 'progress']) {
       this.#db.prepare(`DELETE FROM ${table} WHERE account = ?`).run(account)
@@ -123,14 +118,13 @@ export class SettledTables {
     this.#counts.clear()
   }
 
-  /** Takes out everything. */
   clear(): void {
     for (const table of OF_THE_LEDGER) this.#db.exec(`DELETE FROM ${table}`)
     this.#db.exec(RENEWED)
     this.#counts.clear()
   }
 
-  /** Makes the sums of all accounts anew where one was taken out, in a transaction of its own. */
+  /** Makes the sums of all accounts again after a removal, in a transaction of its own. */
   renewOverall(isNeeded = this.#db.prepare(IS_STALE).get() !== undefined): void {
     if (!isNeeded) return
     transact(this.#db, () => {
@@ -139,7 +133,6 @@ export class SettledTables {
     })
   }
 
-  /** What each key of an account has spent in all days, added up from the tables. */
   costs(account: string): Map<string, Pico> {
     const sums = this.#db
       .prepare(
@@ -150,7 +143,7 @@ export class SettledTables {
     return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
   }
 
-  /** What was booked for an account besides costs. */
+  /** Bookings of an account besides costs. */
   booked(account: string): Pico {
     const sum = this.#db
       .prepare(
@@ -193,13 +186,11 @@ export class SettledTables {
   }
 }
 
-/** A sum in two parts, because the sum of 64-bit amounts may have more bits. */
 export interface Halves {
   readonly billions: number
   readonly rest: number
 }
 
-/** The amount of both parts. */
 export function wholeOf({ billions, rest }: Halves): Pico {
   return BigInt(billions) * 1_000_000_000n + BigInt(rest)
 }
@@ -207,7 +198,7 @@ export function wholeOf({ billions, rest }: Halves): Pico {
 /** The usage of a row without one. */
 const NOT_KNOWN: Partial<UsageRow> = {}
 
-/** Adds the call of a row. @param calls by what tells them apart */
+/** Adds the call of a row. @param calls by what distinguishes them */
 function addCall(
   calls: Map<string, SettledCalls>,
   account: string,
@@ -247,7 +238,7 @@ function startOfDay(day: string): number {
   return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6)))
 }
 
-/** Adds what the model consumed, and all searches. */
+/** Adds the model's consumption, and all searches. */
 function addQuantities(quantities: Sums['quantities'], lines: UsageRow['lines']): void {
   for (const { source, usage } of lines) {
     if (source === 'guard') continue
@@ -287,12 +278,12 @@ function overallOf(group: readonly string[]): readonly string[] {
   return group.slice(SETTLED_GROUPS.length - SETTLED_OVERALL.groups.length)
 }
 
-/** In the order of {@link SETTLED_SUMS}. */
+/** Values in the order of {@link SETTLED_SUMS}. */
 function valuesOf({ calls, cost, estimated, quantities }: Sums) {
   return [calls, cost, estimated, ...QUANTITIES.map((name) => quantities[name] ?? null)]
 }
 
-/** Sets a column to its sum; what was never reported stays NULL. */
+/** SQL that adds to a column; a quantity that was never reported stays NULL. */
 function addedTo(name: string): string {
   return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
 }

@@ -1,7 +1,7 @@
 /**
- * Calls of all gateways of one state, for the tables of circumstances: each gateway tells the others of its calls, about once
- * a second, and adds up what all have told, its own calls included. Calls may be missing, because only the newest messages are
- * kept: those of some minutes. None is added twice.
+ * Calls of all gateways of one state, for the tables of circumstances: each gateway publishes its calls about once a second,
+ * and adds up all published calls, its own included. Calls may be missing, because only the newest messages are kept: those of
+ * some minutes. None is added twice.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -11,17 +11,16 @@ import { callOfLine } from '../log/earlier.ts'
 import { keptLine, type KnownCall } from '../record.ts'
 import type { CalledTables } from './called.ts'
 
-/** One message. */
 interface Told {
   readonly sender: string
-  /** Ascending by sender: a message that was sent twice has the same. */
+  /** Ascending by sender: a message that was sent twice has the same number. */
   readonly number: number
-  /** Lines of calls, compressed. Gateways of a release before have another form of them. */
+  /** Lines of calls, compressed. Gateways of an earlier release use another form. */
   readonly calls: string
 }
 
 const TOPIC = 'called'
-/** Characters of calls that wait for the others to be reached again. */
+/** Most characters of calls that wait while the others cannot be reached. */
 const MOST_WAITING = 4 * 1024 * 1024
 /** Name of the row that says which messages are in the tables. */
 const CURSOR = 'heard'
@@ -37,7 +36,6 @@ export class SharedCalls {
   #untold: Told[] = []
   #waiting = 0
   #exchanging: Promise<void> | undefined
-  /** The newest message of each sender that is in the tables. */
   #heard: ReadonlyMap<string, number> = new Map()
 
   constructor(announcements: Announcements, db: DatabaseSync, tables: CalledTables) {
@@ -46,14 +44,14 @@ export class SharedCalls {
     this.#tables = tables
   }
 
-  /** Calls of this gateway have ended. @param lines of them */
+  /** Queues ended calls of this gateway. @param lines of the calls */
   add(lines: string): void {
     if (this.#waiting + lines.length > MOST_WAITING) return
     this.#waiting += lines.length
     this.#lines.push(lines)
   }
 
-  /** Tells what has been added, and adds what was told to the tables. @throws Unavailable while the state cannot be reached */
+  /** Publishes queued calls, and adds published ones to the tables. @throws Unavailable while the state cannot be reached */
   exchange(): Promise<void> {
     this.#exchanging ??= this.#tell()
       .then(() => this.#hear())
@@ -62,7 +60,7 @@ export class SharedCalls {
   }
 
   async #tell(): Promise<void> {
-    // Before the first message of this gateway, or its own calls would not be among those that are read.
+    // Read before the first message of this gateway, or its own calls would be missed.
     if (this.#cursor === undefined) await this.#hear()
     if (this.#lines.length > 0) {
       const calls = deflateRawSync(linesOf(this.#lines)).toString('base64')
@@ -99,7 +97,7 @@ export class SharedCalls {
   }
 }
 
-/** The calls of a message, unless they were heard before. @param heard the newest message of each sender, which it is added to */
+/** The calls of a message, unless it was read before. @param heard the newest message of each sender; updated */
 function freshIn(message: string, heard: Map<string, number>): KnownCall[] {
   const { sender, number, calls } = JSON.parse(message) as Told
   if (number <= (heard.get(sender) ?? 0)) return []
@@ -108,7 +106,6 @@ function freshIn(message: string, heard: Map<string, number>): KnownCall[] {
   return lines.split('\n').map(callOfLine)
 }
 
-/** Without what only sinks get. */
 function linesOf(batches: readonly string[]): string {
   const lines = batches.join('\n').split('\n')
   return lines.map((line) => keptLine(line)).join('\n')

@@ -1,24 +1,22 @@
-/** The parts of a range of time, and the tables that have them. */
+/** The parts of a range of time, and their tables. */
 import { startOf, unitOf, type Rollup } from './tables.ts'
 
-/** A range, half-open. */
 export interface Range {
   /** ms since epoch */
   readonly from: number
   readonly to: number
 }
 
-/** A part of a range, read from the table of one rollup. */
 export interface Span {
   readonly table: Rollup
   /** Units of that table, half-open. */
   readonly from: number
   readonly to: number
-  /** The span of the answer that all of it belongs to; absent where each unit is a span of its own. */
+  /** The span of the answer that the whole part belongs to; absent where each unit is a span of its own. */
   readonly start?: number
 }
 
-/** A range in whole hours, or with days and months in whole days. */
+/** The range in whole hours, or with days and months in whole days. */
 export function widened({ from, to }: Range, rollup: Rollup): Range {
   const unit = rollup === 'hour' ? 'hour' : 'day'
   const end = unitOf(unit, to)
@@ -49,7 +47,7 @@ export function spansOf(
   return spans
 }
 
-/** A range in as few units as there are tables for. It begins and ends with an hour. */
+/** A range in as few units as the tables allow. It begins and ends with an hour. */
 export function coverOf({ from, to }: Range, tables: readonly Rollup[], now: number): Span[] {
   const spans: Span[] = []
   const largest = tables.toReversed()
@@ -68,12 +66,11 @@ export function coverOf({ from, to }: Range, tables: readonly Rollup[], now: num
   return spans
 }
 
-/** There are no calls of the future. */
+/** Whether a unit lies wholly in the range; the future has no calls. */
 function isWhole(unit: Rollup, { from, to }: Range, now: number): boolean {
   return from === startOf(unit, unitOf(unit, from)) && (to === nextOf(unit, from) || to > now)
 }
 
-/** When the unit after that of a moment begins. */
 function nextOf(unit: Rollup, at: number): number {
   return startOf(unit, unitOf(unit, at) + 1)
 }

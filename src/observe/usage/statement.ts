@@ -1,4 +1,4 @@
-/** Money of one account over time: what was booked, what was spent, and what was left. */
+/** Money of one account over time: bookings, spend and balance. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import type {
@@ -73,7 +73,7 @@ export function balancesOf(
   return points
 }
 
-/** What was left when a span began: everything booked before, without what was spent in spans before. */
+/** The balance when a span began: all earlier bookings, without the spend of earlier spans. */
 function balanceAt(
   db: DatabaseSync,
   account: string,
@@ -102,7 +102,7 @@ function bookingsIn(db: DatabaseSync, account: string, from: number, to: number)
   return rows.map(({ billions, rest, ...row }) => ({ ...row, amount: wholeOf({ billions, rest }) }))
 }
 
-/** The dearest first. */
+/** Spend by name, the largest first. */
 function spentOn(db: DatabaseSync, sql: string, values: readonly (string | number)[]): SpentOn[] {
   const rows = db.prepare(sql).all(...values) as unknown as readonly (Halves &
     Omit<SpentOn, 'cost'>)[]

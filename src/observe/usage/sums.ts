@@ -1,25 +1,21 @@
-/** Sums of calls: adding them up, and ranking groups by them. */
 import type { Pico } from '../../money/money.ts'
 import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import { COUNTS, FIRST_BUCKETS, TOTAL_BUCKETS } from './tables.ts'
 
-/** What groups can be ranked by. */
+/** Metrics that can rank groups. */
 export const METRICS = ['cost_usd', 'calls', ...QUANTITIES, 'errors', 'refused', 'blocked'] as const
-/** One of {@link METRICS}. */
 export type Metric = (typeof METRICS)[number]
 
-/** Sums of the calls of one group and span. */
 export interface UsageSums {
   calls: number
   cost: Pico
   estimated: number
-  /** In the order of {@link QUANTITIES}; null is "never reported". */
+  /** Values in the order of {@link QUANTITIES}; null for a quantity that was never reported. */
   readonly quantities: (number | null)[]
-  /** Circumstances, in the order of {@link COUNTED}, maybe without the histograms; undefined where a group has none. */
+  /** Circumstances in the order of {@link COUNTED}, possibly without the histograms; undefined where a group has none. */
   counts: number[] | undefined
 }
 
-/** The sums of one group in one span of time. */
 export interface UsageCell extends UsageSums {
   /** ms since epoch */
   readonly start: number
@@ -30,7 +26,6 @@ export interface UsageCell extends UsageSums {
 /** Cells of the largest groups, and the sums of all others. */
 export interface RankedCells {
   readonly cells: readonly UsageCell[]
-  /** Per span. */
   readonly other: readonly UsageCell[]
   readonly totals: UsageSums
 }
@@ -46,7 +41,6 @@ export function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
   else cells.set(name, cell)
 }
 
-/** Adds sums to others, in place. */
 export function addSums(sums: UsageSums, more: UsageSums): void {
   sums.calls += more.calls
   sums.cost += more.cost
@@ -66,7 +60,6 @@ export function addSums(sums: UsageSums, more: UsageSums): void {
   for (let i = 0; i < sums.counts.length; i++) sums.counts[i]! += counts[i]!
 }
 
-/** Sums of no calls. */
 export function noSums(): UsageSums {
   return { calls: 0, cost: 0n, estimated: 0, quantities: [], counts: undefined }
 }
@@ -76,7 +69,7 @@ export function countOf({ counts }: Pick<UsageSums, 'counts'>, name: string): nu
   return counts?.[COUNTED.indexOf(name)]
 }
 
-/** Keeps the largest groups apart. Cells by time, and in it by rank. */
+/** Separates the largest groups. Cells are ordered by time, and then by rank. */
 export function ranked(
   all: readonly UsageCell[],
   { metric, top }: { readonly metric: Metric; readonly top: number },
@@ -108,7 +101,7 @@ export function ranked(
 }
 
 /**
- * What is left of sums without some of their cells, by span. A quantity of which nothing is left counts as not reported.
+ * Sums without some of their cells, by span. A quantity of which nothing is left counts as not reported.
  * @param sums of all groups. @param cells of some of them
  */
 export function restOf(
@@ -138,14 +131,13 @@ function difference(all: UsageSums, part: UsageSums): UsageSums {
       // Seconds have a fraction.
       return count === null || taken === null ? count : Number((count - taken).toFixed(6)) || null
     }),
-    // Maybe without the histograms, which both must have.
+    // Possibly without the histograms, which both must have.
     counts: all.counts
       ?.slice(0, part.counts?.length)
       .map((count, i) => count - (part.counts?.[i] ?? 0)),
   }
 }
 
-/** Orders sums by what they are ranked by. */
 function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
   if (metric === 'cost_usd') return one.cost < other.cost ? -1 : one.cost > other.cost ? 1 : 0
   return valueOf(one, metric) - valueOf(other, metric)

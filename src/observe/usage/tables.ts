@@ -18,7 +18,7 @@ export const FIRST_BUCKETS = Array.from({ length: BUCKETS }, (_, i) => `f${i}`)
 /** Sums of circumstances. `refused`: by a limit; `errors`: failed otherwise. */
 export const COUNTS = ['calls', 'errors', 'refused', 'blocked'] as const
 
-/** What the rows of settled calls are grouped by. */
+/** Groups of the rows of settled calls. */
 export const SETTLED_GROUPS = [
   'account',
   'key',
@@ -27,12 +27,11 @@ export const SETTLED_GROUPS = [
   'endpoint',
   'outcome',
 ] as const
-/** What those of circumstances are grouped by. */
+/** Groups of circumstances. */
 const CALLED_GROUPS = ['account', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
 
-/** Spans of time that are added up. A unit is the number of the hour or day since 1970, or of the month since year 0. */
+/** Spans of time with sums. A unit is the number of the hour or day since 1970, or of the month since year 0. */
 export const ROLLUPS = ['hour', 'day', 'month'] as const
-/** One of {@link ROLLUPS}. */
 export type Rollup = (typeof ROLLUPS)[number]
 
 /** Tables of sums by group and unit: `<table>_group`, and one for each rollup. */
@@ -42,12 +41,9 @@ export interface TableSet {
   readonly groups: readonly string[]
 }
 
-/** What was charged, and circumstances. */
 export const SETTLED: TableSet = { table: 'settled', rollups: ROLLUPS, groups: SETTLED_GROUPS }
 export const CALLED: TableSet = { table: 'called', rollups: ROLLUPS, groups: CALLED_GROUPS }
-/**
- * The same for all accounts together, because keys make up nearly all groups. A month of them might not fit into 64 bits.
- */
+/** Sums of all accounts together, because keys make up nearly all groups. A month of them might not fit into 64 bits. */
 export const SETTLED_OVERALL = overall(SETTLED)
 export const CALLED_OVERALL = overall(CALLED)
 
@@ -70,14 +66,13 @@ export function unitOf(rollup: Rollup, at: number): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
 
-/** When a unit begins, ms since epoch. */
 export function startOf(rollup: Rollup, unit: number): number {
   if (rollup === 'hour') return unit * HOUR_MS
   if (rollup === 'day') return unit * DAY_MS
   return Date.UTC(Math.floor(unit / 12), unit % 12)
 }
 
-/** Changed when an earlier version could not go on with a file. */
+/** Raised when files of the previous version cannot be continued. */
 const VERSION = 2
 
 const columns = (names: readonly string[], type: string) =>
@@ -96,7 +91,7 @@ const tables = ({ table, groups, rollups }: TableSet, values: string) =>
     )
     .join('')
 
-/** Columns of what was charged, and of circumstances. */
+/** Columns of charges, and of circumstances. */
 export const SETTLED_SUMS = ['calls', 'cost', 'estimated', ...QUANTITIES]
 export const CALLED_SUMS = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 const SETTLED_VALUES = [
@@ -124,7 +119,7 @@ const SCHEMA = `
   CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   PRAGMA user_version = ${VERSION};`
 
-/** Made where they are missing: files that were made before them are continued. */
+/** Tables created where they are missing: older files are continued. */
 const ADDED = `
   CREATE TABLE IF NOT EXISTS decided (day INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
     rule TEXT NOT NULL, mode TEXT NOT NULL, side TEXT NOT NULL, outcome TEXT NOT NULL,
@@ -147,13 +142,13 @@ export const OF_THE_LEDGER = [
   'progress',
 ]
 
-/** Tables of hours, which are not kept for ever. */
+/** Tables of hours, which have a limited retention. */
 export const HOURS = [
   ...[SETTLED, CALLED, SETTLED_OVERALL, CALLED_OVERALL].map(({ table }) => `${table}_hour`),
   'failed',
 ]
 
-/** Gateways that share a folder; each has a file of its own. */
+/** Most gateways that share a folder; each has a file of its own. */
 const MOST_FILES = 32
 
 /** A database of usage that belongs to this process. */
@@ -186,7 +181,7 @@ export function openTables(folder: string | undefined): OpenTables {
   }
 }
 
-/** The first file of a folder that no other process has. */
+/** Opens the first file of a folder that no other process has. */
 function claim(folder: string) {
   for (let number = 1; number <= MOST_FILES; number++) {
     const name = number === 1 ? 'usage' : `usage-${number}`
@@ -213,7 +208,7 @@ function openFile(file: string): DatabaseSync {
   }
 }
 
-/** Files of version 1 have no sums of all accounts. */
+/** Adds the sums of all accounts, which files of version 1 lack. */
 function addOverall(db: DatabaseSync): void {
   transact(db, () => {
     db.exec(OVERALL)
@@ -223,7 +218,7 @@ function addOverall(db: DatabaseSync): void {
   })
 }
 
-/** Makes the sums of all accounts from those of each. Called inside of a transaction. */
+/** Makes the sums of all accounts from those of each. Called inside a transaction. */
 export function addUp(
   db: DatabaseSync,
   { table: each }: TableSet,

@@ -1,4 +1,3 @@
-/** The work of usage in another thread. */
 import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
 import { openAnnouncements, openSource } from '../../state/open-reader.ts'
@@ -8,11 +7,10 @@ import { UsageWork } from './work.ts'
 
 const PAGE_ROWS = 1000
 
-/** Serves one index of usage. */
 export function serve(port: MessagePort, { folder, source }: UsageInit): void {
   serveClient<UsageNotice, UsageQuestion, UsageReport>(port, (report) => {
     const warn = (message: string) => report({ warning: message })
-    // The gateway's own connection has said the same.
+    // The gateway's own connection logs the same.
     const log = { info() {}, warn() {}, error: warn } as unknown as Log
     const now = () => Date.now()
     const openLedger = () => openSource(source, log)

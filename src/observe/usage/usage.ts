@@ -1,6 +1,6 @@
 /**
- * Who used what: sums of calls by account, key, model and time, proved by the ledger's own sums. A thread makes them of the
- * ledger's rows and of the calls that have ended; nothing on the way of a request waits for it.
+ * Usage of calls by account, key, model and time, proved by the ledger's own sums. A thread makes the sums from the ledger's
+ * rows and the ended calls; nothing on the way of a request waits for it.
  */
 import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
@@ -20,20 +20,19 @@ import type {
 } from './messages.ts'
 import { UsageWork } from './work.ts'
 
-/** Settings of {@link UsageIndex}. */
 interface UsageOptions {
   /** Absent for tables in memory. */
   readonly folder: string | undefined
   /** The ledger; a reader is used in this thread. */
   readonly source: LedgerSource | LedgerReader
-  /** Makes others hand over what they have collected, before a question. */
+  /** Makes others hand over collected calls, before a question. */
   readonly collect: () => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
-/** Rows in one turn of the event loop of calls. */
+/** Rows read in one turn of the event loop of calls. */
 const LOCAL_PAGE_ROWS = 100
-/** Characters of lines that are handed over at once; further ones are left out. */
+/** Most characters of lines that are handed over at once; further ones are left out. */
 const MOST_CHARACTERS = 4 * 1024 * 1024
 
 /** Lines that wait to be handed over. */
@@ -49,7 +48,7 @@ class Lines {
     return true
   }
 
-  /** All of them, separated by line feeds; '' where there are none. */
+  /** All lines, separated by line feeds; '' where there are none. */
   take(): string {
     const lines = this.#lines.join('\n')
     this.#lines = []
@@ -64,7 +63,7 @@ export class UsageIndex {
   readonly #thread: ThreadClient<UsageNotice, UsageQuestion, UsageReport>
   /** Accounts with new rows of this gateway. */
   readonly #own = new Set<string>()
-  /** Accounts with new rows that have to be read, of any gateway. */
+  /** Accounts with new rows, of any gateway, that have to be read. */
   readonly #unread = new Set<string>()
   /** Called with accounts that have new rows of any gateway. */
   onNew: (accounts: readonly string[]) => void = () => {}
@@ -73,9 +72,9 @@ export class UsageIndex {
   readonly #booked = new Lines()
   readonly #called = new Lines()
   readonly #lines = new LineLimit(() => {}, 1)
-  /** Rows of the ledger that were not read yet, when that was last told. */
+  /** Number of rows of the ledger that were not read yet, as last reported. */
   lag = 0
-  /** Differences found since the start. */
+  /** Number of differences since the start. */
   differences = 0
 
   constructor(options: UsageOptions) {
@@ -89,29 +88,25 @@ export class UsageIndex {
     })
   }
 
-  /** An account has a new row of this gateway. */
   settled(account: string): void {
     this.#own.add(account)
     this.#unread.add(account)
   }
 
-  /** A charge was booked by this gateway: its row need not be read. */
+  /** Queues a charge that was booked by this gateway: its row need not be read. */
   booked(charge: BookedCharge): void {
     this.#own.add(charge.account)
     if (!this.#booked.add(lineOfCharge(charge))) this.#unread.add(charge.account)
   }
 
-  /** Accounts have new rows by other gateways. */
   settledElsewhere(accounts: Iterable<string>): void {
     for (const account of accounts) this.#unread.add(account)
   }
 
-  /** Calls have ended. @param lines of the request log */
   called(lines: string): void {
     this.#called.add(lines)
   }
 
-  /** Hands over what was noted. */
   flush(): void {
     const [own, accounts] = [[...this.#own], [...this.#unread]]
     const [booked, called] = [this.#booked.take(), this.#called.take()]

@@ -1,4 +1,3 @@
-/** Answers about usage as JSON, and as lines of a table. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import {
@@ -59,7 +58,7 @@ export function usageTable(
   }
 }
 
-/** What a comparison says, without an amount: whether all sums are those of the ledger, and since when that is known. */
+/** Result of a comparison, without an amount: whether all sums agree with the ledger, and since when that is known. */
 export function agreementView({
   agrees,
   asOf,
@@ -77,7 +76,7 @@ export function agreementView({
   }
 }
 
-/** Whether calls of the answer ended before their circumstances were noted. */
+/** Whether calls of the answer ended before their circumstances were recorded. */
 function isPartial({ rollup }: UsageQuery, { cells, other }: UsageAnswer, since?: number): boolean {
   if (since === undefined) return false
   const first = startOf(rollup, unitOf(rollup, since))
@@ -116,7 +115,7 @@ export function sumsView(sums: UsageSums, settled: boolean): UsageTotals {
   }
 }
 
-/** Approximate: read off the bounds of a histogram. */
+/** Approximate percentile, read off the bounds of a histogram. */
 function percentile(sums: UsageSums, buckets: readonly string[], share: number): number | null {
   const sizes = buckets.map((name) => countOf(sums, name) ?? 0)
   const wanted = share * sizes.reduce((sum, size) => sum + size, 0)
@@ -132,7 +131,7 @@ function percentile(sums: UsageSums, buckets: readonly string[], share: number):
   return BOUNDS.at(-1)!
 }
 
-/** `cost_usd` is the cost of the answer by the sums of the ledger: what the index has beyond the answer is taken off. */
+/** Sets `cost_usd` to the cost of the answer by the sums of the ledger: the excess of the index is subtracted. */
 function ledgerView(
   { filters }: UsageQuery,
   { totals, settled }: UsageAnswer,

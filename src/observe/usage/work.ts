@@ -1,4 +1,4 @@
-/** What the thread of usage does: owns the tables, keeps them level with the ledger, and answers questions. */
+/** Work of the thread of usage: owns the tables, keeps them level with the ledger, and answers questions. */
 import type { OpenAnnouncements } from '../../state/announcements.ts'
 import type { LedgerReader } from '../../state/ledger/reader.ts'
 import { callsIn } from '../record.ts'
@@ -14,23 +14,22 @@ import { SharedCalls } from './shared-calls.ts'
 import { balancesOf, statementOf } from './statement.ts'
 import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
 
-/** How long an answer may wait until the newest rows are read. */
+/** How long an answer may wait for the newest rows. */
 const CHECK_MS = 250
 const TICK_MS = 10_000
-/** Between two exchanges of calls with other gateways. */
+/** Time between two exchanges of calls with other gateways. */
 const EXCHANGE_MS = 1000
 const RETRY_MS = 10_000
-/** All heads are compared so often. */
+/** Number of ticks between two comparisons of all heads. */
 const COMPARE_TICKS = 360
-/** Hours and their circumstances are kept for so long; days and months for ever. */
+/** Retention of hours and their circumstances; days and months have none. */
 const KEPT_HOURS = 400 * 24
 
-/** Settings of the work. */
 interface WorkOptions {
   /** Absent for tables in memory. */
   readonly folder: string | undefined
   readonly openLedger: () => Promise<LedgerReader>
-  /** What gateways of one state tell each other; absent for a state of one gateway. */
+  /** Opens the messages between gateways of one state; absent for a single gateway. */
   readonly openAnnouncements?: () => Promise<OpenAnnouncements | undefined>
   /** Rows that are read and written in one turn of the event loop. */
   readonly pageRows: number
@@ -42,7 +41,7 @@ interface WorkOptions {
 interface Opened {
   readonly tables: OpenTables
   readonly called: CalledTables
-  /** Where other gateways tell of their calls. */
+  /** Exchange of calls with other gateways. */
   readonly shared: SharedCalls | undefined
   readonly announcements: OpenAnnouncements | undefined
   readonly reader: LedgerReader
@@ -180,7 +179,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     })
   }
 
-  /** What goes wrong is told; the ledger keeps all rows, and calls do not depend on it. */
+  /** Logs failures; the ledger keeps all rows, and calls do not depend on this work. */
   #use(work: (opened: Opened) => void | Promise<void>): void {
     this.#open()
       .then(work)
@@ -188,7 +187,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   }
 }
 
-/** While other gateways cannot be reached, calls wait, and an answer lacks them. */
+/** Exchanges calls. While other gateways cannot be reached, calls wait, and an answer lacks them. */
 async function exchange({ shared }: Opened): Promise<void> {
   await shared?.exchange().catch(() => undefined)
 }

@@ -1,4 +1,3 @@
-/** Accounts in the admin API. */
 import type { Account } from '../../accounts/stored.ts'
 import { note } from './audit.ts'
 import { requireRole } from './auth.ts'
@@ -17,7 +16,6 @@ import { changeOf } from './resources/settings.ts'
 import { accountOf, bodyOf, type Answer, type Asked } from './route.ts'
 import { wholeAccount } from './views.ts'
 
-/** `POST /accounts` */
 export async function createAccount(asked: Asked): Promise<Answer> {
   const account = await asked.runtime.accounts.createAccount(
     readNew(newAccount, await bodyOf(asked)),
@@ -31,12 +29,11 @@ export async function createAccount(asked: Asked): Promise<Answer> {
   return { status: 201, body: { data: await wholeAccount(asked.runtime, account) } }
 }
 
-/** `GET /accounts/:id` */
 export async function showAccount({ runtime, id }: Asked): Promise<Answer> {
   return { body: { data: await wholeAccount(runtime, await accountOf(runtime, id)) } }
 }
 
-/** `PATCH /accounts/:id`. The role `billing` may change the note and the threshold of the alert. */
+/** Changes an account. The role `billing` may change the note and the threshold of the alert. */
 export async function changeAccount(asked: Asked): Promise<Answer> {
   const { name, disabled, ...settings } = read(accountChange, await bodyOf(asked))
   const forAdmins = Object.entries(ACCOUNT_SETTINGS).flatMap(([member, setting]) =>
@@ -51,7 +48,6 @@ export async function changeAccount(asked: Asked): Promise<Answer> {
   }))
 }
 
-/** `DELETE /accounts/:id` */
 export async function archiveAccount(asked: Asked): Promise<Answer> {
   return changing(asked, ofAccounts(asked), 'archive', async (condition) => ({
     item: await asked.runtime.accounts.archiveAccount(asked.id, condition),
@@ -64,14 +60,12 @@ const ofAccounts = ({ runtime }: Asked) => ({
   view: (account: Account) => wholeAccount(runtime, account),
 })
 
-/** `POST /accounts/:id/credits` */
 export async function addCredits(asked: Asked): Promise<Answer> {
   const body = readNew(credits, await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)
   return topUp(asked, id, body)
 }
 
-/** `POST /accounts/:id/adjust` */
 export async function adjustBalance(asked: Asked): Promise<Answer> {
   const body = readNew(adjustment, await bodyOf(asked))
   const { id } = await accountOf(asked.runtime, asked.id)

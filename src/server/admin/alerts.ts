@@ -1,15 +1,15 @@
-/** `GET /admin/alerts`, and `POST /admin/alerts/:id/mute`. */
+/** Alerts in the admin API. */
 import { note } from './audit.ts'
 import { read } from './bodies.ts'
 import { alertView, mute } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
-/** Active alerts, then the last ones that have ended. */
+/** Active alerts, then the last ended ones. */
 export function listAlerts({ runtime: { alerts } }: Asked): Answer {
   return { body: { data: [...alerts.active, ...alerts.ended].map(alertView) } }
 }
 
-/** Tells nothing of an alert for a while. @throws NotFound for one that is not active */
+/** Mutes an alert for a while. @throws NotFound for one that is not active */
 export async function muteAlert(asked: Asked): Promise<Answer> {
   const { runtime, id } = asked
   const { seconds } = read(mute, await bodyOf(asked))

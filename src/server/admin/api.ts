@@ -1,7 +1,7 @@
 /**
- * The admin API: accounts, keys, credits, ledger rows, models, the state of the gateway. Needs a token of the
- * configuration; without one there is no admin API. Members have snake_case names, amounts are JSON numbers in USD,
- * answers are wrapped in `data`, and `next` of a list is where it goes on.
+ * The admin API: accounts, keys, credits, ledger rows, models, the state of the gateway. Needs a token of the configuration;
+ * without one there is no admin API. Members have snake_case names, amounts are JSON numbers in USD, answers are wrapped in
+ * `data`, and `next` of a list is the cursor of the next page.
  */
 import { H3, type H3Event } from 'h3'
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
@@ -12,8 +12,7 @@ import { addSessionRoutes } from './session.ts'
 
 /**
  * The app that is mounted at `/admin`. It throws GatewayErrors, which the app around it turns into bodies.
- * @param begin called for every request, before its token is checked
- * @param version of the console that is served now
+ * @param begin called for every request, before its token is checked. @param version of the console served now
  */
 export function adminApp(
   gateway: Gateway,
@@ -57,7 +56,7 @@ export function adminApp(
   return app
 }
 
-/** Ids of deployments have slashes, which a path has escaped. What cannot be decoded is no id. */
+/** Decodes an id: ids of deployments have slashes, which a path has escaped. Text that cannot be decoded is no id. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment)

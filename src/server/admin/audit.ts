@@ -1,4 +1,4 @@
-/** The audit log: routes that change something note it here, and `GET /admin/audit` lists it. */
+/** The audit log: routes that change something add entries, and `GET /admin/audit` lists them. */
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { changesBetween, type AuditFilter } from '../../state/audit.ts'
@@ -12,26 +12,23 @@ const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 
 /** Entries read at a time. */
 const CSV_BATCH = 200
 
-/** What a route has changed. */
 interface Change {
-  /** Such as `key.update`. */
   readonly action: string
-  /** Such as `key:key_1`. */
   readonly object: string
-  /** Its members as they were; without secrets, as `after`. Amounts are text. */
+  /** Members before the change; without secrets, as `after`. Amounts are text. */
   readonly before?: object
   readonly after: object
 }
 
-/** Who has changed something, and where that is noted. */
+/** The actor of a change, and the log that gets its entry. */
 interface Noting {
   readonly runtime: Pick<Runtime, 'audit' | 'events' | 'log' | 'metrics'>
   readonly actor: Actor
 }
 
 /**
- * Adds an entry, unless nothing differs. Never rejects: the change is made, so a store that does not take the entry is
- * a matter for the log.
+ * Adds an entry, unless nothing differs. Never rejects: the change is made, so a store that does not take the entry is a matter
+ * for the log.
  */
 export async function note(
   { runtime: { audit, events, log, metrics }, actor }: Noting,
@@ -48,7 +45,7 @@ export async function note(
   }
 }
 
-/** `GET /admin/audit`. @throws InvalidRequest for a parameter that is not known or not readable */
+/** Lists changes. @throws InvalidRequest for an unknown or unreadable parameter */
 export async function listChanges({ runtime, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const isCsv = wantsCsv(query)
@@ -62,7 +59,7 @@ export async function listChanges({ runtime, query }: Asked): Promise<Answer | R
   return { body: { data, next: rows.length > limit ? data.at(-1)!.id : null } }
 }
 
-/** A line for each member that differs, newest first. */
+/** CSV lines, one for each changed member, newest first. */
 async function* linesOf(audit: Runtime['audit'], filter: AuditFilter): AsyncGenerator<object> {
   let after: string | undefined
   for (;;) {

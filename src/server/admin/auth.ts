@@ -1,4 +1,4 @@
-/** Who asks the admin API: tokens with roles, and a bound on how often one can be guessed. */
+/** Actors of the admin API: tokens with roles, and a bound on guesses of a token. */
 import type { H3Event } from 'h3'
 import { LRUCache } from 'lru-cache'
 import { hash, timingSafeEqual } from 'node:crypto'
@@ -7,16 +7,14 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import type { Config } from '../../config/config.ts'
 import type { Role } from './resources/session.ts'
 
-/** Who a request comes from. */
 export interface Actor {
   /** Name of the token. */
   readonly name: string
   readonly role: Role
-  /** Of the client's end of the connection; of a proxy where there is one. */
+  /** Address of the client's end of the connection; of a proxy where there is one. */
   readonly address: string
 }
 
-/** A token of the configuration. */
 export interface AdminToken {
   readonly name: string
   readonly token: string
@@ -24,7 +22,7 @@ export interface AdminToken {
 }
 
 /**
- * Finds the token that a request without a bearer token belongs to, such as that of the console's cookie.
+ * Finds the token of a request without a bearer token, such as that of the console's cookie.
  * @throws GatewayError for a request that has to be refused
  */
 export type SessionReader = (
@@ -45,7 +43,7 @@ export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): A
   return token === undefined ? tokens : [{ name: FIRST_TOKEN, token, role: 'admin' }, ...tokens]
 }
 
-/** @throws Forbidden, which names the role, for an actor who may do less */
+/** @throws Forbidden, which names the role, for an actor with a lesser role */
 export function requireRole({ name, role }: Actor, needed: Role): void {
   if (ROLES.indexOf(role) >= ROLES.indexOf(needed)) return
   const message = `This needs the role ${needed}; the token "${name}" has the role ${role}.`
@@ -58,16 +56,16 @@ export class AdminAuth {
   readonly #session: SessionReader
   readonly #guesses = new GuessLimit()
 
-  /** @param session asked where a request has no bearer token */
+  /** @param session called where a request has no bearer token */
   constructor(gateway: Gateway, session: SessionReader = () => undefined) {
     this.#gateway = gateway
     this.#session = session
   }
 
   /**
-   * Who a request comes from.
-   * @throws NotFound without a token in the configuration, Unauthenticated for a wrong or missing one, TooManyRequests
-   * after too many wrong ones
+   * The actor of a request.
+   * @throws NotFound without a token in the configuration, Unauthenticated for a wrong or missing one, TooManyRequests after
+   * too many wrong ones
    */
   actorOf(event: H3Event): Actor {
     const tokens = this.#tokens()
@@ -79,7 +77,7 @@ export class AdminAuth {
   }
 
   /**
-   * The token of the configuration that is the given one. Failures count against the address.
+   * The token of the configuration that equals the given text. Failures count against the address.
    * @throws NotFound, Unauthenticated and TooManyRequests as {@link actorOf}
    */
   identify(given: string, address: string): AdminToken {
@@ -116,18 +114,18 @@ export function addressOf(event: H3Event): string {
   return event.runtime?.node?.req.socket?.remoteAddress ?? ''
 }
 
-/** Digests have equal lengths, which the comparison needs, and tokens of any length take the same time. */
+/** Compares digests, because they have equal lengths, which the comparison needs, and tokens of any length take the same time. */
 function isSame(one: string, other: string): boolean {
   return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'))
 }
 
 /** Counts failures of the last minute, by address and in all. */
 class GuessLimit {
-  /** Oldest first; at most as many as are allowed in all, and some of known addresses. */
+  /** Failures, oldest first; at most as many as are allowed in all, and some of known addresses. */
   #failures: { readonly address: string; readonly at: number }[] = []
   /**
-   * Addresses that have sent a right token. Failures of others do not lock them out: the bound in all would let any
-   * client end the operator's access.
+   * Addresses that have sent a right token. Failures of others do not lock them out: the bound in all would let any client end
+   * the operator's access.
    */
   readonly #known = new LRUCache<string, true>({ max: KNOWN_ADDRESSES })
 

@@ -15,7 +15,7 @@ export function readCursor(value: string | null): number | undefined {
   throw wrongQuery('before', 'the "next" of the page before')
 }
 
-/** What a body says. @throws InvalidRequest for one that does not match the schema */
+/** Parses a body. @throws InvalidRequest for one that does not match the schema */
 export function read<Shape extends v.GenericSchema>(
   schema: Shape,
   body: object,
@@ -23,7 +23,7 @@ export function read<Shape extends v.GenericSchema>(
   const result = v.safeParse(schema, body)
   if (result.success) return result.output
   const [issue] = result.issues
-  // The values come from the request, so only secrets by name are hidden, and what a secret may be mistaken for.
+  // The values come from the request, so only secrets by name are hidden, and members that may contain one by mistake.
   const source = { path: [], value: body, secrets: MAY_BE_SECRET }
   const [found] = toConfigIssues([issue!], source, schema)
   const { path, message } = found!
@@ -43,7 +43,7 @@ function codeOf(issue: v.BaseIssue<unknown>): InvalidCode {
 
 type WithoutNulls<Body> = { [Name in keyof Body]: Exclude<Body[Name], null> }
 
-/** As {@link read}, where null and absent mean the same. */
+/** Parses as {@link read}, where null and absent mean the same. */
 export function readNew<Shape extends v.GenericSchema<unknown, object>>(
   schema: Shape,
   body: object,

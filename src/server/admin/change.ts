@@ -4,19 +4,19 @@ import { InvalidRequest, RevisionChanged, toErrorBody } from '../../errors/error
 import { note } from './audit.ts'
 import type { Answer, Asked } from './route.ts'
 
-/** How objects of one kind are noted and shown. */
+/** How objects of one kind are recorded and shown. */
 interface Changing<Item extends RevisionChanged['current']> {
   readonly kind: string
-  /** What a change of it can change. */
+  /** The settings of an object that a change may affect. */
   readonly settings: (item: Item) => object
   readonly view: (item: Item) => Promise<object>
 }
 
 /**
- * Changes an object if it has the revision of `If-Match`, notes the change, and answers with the object. Of one that was
- * changed meanwhile, the answer is 412 with the object as it is now.
+ * Changes an object if it has the revision of `If-Match`, records the change, and answers with the object. If it was changed
+ * meanwhile, the answer is 412 with the present object.
  * @param action such as `rotate`
- * @param change says the object as it is then, and what the answer has beside it
+ * @param change returns the object after the change, and further members of the answer
  */
 export async function changing<Item extends RevisionChanged['current']>(
   asked: Asked,

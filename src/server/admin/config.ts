@@ -1,10 +1,10 @@
-/** The configuration in the admin API: effective values, and where they come from. */
+/** The configuration in the admin API: effective values and their origins. */
 import { settingsOf } from '../../config/settings.ts'
 import { checkParameters } from '../../errors/query.ts'
 import type { SettingAnswer } from './resources/gateway.ts'
 import type { Answer, Asked } from './route.ts'
 
-/** `GET /config`. A secret is `set` or `not set`. */
+/** Shows the settings. A secret is `set` or `not set`. */
 export function showConfig({ gateway, query }: Asked): Answer {
   checkParameters(query, new Set())
   const data = settingsOf(gateway.loaded).map<SettingAnswer>(

@@ -1,4 +1,3 @@
-/** Contents of calls in the admin API: read one at a time, and removed for good. */
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { CallContent } from '../../observe/content/content.ts'
 import { note } from './audit.ts'
@@ -9,7 +8,7 @@ import type { Answer, Asked } from './route.ts'
 const REMOVED_BY = ['key', 'user', 'before'] as const
 const PARAMETERS = new Set<string>(REMOVED_BY)
 
-/** `GET /requests/:id/content`: every reading is noted. @throws NotFound where nothing is kept, Unavailable */
+/** Shows the contents of a call; every reading is recorded. @throws NotFound where nothing is kept, Unavailable */
 export async function showContent(asked: Asked): Promise<Answer> {
   const { runtime, id, query } = asked
   checkParameters(query, new Set())
@@ -40,7 +39,7 @@ export async function showContent(asked: Asked): Promise<Answer> {
   return { body: { data } }
 }
 
-/** The contents of the call that a path names; undefined where none are kept. @throws Unavailable */
+/** The contents of a call by its id; undefined where none are kept. @throws Unavailable */
 export function contentOf({
   runtime,
   id,
@@ -49,7 +48,7 @@ export function contentOf({
   return isId ? runtime.contents.find(id) : Promise.resolve(undefined)
 }
 
-/** `DELETE /requests/content`: of a key, of an end user, or before a moment. @throws InvalidRequest, Unavailable */
+/** Removes the contents of a key, of an end user, or before a moment. @throws InvalidRequest, Unavailable */
 export async function removeContents(asked: Asked): Promise<Answer> {
   const { runtime, query } = asked
   checkParameters(query, PARAMETERS)
@@ -61,7 +60,7 @@ export async function removeContents(asked: Asked): Promise<Answer> {
   const [key, user, before] = REMOVED_BY.map((name) => query.get(name) || undefined)
   const moment = before === undefined ? undefined : readMoment(before, 'before')
   const removed = await runtime.contents.remove({ key, user, before: moment })
-  // The name of an end user is a part of what was to be removed.
+  // The name of an end user is part of what was to be removed, so it is not recorded.
   const after = { removed, by: by.join(','), ...(key !== undefined && { key }) }
   await note(asked, { action: 'request.content.remove', object: 'requests', after })
   return { body: { data: { removed } } }

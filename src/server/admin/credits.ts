@@ -9,7 +9,7 @@ import type { adjustment, credits } from './resources/account.ts'
 import type { Asked } from './route.ts'
 
 /**
- * Credits as they are shown, with status 200 for a reference that was booked before.
+ * Books credits; status 200 for a reference that was booked earlier.
  * @throws ReferenceTaken when that was with another amount
  */
 export async function topUp(
@@ -33,7 +33,7 @@ export async function topUp(
   return answer
 }
 
-/** A correction, as {@link topUp}. */
+/** Books a correction, as {@link topUp}. */
 export async function adjust(
   asked: Pick<Asked, 'runtime' | 'actor'>,
   account: string,
@@ -53,7 +53,7 @@ export async function adjust(
   return answer
 }
 
-/** What was asked of the ledger, and its answer. */
+/** A booking and the answer of the ledger. */
 interface Booking {
   readonly booked: Promise<Settled>
   readonly account: string
@@ -80,7 +80,7 @@ async function answerTo(
   return { status: duplicate ? 200 : 201, body: { data } }
 }
 
-/** The ledger bounds balances too; a ledger that does not answer may have booked. */
+/** Translates an error of the ledger: it bounds balances too, and may have booked without an answer. */
 function explain(error: unknown, reference: string): never {
   if (error instanceof Unavailable) {
     const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`

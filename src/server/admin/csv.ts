@@ -1,16 +1,15 @@
 /** Lists of the admin API as CSV: one header line, then a line for each object, streamed. */
 
-/** What an object of a list may hold. */
 type Cell = unknown
 
 const BATCH_ROWS = 200
-/** What a spreadsheet takes for a formula. */
+/** Text that a spreadsheet takes for a formula. */
 const FORMULA = /^[=+\-@\t\r]/
 
 /**
- * An answer with objects as CSV. A nested member has a column `outer.inner`; a list or an object in a column is JSON.
- * Amounts are written with all their decimals.
- * @param name of the file, without its ending; it says what the list is of, such as `usage-2026-11-01-2026-12-01`
+ * An answer with objects as CSV. A nested member has a column `outer.inner`; a list or an object in a column is JSON. Amounts
+ * are written with all their decimals.
+ * @param name of the file, without its ending, such as `usage-2026-11-01-2026-12-01`
  */
 export function csvResponse(
   name: string,
@@ -56,7 +55,7 @@ function cellText(value: Cell): string {
   return String(value)
 }
 
-/** A rawJSON amount is an object whose JSON is its digits, which need no quotes. */
+/** Quotes a text. A rawJSON amount is an object whose JSON is its digits, which need no quotes. */
 function quoted(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

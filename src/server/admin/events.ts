@@ -1,4 +1,4 @@
-/** `GET /admin/events`: what happens, as server-sent events. */
+/** Live events as server-sent events. */
 import {
   LIVE_EVENT_TYPES,
   type LiveEvent,
@@ -11,13 +11,13 @@ import { wrongQuery } from '../../errors/query.ts'
 import { callView, readQuery } from './requests.ts'
 import type { Asked } from './route.ts'
 
-/** Texts that wait for a slow client. */
+/** Most texts that wait for a slow client. */
 const MOST_WAITING = 100
-/** For so long events are gathered: writing each one by itself would cost as much as making it. */
+/** How long events are gathered: writing each one by itself would cost as much as making it. */
 const GATHER_MS = 250
 const encoder = new TextEncoder()
 
-/** A stream of events until the client leaves. Filters as for requests; with any, only calls are sent. `type` chooses kinds. */
+/** Streams events until the client leaves. Filters as for requests; with any, only calls are sent. `type` chooses kinds. */
 export function streamEvents({ runtime, query, event }: Asked): Response {
   const types = readTypes(query)
   const filters = new URLSearchParams([...query].filter(([name]) => name !== 'type'))
@@ -65,13 +65,13 @@ export function streamEvents({ runtime, query, event }: Asked): Response {
     headers: {
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',
-      // nginx would keep events back.
+      // Keeps nginx from buffering.
       'x-accel-buffering': 'no',
     },
   })
 }
 
-/** @throws InvalidRequest for a name that no event has */
+/** @throws InvalidRequest for an unknown name of an event */
 function readTypes(query: URLSearchParams): ReadonlySet<LiveEventType> {
   return new Set(
     query.getAll('type').map((name) => {

@@ -1,4 +1,4 @@
-/** Gateways and deployments in the admin API: who runs, and what operators take out. */
+/** Gateways and deployments in the admin API: running gateways, and deployments that operators disable. */
 import type { Deployment } from '../../models/catalog.ts'
 import { note } from './audit.ts'
 import { checkParameters } from '../../errors/query.ts'
@@ -7,7 +7,7 @@ import { gatewayView } from './resources/gateway.ts'
 import { cooldown, deploymentView } from './resources/model.ts'
 import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 
-/** `GET /gateways`: all that share the state, the one that answers first. @throws Unavailable */
+/** Lists all gateways that share the state, the answering one first. @throws Unavailable */
 export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set())
   const found = await gateway.instances.list()
@@ -15,7 +15,7 @@ export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   return { body: { data, next: null } }
 }
 
-/** `POST /deployments/:id/cooldown`: no call goes to it for some seconds, on all gateways. @throws InvalidRequest, NotFound */
+/** Disables a deployment for some seconds, on all gateways. @throws InvalidRequest, NotFound */
 export async function coolDown(asked: Asked): Promise<Answer> {
   const { gateway } = asked
   const deployment = deploymentOf(asked)
@@ -26,7 +26,7 @@ export async function coolDown(asked: Asked): Promise<Answer> {
   return { body: { data: shown(asked, deployment) } }
 }
 
-/** `POST /deployments/:id/resume`: calls go to it again, also where it rests after failures. @throws NotFound */
+/** Enables a deployment again, also one in a cooldown after failures. @throws NotFound */
 export async function resume(asked: Asked): Promise<Answer> {
   const { gateway } = asked
   const deployment = deploymentOf(asked)
@@ -34,7 +34,7 @@ export async function resume(asked: Asked): Promise<Answer> {
   return { body: { data: shown(asked, deployment) } }
 }
 
-/** Changes the state of a deployment, and notes how. */
+/** Changes the state of a deployment, and records the change. */
 async function noting(
   asked: Asked,
   action: string,

@@ -1,4 +1,3 @@
-/** `GET /admin/guard`: what guards decided, and how they work. */
 import { readRange } from '../../observe/usage/parse.ts'
 import type { DecisionSums } from '../../observe/usage/decisions.ts'
 import { checkParameters, readValues } from '../../errors/query.ts'

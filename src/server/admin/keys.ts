@@ -1,4 +1,3 @@
-/** Keys in the admin API. */
 import { limitsOfKey } from '../../accounts/limits.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { playTokenFor } from '../../accounts/play.ts'
@@ -12,7 +11,6 @@ import { keyChange, keySettings, newKey, rotation } from './resources/key.ts'
 import { accountOf, bodyOf, keyOf, type Answer, type Asked } from './route.ts'
 import { lastUsed, lastUsedAt, wholeKey } from './views.ts'
 
-/** `POST /accounts/:id/keys` */
 export async function createKey(asked: Asked): Promise<Answer> {
   const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(asked))
   const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
@@ -27,7 +25,6 @@ export async function createKey(asked: Asked): Promise<Answer> {
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
-/** `GET /keys/:id` */
 export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
@@ -39,19 +36,18 @@ export async function showKey({ runtime, id }: Asked): Promise<Answer> {
   return { body: { data } }
 }
 
-/** `POST /keys/:id/play`: a token to call as the key for ten minutes. */
+/** Makes a token to call as the key for ten minutes. */
 export async function playKey(asked: Asked): Promise<Answer> {
   const { runtime, id } = asked
   const key = await keyOf(runtime, id)
   const played = playTokenFor(key, runtime.config.admin, Date.now())
-  // A request of the role admin came with such a token.
+  // The token exists, because the request itself came with a token of the role admin.
   const { token, expiresAt } = played!
   const expires_at = new Date(expiresAt).toISOString()
   await note(asked, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
   return { status: 201, body: { data: { token, expires_at } } }
 }
 
-/** `GET /keys/:id/limits` */
 export async function showLimits({ runtime, id }: Asked): Promise<Answer> {
   return { body: { data: await limitsOf(runtime, await keyOf(runtime, id)) } }
 }
@@ -66,7 +62,6 @@ async function limitsOf(runtime: Runtime, key: Key) {
   return limitsOfKey({ key, account, defaults, freeTier, ...money, now: Date.now() })
 }
 
-/** `PATCH /keys/:id` */
 export async function changeKey(asked: Asked): Promise<Answer> {
   const change = settingsOf(asked.runtime, read(keyChange, await bodyOf(asked)))
   requireJudge(asked.runtime, change.policy)
@@ -75,14 +70,12 @@ export async function changeKey(asked: Asked): Promise<Answer> {
   }))
 }
 
-/** `DELETE /keys/:id` */
 export async function archiveKey(asked: Asked): Promise<Answer> {
   return changing(asked, ofKeys(asked), 'archive', async (condition) => ({
     item: await asked.runtime.accounts.archiveKey(asked.id, condition),
   }))
 }
 
-/** `POST /keys/:id/rotate` */
 export async function rotateKey(asked: Asked): Promise<Answer> {
   const { overlap } = read(rotation, await bodyOf(asked))
   return changing(asked, ofKeys(asked), 'rotate', async (condition) => {
@@ -97,7 +90,7 @@ const ofKeys = ({ runtime }: Asked) => ({
   view: (key: Key) => wholeKey(runtime, key),
 })
 
-/** The settings of a key as they are stored: with the ids of models. */
+/** The settings of a key in their stored form, with the ids of models. */
 function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {
   const { models, ...change } = toKeyChange(settings)
   return { ...change, models: models && allowlistOf(catalog, models) }

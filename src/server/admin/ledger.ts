@@ -1,4 +1,3 @@
-/** Rows of the ledger and its checks in the admin API. */
 import { usdJson } from '../../money/money.ts'
 import type { LedgerRow } from '../../state/ledger/ledger.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv, wrongQuery } from '../../errors/query.ts'
@@ -10,12 +9,12 @@ import { orphanView, rowView } from './views.ts'
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
 const KINDS: readonly string[] = ['usage', 'top-up', 'adjust', 'orphan']
-/** Rows that one page looks at. */
+/** Rows that one page searches. */
 const MOST_SEARCHED = 20_000
-/** Rows are in the order in which they were booked; a call is booked this long after it came, at most. */
+/** Latest time between a call and its booking; rows are in the order of booking. */
 const LATEST_MS = 86_400_000
 
-/** `GET /accounts/:id/ledger`: rows, newest first. @throws InvalidRequest, NotFound */
+/** Lists rows, newest first. @throws InvalidRequest, NotFound */
 export async function listRows({ runtime, id, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const limit = readLimit(query.get('limit'))
@@ -52,7 +51,7 @@ async function* viewsOf(
   }
 }
 
-/** Which rows a query asks for. @throws InvalidRequest */
+/** The filter of a query. @throws InvalidRequest */
 function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
   const [kinds, keys] = [query.getAll('kind'), new Set(query.getAll('key'))]
   if (!kinds.every((kind) => KINDS.includes(kind))) {
@@ -83,7 +82,7 @@ export async function verify(asked: Asked): Promise<Answer> {
   return { body: { data: { ok, discrepancies, prices } } }
 }
 
-/** Every row priced again. `recomputed` is null where another tier would have applied. */
+/** Prices every row again. `recomputed` is null where another tier would have applied. */
 async function pricesChecked(asked: Asked) {
   const { accounts, ledger, prices } = asked.runtime
   const account = await filterOf(asked)

@@ -1,4 +1,3 @@
-/** Lists of accounts and keys: searched and sorted by the directory, read in full for the page that is shown. */
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
@@ -18,7 +17,7 @@ const ACCOUNT_STATES = ['active', 'disabled', 'archived']
 const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
 const CSV_BATCH = 200
 
-/** `GET /accounts` @throws InvalidRequest for a parameter that is not known or not readable */
+/** @throws InvalidRequest for an unknown or unreadable parameter */
 export async function listAccounts(asked: Asked): Promise<Answer | Response> {
   const { gateway, runtime, query } = asked
   checkParameters(query, ACCOUNT_PARAMETERS)
@@ -40,7 +39,7 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
   })
 }
 
-/** `GET /keys` @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
+/** @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
 export async function listKeys(asked: Asked): Promise<Answer | Response> {
   const { gateway, runtime, query } = asked
   checkParameters(query, KEY_PARAMETERS)
@@ -112,7 +111,7 @@ function stateOf(
   return expiresAt <= now ? 'expired' : 'active'
 }
 
-/** With the rows that this gateway has just booked. */
+/** The money of lists, with the rows that this gateway has just booked. */
 function moneyOf({ listedMoney, runtime }: Gateway): ListedMoney {
   runtime.usage?.flush()
   return listedMoney
@@ -137,28 +136,26 @@ function readPolicies(query: URLSearchParams): boolean | undefined {
   throw wrongQuery('policy', 'any or none')
 }
 
-/** One kind of list. */
 interface List<Item> {
-  /** In the name of a file. */
+  /** Part of the name of a file. */
   readonly name: string
-  /** Of a file. */
+  /** Columns of a file. */
   readonly columns: readonly string[]
   readonly all: ReadonlyMap<string, Item>
   readonly isListed: (item: Item) => boolean
-  /** Sums of the ledger and of usage that it can be sorted by: one for each item. */
+  /** Sums of the ledger and of usage for sorting: one for each item. */
   readonly sums: Readonly<
     Record<string, (all: readonly Item[]) => Promise<readonly (Pico | number)[]>>
   >
   readonly rowsOf: (some: readonly Item[]) => Promise<object[]>
 }
 
-/** What items of every list can be sorted by, beside sums. */
+/** Members by which every list can be sorted, beside sums. */
 const MEMBERS: Readonly<Record<string, (item: ListedAccount | ListedKey) => string | number>> = {
   name: ({ name }) => name.toLowerCase(),
   created_at: ({ createdAt }) => createdAt,
 }
 
-/** The page that `?limit=` and `?after=` select, or everything as CSV. */
 async function answerOf<Item extends ListedAccount | ListedKey>(
   { query }: Asked,
   { name, columns, all, isListed, sums, rowsOf }: List<Item>,
@@ -196,7 +193,7 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   return { body: { data: await rowsOf(page), next } }
 }
 
-/** What `?sort=` orders by: by default when something was created. */
+/** The order of `?sort=`; by default that of creation. */
 async function orderOf<Item extends ListedAccount | ListedKey>(
   query: URLSearchParams,
   items: readonly Item[],
@@ -213,11 +210,11 @@ async function orderOf<Item extends ListedAccount | ListedKey>(
   return { valueOf, descending: sort.startsWith('-') }
 }
 
-/** An item with what it is sorted by. */
+/** An item with its sort value. */
 interface Ranked<Item> {
   readonly item: Item
   readonly value: string | number | Pico
-  /** In the directory, which differs from gateway to gateway. */
+  /** Position in the directory, which differs from gateway to gateway. */
   readonly place: number
 }
 

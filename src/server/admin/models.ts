@@ -1,4 +1,3 @@
-/** Models in the admin API: the catalog, and what became of calls lately. */
 import { Unavailable } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
@@ -12,19 +11,18 @@ import { modelView } from './views.ts'
 const PARAMETERS = new Set(['q', 'sort'])
 const DAY_MS = 86_400_000
 
-/** Calls of the last 24 hours. */
 interface Recent {
   readonly calls: number
   readonly cost: Pico
 }
 
-/** By id of a model; absent where nothing is known. */
+/** Recent calls by id of a model; absent where nothing is known. */
 interface Lately {
   readonly calls: ReadonlyMap<string, Recent>
   readonly failures: ReadonlyMap<string, readonly FailureSum[]>
 }
 
-/** What a list can be sorted by. */
+/** Values by which a list can be sorted. */
 const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | number | bigint>> =
   {
     id: ({ id }) => id,
@@ -34,7 +32,7 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
 
-/** `GET /admin/models`. @throws InvalidRequest for a parameter that is not known or not readable */
+/** Lists models. @throws InvalidRequest for an unknown or unreadable parameter */
 export async function listModels({ runtime, query }: Asked): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const order = readOrder(query.get('sort'))
@@ -64,7 +62,7 @@ export async function listModels({ runtime, query }: Asked): Promise<Answer> {
   return { body: { data, next: null } }
 }
 
-/** Models are shown also while their usage cannot be read. */
+/** Models are shown even while their usage cannot be read. */
 function unlessUnavailable(error: unknown): undefined {
   if (!(error instanceof Unavailable)) throw error
 }
@@ -117,7 +115,7 @@ function recentView({ calls, cost }: Recent, failures: readonly FailureSum[]) {
   return { calls, cost_usd: usdJson(cost), failures: byClass(failures) }
 }
 
-/** Requests to vendors that failed, by class, the most frequent first. */
+/** Failed requests to vendors by class, the most frequent first. */
 function byClass(failures: readonly FailureSum[]): Readonly<Record<string, number>> {
   const sums: Record<string, number> = {}
   for (const { class: name, attempts } of failures) sums[name] = (sums[name] ?? 0) + attempts

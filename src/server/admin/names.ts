@@ -1,11 +1,11 @@
-/** Names of keys beside their ids: what a person reads in a list, a plot or a report. */
+/** Names of keys beside their ids, for people who read a list, a plot or a report. */
 import { Unavailable } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 
-/** The name of a key; null where it is not known. */
+/** The name of a key; null where it is unknown. */
 export type NameOf = (id: string | null) => string | null
 
-/** Names of all keys. Figures are shown also while the keys cannot be read. */
+/** Names of all keys; none while they cannot be read, because figures are shown without them. */
 export async function keyNames({ accounts }: Runtime): Promise<NameOf> {
   try {
     const { keys } = await accounts.directory.view()
@@ -16,7 +16,6 @@ export async function keyNames({ accounts }: Runtime): Promise<NameOf> {
   }
 }
 
-/** Rows with the names of their keys. */
 export async function withNames<Row extends object>(runtime: Runtime, rows: readonly Row[]) {
   const nameOf = await keyNames(runtime)
   return rows.map((row) => ({

@@ -1,4 +1,4 @@
-/** `GET /admin/overview`: whether the gateway is healthy, and what it costs right now. */
+/** The overview: health and present cost of the gateway. */
 import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer } from '../../observe/usage/query.ts'
@@ -13,17 +13,17 @@ import { second } from './resources/settings.ts'
 import type { Answer, Asked } from './route.ts'
 import { outboxView } from './views.ts'
 
-/** An answer is shared for so long. */
+/** How long an answer is shared. */
 const SHARED_MS = 2000
 const DAY_MS = 86_400_000
 const SHOWN_MODELS = 10
 const SHOWN_KEYS = 3
 const SHOWN_CALLS = 20
 
-/** The answer of each gateway, with the steady time at which it was made. */
+/** The last answer of each gateway, with its steady time. */
 const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Promise<Answer> }>()
 
-/** The first screen of a console. */
+/** The first page of a console. */
 export function showOverview({ gateway }: Asked): Promise<Answer> {
   const known = answers.get(gateway)
   if (known && performance.now() - known.at < SHARED_MS) return known.answer
@@ -113,7 +113,7 @@ function answered(result: UsageAnswer | { readonly fits: string }): UsageAnswer 
   return { from: 0, to: 0, settled: true, cells: [], other: [], totals: noSums() }
 }
 
-/** Deployments that rest, or are tried again after that. */
+/** Deployments in a cooldown, or on probation after one. */
 function unhealthy({ runtime: { catalog, routing } }: Gateway) {
   return catalog.all().flatMap((model) =>
     model.deployments

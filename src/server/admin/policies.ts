@@ -23,9 +23,9 @@ import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
 
 /**
- * The verdict of every rule of a policy on the texts, and what a client would get of the output. Models are asked only on
- * request, at the operator's expense.
- * @param incoming of the admin's request
+ * The verdict of every rule of a policy on the texts, and the output that a client would get. Models are asked only on request,
+ * at the operator's expense.
+ * @param incoming the admin's request
  */
 async function tryPolicy(
   runtime: Runtime,
@@ -59,7 +59,6 @@ async function tryPolicy(
   }
 }
 
-/** A text as the input of a call. */
 function inputTexts(text: string | undefined): InputTexts {
   const base = { id: 'input', side: 'input', channel: 'content', role: 'user' } as const
   const items = text === undefined ? [] : [{ ...base, current: true, text }]
@@ -76,7 +75,6 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
   throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
 }
 
-/** `POST /policies/diff` */
 export async function diffPolicy(asked: Asked): Promise<Answer> {
   const { models, ...given } = read(policyPair, await bodyOf(asked))
   const from = given.from ? readPolicy(given.from, 'from') : undefined
@@ -89,7 +87,7 @@ export async function diffPolicy(asked: Asked): Promise<Answer> {
   return { body: { data } }
 }
 
-/** Two allowlists, by the models of the catalog that they leave out; null leaves out none. */
+/** Compares two allowlists by the models of the catalog that they leave out; null leaves out none. */
 function diffModels(
   { runtime }: Asked,
   { from, to }: NonNullable<v.InferOutput<typeof policyPair>['models']>,
@@ -100,7 +98,6 @@ function diffModels(
   return { ...differenceOfSets('models', without(from), without(to)), from, to }
 }
 
-/** `POST /policies/evaluate` */
 export async function evaluatePolicy(asked: Asked): Promise<Answer> {
   const trial = read(trialBody, await bodyOf(asked))
   if (trial.input === undefined && trial.output === undefined) {

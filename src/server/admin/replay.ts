@@ -1,4 +1,4 @@
-/** `POST /policies/replay`: what a policy would have done to calls whose contents were kept. */
+/** Replays a policy on calls whose contents were kept. */
 import { ROUTES } from '../../gateway/routes.ts'
 import type { InputTexts } from '../../guard/adapter.ts'
 import { rehearse, type Rehearsal, type Rehearsed } from '../../guard/rehearsal.ts'
@@ -14,10 +14,10 @@ import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
 import { trialOf } from './trial.ts'
 
 const SIDES: readonly Side[] = ['input', 'output']
-/** The calls that could be replayed until then are answered. */
+/** Time limit; the calls that were replayed by then are answered. */
 const MAX_MS = 20_000
 
-/** Compares what guards decided with what they would decide now. @throws InvalidRequest, Unavailable */
+/** Compares recorded decisions of guards with those under another policy. @throws InvalidRequest, Unavailable */
 export async function replayPolicy(asked: Asked): Promise<Answer> {
   const { runtime } = asked
   const { policy: given, ask, ...which } = readNew(replay, await bodyOf(asked))
@@ -40,13 +40,12 @@ export async function replayPolicy(asked: Asked): Promise<Answer> {
   return { body: { data } }
 }
 
-/** What guards read of a call. */
 interface Texts {
   readonly input: InputTexts
   readonly output: readonly { readonly channel: Channel; readonly text: string }[]
 }
 
-/** @returns undefined for contents that guards cannot read, because the end of them is missing */
+/** @returns undefined for contents that guards cannot read, because their end is missing */
 function textsOf(
   { endpoint, input, output }: CallContent,
   refusals: readonly string[],
@@ -61,7 +60,7 @@ function textsOf(
   }
 }
 
-/** Of an input that is blocked there is no answer. */
+/** Judges a call; a blocked input has no answer to judge. */
 async function judged(rehearsal: Rehearsal, { input, output }: Texts): Promise<Judged> {
   const first = await rehearsal.input(input)
   if (first.rules.length > 0) return { input: first }
@@ -75,18 +74,17 @@ interface Judged {
   readonly output?: Rehearsed
 }
 
-/** Sums of a replay, and the calls whose verdict would be another. */
 class Findings {
   unreadable = 0
   readonly #enforced: SideVerdict
   #calls = 0
   readonly #blocked = { before: 0, after: 0 }
-  /** Answers that a guard had cut: what followed was not kept. */
+  /** Number of answers that a guard had cut: later text was not kept. */
   #cut = 0
   readonly #changed: Replayed['changed'][number][] = []
   readonly #failed = new Set<string>()
 
-  /** @param enforced what becomes of a violation */
+  /** @param enforced verdict of a violation */
   constructor(enforced: SideVerdict) {
     this.#enforced = enforced
   }
@@ -106,7 +104,7 @@ class Findings {
       for (const guard of judged[side]?.failed ?? []) this.#failed.add(guard)
     if (before('output') === 'block') this.#cut++
     const side = SIDES.find((one) => before(one) !== after(one))
-    // Of an answer that was refused only what was said before is known.
+    // A refused answer is known only up to the refusal.
     if (side === undefined || (side === 'output' && before('input') === 'block')) return
     if (side === 'output' && before('output') === 'block') return
     const rules =

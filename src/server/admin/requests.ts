@@ -34,7 +34,6 @@ const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 
 const PAGING = ['limit', 'after', 'format']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
 const CSV_PAGE = 200
-/** A page of `GET /admin/requests`. */
 interface RequestsPage {
   readonly data: readonly object[]
   readonly next: string | null
@@ -44,7 +43,7 @@ interface RequestsPage {
   readonly unreadable_days?: readonly string[]
 }
 
-/** `GET /requests`: a page, or with `format=csv` all calls that have ended. @throws as {@link listRequests} */
+/** Answers with a page, or with `format=csv` with all ended calls. @throws as {@link listRequests} */
 export async function answerRequests(asked: Asked): Promise<Answer | Response> {
   if (!wantsCsv(asked.query)) return { body: { ...(await listRequests(asked)) } }
   const query = readQuery(asked.query)
@@ -73,8 +72,8 @@ async function* allRows(
 }
 
 /**
- * Calls, newest first; the first page begins with those that run.
- * @throws InvalidRequest for a parameter that is not known or not readable, NotFound without a request log
+ * Calls, newest first; the first page begins with running ones.
+ * @throws InvalidRequest for an unknown or unreadable parameter, NotFound without a request log
  */
 async function listRequests({
   gateway,
@@ -98,7 +97,7 @@ async function listRequests({
   }
 }
 
-/** One call by its id. @throws NotFound */
+/** Shows one call. @throws NotFound */
 export async function showRequest(asked: Asked): Promise<{ readonly data: object }> {
   const [data] = await withNames(asked.runtime, [await viewOf(asked)])
   return { data: data! }
@@ -126,7 +125,7 @@ async function viewOf(asked: Asked): Promise<RequestDetails> {
   return { ...view, limits: null, ledger, content: await content(), log: 'missing' }
 }
 
-/** What the ledger has of a call; undefined where it has nothing, or cannot be asked. */
+/** The charge of a call; undefined where there is none, or the ledger cannot be read. */
 async function chargeIn({ runtime, id }: Asked, call: KnownCall | undefined) {
   const account = call?.account_id
   // A call without an account was never charged.
@@ -139,7 +138,7 @@ async function chargeIn({ runtime, id }: Asked, call: KnownCall | undefined) {
   }
 }
 
-/** The row of the ledger, which an operator can compare with that of the log. */
+/** The row of the ledger, for comparison with that of the log. */
 function ledgerView(charge: ChargeOfCall | undefined): RequestDetails['ledger'] & (object | null) {
   return charge ? { seq: charge.row.seq, cost_usd: usdJson(charge.row.cost) } : null
 }
@@ -169,17 +168,16 @@ async function runningCalls(
   return newestFirst(calls.filter((call) => matches(call, asked)))
 }
 
-/** Ids are in the order of arrival. */
+/** Sorts calls by id, which is their order of arrival. */
 function newestFirst(calls: readonly KnownCall[]): KnownCall[] {
   return calls.toSorted((a, b) => (a.id < b.id ? 1 : -1))
 }
 
-/** Calls under way, the newest first. */
 export function runningViews(gateway: Gateway): readonly RequestView[] {
   return [...gateway.running].toReversed().map((call) => callView(runningRow(call), true))
 }
 
-/** `POST /admin/requests/:id/end`: ends a running call. @throws NotFound when it does not run */
+/** Ends a running call. @throws NotFound when it does not run */
 export async function endRequest(asked: Asked): Promise<Answer> {
   const { gateway, id } = asked
   if (!gateway.peers.endOwn(id) && !(await gateway.peers.end(id))) {
@@ -189,7 +187,7 @@ export async function endRequest(asked: Asked): Promise<Answer> {
   return { status: 202, body: { data: { id, ended: true } } }
 }
 
-/** Which calls a query asks for. @throws InvalidRequest */
+/** The filters of a query. @throws InvalidRequest */
 export function readQuery(query: URLSearchParams): LogQuery {
   checkParameters(query, PARAMETERS)
   const filters: Partial<Record<FilterName, string[]>> = {}
@@ -233,7 +231,7 @@ function readUsd(text: string, name: string): bigint {
   throw wrongQuery(name, 'an amount in USD such as 0.05')
 }
 
-/** In 10⁻¹² USD: the largest integer of SQLite. */
+/** Largest integer of SQLite, in 10⁻¹² USD. */
 const MAX_COST = 2n ** 63n - 1n
 
 function readWhole(text: string, name: string): number {
@@ -241,12 +239,11 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-/** A call as JSON. */
 export function callView(call: KnownCall, running: boolean): RequestView {
   return requestView(endedCall(call), running)
 }
 
-/** The limits that were in force for a call; null where its rate is not known. */
+/** The limits that were in force for a call; null where its rate is unknown. */
 export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[] | null {
   if (!rate) return null
   const { limit: value, left } = rate

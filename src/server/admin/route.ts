@@ -1,4 +1,3 @@
-/** What a route of the admin API is, and what its handlers share: bodies, pages and refusals. */
 import type { H3Event } from 'h3'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account, Key } from '../../accounts/stored.ts'
@@ -14,7 +13,6 @@ import type { Role } from './resources/session.ts'
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
 
-/** An authorised request, with the `:id` of its path. */
 export interface Asked {
   readonly gateway: Gateway
   readonly runtime: Runtime
@@ -25,36 +23,32 @@ export interface Asked {
   readonly auth: AdminAuth
 }
 
-/** Status 200 by default. */
+/** An answer; status 200 by default. */
 export interface Answer {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body: { readonly data: object | null; readonly [more: string]: unknown }
 }
 
-/** Answers a request; a Response is sent as it is, which is how a list as CSV and a stream of events are sent. */
+/** Answers a request; a Response is sent as it is, as for a list as CSV and a stream of events. */
 type Handler = (asked: Asked) => Answer | Response | Promise<Answer | Response>
 
-/** One method of a path. */
 export interface Route {
   /** The least role that may use it. */
   readonly role: Role
   readonly answer: Handler
 }
 
-/** A route for every role. */
 export const viewer = (answer: Handler): Route => ({ role: 'viewer', answer })
-/** A route for the roles `billing` and `admin`. */
 export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
-/** A route for the role `admin`. */
 export const admin = (answer: Handler): Route => ({ role: 'admin', answer })
 
-/** The body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
+/** Reads the body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
 export function bodyOf(asked: Pick<Asked, 'event' | 'runtime'>): Promise<object> {
   return readJson(incomingOf(asked), BODY_LIMIT)
 }
 
-/** The request as the pipeline sees one. */
+/** The request in the form of the pipeline. */
 export function incomingOf({ event, runtime }: Pick<Asked, 'event' | 'runtime'>): NodeIncoming {
   const { req, res } = event.runtime!.node!
   const request = req as IncomingMessage
@@ -66,7 +60,6 @@ export function incomingOf({ event, runtime }: Pick<Asked, 'event' | 'runtime'>)
   })
 }
 
-/** The error for an `after` that is not in the list. */
 export function notInList(): InvalidRequest {
   const message = `Invalid 'after': nothing in this list has that id.`
   return new InvalidRequest('invalid_value', message, { param: 'after' })
@@ -78,17 +71,14 @@ export async function filterOf({ runtime, query }: Asked): Promise<string | unde
   return id === null ? undefined : (await accountOf(runtime, id)).id
 }
 
-/** @throws NotFound */
 export async function accountOf({ accounts }: Runtime, id: string): Promise<Account> {
   return (await accounts.account(id)) ?? missing('account', id)
 }
 
-/** @throws NotFound */
 export async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
   return (await accounts.key(id)) ?? missing('key', id)
 }
 
-/** @throws NotFound */
 export function missing(what: string, id: string): never {
   const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
   throw new NotFound('not_found', `There is no ${what} ${shown}.`)

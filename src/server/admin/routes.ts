@@ -36,7 +36,7 @@ import { search } from './search.ts'
 import { rebuildUsage, showBalance, showStatement, showUsage, verifyUsage } from './usage.ts'
 import { outboxView, statusView } from './views.ts'
 
-/** By path below `/admin`, then by method; HEAD is answered like GET. */
+/** Routes by path below `/admin`, then by method; HEAD is answered like GET. */
 export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
   '/accounts': { GET: viewer(listAccounts), POST: admin(createAccount) },
   '/accounts/:id': {

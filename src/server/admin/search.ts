@@ -1,14 +1,14 @@
-/** Finds accounts, keys and models by a part of a name or id: what a person types who looks for one of them. */
+/** Search for accounts, keys and models by a part of a name or id. */
 import type { ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import type { Found } from './resources/overview.ts'
 import type { Answer, Asked } from './route.ts'
 
 const PARAMETERS = new Set(['q'])
-/** Of each kind. */
+/** Most results of each kind. */
 const MOST = 8
 
-/** `GET /admin/search`. What has just this id comes first. @throws InvalidRequest without a text */
+/** Searches; an exact id comes first. @throws InvalidRequest without a text */
 export async function search({ runtime, query }: Asked): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
@@ -30,7 +30,6 @@ export async function search({ runtime, query }: Asked): Promise<Answer> {
   return { body: { data: data.toSorted((one, other) => isExact(one) - isExact(other)) } }
 }
 
-/** The one of that id, and the first ones with the text that are not archived. */
 function listed(
   kind: 'account' | 'key',
   all: ReadonlyMap<string, ListedAccount | ListedKey>,

@@ -1,6 +1,6 @@
 /**
- * Signing in to the console: a token of the admin API becomes a signed cookie, which scripts cannot read. Nothing is
- * stored, so every gateway with the same configuration accepts it, and a session ends with its token.
+ * Signing in to the console: a token of the admin API becomes a signed cookie, which scripts cannot read. Nothing is stored, so
+ * every gateway with the same configuration accepts it, and a session ends with its token.
  */
 import type { EventHandler, H3, H3Event } from 'h3'
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
@@ -15,14 +15,14 @@ import { momentOrNull } from './resources/settings.ts'
 import type { Session } from './resources/session.ts'
 import { bodyOf } from './route.ts'
 
-/** A cookie that holds. */
+/** A valid cookie. */
 interface OpenSession {
   readonly token: AdminToken
   /** ms since epoch */
   readonly expiresAt: number
 }
 
-/** Below `/admin`. */
+/** Paths below `/admin`. */
 export const SESSION_ROUTES = [
   'GET /session',
   'POST /session',
@@ -45,8 +45,8 @@ export function signInLink(base: string, token: AdminToken): string {
 }
 
 /**
- * Finds the token that the console's cookie belongs to; undefined without a cookie that holds. Renews it past half its
- * time. Throws Forbidden for a request that may come from another site, and GatewayError for an unknown host.
+ * Finds the token of the console's cookie; undefined without a valid cookie. Renews it past half its time. Throws Forbidden for
+ * a request that may come from another site, and GatewayError for an unknown host.
  */
 export const sessionReader =
   (gateway: Gateway): SessionReader =>
@@ -61,7 +61,7 @@ export const sessionReader =
 
 /**
  * Adds the routes of sessions. They stand beside the table of routes, because a request to sign in has no role yet.
- * @param version of the console that is served now
+ * @param version of the console served now
  */
 export function addSessionRoutes(
   app: H3,
@@ -86,7 +86,7 @@ export function addSessionRoutes(
     'GET /session'(event) {
       requireKnownHost(event, gateway)
       const session = sessionOf(event, tokensOf(gateway.runtime.config))
-      // The console asks this first. That there is no session is an answer, and no failure.
+      // The console asks this first: no session is a normal answer, not a failure.
       if (!session && !event.req.headers.has('authorization')) return { data: null }
       return view(auth.actorOf(event), session?.expiresAt)
     },
@@ -122,8 +122,8 @@ export function addSessionRoutes(
 }
 
 /**
- * Refuses pages and sessions to names that are not this host's: a foreign page whose name was made to point here is of
- * the same origin for a browser. Decision: requests with a bearer token are no browser's, so they are not asked.
+ * Refuses pages and sessions to host names that are not this host's: for a browser, a foreign page whose name was made to point
+ * here is of the same origin. Decision: requests with a bearer token do not come from a browser, so they are not checked.
  * @throws GatewayError 421
  */
 export function requireKnownHost(event: H3Event, { runtime }: Pick<Gateway, 'runtime'>): void {
@@ -135,7 +135,7 @@ export function requireKnownHost(event: H3Event, { runtime }: Pick<Gateway, 'run
   throw new GatewayError(421, 'invalid_request_error', 'forbidden', message)
 }
 
-/** Who signs in. @throws Unauthenticated, TooManyRequests, InvalidRequest */
+/** The token that signs in. @throws Unauthenticated, TooManyRequests, InvalidRequest */
 async function tokenOf(event: H3Event, gateway: Gateway, auth: AdminAuth): Promise<AdminToken> {
   const { runtime } = gateway
   const body = await bodyOf({ event, runtime })
@@ -155,7 +155,7 @@ async function tokenOf(event: H3Event, gateway: Gateway, auth: AdminAuth): Promi
   )
 }
 
-/** Whether this is the first use: of several gateways with one state, one wins. */
+/** Marks a token as used. @returns whether this is the first use: of several gateways with one state, one wins */
 async function useUp({ records }: Runtime, token: string): Promise<boolean> {
   const [, , , nonce] = token.split('.')
   const key = `once:${nonce}`
@@ -179,7 +179,10 @@ function setCookie(event: H3Event, token: AdminToken): number {
   return expiresAt
 }
 
-/** The page's own address says whether the way to it is encrypted; behind a proxy the gateway's socket does not. */
+/**
+ * Attributes of the cookie. The page's own address tells whether the way to it is encrypted; behind a proxy the gateway's
+ * socket does not.
+ */
 function attributes(event: H3Event): string {
   const isSecure = event.req.headers.get('origin')?.startsWith('https:') ?? false
   return `HttpOnly; SameSite=Strict; Path=/admin${isSecure ? '; Secure' : ''}`
@@ -211,8 +214,8 @@ function signatureOf(text: string, { token }: AdminToken): string {
 }
 
 /**
- * Browsers say of every request whether a page of the same origin made it; older ones say at least which origin or page.
- * Changes need a content type that no form can have.
+ * Requires a request of the same origin. Browsers send whether a page of the same origin made it; older ones at least send the
+ * origin or page. Changes need a content type that no form can have.
  * @throws Forbidden
  */
 function requireSameOrigin({ req }: H3Event): void {
@@ -235,7 +238,7 @@ function requireSameOrigin({ req }: H3Event): void {
   }
 }
 
-/** Without the port. */
+/** The host without the port. */
 function hostnameOf(host: string): string {
   const [, address] = /^\[([^\]]*)\]/.exec(host) ?? []
   return (address ?? host.replace(/:\d+$/, '')).toLowerCase()

@@ -1,4 +1,4 @@
-/** What guards are told of a policy that is tried for no call, and who pays for it. */
+/** Context of guards for a policy that is tried without a call, and the payer. */
 import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
 import { judgeModelOf } from '../../guard/plan.ts'
 import type { RehearsalInit } from '../../guard/rehearsal.ts'
@@ -8,16 +8,16 @@ import type { Incoming } from '../../pipeline/http.ts'
 import { tighten, type Policy } from '../../policy/policy.ts'
 import { requestId } from '../../state/ids.ts'
 
-/** A policy on trial, and what models have cost so far. */
+/** A policy on trial, and the cost of models so far. */
 interface Trial extends RehearsalInit {
   readonly spent: Pico
-  /** The same for a text that answers a user. */
+  /** The same trial for a text that answers a user. */
   answering(userTurn: string): Trial
 }
 
 /**
  * A trial of a policy, at the operator's expense.
- * @param incoming of the admin's request; when its client leaves, the trial ends
+ * @param incoming the admin's request; when its client leaves, the trial ends
  */
 export function trialOf(
   runtime: Runtime,

@@ -16,11 +16,11 @@ import { balanceView, statementView } from './resources/usage.ts'
 import { accountOf, type Answer, type Asked } from './route.ts'
 
 const DAY_MS = 86_400_000
-/** A range up to this many days is shown in hours. */
+/** Longest range in days that is shown in hours. */
 const HOURLY_DAYS = 3
 const MOST_POINTS = 10_000
 
-/** `GET /admin/usage`. @throws InvalidRequest, NotFound without an index, Unavailable */
+/** Answers a question. @throws InvalidRequest, NotFound without an index, Unavailable */
 export async function showUsage({ runtime, query }: Asked): Promise<Answer | Response> {
   const asked = readUsageQuery(query, ALL_GROUPS, Date.now())
   const accounts = await scopeOf(runtime, asked)
@@ -33,7 +33,6 @@ export async function showUsage({ runtime, query }: Asked): Promise<Answer | Res
   return csvResponse(`usage-${dayOf(asked.from)}-${dayOf(asked.to)}`, columns, rows)
 }
 
-/** Names of the keys that usage is grouped by, where it is. */
 async function namesIn(
   runtime: Runtime,
   { group }: UsageQuery,
@@ -46,20 +45,18 @@ async function namesIn(
   return { key_names: Object.fromEntries([...ids].map((id) => [id, nameOf(id)])) }
 }
 
-/** `GET /admin/usage/verify`: every sum again, from the rows of the tables. */
 export async function verifyUsage({ runtime }: Asked): Promise<Answer> {
   const { checked } = await indexOf(runtime).ask('verify', true)
   return { body: { data: { ...agreementView(checked), indexed: checked.indexed } } }
 }
 
-/** `POST /admin/usage/rebuild`: reads the ledger again, in the background. */
 export async function rebuildUsage(asked: Asked): Promise<Answer> {
   await indexOf(asked.runtime).ask('rebuild', true)
   await note(asked, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
   return { status: 202, body: { data: { begun: true } } }
 }
 
-/** `GET /admin/accounts/:id/statement?month=2026-10`. @throws InvalidRequest, NotFound */
+/** Shows the statement of a month. @throws InvalidRequest, NotFound */
 export async function showStatement({ runtime, id, query }: Asked): Promise<Answer | Response> {
   checkParameters(query, new Set(['month', 'format']))
   const { name, from, to } = readMonth(query.get('month'))
@@ -89,7 +86,7 @@ export async function showStatement({ runtime, id, query }: Asked): Promise<Answ
   return { body: { data, ledger: agreementView(checked) } }
 }
 
-/** `GET /admin/accounts/:id/balance`: what was left at the end of each hour or day. @throws InvalidRequest, NotFound */
+/** Shows the balance at the end of each hour or day. @throws InvalidRequest, NotFound */
 export async function showBalance({ runtime, id, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set(['from', 'to']))
   const { from, to } = readRange(query, Date.now())
@@ -101,13 +98,12 @@ export async function showBalance({ runtime, id, query }: Asked): Promise<Answer
   return { body: { data: result.map(balanceView), rollup, ledger: agreementView(checked) } }
 }
 
-/** @throws NotFound when the operator switched it off */
 function indexOf({ usage }: Runtime): UsageIndex {
   if (usage) return usage
   throw new NotFound('not_found', 'There is no index of usage: log.usage is false.')
 }
 
-/** The accounts that a question is about; undefined for all. */
+/** The accounts of a question; undefined for all. */
 async function scopeOf(
   { accounts }: Runtime,
   { filters }: UsageQuery,
@@ -118,7 +114,7 @@ async function scopeOf(
   return [...new Set(keys.flatMap((key) => key?.account ?? []))]
 }
 
-/** By default the current month. */
+/** Reads a month; by default the current one. */
 function readMonth(text: string | null): { name: string; from: number; to: number } {
   const name = text ?? new Date().toISOString().slice(0, 7)
   const [, year, month] = /^(\d{4})-(\d\d)$/.exec(name) ?? []

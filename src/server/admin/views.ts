@@ -1,4 +1,3 @@
-/** Accounts, keys, rows, models and the gateway itself, as the admin API shows them. */
 import { limitsOfAccount } from '../../accounts/limits.ts'
 import type { Account, Key } from '../../accounts/stored.ts'
 import { isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
@@ -21,10 +20,9 @@ import type { LedgerEntry } from './resources/ledger.ts'
 import { deploymentView } from './resources/model.ts'
 import { moment, momentOrNull } from './resources/settings.ts'
 
-/** Upper bound on running calls in the status. */
+/** Most running calls in the status. */
 const SHOWN_CALLS = 100
 
-/** An account with its settings, its money and the ids of its keys. */
 export async function wholeAccount({ ledger, accounts }: Runtime, account: Account) {
   const [totals] = await ledger.balances([account.id])
   const rates = await ledger.rates(account.id, ACCOUNT)
@@ -41,13 +39,13 @@ export async function wholeAccount({ ledger, accounts }: Runtime, account: Accou
   )
 }
 
-/** A key with its settings, and those of them that have no effect. */
+/** A key with its settings, and warnings about settings without effect. */
 export async function wholeKey(runtime: Runtime, key: Key) {
   const spend = await runtime.ledger.key(key.account, key.id)
   return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
 }
 
-/** By id: the hour in which each key was last charged for, ms since epoch. Undefined where usage is not kept, or cannot be read. */
+/** The hour of each key's last charge by id, ms since epoch. Undefined where usage is not kept, or cannot be read. */
 export async function lastUsed(
   { usage }: Runtime,
   keys: UsageQuestions['lastUsed']['ask'],
@@ -62,7 +60,7 @@ export async function lastUsed(
   }
 }
 
-/** When a key was last used, as text; null where that is not known. */
+/** The last use of a key as text; null where it is unknown. */
 export function lastUsedAt(
   used: ReadonlyMap<string, number> | undefined,
   key: string,
@@ -71,8 +69,8 @@ export function lastUsedAt(
 }
 
 /**
- * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance,
- * unless some were folded.
+ * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some
+ * were folded.
  */
 export function rowView({
   seq,
@@ -112,18 +110,16 @@ export function rowView({
   }
 }
 
-/** A call that was admitted and never settled. */
 export function orphanView({ account, key, request, at }: Orphan) {
   return { request_id: request, account_id: account, key_id: key, at: moment(at) }
 }
 
-/** Settlements that are not confirmed yet, and the age of the oldest. */
 export function outboxView({ runtime }: Gateway): Outbox {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
   return { ok, outbox, oldest_ms: oldestMs }
 }
 
-/** A model with its deployments and their health. @param model of the catalog as it is now */
+/** A model with its deployments and their health. @param model of the present catalog */
 export function modelView(model: Model, routing: Routing) {
   const [change] = model.priceChanges
   return {
@@ -148,7 +144,6 @@ export function modelView(model: Model, routing: Routing) {
   }
 }
 
-/** Version, uptime, state engine and running calls of the gateway. */
 export function statusView(gateway: Gateway): Status {
   const { runtime, startedAt, version, running } = gateway
   const now = Date.now()
@@ -173,7 +168,6 @@ export function statusView(gateway: Gateway): Status {
   }
 }
 
-/** Warnings about settings of a key that have no effect. */
 async function warningsOf(
   { models, policy }: Key,
   { catalog, guards }: Runtime,

@@ -239,7 +239,7 @@ class Buckets {
   }
 }
 
-/** When every entry of a second is at least a minute old. */
+/** Moment when every entry of a second is at least a minute old. */
 function leavesAt(second: number): number {
   return (second + BUCKETS) * 1000
 }
@@ -253,13 +253,13 @@ interface WindowSpend {
   held: Pico
 }
 
-/** A key's part of an account book: its limits, its starts and its spend. */
+/** A key's part of an account book: its limits, its admissions and its spend. */
 class KeyBook {
   readonly id: string
   limits: KeyLimits | undefined = undefined
   revision = -Infinity
   running = 0
-  /** Sum of the ceilings of its running calls, of all windows. */
+  /** Sum of the ceilings of its running calls, over all windows. */
   ceilings: Pico = 0n
   readonly log = new RateLog()
   readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
@@ -270,7 +270,6 @@ class KeyBook {
     this.id = id
   }
 
-  /** @param name `lifetime`, a day `YYYYMMDD` or a month `YYYYMM` */
   window(name: string): WindowSpend {
     if (name === 'lifetime') return this.lifetime
     const windows = name.length === 6 ? this.#months : this.#days
@@ -283,7 +282,7 @@ class KeyBook {
     return spend
   }
 
-  /** The three windows in which the money of a day counts. */
+  /** The lifetime, day and month windows of a day. */
   windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
     return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
   }
@@ -295,28 +294,26 @@ class KeyBook {
   }
 }
 
-// What bounds the calls of an account beside its balance: caps with their spend, limits over all keys, the exposure.
+// Bounds on the calls of an account beside its balance: caps with their spend, limits over all keys, the exposure.
 
 /** Retry-After of a refusal that ends as soon as another call does. */
 export const RETRY_MS = 1000
 
-/** A call is `tight` while less than so many of its ceilings are left of the balance or the cap. */
+/** A call is `tight` while fewer than this many of its ceilings are left of the balance or the cap. */
 export const TIGHT_CEILINGS = 32n
 
-/** A cap with the spend that it bounds. */
 interface CappedSpend {
   readonly of: KeyBook
   readonly cap: NonNullable<KeyLimits['cap']>
   readonly spend: WindowSpend
 }
 
-/** The cap of a key or an account, if it has one. */
+/** The caps of a key or an account. */
 function cappedSpend(of: KeyBook, day: string): CappedSpend[] {
   const cap = of.limits?.cap
   return cap ? [{ of, cap, spend: of.window(windowOf(cap.scope, day)) }] : []
 }
 
-/** Limits over all keys of an account; Infinity for none. */
 interface SharedLimits {
   readonly rpm: number
   readonly rpmOf: LimitOwner
@@ -324,7 +321,6 @@ interface SharedLimits {
   readonly concurrencyOf: LimitOwner
 }
 
-/** The limits of an account, or those of the free tier where they are lower. */
 function sharedLimits(
   { rpm = Infinity, concurrency = Infinity }: Partial<KeyLimits> = {},
   tier: FreeTierLimits | undefined,
@@ -345,9 +341,8 @@ function exposed({ share, most }: Exposure, of: Pico): Pico {
   return part < most ? part : most
 }
 
-// Checks of what a caller asks of a ledger.
+// Checks of requests to a ledger.
 
-/** @throws RangeError for amounts out of their bounds, and a ceiling below what is expected */
 export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 'ceiling'>): void {
   checkAmount('a hold', expected, 0n)
   checkAmount('the ceiling of a hold', ceiling, 0n)
@@ -379,12 +374,8 @@ export function checkLimits({ rpm, concurrency }: KeyLimits): void {
   }
 }
 
-// Sums of an account by name, as `verify` compares them: those that are stored with those of its rows and running calls.
-
-/** The spend of an unknown key. */
 export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFlight: 0 }
 
-/** What an unknown key has used of its rates. */
 export const NO_RATES_USED: RatesUsed = {
   key: { count: 0, resetMs: 0 },
   account: { count: 0, resetMs: 0 },
@@ -401,17 +392,16 @@ interface Costing {
 
 const SCOPES = ['lifetime', 'day', 'month'] as const
 
-/** The name of the spend of a key, or of {@link ACCOUNT}, in a window. */
+/** Name of the spend of a key, or of {@link ACCOUNT}, in a window. */
 export function spendName(key: string, window: string): string {
   return `spend of ${key === ACCOUNT ? 'the account' : `key ${key}`}, ${window}`
 }
 
-/** Adds an amount to one of several sums, by its name. */
 export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
   sums.set(name, (sums.get(name) ?? 0n) + amount)
 }
 
-/** Adds the cost of a row. @param row `day` that was charged, if one was */
+/** Adds the cost of a row. @param row with the charged `day`, if there is one */
 export function addCost(sums: Map<string, Pico>, { kind, key, day, cost }: Costing): void {
   addTo(sums, 'balance', -cost)
   if (kind === 'top-up') addTo(sums, 'paid in', -cost)
@@ -444,7 +434,7 @@ export function compareSums(
   })
 }
 
-/** Adds an amount to the three windows of a day, of a key and of its account. @param prefix of the sums' names */
+/** Adds an amount to the three windows of a day, for a key and its account. @param prefix of the sums' names */
 function addSpend(
   sums: Map<string, Pico>,
   key: string,
@@ -460,7 +450,6 @@ function addSpend(
 /** Answer for an unknown account or key, and for a lower revision. */
 export const STALE: Admission = { ok: false, why: 'stale' }
 const EXPIRED: Admission = { ok: false, why: 'expired', of: 'key' }
-/** Answer for a call without a lease. */
 export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
@@ -471,7 +460,7 @@ interface RunningCall {
   readonly key: KeyBook
   /** Calendar time of the admission. */
   readonly at: number
-  /** Steady time of its entry in the rate logs; undefined once that entry was taken back. */
+  /** Steady time of its entry in the rate logs; undefined once that entry was removed. */
   slot: number | undefined
   /** Steady time. */
   expiresAt: number
@@ -482,7 +471,6 @@ interface RunningCall {
 interface Held {
   amount: Pico
   readonly ceiling: Pico
-  /** The answer of its hold. */
   readonly granted: HoldGranted
 }
 
@@ -502,7 +490,7 @@ export class AccountBook {
   #admissions = 0
   #admissionsDay = ''
   readonly #keys = new Map<string, KeyBook>([[ACCOUNT, this.#own]])
-  /** In the order in which their leases expire. */
+  /** Running calls in the order in which their leases expire. */
   readonly #calls = new Map<RequestId, RunningCall>()
   /** Steady time before which no lease expires. */
   #sweepAt = Infinity
@@ -515,7 +503,7 @@ export class AccountBook {
     this.#orphaned = orphaned
   }
 
-  /** See {@link Ledger.enter}. A request that has a lease already gets the same answer again. */
+  /** See {@link Ledger.enter}. A request that already has a lease gets the same answer again. */
   enter(entry: AdmissionRequest): Admission {
     const now = this.#clock.now()
     const time = this.#clock.steady(now)
@@ -552,7 +540,7 @@ export class AccountBook {
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate }
   }
 
-  /** See {@link Ledger.hold}. A call that holds money already gets the same answer again. @throws RangeError */
+  /** See {@link Ledger.hold}. A call that already holds money gets the same answer again. @throws RangeError */
   hold(request: HoldRequest): HoldResult {
     const { expected, ceiling, free } = request
     checkHold(request)
@@ -596,7 +584,7 @@ export class AccountBook {
     return granted
   }
 
-  /** See {@link Ledger.raise}. Without effect too where the spend of the account would pass MAX_AMOUNT. */
+  /** See {@link Ledger.raise}. Without effect too where the spend of the account would exceed MAX_AMOUNT. */
   raise({ request, from, to }: Raise): void {
     const call = this.#calls.get(request)
     const held = call?.held
@@ -608,9 +596,9 @@ export class AccountBook {
   }
 
   /**
-   * Moves the cost from the balance to the key's windows, and ends the call if it still runs. Not idempotent: the engine
-   * checks receipts.
-   * @returns the day of the call's own hold, which was charged then; undefined when the call holds nothing any more
+   * Moves the cost from the balance to the key's windows, and ends the call if it still runs. Not idempotent: the engine checks
+   * receipts.
+   * @returns the day of the call's own hold, which was charged; undefined when the call no longer holds anything
    */
   charge({
     request,
@@ -634,7 +622,7 @@ export class AccountBook {
     }
   }
 
-  /** Forgets every settled sum; running calls stay. They are loaded again. */
+  /** Forgets every settled sum, to be loaded again; running calls stay. */
   clearSums(): void {
     Object.assign(this, { balance: 0n, paid: false, paidIn: 0n })
     for (const key of this.#keys.values()) {
@@ -660,7 +648,7 @@ export class AccountBook {
     this.#calls.set(request, call)
   }
 
-  /** Adds to the balance and ends the free tier. @throws RangeError when the balance would pass MAX_AMOUNT */
+  /** Adds to the balance and ends the free tier. @throws RangeError when the balance would exceed MAX_AMOUNT */
   credit(amount: Pico): void {
     checkAmount('the balance after this top-up', this.balance + amount)
     this.balance += amount
@@ -688,7 +676,6 @@ export class AccountBook {
     return { balance: this.balance, available, paid: this.paid }
   }
 
-  /** The settled spend of a key or of {@link ACCOUNT}, and the number of running calls. */
   spent(id: string): KeySpend {
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
@@ -699,7 +686,6 @@ export class AccountBook {
     return { ...settled, inFlight: key === this.#own ? this.#calls.size : key.running }
   }
 
-  /** What is used of the rates of a key or of {@link ACCOUNT}. */
   rates(id: string): RatesUsed {
     const now = this.#clock.now()
     const time = this.#clock.steady(now)
@@ -707,7 +693,6 @@ export class AccountBook {
     return { key, account: this.#own.log.used(time), today: this.#admissionsOn(now) }
   }
 
-  /** A key's settled spend. */
   lifetimeOf(id: string): Pico {
     return this.#keys.get(id)?.lifetime.settled ?? 0n
   }
@@ -732,7 +717,6 @@ export class AccountBook {
     }
   }
 
-  /** Every stored sum over running calls. */
   *running(): Generator<readonly [what: string, amount: Pico]> {
     yield ['held', this.#own.lifetime.held]
     yield ['ceilings', this.#own.ceilings]
@@ -745,7 +729,7 @@ export class AccountBook {
     }
   }
 
-  /** The sums of {@link running}, from the calls themselves. */
+  /** The sums of {@link running}, recomputed from the calls. */
   recomputeRunning(): Map<string, Pico> {
     const sums = new Map<string, Pico>()
     for (const { key, held } of this.#calls.values()) {
@@ -755,7 +739,7 @@ export class AccountBook {
   }
 
   /**
-   * The limit with the longest wait answers, so that no rate limit refuses a request that comes after this wait.
+   * Answers with the limit that has the longest wait, so that no rate limit refuses a request after this wait.
    * Decision: when the requests of the day are used up, `rate` still shows the limit per minute, with none remaining until
    * midnight.
    */
@@ -804,7 +788,7 @@ export class AccountBook {
     return this.#admissionsDay === this.#clock.day(now) ? this.#admissions : 0
   }
 
-  /** Takes the admission of a call out of the logs. */
+  /** Removes the admission of a call from the logs. */
   #uncount(call: RunningCall): void {
     if (call.slot === undefined) return
     call.key.log.remove(call.slot)
@@ -826,10 +810,7 @@ export class AccountBook {
     }
   }
 
-  /**
-   * Whether the call has to wait until calls that run have ended. It never waits where nothing else holds money, however
-   * little is left.
-   */
+  /** Whether the call has to wait until running calls have ended. It never waits where nothing else holds money, however little is left. */
   #waitsFor(
     { expected, ceiling, exposure }: HoldRequest,
     caps: readonly CappedSpend[],
@@ -850,7 +831,7 @@ export class AccountBook {
     return undefined
   }
 
-  /** Adds to the money held; a negative amount gives back. */
+  /** Adds to the held money; a negative amount gives back. */
   #add(key: KeyBook, day: string, amount: Pico): void {
     if (amount === 0n) return
     for (const part of [key, this.#own]) {

@@ -1,6 +1,6 @@
 /**
  * Settlements that are durable nowhere yet: neither the store nor the local disk has confirmed them. An engine keeps them in
- * memory and goes on trying; what cannot be kept, or is left at the end, is written to the log.
+ * memory and retries; settlements that cannot be kept, or remain at the end, are written to the log.
  */
 import { UnbookedSettlements } from '../../errors/errors.ts'
 import { formatPico, MAX_AMOUNT } from '../../money/money.ts'
@@ -8,7 +8,7 @@ import type { Lease, Log, RequestId, Settled, Settlement } from './ledger.ts'
 
 /** How long a caller waits for a settlement before it is deferred. */
 export const SETTLE_MS = 10_000
-/** The most settlements that are kept. No call is admitted while there is one, so only running calls can add to them. */
+/** Most settlements that are kept. No call is admitted while there is one, so only running calls can add to them. */
 const MOST_KEPT = 10_000
 
 interface Kept {
@@ -24,12 +24,11 @@ export class DeferredSettlements implements Iterable<Settlement> {
   readonly #kept = new Map<RequestId, Kept>()
   /** Settlements that a store is asked to book for the first time. */
   readonly #tried = new Map<RequestId, Settlement>()
-  /** Settlements that do not fit. They go to the log after this turn: until then they can be waived. */
+  /** Settlements beyond the bound. They are logged after this turn: until then they can be waived. */
   readonly #lost = new Map<RequestId, Settlement>()
-  /** Receipts of settlements that were deferred and are booked now. */
+  /** Receipts of deferred settlements that are booked now. */
   readonly #receipts = new Map<RequestId, Settled>()
   #conflicts = 0
-  /** How many did not fit. */
   #unfit = 0
   #closed = false
 
@@ -42,18 +41,18 @@ export class DeferredSettlements implements Iterable<Settlement> {
     return this.#kept.size
   }
 
-  /** How long the oldest has waited. */
+  /** Age of the oldest settlement. */
   get oldestMs(): number {
     for (const { since } of this.#kept.values()) return performance.now() - since
     return 0
   }
 
-  /** Settlements since the start that were booked before with another cost. The first cost stands. */
+  /** Number of settlements since the start that were booked earlier with another cost. The first cost stands. */
   get conflicts(): number {
     return this.#conflicts
   }
 
-  /** A settlement as it is to be booked now: with a cost of 0 once it was waived. */
+  /** The present form of a settlement: with a cost of 0 once it was waived. */
   get(request: RequestId): Settlement | undefined {
     return this.#kept.get(request)?.settlement ?? this.#tried.get(request)
   }
@@ -63,12 +62,12 @@ export class DeferredSettlements implements Iterable<Settlement> {
     return this.#kept.has(request) || (!this.#closed && this.#kept.size < this.#mostKept)
   }
 
-  /** From now on, and until it is kept or booked, it can be waived. */
+  /** Makes a settlement waivable until it is kept or booked. */
   trying(settlement: Settlement): void {
     this.#tried.set(settlement.request, settlement)
   }
 
-  /** Keeps a settlement; one that does not fit any more is logged. */
+  /** Keeps a settlement; one beyond the bound is logged. */
   keep(settlement: Settlement): Settled {
     const { request, cost } = settlement
     this.#tried.delete(request)
@@ -80,7 +79,7 @@ export class DeferredSettlements implements Iterable<Settlement> {
     return { state: 'deferred', cost, balance: 0n }
   }
 
-  /** Writes a settlement to the log that will never be booked. */
+  /** Logs a settlement that will never be booked. */
   drop(settlement: Settlement, reason: string): void {
     this.#kept.delete(settlement.request)
     this.#log.error(unbookedLine(settlement, reason))
@@ -107,7 +106,7 @@ export class DeferredSettlements implements Iterable<Settlement> {
     return false
   }
 
-  /** The store has booked a settlement, now or before. */
+  /** The store has booked a settlement, now or earlier. */
   booked({ request, cost }: Settlement, settled: Settled): Settled {
     const due = this.get(request)?.cost ?? cost
     this.#tried.delete(request)
@@ -126,7 +125,7 @@ export class DeferredSettlements implements Iterable<Settlement> {
 
   /**
    * Sets the cost of a kept settlement to 0: its answer was not sent.
-   * @returns the settlement as it will be booked, or the answer of the store that has booked it meanwhile
+   * @returns the settlement as it will be booked, or the receipt if it was booked meanwhile
    */
   waive({ request }: Lease): Settlement | Settled {
     const kept = this.#kept.get(request)
@@ -146,7 +145,7 @@ export class DeferredSettlements implements Iterable<Settlement> {
     for (const { settlement } of this.#kept.values()) yield settlement
   }
 
-  /** Writes what is left to the log. @throws UnbookedSettlements when there was something, or when some did not fit before */
+  /** Logs the remaining settlements. @throws UnbookedSettlements when there are any, or some were beyond the bound earlier */
   close(): void {
     this.#closed = true
     this.#dropLost()
@@ -156,17 +155,17 @@ export class DeferredSettlements implements Iterable<Settlement> {
   }
 }
 
-/** A settlement that costs nothing: its call has failed. */
+/** The settlement of a failed call, with a cost of 0. */
 export function waived(settlement: Settlement): Settlement {
   return { ...settlement, cost: 0n, usage: { ...settlement.usage, outcome: 'failed' } }
 }
 
-/** A line for the log that ends in the row of a settlement. */
+/** A line of the log that ends in the row of a settlement. */
 export function unbookedLine(settlement: Settlement, reason: string): string {
   return `settlement not booked (${reason}): ${bookableRow(settlement)}`
 }
 
-/** The row of a settlement as `ledger export` writes it, so that `ledger import` can book it. */
+/** The row of a settlement in the form of `ledger export`, so that `ledger import` can book it. */
 export function bookableRow(settlement: Settlement): string {
   const { account, key, request, day, cost, usage } = settlement
   const { at } = usage

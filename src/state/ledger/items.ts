@@ -1,4 +1,4 @@
-/** Rules of folding, exporting and importing that both engines share. */
+/** Rules of folding, exporting and importing for both engines. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
 import { dayOf } from './book.ts'
@@ -10,7 +10,7 @@ export const RECEIPT_HOURS = 48
 const HOUR_MS = 3_600_000
 const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note'] as const
 
-/** A fold takes usage rows that are below both bounds. */
+/** Upper bounds of a fold; a usage row has to be below both. */
 interface FoldBounds {
   /** UTC, `YYYYMMDD`. */
   readonly day: string

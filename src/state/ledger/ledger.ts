@@ -1,5 +1,5 @@
 /**
- * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided, and money is moved, nowhere else.
+ * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided and money is moved only here.
  * Both engines implement all of it, so it is one file, and pass one conformance suite. They read the time themselves.
  */
 import type { ConsolaInstance } from 'consola'
@@ -9,22 +9,19 @@ import type { Usage } from '../../plugin.ts'
 /** `req_` and a ULID, made by the gateway. The response header, the ledger and the logs carry the same id. */
 export type RequestId = string
 
-/** A key with its account. */
 export interface KeyOfAccount {
   readonly account: string
   readonly key: string
 }
 
-/** Identifies a call, and its lease. */
 export interface Lease {
   readonly account: string
   readonly key: string
   readonly request: RequestId
 }
 
-/** Input of `leave`. */
 export interface Leave extends Lease {
-  /** The admission, as {@link Admitted.at}: the call is not counted in the rate limit then, unless `hold` undid that already. */
+  /** `at` of the admission: the call is then not counted in the rate limit, unless `hold` undid that already. */
   readonly slot?: number
 }
 
@@ -34,7 +31,7 @@ export interface AdmissionRequest extends Lease {
   readonly revision: number
   /** Revision of the account record that the caller has read; 0 for one that was never changed. */
   readonly accountRevision?: number
-  /** Applied to the account while it is unpaid. The lower of these limits and the key's own applies. */
+  /** Limits of the account while it is unpaid. The lower of these limits and the key's own applies. */
   readonly freeTier: FreeTierLimits
 }
 
@@ -55,7 +52,6 @@ export interface RateStatus {
   readonly resetMs: number
 }
 
-/** Answer of `enter`. */
 export type Admission =
   | Admitted
   /** The caller reloads the key record and asks once more. */
@@ -69,55 +65,52 @@ export type Admission =
       readonly rate: RateStatus
     }
 
-/** Whose limit it is: that of the key, of its account, or of the free tier. */
+/** Owner of a limit: the key, its account, or the free tier. */
 export type LimitOwner = 'key' | 'account' | 'tier'
 
-/** A call that was admitted. */
 export interface Admitted {
   readonly ok: true
   /** The store's clock, ms since epoch. */
   readonly at: number
-  /** When the lease expires unless renewed, ms since epoch. */
+  /** Expiry of the lease unless it is renewed, ms since epoch. */
   readonly lease: number
   readonly paid: boolean
   readonly rate: RateStatus
 }
 
-/** Input of `hold`. */
 export interface HoldRequest extends Lease {
   /** `at` of the admission. */
   readonly at: number
-  /** What the call will probably cost: the money reserved while it runs. 0n is legal. */
+  /** Probable cost of the call: the money reserved while it runs. 0n is legal. */
   readonly expected: Pico
-  /** What it can cost if the vendor keeps to what it was told; at least `expected`. */
+  /** Cost if the vendor uses all that it is allowed; at least `expected`. */
   readonly ceiling: Pico
   readonly exposure: Exposure
   /** Whether the model is marked `free_tier`. */
   readonly free: boolean
 }
 
-/** How far the ceilings of calls that run together may pass what is left: the smaller of two amounts. */
+/** How far the ceilings of calls that run together may exceed what is left: the smaller of two amounts. */
 export interface Exposure {
-  /** From 0 to 1: of the account's top-ups, and for a cap of the cap. */
+  /** From 0 to 1: share of the account's top-ups, and for a cap of the cap. */
   readonly share: number
   readonly most: Pico
 }
 
 /** Grows the hold of a running call. */
 export interface Raise extends Lease {
-  /** The amount held now; any other one makes this a repetition or a late raise, without effect. */
+  /** The present hold; any other amount makes this a repetition or a late raise, without effect. */
   readonly from: Pico
   /** Above `from`, and at most the ceiling of the hold. */
   readonly to: Pico
 }
 
 /**
- * Which condition made a call wait for the calls that run: what is expected does not fit the balance or the cap, or the
- * ceilings do not fit it with the exposure.
+ * The condition that makes a call wait for running calls: its expected cost does not fit the balance or the cap, or its ceiling
+ * does not fit with the exposure.
  */
 export type HeldBy = 'balance' | 'balance_ceilings' | 'cap' | 'cap_ceilings'
 
-/** Answer of `hold`. */
 export type HoldResult =
   | HoldGranted
   | { readonly ok: false; readonly why: 'tier' | 'credits' }
@@ -126,7 +119,7 @@ export type HoldResult =
       readonly why: 'cap'
       readonly of: 'key' | 'account'
       readonly scope: CapScope
-      /** When the window ends, ms since epoch; none for `lifetime`. */
+      /** End of the window, ms since epoch; none for `lifetime`. */
       readonly resetsAt?: number
     }
   | {
@@ -138,18 +131,16 @@ export type HoldResult =
   /** The lease has expired: this process was paused for too long. */
   | { readonly ok: false; readonly why: 'lost' }
 
-/** The money of a call is held. */
 export interface HoldGranted {
   readonly ok: true
   /** UTC day of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
   readonly day: string
   /** False on the free tier, where every call is settled with 0. */
   readonly billed: boolean
-  /** Less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with what it consumes. */
+  /** Less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with its consumption. */
   readonly tight: boolean
 }
 
-/** The window in which a cap counts. */
 export type CapScope = 'lifetime' | 'day' | 'month'
 
 /** How a call ended. `refused` is a policy refusal that was delivered as a normal answer. */
@@ -163,33 +154,31 @@ export interface UsageRow {
   readonly deployment?: string
   readonly outcome: Outcome
   readonly lines: readonly UsageRowLine[]
-  /** Labels that the client, or the key, has given the call: what it was for, and for whom. */
+  /** Labels from the client, or the key: purpose and end user of the call. */
   readonly tag?: string
   readonly user?: string
-  /** The gateway that has served the call. */
   readonly gateway?: string
-  /** Why the cost is not that of the lines: nothing was charged, or the most that one call may cost. */
+  /** Why the cost differs from that of the lines: nothing was charged, or the most that one call may cost. */
   readonly charged?: 'nothing' | 'most'
-  /** What an operator should look at; see {@link UsageFlag}. */
+  /** Marks for the operator; see {@link UsageFlag}. */
   readonly flags?: readonly UsageFlag[]
-  /** What a vendor reported, where it was out of bounds: figures by deployment. */
+  /** Vendor's figures that were out of bounds, by deployment. */
   readonly reported?: Readonly<Record<string, unknown>>
 }
 
-/** Quantities of one source, and the prices by which they were charged. */
+/** Quantities of one source, and the prices that were charged. */
 interface UsageRowLine {
   readonly source: string
   readonly usage: Usage
   /** Version of the prices (`src/state/prices.ts`); absent in rows of earlier releases. */
   readonly prices?: string
-  /** Tokens of the prompt from which the prices applied; 0 for those of the list. */
+  /** Tokens of the prompt from which the prices apply; 0 for the list prices. */
   readonly tier?: number
 }
 
 /** `estimated`: a vendor's count was missing or unusable; `suspicious`: a count was above what is plausible. */
 export type UsageFlag = 'estimated' | 'suspicious'
 
-/** Input of `settle`. */
 export interface Settlement extends Lease {
   /** `day` of the hold; used when the hold has expired. */
   readonly day: string
@@ -198,32 +187,30 @@ export interface Settlement extends Lease {
   readonly usage: UsageRow
 }
 
-/** Answer of `settle`, `waive`, `topUp` and `adjust`; the last two are never deferred. */
 export interface Settled {
   /**
-   * `duplicate`: booked before, with the cost of the answer. `deferred`: durable nowhere yet; the engine keeps the
-   * settlement and goes on trying, the balance is unknown.
+   * `duplicate`: booked earlier, with the cost of the answer. `deferred`: durable nowhere yet; the engine keeps the settlement
+   * and retries, and the balance is unknown.
    */
   readonly state: 'charged' | 'duplicate' | 'deferred'
   readonly cost: Pico
   readonly balance: Pico
 }
 
-/** A charge that was booked just now, as its row has it. */
+/** A charge that was booked just now, as in its row. */
 export interface BookedCharge extends Lease {
   readonly seq: number
-  /** The row of the account before it; 0 where there is none that is not folded. */
+  /** `seq` of the account's previous row; 0 where there is none that is not folded. */
   readonly previous: number
   /** The UTC day that was charged, `YYYYMMDD`. */
   readonly day: string
-  /** When the call was admitted, ms since epoch. */
+  /** Moment of the admission, ms since epoch. */
   readonly at: number
   readonly cost: Pico
   /** {@link UsageRow} as JSON. */
   readonly body: string
 }
 
-/** Input of `topUp`. */
 export interface TopUp {
   readonly account: string
   /** Above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
@@ -233,17 +220,16 @@ export interface TopUp {
   readonly note?: string
 }
 
-/** Input of `adjust`. */
 export interface Adjustment {
   readonly account: string
-  /** Added to the balance: above or below 0n, at most `MAX_AMOUNT` either way, else `adjust` throws a RangeError. */
+  /** Added to the balance: not 0n, at most `MAX_AMOUNT` either way, else `adjust` throws a RangeError. */
   readonly amount: Pico
   /** Idempotency key: a reference is booked once per account. Top-ups have references of their own. */
   readonly reference: string
   readonly reason: string
 }
 
-/** In the place of a key: the limits and the spend of an account over all its keys. */
+/** Key id for the limits and the spend of an account over all its keys. */
 export const ACCOUNT = '@account'
 
 /** The limits of one key, or of {@link ACCOUNT}. An absent one does not limit. */
@@ -256,7 +242,6 @@ export interface KeyLimits {
   readonly cap?: { readonly amount: Pico; readonly scope: CapScope }
 }
 
-/** Money of an account. */
 export interface AccountBalance {
   readonly balance: Pico
   /** The balance minus all live holds. */
@@ -269,14 +254,12 @@ export interface AccountTotals extends AccountBalance {
   readonly spend: KeySpend
 }
 
-/** Admissions of the last minute that count in a rate limit. */
 export interface RateUse {
   readonly count: number
-  /** Time until none of them counts. */
   readonly resetMs: number
 }
 
-/** What is used of the rates of a key and of its account. */
+/** Use of the rates of a key and of its account. */
 export interface RatesUsed {
   readonly key: RateUse
   /** Counted while the account has a rate of its own, or is unpaid. */
@@ -316,12 +299,11 @@ export interface Orphan extends LedgerRow {
 }
 
 /**
- * One item of an export. The items of an account follow its `account` item, and the total of a key and day comes before
- * the rows of that day.
+ * One item of an export. The items of an account follow its `account` item, and the total of a key and day comes before the
+ * rows of that day.
  */
 export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
 
-/** An account of an export. */
 interface AccountItem {
   readonly kind: 'account'
   readonly account: string
@@ -342,14 +324,11 @@ export interface TotalItem {
   readonly kind: 'total'
   readonly account: string
   readonly key: string
-  /** The UTC day that was charged, `YYYYMMDD`. */
   readonly day: string
-  /** Number of rows in the sum. */
   readonly rows: number
   readonly cost: Pico
 }
 
-/** A row of history. Exports hold rows in the order of the history. */
 export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly account: string
   /** The UTC day that a usage row was charged to, `YYYYMMDD`. */
@@ -358,17 +337,15 @@ export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly unfolded?: true
 }
 
-/** Answer of `import`. */
 export interface Imported {
-  /** Items that are in the ledger now. */
+  /** Number of items that are in the ledger now. */
   readonly taken: number
-  /** Items among them that are new. */
+  /** Number of new items among them. */
   readonly added: number
-  /** Why the next item contradicts the ledger. The items after it were not read. */
+  /** Why the next item contradicts the ledger. Later items were not read. */
   readonly refused?: string
 }
 
-/** A stored sum that differs from the sum of its rows. */
 export interface Discrepancy {
   readonly account: string
   readonly what: string
@@ -378,21 +355,19 @@ export interface Discrepancy {
 
 /** What an engine implements. */
 export interface Ledger {
-  /** First half of the admission: key state, rate, concurrency lease. A refusal changes nothing. */
   enter(entry: AdmissionRequest): Admission | Promise<Admission>
-  /** Second half of the admission: tier, cap, balance, money hold. */
   hold(hold: HoldRequest): HoldResult | Promise<HoldResult>
   /** Grows a hold. It is never refused; without its lease, or with another hold than `from`, it has no effect. */
   raise(raise: Raise): void | Promise<void>
   /**
-   * Charges once per request id, and releases lease and hold. Resolves when the charge is durable, or as `deferred` when it
-   * is not within ten seconds. Never rejects.
+   * Charges once per request id, and releases lease and hold. Resolves when the charge is durable, or as `deferred` after ten
+   * seconds. Never rejects.
    */
   settle(settlement: Settlement): Promise<Settled>
-  /** Called once with each charge that this engine has booked, also one that was deferred. */
+  /** Called once with each charge that this engine has booked, including deferred ones. */
   onBooked: (charge: BookedCharge) => void
   /**
-   * A deferred settlement whose answer was not sent costs 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
+   * Sets a deferred settlement whose answer was not sent to 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
    * or with the receipt. Never rejects.
    */
   waive(lease: Lease): Promise<Settled>
@@ -417,11 +392,11 @@ export interface Ledger {
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
   /** Rows of an account, newest first. @param before a `seq`: only rows below it */
   usage(account: string, before?: number): AsyncIterable<LedgerRow>
-  /** Recomputes every sum from the rows. An empty list means that all of them agree. */
+  /** Recomputes every sum from the rows. An empty list means that all agree. */
   verify(account?: string): Promise<readonly Discrepancy[]>
   /** Orphans of one account or of all, newest first within an account. */
   orphans(account?: string): AsyncIterable<Orphan>
-  /** The durable state as of one moment. Leases, holds and rate logs are not part of it. */
+  /** The durable state as of one moment, without leases, holds and rate logs. */
   export(): AsyncIterable<LedgerItem>
   /**
    * Imports items of an export in their order, each as a whole and at most once, because rows are receipts. Limits are
@@ -437,29 +412,28 @@ export interface Ledger {
   health(): LedgerHealth
   /** Resolves, with a reason, when the ledger is gone or damaged: it admits nothing any more, and has to be closed. */
   readonly lost: Promise<string>
-  /** Sums that did not equal their rows when the ledger was last verified in the background. */
+  /** Number of sums that differed from their rows when the ledger was last verified in the background. */
   readonly discrepancies: number
-  /** Settlements since the start that were booked before with another cost. The first cost stands. */
+  /** Number of settlements since the start that were booked earlier with another cost. The first cost stands. */
   readonly conflicts: number
-  /** Rows that the ledger had before this start and has no more, because an older copy was put in its place. */
+  /** Number of rows that the ledger had before this start and lost, because an older copy was put in its place. */
   readonly rolledBackRows: number
-  /** @throws UnbookedSettlements when settlements are left that only the log holds now; LostState after {@link lost} */
+  /** @throws UnbookedSettlements when the log alone has some settlements; LostState after {@link lost} */
   close(): Promise<void>
 }
 
-/** What operators see of an engine. */
 export interface LedgerHealth {
   /** Whether calls are admitted: the store and the outbox can be written, and no settlement is deferred. */
   readonly ok: boolean
-  /** Present where the outbox alone is why no calls are admitted: it cannot be written. */
+  /** Set where calls are refused only because the outbox cannot be written. */
   readonly outboxFault?: true
-  /** Settlements that the store has not confirmed. */
+  /** Number of settlements that the store has not confirmed. */
   readonly outbox: number
-  /** How long the oldest of them has waited. */
+  /** Age of the oldest of them. */
   readonly oldestMs: number
 }
 
-/** How long a lease lives unless it is renewed. */
+/** Life of a lease unless it is renewed. */
 export const LEASE_MS = 30_000
 
 /** Where an engine reports to the operator. */

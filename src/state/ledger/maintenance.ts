@@ -1,12 +1,11 @@
-/** Runs beside a ledger that is in use, at the start and daily: checks and verifies it, folds old rows, copies it, updates statistics. */
+/** Daily work beside a ledger in use, also at the start: checks and verifies it, folds old rows, copies it, updates statistics. */
 import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './book.ts'
 import type { Ledger, Log } from './ledger.ts'
 
-/** Options of {@link Maintenance}. */
 interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
-  /** Checks the file, where there is one. @returns whether it is sound; the rest is left undone with one that is not */
+  /** Checks the file, where there is one. @returns whether it is sound; otherwise the rest of the work is left out */
   readonly check?: () => Promise<boolean>
   /** Whether the ledger is verified. A store that several gateways share is too large for that. */
   readonly verifies: boolean
@@ -14,7 +13,7 @@ interface MaintenanceOptions {
   readonly copy?: (() => Promise<void>) | undefined
   /** Updates the database's own statistics, where it has any. */
   readonly optimize?: () => Promise<void>
-  /** Days after which usage rows are folded. Without it they are kept for ever. */
+  /** Days after which usage rows are folded. Absent: never. */
   readonly retentionDays?: number | undefined
   /** ms since epoch */
   readonly now: () => number
@@ -22,7 +21,7 @@ interface MaintenanceOptions {
 }
 
 const WEEK_DAYS = 7
-/** Discrepancies that are logged one by one. */
+/** Most discrepancies that are logged one by one. */
 const MAX_LOGGED = 10
 
 /** Runs daily until it is stopped. A failure is logged, and tried again the next day. */
@@ -45,7 +44,7 @@ export class Maintenance {
     void this.#daily()
   }
 
-  /** Found by the last verification. */
+  /** Number of discrepancies at the last verification. */
   get discrepancies(): number {
     return this.#discrepancies
   }
@@ -90,7 +89,7 @@ export class Maintenance {
     try {
       await attempt()
     } catch (error) {
-      // The ledger is closed meanwhile: the next start does it again.
+      // The ledger was closed meanwhile: the next start does it again.
       if (!this.#stopped && ledger.health().ok) log.error(`the ledger cannot be ${what}`, error)
     }
   }

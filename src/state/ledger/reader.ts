@@ -2,7 +2,7 @@
 import type { Pico } from '../../money/money.ts'
 import type { LedgerRow, RequestId, TotalItem } from './ledger.ts'
 
-/** A row with the UTC day that was charged, `YYYYMMDD`; none where no day was. */
+/** A row with the UTC day that was charged, `YYYYMMDD`; absent where no day was. */
 export interface ReadRow extends LedgerRow {
   readonly day?: string
 }
@@ -12,10 +12,10 @@ export type FoldedTotal = Omit<TotalItem, 'kind' | 'account'>
 
 /** An account as of one moment: sums that the ledger keeps beside its rows. */
 export interface LedgerHead {
-  /** No row of the account has a higher one. */
+  /** Highest `seq` of the account's rows. */
   readonly seq: number
   readonly balance: Pico
-  /** What each key has ever spent. */
+  /** Lifetime spend of each key. */
   readonly lifetime: ReadonlyMap<string, Pico>
 }
 
@@ -23,20 +23,17 @@ export interface LedgerHead {
 export interface LedgerReader {
   /** Whether several gateways book in it: reading all heads takes time then. */
   readonly shared: boolean
-  /** Tells this ledger from every other one. */
+  /** Identity of this ledger. */
   id(): Promise<string>
-  /** The heads of some accounts, or of all that have a row or a sum. */
   heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>>
   /** Rows of an account, oldest first. @param from the lowest `seq` */
   rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]>
-  /** What was booked for a call; undefined where nothing was, or its row was folded. */
+  /** The row of a call; undefined where none was booked, or it was folded. */
   charge(account: string, request: RequestId): Promise<ReadRow | undefined>
-  /** Totals of the rows of an account that were folded. */
   totals(account: string): Promise<readonly FoldedTotal[]>
   close(): Promise<void>
 }
 
-/** Where a thread finds the ledger to read. */
 export type LedgerSource =
   | { readonly driver: 'file'; readonly file: string; readonly inode: number }
   | { readonly driver: 'redis'; readonly url: string | readonly string[] }

@@ -11,7 +11,7 @@ const KEPT: Readonly<Record<Topic, number>> = {
   live: 5000,
   events: 5000,
   end: 1000,
-  // A second of a gateway each.
+  // About a second's messages of each gateway.
   called: 1000,
 }
 
@@ -20,13 +20,12 @@ export async function openRedisAnnouncements(
   url: string | readonly string[],
   log: Log,
 ): Promise<OpenAnnouncements> {
-  // What is lost here is no money, whatever the settings of the servers.
+  // Messages are no money, so any settings of the servers will do.
   const { connection } = await connect(url, log, false)
   const announcements = new RedisAnnouncements(connection)
   return { announcements, close: () => connection.close() }
 }
 
-/** On a connection that belongs to another owner. */
 export class RedisAnnouncements implements Announcements {
   readonly #connection: RedisConnection
 

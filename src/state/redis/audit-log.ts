@@ -4,10 +4,9 @@ import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
 
 const STREAM = `${PREFIX}:audit`
-/** Entries read at a time while a filter looks for some. */
+/** Entries read at a time while a filter is applied. */
 const PAGE_ENTRIES = 200
 
-/** Entries of the stream; the id of an entry has its time. */
 export class RedisAudit implements Audit {
   readonly #connection: RedisConnection
 

@@ -4,7 +4,7 @@ import type { Discrepancy } from '../ledger/ledger.ts'
 import { addCost, addRunning, compareSums, spendName } from '../ledger/book.ts'
 import { totalsIn, type DatedRow, type Snapshot } from './rows.ts'
 
-/** Sums of a snapshot that differ from the sums of its rows and running calls. */
+/** Sums of a snapshot that differ from those of its rows and running calls. */
 export async function discrepancies(
   account: string,
   { book, holds, leases, folded }: Snapshot,

@@ -9,17 +9,15 @@ import { ConfigError, Unavailable } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
 import { inspectServers, isCluster, reachServers, renewFiles } from './server-checks.ts'
 
-/** A connection that was opened. */
 interface Connected {
   readonly connection: RedisConnection
   /** unstorage's driver, on the same connection. */
   readonly driver: Driver
 }
 
-/** What is asked for at once: a large pipeline would delay admissions. */
 const AT_ONCE = 500
 
-/** Items in the portions in which Redis is asked for them. */
+/** Items in portions: a large pipeline would delay admissions. */
 export function batchesOf<Item>(items: readonly Item[]): (readonly Item[])[] {
   const count = Math.ceil(items.length / AT_ONCE)
   return Array.from({ length: count }, (_, i) => items.slice(i * AT_ONCE, (i + 1) * AT_ONCE))
@@ -33,12 +31,10 @@ export function accountPrefix(account: string): string {
   return `${PREFIX}:{${account}}:`
 }
 
-/** Keys of an account, by the names of `scripts.ts`. */
 export function keysOf(account: string, ...names: readonly string[]): string[] {
   return names.map((name) => accountPrefix(account) + name)
 }
 
-/** The key of an account's rows. */
 export function rowsKey(account: string): string {
   return `${accountPrefix(account)}u`
 }
@@ -49,7 +45,7 @@ const BACKGROUND_MS = 2000
 /** A connection that is silent for this long while an answer is due counts as lost. */
 const SILENCE_MS = 500
 const CONNECT_MS = 1000
-/** A timer of a process that runs is not as late as this. */
+/** Least delay of a timer that shows that the process did not run. */
 const LATE_MS = 25
 /** Pause before a request is repeated whose connection was lost. */
 const PAUSE_MS = 20
@@ -73,7 +69,7 @@ const OPTIONS = {
 
 /**
  * Connects, and checks that the servers can hold a ledger.
- * @param holdsLedger false for servers that hold something that may be lost: these may have any settings
+ * @param holdsLedger false for servers whose contents may be lost: these may have any settings
  * @param url `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes
  * @throws ConfigError when ioredis is missing, a URL is malformed, no server answers, or a server cannot hold a ledger
  */
@@ -99,7 +95,7 @@ export async function connect(
   }
 }
 
-/** Sends requests with deadlines, and tells its listener when Redis may have lost recent writes. */
+/** Sends requests with deadlines, and notifies its listener when Redis may have lost recent writes. */
 export class RedisConnection {
   readonly client: Redis | Cluster
   readonly #log: Log
@@ -219,7 +215,7 @@ export class RedisConnection {
         late = true
         reject(failure ?? new Error(`Redis has not answered within ${ms} ms`))
       }
-      // A timer that is late tells that this process did not run: an answer may have waited as long, or the connection was given up.
+      // A late timer shows that this process did not run: an answer may have waited as long, or the connection was given up.
       let timer = setTimeout(() => {
         if (performance.now() - due < LATE_MS) giveUp()
         else timer = setTimeout(giveUp, ms)
@@ -303,7 +299,6 @@ export class RedisConnection {
   }
 }
 
-/** Whether Redis has answered with an error. */
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }
@@ -345,7 +340,7 @@ function serverOptions(url: string) {
   }
 }
 
-/** User, password and encryption are those of the first node. */
+/** Options of a cluster. User, password and encryption are those of the first node. */
 function clusterOptions(urls: readonly URL[]) {
   const { username, password, protocol } = urls[0]!
   const encrypted = protocol === 'rediss:'
@@ -365,7 +360,7 @@ function clusterOptions(urls: readonly URL[]) {
   }
 }
 
-/** The message does not repeat the URL, which may contain a password. */
+/** Parses a URL. The message of the error does not repeat it, because it may contain a password. */
 function parse(url: string): URL {
   const parsed = URL.parse(url)
   if (parsed?.hostname && /^rediss?:$/.test(parsed.protocol)) return parsed

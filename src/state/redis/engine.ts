@@ -1,7 +1,7 @@
 /**
- * The Redis engine: one ledger for several gateways. Each step of an admission and each settlement is one script and one
- * round trip. All keys of an account are in one slot of a cluster. While Redis cannot be reached no call is admitted,
- * running calls finish, and their settlements wait in the outbox.
+ * The Redis engine: one ledger for several gateways. Each step of an admission and each settlement is one script and one round
+ * trip. All keys of an account are in one slot of a cluster. While Redis cannot be reached no call is admitted, running calls
+ * finish, and their settlements wait in the outbox.
  */
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
@@ -64,7 +64,6 @@ import {
 } from './replies.ts'
 import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
 
-/** Options of {@link openRedis}. */
 interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
   readonly url: string | readonly string[]
@@ -72,14 +71,14 @@ interface RedisOptions {
   readonly outbox: string
   /** Bytes that the outbox may take; 1 GiB by default. */
   readonly outboxLimit?: number
-  /** Days after which usage rows are folded, by any gateway. Without it they are kept for ever. */
+  /** Days after which usage rows are folded, by any gateway. Absent: never. */
   readonly retentionDays?: number | undefined
   readonly log: Log
   /** Lua that defines `now`, ms since epoch; tests bring their own clock. */
   readonly clock?: string
 }
 
-/** Not the id of an account: a key that is in some slot of a cluster, so that its server can be asked for the time. */
+/** No account's id: a key in any slot of a cluster, so that its server can be asked for the time. */
 const CLOCK_ACCOUNT = '@clock'
 /** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
@@ -119,7 +118,10 @@ export async function openRedis({
   }
 }
 
-/** The ledger as one of several gateways uses it. */
+/**
+ * The ledger as one of several gateways uses it. Methods without another promise throw Unavailable while Redis cannot be
+ * reached; `enter` and `hold` also while a settlement is deferred.
+ */
 export class RedisLedger implements Ledger {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
@@ -155,7 +157,6 @@ export class RedisLedger implements Ledger {
     })
   }
 
-  /** @throws Unavailable while Redis cannot be reached, or while a settlement is deferred */
   async enter(entry: AdmissionRequest): Promise<Admission> {
     this.#checkOutbox()
     const { request, account, key, revision, accountRevision = 0, freeTier } = entry
@@ -177,10 +178,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /**
-   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT or above its
-   * ceiling, or a key whose spend has passed MAX_AMOUNT
-   */
+  /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling, or a key whose spend has exceeded MAX_AMOUNT */
   async hold(hold: HoldRequest): Promise<HoldResult> {
     const { request, account, key, at, expected, ceiling, exposure, free } = hold
     this.#checkOutbox()
@@ -193,7 +191,6 @@ export class RedisLedger implements Ledger {
     return toHoldResult(reply)
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async raise({ request, account, key, from, to }: Raise): Promise<void> {
     if (to <= from) return
     const keys = keysOf(account, 'book', 'h')
@@ -201,7 +198,7 @@ export class RedisLedger implements Ledger {
     await this.#connection.ask(() => this.#store.raise(...keys, ...args))
   }
 
-  /** While Redis cannot be reached, the outbox stores the settlement; the answer's balance is 0n then, because it is unknown. */
+  /** Settles in Redis, or in the outbox while Redis cannot be reached; the answer's balance is 0n then, because it is unknown. */
   settle(settlement: Settlement): Promise<Settled> {
     return this.#outbox.settle(settlement)
   }
@@ -222,7 +219,6 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async renew(leases: readonly Lease[]): Promise<void> {
     const byAccount = Map.groupBy(leases, ({ account }) => account)
     const renewals = [...byAccount].map(([account, own]) => {
@@ -235,8 +231,8 @@ export class RedisLedger implements Ledger {
 
   /**
    * The answer's `cost` is the negative amount.
-   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the top-up may be
-   * booked then or not, and can be repeated
+   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the top-up may be booked
+   * then or not, and can be repeated
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
@@ -272,18 +268,15 @@ export class RedisLedger implements Ledger {
     return booked
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async account(id: string): Promise<AccountBalance> {
     return toBalance(await this.#state(id, ''))
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async balances(ids: readonly string[]): Promise<AccountTotals[]> {
     const states = await this.#connection.askMany(ids, (id) => this.#look(id, ACCOUNT))
     return states.map((state) => ({ ...toBalance(state), spend: toSpend(state) }))
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
     const { client } = this.#connection
     const found = new Map<KeyOfAccount, Pico>()
@@ -300,12 +293,10 @@ export class RedisLedger implements Ledger {
     return keys.map((key) => found.get(key)!)
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async key(account: string, id: string): Promise<KeySpend> {
     return toSpend(await this.#state(account, id))
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   async rates(account: string, id: string): Promise<RatesUsed> {
     const keys = keysOf(account, 'book', `rl:${id}`, `rl:${ACCOUNT}`)
     const reply = await this.#connection.ask(() => this.#store.rates(...keys))
@@ -317,7 +308,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** @throws RangeError for a rate or concurrency below 1; Unavailable while Redis cannot be reached */
+  /** @throws RangeError for a rate or concurrency below 1 */
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
     checkLimits(limits)
     const text = toLimitsText(limits, revision)
@@ -325,32 +316,29 @@ export class RedisLedger implements Ledger {
     await this.#connection.ask(() => this.#store.limits(...keys, id, text))
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   usage(account: string, before = Infinity): AsyncIterable<LedgerRow> {
     return this.#history.usage(account, before)
   }
 
-  /** Compares the rows with the book of the same moment. @throws Unavailable while Redis cannot be reached */
+  /** Compares the rows with the book of the same moment. */
   verify(account?: string): Promise<readonly Discrepancy[]> {
     return this.#history.verify(account)
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   orphans(account?: string): AsyncIterable<Orphan> {
     return this.#history.orphans(account)
   }
 
-  /** Each account as of one moment. @throws Unavailable while Redis cannot be reached; Error when an account is folded meanwhile */
+  /** Exports each account as of one moment. @throws Error when an account is folded meanwhile */
   export(): AsyncIterable<LedgerItem> {
     return this.#history.export()
   }
 
-  /** @throws Unavailable while Redis cannot be reached */
   import(items: readonly LedgerItem[]): Promise<Imported> {
     return this.#import.take(items)
   }
 
-  /** @throws Unavailable while Redis cannot be reached; RangeError for an invalid date */
+  /** @throws RangeError for an invalid date */
   async fold(before: Date): Promise<number> {
     const now = (await this.#state(CLOCK_ACCOUNT, '')).at(-1)
     return this.#history.fold(before, Number(now))
@@ -363,12 +351,12 @@ export class RedisLedger implements Ledger {
     return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
 
-  /** A store that does not answer may come back. */
+  /** Never resolves: a store that does not answer may come back. */
   readonly lost = new Promise<never>(() => {})
 
   readonly discrepancies = 0
 
-  /** Redis keeps no record of what it once had. */
+  /** Always 0: Redis keeps no record of earlier contents. */
   readonly rolledBackRows = 0
 
   get conflicts(): number {
@@ -381,7 +369,7 @@ export class RedisLedger implements Ledger {
     await this.#outbox.close()
   }
 
-  /** @throws Unavailable while a settlement is deferred: its cost is nowhere yet but in this process */
+  /** @throws Unavailable while a settlement is deferred: its cost is only in this process */
   #checkOutbox(): void {
     if (!this.#outbox.ok) throw cannotBook()
   }
@@ -442,18 +430,18 @@ export class RedisLedger implements Ledger {
   }
 }
 
-/** Of a reply of the script `look`. */
+/** The money in a reply of the script `look`. */
 function toBalance([balance, available, paid]: ScriptReply): AccountBalance {
   return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
 }
 
-/** Of a reply of the script `look`. */
+/** The spend in a reply of the script `look`. */
 function toSpend([, , , lifetime, day, month, inFlight]: ScriptReply): KeySpend {
   const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
   return { ...spend, inFlight: Number(inFlight ?? 0) }
 }
 
-/** @throws ConfigError */
+/** @throws ConfigError when the folder cannot be used */
 function openOutbox(folder: string, limitBytes: number | undefined): OutboxFile {
   try {
     return OutboxFile.open(folder, limitBytes)

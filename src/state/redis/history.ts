@@ -38,12 +38,11 @@ export class RedisHistory {
     this.#store = connection.client as ScriptClient
   }
 
-  /** Newest first. */
+  /** Rows of an account, newest first. */
   async *usage(account: string, before: number): AsyncGenerator<LedgerRow> {
     for await (const { row } of readRows(this.#query, rowsKey(account), before)) yield row
   }
 
-  /** See {@link Ledger.orphans}. */
   async *orphans(account?: string): AsyncGenerator<Orphan> {
     for (const id of await this.#accountsOr(account)) {
       for await (const row of this.usage(id, Infinity)) {
@@ -52,7 +51,6 @@ export class RedisHistory {
     }
   }
 
-  /** See {@link Ledger.verify}. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
     const found: Discrepancy[] = []
     for (const id of await this.#accountsOr(account)) {
@@ -63,7 +61,7 @@ export class RedisHistory {
     return found
   }
 
-  /** Each account as of one moment. @throws Error when an account was folded meanwhile */
+  /** Exports each account as of one moment. @throws Error when an account was folded meanwhile */
   async *export(): AsyncGenerator<LedgerItem> {
     for (const account of await accountsIn(this.#connection)) {
       const snapshot = await this.#snapshot(account)

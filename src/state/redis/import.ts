@@ -13,7 +13,7 @@ interface Index {
   readonly account: string
   /** Sequences by kind and request. */
   readonly rows: Map<string, number>
-  /** By day and key. */
+  /** Totals by day and key. */
   readonly totals: Map<string, { readonly rows: number; readonly cost: Pico }>
   /** Sums of the rows by day and key. */
   readonly spent: Map<string, Pico>
@@ -23,7 +23,7 @@ interface Index {
 export class RedisImport {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
-  /** Of the account that is being imported. */
+  /** Index of the account that is being imported. */
   #index: Index | undefined
 
   constructor(connection: RedisConnection) {
@@ -156,7 +156,7 @@ function outOfRange(account: string): RangeError {
   return new RangeError(`a sum of account ${account} would leave the range of money`)
 }
 
-/** ms since epoch. @param day `YYYYMMDD` */
+/** The end of a day, ms since epoch. @param day `YYYYMMDD` */
 function endOf(day: string): number {
   const [year, month, date] = [day.slice(0, 4), day.slice(4, 6), day.slice(6)].map(Number)
   return Date.UTC(year!, month! - 1, date! + 1)

@@ -1,7 +1,7 @@
 /**
  * Delivers settlements to Redis, which may be unreachable, or may lose recent writes in a failover. A settlement that Redis
- * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two
- * minutes and is sent again whenever another server may have become primary. Receipts make repetition harmless.
+ * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two minutes
+ * and is sent again whenever another server may have become primary. Receipts make repetition harmless.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,6 @@ import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledge
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 import { Reserve, RESERVE_USED } from '../sqlite/folder.ts'
 
-/** Options of an {@link Outbox}. */
 interface OutboxOptions {
   readonly file: OutboxFile
   /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
@@ -39,7 +38,7 @@ interface Confirmed {
   readonly booking: Booking
   /** Steady ms. */
   readonly at: number
-  /** Of a settlement. */
+  /** Cost of a settlement. */
   readonly cost?: Pico
 }
 
@@ -52,7 +51,6 @@ const REMEMBERED_MS = 120_000
 const RETRY_MS = 1000
 const ALARM_MS = 60_000
 
-/** The outbox of one process. */
 export class Outbox {
   readonly #options: OutboxOptions
   readonly #file: OutboxFile
@@ -67,9 +65,9 @@ export class Outbox {
     oldest: null,
   }
   #isReadable = true
-  /** A look at the file that is under way. */
+  /** The look at the file that is under way. */
   #look: Promise<void> | undefined
-  /** What the log says of the file. */
+  /** Last state of the file in the log. */
   #wasWritable = true
   /** Whether Redis may have lost confirmed bookings. */
   #resendConfirmed = false
@@ -89,8 +87,8 @@ export class Outbox {
   }
 
   /**
-   * Resolves when Redis has confirmed, or else when the settlement is on the local disk; the balance is unknown then, and 0n
-   * in the answer. When neither can store it, the settlement is deferred.
+   * Resolves when Redis has confirmed, or when the settlement is on the local disk, with a balance of 0n because it is unknown.
+   * When neither can store it, the settlement is deferred.
    */
   async settle(settlement: Settlement): Promise<Settled> {
     if (!this.#deferred.accepts(settlement)) {
@@ -103,7 +101,7 @@ export class Outbox {
       const due = this.#deferred.get(settlement.request) ?? settlement
       const cost = this.#confirmed.get(receiptOf(settlement))?.cost
       if (cost === undefined) return this.#append(due)
-      // What was told first stands, and is sent again when Redis is back.
+      // The first answer stands, and is sent again when Redis is back.
       return this.#deferred.booked(due, { state: 'duplicate', cost, balance: 0n })
     }
   }
@@ -114,7 +112,7 @@ export class Outbox {
     return 'state' in answer ? answer : { state: 'deferred', cost: answer.cost, balance: 0n }
   }
 
-  /** Keeps a booking that was just confirmed. It has to be idempotent. */
+  /** Keeps a confirmed booking, which has to be idempotent. */
   remember(booking: Booking): void {
     this.#keep(booking, { booking, at: performance.now() })
   }
@@ -139,7 +137,7 @@ export class Outbox {
     return this.#deferred.size === 0 && this.isWritable
   }
 
-  /** Whether its file can be written, as of the last look at it. */
+  /** Whether its file could be written at the last look. */
   get isWritable(): boolean {
     return this.#file.fault === undefined
   }
@@ -157,7 +155,7 @@ export class Outbox {
     return { waiting: waiting + size, oldestMs: Math.max(onDiskMs, oldestMs) }
   }
 
-  /** Of a file that cannot be read right now: what was read last. */
+  /** Summary of the file; the last one read while it cannot be read. */
   #inFile(): { readonly waiting: number; readonly oldest: number | null } {
     if (!this.#pending) return { waiting: 0, oldest: null }
     try {
@@ -248,7 +246,7 @@ export class Outbox {
     else this.#log.error(`${path} cannot be written, no calls are admitted until it can: ${fault}`)
   }
 
-  /** Runs once at a time; later settlements wait for the next tick. */
+  /** Sends the file, once at a time; later settlements wait for the next tick. */
   #send(): Promise<void> {
     this.#replay ??= this.#sendAll()
       .catch((error: unknown) => this.#log.error('replaying the outbox failed', error))
@@ -347,18 +345,17 @@ export class Outbox {
   }
 }
 
-/** Redis books a request once in each account. */
+/** Identifies a settlement: Redis books a request once in each account. */
 function receiptOf({ account, request }: Settlement): string {
   return `${account} ${request}`
 }
 
-// Settlements on disk that Redis has not confirmed: one SQLite file per process, in a folder that several processes may
-// share. A lock beside each file ends with its process, so the next process that starts adopts the file of a dead one.
+// Settlements on disk that Redis has not confirmed: one SQLite file per process, in a folder that several processes may share.
+// A lock beside each file ends with its process, so the next process that starts adopts the file of a dead one.
 //
 // Writes block the main thread until they are on disk. They happen only while Redis cannot be reached, when no calls are
 // admitted, and once per turn of the event loop.
 
-/** A settlement in the file. */
 interface PendingSettlement {
   /** Ascending in the order of arrival. */
   readonly seq: number
@@ -374,10 +371,10 @@ interface Append {
 }
 
 const NAME = /^outbox-(\d+)\.db$/
-/** Where no limit is configured. */
+/** Bound where no limit is configured. */
 const MOST_BYTES = 2 ** 30
 const AT_LIMIT = 'it has reached state.outboxLimit'
-/** Larger than what a file system puts into the entry of a file itself. */
+/** Larger than the part of a file that file systems store in its directory entry. */
 const PROBE = Buffer.alloc(4096)
 /** How long to wait for a lock: an operator may be reading the file. */
 const BUSY_TIMEOUT_MS = 2000
@@ -395,7 +392,6 @@ const SCHEMA = `
     UNIQUE (account, request)
   ) STRICT`
 
-/** The file of this process. */
 export class OutboxFile {
   readonly path: string
   readonly #db: DatabaseSync
@@ -408,8 +404,7 @@ export class OutboxFile {
 
   /**
    * Takes the first file of the folder that no process has, and moves the settlements of other such files into it.
-   * @param folder created if it does not exist
-   * @param limitBytes how large the file may become; beyond it, appends are refused
+   * @param folder created if it does not exist. @param limitBytes bound of the file, beyond which appends are refused
    * @throws Error when it cannot be used
    */
   static open(folder: string, limitBytes = MOST_BYTES): OutboxFile {
@@ -455,12 +450,12 @@ export class OutboxFile {
     this.#reserve = new Reserve(`${path}-reserve`)
   }
 
-  /** Why nothing more can be written, as of the last {@link look}; undefined if it can. */
+  /** Why nothing more could be written at the last {@link look}. */
   get fault(): string | undefined {
     return this.#reserve.used ? RESERVE_USED : this.#fault
   }
 
-  /** Looks whether settlements could be written, and keeps the reserve of the disk. Never rejects. */
+  /** Checks whether settlements could be written, and keeps the reserve of the disk. Never rejects. */
   async look(): Promise<void> {
     await this.#reserve.make()
     try {
@@ -471,9 +466,8 @@ export class OutboxFile {
   }
 
   /**
-   * Resolves when it is on the disk. One of its request that waits already stands.
-   * @returns the cost that waits
-   * @throws Error when it cannot be written
+   * Resolves when the settlement is on the disk. An earlier one of the same request stands.
+   * @returns the stored cost. @throws Error when it cannot be written
    */
   append(settlement: Settlement): Promise<Pico> {
     return new Promise((resolve, reject) => {
@@ -491,12 +485,11 @@ export class OutboxFile {
     })
   }
 
-  /** Deletes settlements that are booked. */
   remove(seqs: readonly number[]): void {
     transact(this.#db, () => seqs.forEach((seq) => this.#sql.remove.run(seq)))
   }
 
-  /** Marks settlements that are not to be sent any more. */
+  /** Excludes settlements from sending. */
   quarantine(seqs: readonly number[]): void {
     transact(this.#db, () => seqs.forEach((seq) => this.#sql.quarantine.run(seq)))
   }
@@ -518,7 +511,7 @@ export class OutboxFile {
     this.#lock.close()
   }
 
-  /** Writes another file, in the background: for a row the main thread would wait. @throws what the disk says */
+  /** Writes another file, in the background, because the main thread would wait for a row. @throws the error of the disk */
   async #probe(): Promise<undefined> {
     const path = `${this.path}-probe`
     try {
@@ -554,7 +547,7 @@ export class OutboxFile {
     appends.forEach(({ resolve }, i) => resolve(costs[i]!))
   }
 
-  /** @returns the cost that waits */
+  /** @returns the stored cost */
   #insert(settlement: Settlement, now: number): Pico {
     const { account, request, cost } = settlement
     const body = JSON.stringify({ ...settlement, cost: String(cost) })

@@ -6,18 +6,18 @@ import { connect, keysOf, PREFIX, rowsKey, type RedisConnection } from './connec
 import { toPico } from './replies.ts'
 import { accountsIn, readFrom, totalsIn } from './rows.ts'
 
-/** Tells the data of these servers from those of every other. */
+/** Key of the identity of these servers' data. */
 const IDENTITY = `${PREFIX}:identity`
-/** Fields of a book: what each key has ever spent. */
+/** Prefix of a book's fields with the lifetime spend of a key. */
 const LIFETIME = 's:L:'
-/** How the name of spend begins that is not that of one key. */
+/** Prefix of a field with spend over all keys. */
 const OF_ALL = `${LIFETIME}@`
-/** Books that are asked for at once. */
+/** Books that are read at once. */
 const BOOKS = 100
 /** Rows that are read at once in search of one. */
 const PAGE_ROWS = 1000
 const PAGES_BEFORE = 20
-/** A call is booked this long after it came, at most; most are booked within an hour. */
+/** Latest time between a call and its booking; most are booked within an hour. */
 const LATEST_MS = 86_400_000
 const HOUR_MS = 3_600_000
 
@@ -68,7 +68,7 @@ class RedisReader implements LedgerReader {
     return found.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
   }
 
-  /** Rows are in the order in which they were booked: about that of their calls, but for those that were booked late. */
+  /** Finds the row of a call. Rows are in the order of booking: about that of their calls, except for late ones. */
   async charge(account: string, request: RequestId): Promise<ReadRow | undefined> {
     const at = timeOf(request.replace(/^req_/, ''))
     const isIt = (row: ReadRow) => row.kind === 'usage' && row.request === request
@@ -80,7 +80,7 @@ class RedisReader implements LedgerReader {
       if (page.length < PAGE_ROWS || page.every((row) => row.at > at + LATEST_MS)) break
       from = page.at(-1)!.seq + 1
     }
-    // Rows that were booked late may have led beyond it.
+    // Late rows may have led beyond it.
     for (let pages = 1, from = begin; pages <= PAGES_BEFORE && from > 1; pages++) {
       from = Math.max(1, from - PAGE_ROWS)
       const found = (await this.rows(account, from, PAGE_ROWS)).find(isIt)
@@ -99,7 +99,7 @@ class RedisReader implements LedgerReader {
     this.#connection.close()
   }
 
-  /** A row from which on calls came at a moment or later, to within some rows. @param at ms since epoch */
+  /** A row near the first call at a moment or later. @param at ms since epoch */
   async #firstSince(account: string, at: number): Promise<number> {
     const [book = ''] = keysOf(account, 'book')
     const { client } = this.#connection
@@ -114,7 +114,7 @@ class RedisReader implements LedgerReader {
     return low
   }
 
-  /** The book is read in one step, and each script changes it in one. */
+  /** Reads the head of an account in one step, as each script changes the book in one. */
   async #head(account: string): Promise<LedgerHead> {
     const [key = ''] = keysOf(account, 'book')
     const { client } = this.#connection

@@ -1,4 +1,3 @@
-/** Records in Redis, which several gateways share. */
 import { createStorage, type Driver } from 'unstorage'
 import { StoredRecords, type Touched } from '../records.ts'
 import { PREFIX, type RedisConnection } from './connection.ts'
@@ -6,12 +5,12 @@ import type { ScriptClient } from './replies.ts'
 import { isCluster } from './server-checks.ts'
 
 const DEADLINE_MS = 500
-/** An index of the records that were changed, each once, in the order of their last changes. */
+/** Name of the index of changed records, each once, in the order of their last changes. */
 const TOUCHED = 'touched'
 
 /**
- * Records over unstorage's driver. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set
- * and not a record, so that several gateways can add to it at the same moment.
+ * Records over unstorage's driver. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set and
+ * not a record, so that several gateways can add to it at the same moment.
  */
 export class RedisRecords extends StoredRecords {
   readonly #connection: RedisConnection
@@ -37,7 +36,6 @@ export class RedisRecords extends StoredRecords {
   }
 
   override async create(key: string, value: object): Promise<boolean> {
-    // Refuses a malformed key.
     if (await this.get(key)) return false
     const text = JSON.stringify(value)
     return (await this.#ask((client) => client.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'

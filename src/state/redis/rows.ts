@@ -29,7 +29,7 @@ export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => P
 
 const PAGE_ROWS = 200
 
-/** Newest first. @param stream the key of the rows */
+/** Rows, newest first. @param stream the key of the rows */
 export async function* readRows(
   ask: RedisQuery,
   stream: string,
@@ -44,7 +44,7 @@ export async function* readRows(
   }
 }
 
-/** Oldest first, in pages. @param last the highest sequence to read */
+/** Rows, oldest first, in pages. @param last the highest sequence to read */
 export async function* readPages(
   ask: RedisQuery,
   stream: string,

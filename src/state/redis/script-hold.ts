@@ -1,4 +1,4 @@
-/** Lua of the scripts `hold` and `raise`, in `scripts.ts`: what a running call sets aside. */
+/** Lua of the scripts `hold` and `raise`, in `scripts.ts`: the money of a running call. */
 import { MAX_AMOUNT } from '../../money/money.ts'
 import { ACCOUNT } from '../ledger/ledger.ts'
 
@@ -21,7 +21,7 @@ local function covers(have, want)
 end
 `
 
-/** @see {@link Ledger.hold}. Argument `near` is so many ceilings that a call with less left is tight. */
+/** @see {@link Ledger.hold}. Argument `near` is the number of ceilings below which a call is tight. */
 export const HOLD = `
 local key, member, at, amount, ceiling = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local near, share, most, free = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]

@@ -22,13 +22,11 @@ import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
 import { COVERS, HOLD, RAISE } from './script-hold.ts'
 import { MAX_AMOUNT } from '../../money/money.ts'
 
-/** As ioredis defines a command. */
 interface Script {
   readonly lua: string
   readonly numberOfKeys: number
 }
 
-/** Names of the scripts. */
 export type ScriptName = keyof ReturnType<typeof scriptsWith>
 
 /** Reads the clock of the server into `now`, ms since epoch. */
@@ -84,7 +82,7 @@ export function scriptsWith(clock: string) {
   }
 }
 
-/** @param keys the variables that hold the script's keys */
+/** @param keys names of the variables that hold the script's keys */
 function script(keys: readonly string[], ...parts: string[]): Script {
   const names = keys.map((key, i) => `local ${key} = KEYS[${i + 1}]`)
   return { lua: [...names, ...parts].join('\n'), numberOfKeys: keys.length }
@@ -310,7 +308,7 @@ call('HSET', totals, 'n|' .. name, count, 'c|' .. name, cost)
 return { 'taken' }
 `
 
-/** Keeps the order of adds, also within a millisecond. */
+/** Adds to an index in order, also within a millisecond. */
 const INDEX = `
 local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0')
 local at = math.max(now, newest + 1)
@@ -353,7 +351,7 @@ return { folded }
 
 /** Days, and months, for which a book keeps spend: the current one, and two more for late settlements. */
 const KEPT_WINDOWS = 3
-/** Expired leases that one script releases, within well below a millisecond. */
+/** Most expired leases that one script releases, within well below a millisecond. */
 const MAX_SWEPT = 64
 /** Bound of every counter, so that no increase by an amount can overflow 64 bits. */
 const MAX_SUM = 5_000_000_000_000_000_000n
@@ -439,7 +437,6 @@ local function windowsOf(key, day)
 end
 `
 
-/** The spend of a key, and that of the account over all its keys, which is kept as if it were one more key. */
 const SPEND = `
 -- The windows of the account. A book that an earlier version wrote gets its spend from its keys: of the newest windows,
 -- of which no key has dropped any.
@@ -488,7 +485,6 @@ local function addSpend(sums, key, day, amount)
 end
 `
 
-/** Ends a call: removes its lease, and returns the money it holds to the windows of its own day. */
 const RELEASE = `
 -- Returns the day of its hold and the time of its admission; nothing if it held no money.
 local function release(member)
@@ -512,7 +508,6 @@ local function release(member)
 end
 `
 
-/** Appends a row to the history. */
 const ROW = `
 local function write(kind, request, key, cost, day, at, body)
   local seq = text(call('HINCRBY', book, 'seq', '1'))
@@ -535,7 +530,6 @@ local function sweep(time)
 end
 `
 
-/** Moves a cost from the balance to the spend of a key. */
 const CHARGE = `
 -- Checked before any write: a script that fails half-way leaves its writes behind.
 local function fits(key)
@@ -554,7 +548,6 @@ local function charge(key, day, cost)
 end
 `
 
-/** Adds a correction to the balance, which may be negative. */
 const ADJUST = `
 -- Returns the balance, and whether the correction is in it. The counters have room for one more amount only below MAX_SUM.
 local function adjust(amount)
@@ -577,7 +570,7 @@ local function adjust(amount)
 end
 `
 
-/** Counts what was paid in: exactly up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
+/** Counts top-ups: exactly up to MAX_AMOUNT, so that no number of them can overflow it. */
 const PAID_IN = `
 local function payIn(amount)
   call('HINCRBY', book, 'in', amount)

@@ -1,11 +1,10 @@
 /** Checks whether servers can hold a ledger, and which risks their settings carry. */
 import type { Cluster, Redis } from 'ioredis'
 
-/** Result of an inspection. */
 interface ServerInfo {
-  /** Why a server cannot be used, and what to change. */
+  /** Why a server cannot be used, and the necessary change. */
   readonly refusal?: string
-  /** What a crash could lose, one sentence each. */
+  /** Possible losses in a crash, one sentence each. */
   readonly risks: readonly string[]
 }
 
@@ -13,12 +12,10 @@ const OLDEST_MAJOR = 7
 
 type Fields = Readonly<Record<string, string | undefined>>
 
-/** Whether a client is connected to a cluster. */
 export function isCluster(client: Redis | Cluster): client is Cluster {
   return client.isCluster
 }
 
-/** The server, or every primary of a cluster. */
 export function serversOf(client: Redis | Cluster): readonly Redis[] {
   return isCluster(client) ? client.nodes('master') : [client]
 }
@@ -38,16 +35,16 @@ export async function inspectServers(client: Redis | Cluster): Promise<ServerInf
   return refused ?? { risks: inspections.flatMap(({ risks }) => risks) }
 }
 
-/** Only waits for the servers. @throws Error when one does not answer */
+/** Waits for the servers. @throws Error when one does not answer */
 export async function reachServers(client: Redis | Cluster): Promise<ServerInfo> {
   await Promise.all(serversOf(client).map((node) => node.ping()))
   return { risks: [] }
 }
 
 /**
- * Rewrites append-only files that were not rewritten since their servers started. A server that is killed while it writes
- * the effects of a script drops them at its next start, but may leave part of them in the file and apply that part at the
- * start after (seen with Redis 7.0; newer versions of Valkey remove the part).
+ * Rewrites append-only files that were not rewritten since their servers started. A server that is killed while it writes the
+ * effects of a script drops them at its next start, but may leave part of them in the file and apply that part at the start
+ * after (seen with Redis 7.0; newer versions of Valkey remove the part).
  * @throws Error when a server does not answer, or does not permit the command
  */
 export async function renewFiles(client: Redis | Cluster): Promise<void> {

@@ -7,7 +7,6 @@ export class SqliteAudit implements Audit {
   readonly #client: WorkerClient
   readonly #now: () => number
 
-  /** @param now ms since epoch */
   constructor(client: WorkerClient, now: () => number) {
     this.#client = client
     this.#now = now

@@ -4,11 +4,10 @@ import type { Discrepancy, LedgerRow } from '../ledger/ledger.ts'
 import { addCost, compareSums, spendName } from '../ledger/book.ts'
 import type { SpendColumns, Sql, TotalColumns } from './sql.ts'
 
-/** Result of an audit. */
 export interface AuditReport {
   /** Stored sums that differ from those of the rows. */
   readonly discrepancies: readonly Discrepancy[]
-  /** The sums of the rows, under the names of the book's `settled`. A sum of 0 may be absent. */
+  /** Sums of the rows, under the names of the book's `settled`. A sum of 0 may be absent. */
   readonly sums: ReadonlyMap<string, Pico>
 }
 
@@ -43,7 +42,7 @@ export class Audit {
     return rows < STEP_ROWS
   }
 
-  /** Valid once, before anything more is written. @param from see {@link isBefore} */
+  /** The result, valid once and before further writes. @param from see {@link isBefore} */
   report(from: string): AuditReport {
     const account = this.#account
     for (const row of this.#queries.totalsOf.iterate(account)) {
@@ -59,7 +58,7 @@ export class Audit {
       const { key, window, amount } = row as unknown as SpendColumns
       stored.set(spendName(key, window), amount)
     }
-    // A sum of the rows may lack a stored one.
+    // Some sums of the rows have no stored one.
     for (const what of this.#sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
     return {
       discrepancies: compareSums(account, stored, this.#sums),
@@ -74,13 +73,12 @@ export function isBefore(what: string, day: string): boolean {
   return window < day.slice(0, window.length)
 }
 
-/** Of table `account`. */
 interface AccountSums {
   readonly balance: Pico
   readonly paid_in: Pico
 }
 
-/** The rows of one kind, key and day. */
+/** A group of rows of one kind, key and day. */
 interface Group {
   readonly kind: LedgerRow['kind']
   readonly key: string | null

@@ -3,7 +3,6 @@ import { closeSync, openSync, rmSync } from 'node:fs'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
 
-/** What the thread is started with. */
 export interface BackupJob {
   readonly source: string
   readonly target: string

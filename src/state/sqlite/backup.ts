@@ -1,4 +1,4 @@
-/** Beside a ledger that is in use: dated copies, and a check of its pages. Each in a thread of its own. */
+/** Dated copies of a ledger in use, and a check of its pages. Each in a thread of its own. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
@@ -13,7 +13,6 @@ interface CopyOptions {
   readonly folder: string
   /** `YYYYMMDD` */
   readonly day: string
-  /** How many copies stay. */
   readonly keep: number
   readonly signal: AbortSignal
 }
@@ -39,8 +38,7 @@ export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Pr
 
 /**
  * Checks the pages of a ledger, unless another file takes its place.
- * @returns what is damaged, if anything is
- * @throws Error when it cannot be read; the reason of the signal
+ * @returns the damage, if there is any. @throws Error when it cannot be read; the reason of the signal
  */
 export async function checkPages(file: string, signal: AbortSignal): Promise<string | undefined> {
   const { ino: inode } = await stat(file)
@@ -52,7 +50,7 @@ async function run(script: string, workerData: unknown, signal: AbortSignal): Pr
   signal.throwIfAborted()
   const url = new URL(`${script}${extname(import.meta.url)}`, import.meta.url)
   const worker = startAlone(script, url, workerData)
-  // A process that stops does not wait for it.
+  // The end of the process does not wait for it.
   worker.unref()
   const end = () => void worker.terminate?.()
   signal.addEventListener('abort', end)

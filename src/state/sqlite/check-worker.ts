@@ -1,4 +1,4 @@
-/** Checks the pages of a ledger that is in use, in a thread of its own. It answers what is damaged, or `undefined`. */
+/** Checks the pages of a ledger that is in use, in a thread of its own. It answers with the damage, or `undefined`. */
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'

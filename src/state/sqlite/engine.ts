@@ -1,6 +1,6 @@
 /**
- * The SQLite engine: one process, one folder, one database file. Admission is decided in memory, from account books, and
- * does not wait for the disk. Whatever moves money is on disk before the caller gets its answer.
+ * The SQLite engine: one process, one folder, one database file. Admission is decided in memory, from account books, and does
+ * not wait for the disk. Whatever moves money is on disk before the caller gets its answer.
  */
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -79,10 +79,9 @@ import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
 // Charges on their way to the file: an account book has them already, the file not yet. One that waits for too long is
 // deferred: its caller gets an answer, and the write is still tried.
 
-/** Pause between two looks for charges that have waited for too long. */
+/** Time between two searches for charges that have waited for too long. */
 const WATCH_MS = 500
 
-/** The charges of one engine that are not in the file, oldest first. */
 class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   readonly deferred: DeferredSettlements
   readonly #client: WorkerClient
@@ -93,7 +92,7 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
 
   readonly #booked: (charge: BookedCharge) => void
 
-  /** @param booked called with what the store has booked. @param rescue takes charges once the store never will */
+  /** @param booked called with each receipt of the store. @param rescue takes charges that the store will never write */
   constructor(
     client: WorkerClient,
     log: Log,
@@ -108,8 +107,8 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
 
   /**
    * Writes a charge. Resolves when it is in the file, or as `deferred`; never rejects.
-   * @param held the day of the call's own hold. Such a call was not settled before, so its book is charged at once; for
-   * other calls only the file can tell.
+   * @param held the day of the call's own hold. Such a call was not settled earlier, so its book is charged at once; for other
+   * calls only the file can tell.
    */
   write(settlement: Settlement, book: AccountBook, held: string | undefined): Promise<Settled> {
     const { cost, day } = settlement
@@ -153,7 +152,7 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     this.deferred.close()
   }
 
-  /** A charge is in the file, or was refused. */
+  /** Handles the result of a charge: it is in the file, or was refused. */
   #written(unwritten: UnwrittenCharge, result: CommandResult<'settle'>): void {
     this.#charges.delete(unwritten)
     const { settlement } = unwritten
@@ -183,7 +182,7 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     })
   }
 
-  /** Stores a charge that the store does not take. */
+  /** Stores a charge that the store will not write. */
   #keep(unwritten: UnwrittenCharge): void {
     const { settlement } = unwritten
     try {
@@ -199,7 +198,7 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     unwritten.answer(this.deferred.booked(settlement, { state: 'charged', cost, balance }))
   }
 
-  /** One that does not fit any more is not written either, unless it is under way: then it is decided when it is not. */
+  /** Defers a charge. One beyond the bound is not written either; if it is under way, that is decided when it is not. */
   #defer(unwritten: UnwrittenCharge): void {
     const { settlement } = unwritten
     if (!this.deferred.hasRoomFor(settlement)) {
@@ -224,20 +223,17 @@ class UnwrittenCharges implements Iterable<UnwrittenCharge> {
   }
 }
 
-/** One charge, from its call to its commit. */
 class UnwrittenCharge {
   /** Steady ms. */
   readonly since: number = performance.now()
-  /** What the store is asked to write. */
   readonly charge: Charge
-  /** That is charged. */
   readonly day: string
   settlement: Settlement
   readonly #book: AccountBook
   #answer: ((settled: Settled) => void) | undefined
   #moved: Pico = 0n
 
-  /** @param day that is charged */
+  /** @param day the charged day */
   constructor(
     settlement: Settlement,
     day: string,
@@ -252,8 +248,8 @@ class UnwrittenCharge {
   }
 
   /**
-   * Answers the caller; only the first answer counts. The caller is forgotten then: tables of a Set keep what was in them, and
-   * with it a whole call, until a full collection.
+   * Answers the caller; only the first answer counts. The caller is forgotten then: tables of a Set keep removed entries, and
+   * with them a whole call, until a full collection.
    */
   answer(settled: Settled): void {
     const answer = this.#answer
@@ -261,19 +257,19 @@ class UnwrittenCharge {
     answer?.(settled)
   }
 
-  /** What the book has of this charge. */
+  /** The amount that the book has of this charge. */
   get moved(): Pico {
     return this.#moved
   }
 
-  /** Makes the book have this cost. @returns the balance after it */
+  /** Makes the book have this cost. @returns the new balance */
   moveTo(cost: Pico): Pico {
     this.#book.move(this.settlement.key, this.day, cost - this.#moved)
     this.#moved = cost
     return this.#book.balance
   }
 
-  /** From now on it costs 0, unless it was sent to the store already and is booked there. */
+  /** Sets the cost to 0, unless it was sent to the store already and is booked there. */
   waive(): void {
     this.settlement = waived(this.settlement)
     // In place: the client has it as the arguments of the write.
@@ -288,14 +284,13 @@ function chargeOf({ request, account, key, cost, usage }: Settlement, day: strin
 
 // The account books of one process: the mirror of its file, with which admission decides.
 
-/** Books by account. */
 class AccountBooks {
   readonly #clock: Clock
   readonly #orphaned: (account: string, request: string, key: string, at: number) => void
   readonly #books = new Map<string, AccountBook>()
   /** Accounts of the file that have no book yet. */
   #stored = new Map<string, StoredBook>()
-  /** Limits that are in the file as they are here. */
+  /** Limits that are in the file in this form. */
   readonly #storedLimits = new WeakSet<KeyLimits>()
 
   /** @param orphaned called for a call whose lease expired after its hold: it will not be charged */
@@ -312,7 +307,7 @@ class AccountBooks {
     return this.#books.get(account) ?? this.#fromFile(account)
   }
 
-  /** Created on first use. */
+  /** Creates the book on first use. */
   of(account: string): AccountBook {
     return this.find(account) ?? this.#create(account)
   }
@@ -322,7 +317,7 @@ class AccountBooks {
     yield* this.#stored.keys()
   }
 
-  /** Money and spend of an account, whether or not it was used. */
+  /** Money and spend of an account, also of one without a book. */
   totals(account: string): AccountTotals {
     const stored = this.#stored.get(account)
     if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
@@ -331,30 +326,27 @@ class AccountBooks {
     return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
   }
 
-  /** What a key has spent. */
   spent(account: string, key: string): KeySpend {
     return this.find(account)?.spent(key) ?? NOTHING_SPENT
   }
 
-  /** What a key has used of its rates. */
   rates(account: string, key: string): RatesUsed {
     return this.find(account)?.rates(key) ?? NO_RATES_USED
   }
 
-  /** What a key has ever spent, whether or not its account was used. */
+  /** Lifetime spend of a key, also of an account without a book. */
   lifetimeOf(account: string, key: string): Pico {
     const stored = this.#stored.get(account)
     if (stored) return lifetimeIn(stored, key)
     return this.#books.get(account)?.lifetimeOf(key) ?? 0n
   }
 
-  /** Takes the state of a file at the start. */
   load(snapshot: Snapshot): void {
     this.#stored = new Map(snapshot)
   }
 
   /**
-   * Takes the sums of the file again; limits and running calls stay.
+   * Reloads the sums of the file; limits and running calls stay.
    * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
    */
   reload(snapshot: Snapshot, unwritten: UnwrittenCharges): void {
@@ -370,17 +362,14 @@ class AccountBooks {
     }
   }
 
-  /** Whether these limits are in the file. */
   isStored(limits: KeyLimits | undefined): boolean {
     return limits !== undefined && this.#storedLimits.has(limits)
   }
 
-  /** These limits are in the file now. */
   noteStored(limits: KeyLimits): void {
     this.#storedLimits.add(limits)
   }
 
-  /** Applies an item that was imported into the file. */
   import(item: LedgerItem): void {
     const book = this.of(item.account)
     if (item.kind === 'account') book.paid ||= item.paid
@@ -440,23 +429,22 @@ class AccountBooks {
   }
 }
 
-/** Options of {@link openSqlite}. */
 interface SqliteOptions {
-  /** The folder; created if it does not exist. */
+  /** Created if it does not exist. */
   readonly path: string
-  /** Days after which usage rows are folded. Without it they are kept for ever. */
+  /** Days after which usage rows are folded. Absent: never. */
   readonly retentionDays?: number | undefined
-  /** How many dated copies are kept. Without it none is made. */
+  /** Number of dated copies that are kept. Absent: none is made. */
   readonly copies?: number | undefined
   readonly log: Log
-  /** The clock, ms since epoch; tests bring their own. */
+  /** ms since epoch; tests bring their own. */
   readonly now?: () => number
 }
 
-/** How far back the spend of a window is loaded: the clock may have been set back, a settlement may come late. */
+/** Age to which the spend of a window is loaded: the clock may have been set back, a settlement may come late. */
 const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200
-/** For a thread that reads the file to end. In the middle of a large one it does not. */
+/** How long closing waits for a thread that reads the file. In the middle of a large one it does not end. */
 const READER_MS = 2000
 /** Rows folded in one transaction, so that settlements wait a few milliseconds at most. */
 export const FOLDED_ROWS = 500
@@ -526,7 +514,7 @@ export class SqliteLedger implements Ledger {
   readonly #rescue: RescueFile | undefined
   readonly #maintenance: Maintenance
   readonly #ending = new AbortController()
-  /** Another thread that has the file open. While it does, closing would leave a write-ahead log. */
+  /** Work of other threads that have the file open. While they do, closing would leave a write-ahead log. */
   #reading: Promise<void> = Promise.resolve()
   readonly rolledBackRows: number
   onBooked: (charge: BookedCharge) => void = () => {}
@@ -543,7 +531,7 @@ export class SqliteLedger implements Ledger {
     readonly rolledBack?: number
     /** Takes settlements of a damaged ledger. */
     readonly rescue?: RescueFile
-    /** @returns what is damaged in the file */
+    /** @returns the damage in the file */
     readonly check?: (signal: AbortSignal) => Promise<string | undefined>
     readonly copy?: (signal: AbortSignal) => Promise<void>
     readonly log: Log
@@ -583,7 +571,7 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  /** Batches written since the start, each with one sync of the disk. */
+  /** Number of batches written since the start, each with one sync of the disk. */
   get commits(): number {
     return this.#client.commits
   }
@@ -594,10 +582,7 @@ export class SqliteLedger implements Ledger {
     return this.#books.find(entry.account)?.enter(entry) ?? STALE
   }
 
-  /**
-   * @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key
-   * whose spend has passed it
-   */
+  /** @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key whose spend has exceeded it */
   hold(hold: HoldRequest): HoldResult {
     this.#check()
     return this.#books.find(hold.account)?.hold(hold) ?? LOST
@@ -611,7 +596,7 @@ export class SqliteLedger implements Ledger {
   settle(settlement: Settlement): Promise<Settled> {
     const { request, account, key, day } = settlement
     const book = this.#books.of(account)
-    // Ends the call, whichever day is charged and whether or not it was settled before.
+    // Ends the call, whichever day is charged and whether or not it was settled earlier.
     const held = book.charge({ request, key, day, cost: 0n })
     return this.#unwritten.write(settlement, book, held)
   }
@@ -629,8 +614,7 @@ export class SqliteLedger implements Ledger {
   }
 
   /**
-   * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative
-   * amount.
+   * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative amount.
    * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
@@ -702,7 +686,6 @@ export class SqliteLedger implements Ledger {
     return paged((last) => this.#client.read('rows', account, last, PAGE_ROWS), before)
   }
 
-  /** Adds up the rows, and compares with the sums in the file and in memory. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
     const recent = firstDay(this.#clock)
     const from = recent > this.#from ? recent : this.#from
@@ -721,7 +704,7 @@ export class SqliteLedger implements Ledger {
     return paged((last) => this.#client.read('orphans', account ?? null, last, PAGE_ROWS))
   }
 
-  /** As of one moment. Rows written meanwhile stay in the write-ahead log until the export has ended. */
+  /** Exports the state of one moment. Rows written meanwhile stay in the write-ahead log until the export has ended. */
   async *export(): AsyncGenerator<LedgerItem> {
     // When this read is answered, everything written before is in the file.
     await this.#client.read('accounts')
@@ -773,7 +756,7 @@ export class SqliteLedger implements Ledger {
   }
 
   /**
-   * Writes what is left and releases the folder.
+   * Writes the remaining charges and releases the folder.
    * @throws UnbookedSettlements when the disk does not let it; LostState for a ledger that is moved or damaged
    */
   async close(): Promise<void> {

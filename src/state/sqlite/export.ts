@@ -1,4 +1,3 @@
-/** Reads a whole ledger as of one moment, while it is in use. */
 import { DatabaseSync } from 'node:sqlite'
 import { inOrder } from '../ledger/items.ts'
 import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'

@@ -12,18 +12,18 @@ const BUSY_TIMEOUT_MS = 2000
 const CHECKPOINT_PAGES = 2000
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-/** Of a file that another connection has locked. */
+/** A file that another connection has locked. */
 const BUSY = 5
-/** Of a disk that has failed. */
+/** A disk that has failed. */
 export const IO_ERROR = 10
 const CORRUPT = 11
-/** Of a disk, or a database with a limit, without room. */
+/** A disk, or a database with a limit, without room. */
 export const FULL = 13
 const NOT_A_DATABASE = 26
 
 /**
- * Migrations, one per schema version. Amounts are pico-dollars. The bounds of the sums are wider than those of an admission,
- * so that an admitted call can always be settled, whatever it costs.
+ * Migrations, one per schema version. Amounts are pico-dollars. The bounds of the sums are wider than those of an admission, so
+ * that an admitted call can always be settled, whatever it costs.
  */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE account (
@@ -90,7 +90,6 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
 
-  // Sum of the top-ups, at most MAX_AMOUNT. It is added up in two parts, because intermediate sums may exceed 64 bits.
   `ALTER TABLE account ADD COLUMN paid_in INTEGER NOT NULL DEFAULT 0
     CHECK (paid_in BETWEEN 0 AND 4000000000000000000);
   UPDATE account SET paid_in = topped.amount FROM (
@@ -101,7 +100,7 @@ const MIGRATIONS: readonly string[] = [
     FROM usage WHERE kind = 'top-up' GROUP BY account
   ) AS topped WHERE topped.account = account.id;`,
 
-  // One row, which tells this ledger from every other one.
+  // One row with the identity of this ledger.
   `CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
   INSERT INTO identity VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`,
 
@@ -126,7 +125,7 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
 
-  // Changes by the admin API; members: what changed, as JSON.
+  // Changes by the admin API; `members`: the changed members as JSON.
   `CREATE TABLE audit (
     seq INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -175,7 +174,6 @@ export function openDatabase(file: string, judge: (db: DatabaseSync) => void): D
   }
 }
 
-/** A database in memory with the tables of a ledger. */
 export function openMemoryDatabase(): DatabaseSync {
   const db = new DatabaseSync(':memory:', { readBigInts: true })
   migrate(db, ':memory:')
@@ -257,13 +255,12 @@ function migrate(db: DatabaseSync, file: string): void {
   db.exec(steps.join(';\n'))
 }
 
-/** Whether an error says that a database is damaged. */
+/** Whether an error reports a damaged database. */
 export function isDamage(error: unknown): boolean {
   const code = codeOf(error)
   return code === CORRUPT || code === NOT_A_DATABASE
 }
 
-/** Explains an error of a file to the operator. */
 export function toCannotOpen(file: string, error: unknown): CannotOpen {
   if (error instanceof CannotOpen) return error
   if (isDamage(error)) {
@@ -274,7 +271,6 @@ export function toCannotOpen(file: string, error: unknown): CannotOpen {
   return unusable(file, error)
 }
 
-/** The operating system refuses a file or a folder. */
 export function unusable(path: string, error: unknown): CannotOpen {
   return new CannotOpen(`${path} cannot be used: ${(error as Error).message}.`, { cause: error })
 }

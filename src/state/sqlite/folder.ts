@@ -28,21 +28,19 @@ import {
 } from './file.ts'
 import { rescueCopy } from './rescue.ts'
 
-/** The database of a folder that belongs to this process. */
 export interface OpenedFolder {
   readonly db: DatabaseSync
   readonly identity: string
-  /** Rows that this process's predecessors wrote and that are not there: an older copy was put in place. */
+  /** Number of rows of earlier processes that are missing: an older copy was put in place. */
   readonly rolledBack: number
   /** Warnings for the operator, one sentence each. */
   readonly warnings: readonly string[]
-  /** Remembers how large the ledger is now. */
+  /** Records the present size of the ledger. */
   note(): void
-  /** What became of the file that is open; undefined while it is in its place. */
+  /** The loss of the open file; undefined while it is in its place. */
   loss(): Loss | undefined
-  /** Writes a copy of what is open beside the place of the file. @returns its path */
+  /** Writes a copy of the open database beside the place of the file. @returns its path */
   rescue(): string
-  /** Moves the write-ahead log into the database file, closes it, and releases the folder. */
   close(): void
 }
 
@@ -55,19 +53,18 @@ export interface Loss {
   readonly reason: string
 }
 
-/** Name of the database in its folder. */
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
-/** How the names of copies begin that were made of a ledger whose file was gone. */
+/** Prefix of copies that were made of a ledger whose file was gone. */
 const RESCUED = 'ledger.rescued-'
 /** Folder of the dated copies. */
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
-/** Names by which a folder is known as one of a gateway. */
+/** Names that identify a folder as a gateway's. */
 const OWN_FILES: ReadonlySet<string> = new Set([LEDGER_FILE, OWNER_FILE, COPIES, 'admin-token'])
-/** Names of a gateway that other programs have too: they tell nothing of a folder. */
+/** Names of a gateway that other programs have too: they do not identify a folder. */
 const COMMON_FILES: ReadonlySet<string> = new Set(['cache', 'log', 'outbox', 'lost+found'])
-/** What SQLite adds to the name of a database for the files beside it. */
+/** Suffixes that SQLite adds to the name of a database for the files beside it. */
 const PARTS = ['', '-wal', '-shm']
 
 /** Network file systems, by the type of statfs(2). They lack the shared memory that a write-ahead log needs. */
@@ -87,7 +84,7 @@ export function hasLedger(path: string): boolean {
 
 /**
  * Creates the folder if needed, claims it for this process, and opens its database.
- * @param expected the identity of the ledger that this process has used already: then no other one is taken, and none begun
+ * @param expected the identity of the ledger that this process has used already: no other one is accepted, and none begun
  * @throws CannotOpen
  */
 export function openFolder(path: string, expected?: string): OpenedFolder {
@@ -108,7 +105,7 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
       try {
         remember(owner, describe(db))
       } catch {
-        // A disk that is full, or a damaged ledger: whatever is booked next reports it.
+        // A full disk, or a damaged ledger: the next booking reports it.
       }
     }
     note()
@@ -124,7 +121,7 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
         mkdirSync(path, { recursive: true, mode: 0o700 })
         const target = join(path, `${RESCUED}${Date.now()}.db`)
         rescueCopy(db, target)
-        // A write-ahead log that stays would be taken for one of the file that is put in its place.
+        // A remaining write-ahead log would be taken for one of the file that is put in its place.
         for (const [part, inode] of own) {
           if (inode !== undefined && inodeOf(part) === inode) rmSync(part)
         }
@@ -178,13 +175,12 @@ export function beginLedger(
   }
 }
 
-/** Device and inode; undefined for a file that does not exist. */
 function inodeOf(file: string): string | undefined {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false })
   return found && `${found.dev}:${found.ino}`
 }
 
-/** @param inode of the file that is open */
+/** @param inode of the open file */
 function lossOf(file: string, inode: string | undefined): Loss | undefined {
   const now = inodeOf(file)
   if (now === undefined) return { what: 'moved', reason: `${file} was removed` }
@@ -195,7 +191,7 @@ function lossOf(file: string, inode: string | undefined): Loss | undefined {
   return undefined
 }
 
-/** @returns the new name of the file, if there is one */
+/** Renames the file. @returns its new name, if there is a file */
 function setAside(file: string): string | undefined {
   const kept = file.replace(/\.db$/, `.discarded-${Date.now()}.db`)
   const there = PARTS.filter((part) => existsSync(file + part))
@@ -203,7 +199,7 @@ function setAside(file: string): string | undefined {
   return there.includes('') ? kept : undefined
 }
 
-/** Opens the ledger of a folder, if it is the one that is known. @throws CannotOpen */
+/** Opens the ledger of a folder, if its identity is the known one. @throws CannotOpen */
 function openKnown(path: string, known: KnownLedger | undefined): DatabaseSync {
   const file = join(path, LEDGER_FILE)
   const refuse = (what: string): never => {
@@ -313,10 +309,9 @@ function claim(path: string): DatabaseSync {
   )
 }
 
-// Which ledger a folder holds. The ledger has an identity, and the file that locks the folder remembers it with its size, so
-// that a ledger that is gone is not taken for a new one.
+// Which ledger a folder holds. The ledger has an identity, and the file that locks the folder records it with its size, so that
+// a ledger that is gone is not taken for a new one.
 
-/** What is remembered of a ledger. */
 interface KnownLedger {
   readonly identity: string
   /** ms since epoch */
@@ -334,7 +329,7 @@ function identityOf(db: DatabaseSync): string | undefined {
   return known && (db.prepare('SELECT id FROM identity').get()?.id as string | undefined)
 }
 
-/** What there is to remember of a ledger now. */
+/** The present record of a ledger. */
 function describe(db: DatabaseSync): KnownLedger {
   const row = db
     .prepare(
@@ -348,13 +343,13 @@ function describe(db: DatabaseSync): KnownLedger {
   return { identity: String(row.identity), created, accounts, seq, written } as KnownLedger
 }
 
-/** What the file of a lock remembers; undefined if nothing. */
+/** The record in a lock file; undefined if there is none. */
 function recall(lock: DatabaseSync): KnownLedger | undefined {
   if (!lock.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'known'`).get()) return undefined
   return lock.prepare('SELECT * FROM known').get() as KnownLedger | undefined
 }
 
-/** Replaces what the file of a lock remembers. */
+/** Replaces the record in a lock file. */
 function remember(lock: DatabaseSync, known: KnownLedger): void {
   const { identity, created, accounts, seq, written } = known
   transact(lock, () => {
@@ -366,41 +361,40 @@ function remember(lock: DatabaseSync, known: KnownLedger): void {
   })
 }
 
-/** Empties the memory of a lock's file. */
+/** Removes the record from a lock file. */
 function forget(lock: DatabaseSync): void {
   lock.exec('DROP TABLE IF EXISTS known')
 }
 
-// Room on a disk for what running calls have to write after the disk has become full.
+// Room on a disk for the writes of running calls after the disk has become full.
 
 const BYTES = 8 * 2 ** 20
 /** Space that a disk must have for a reserve to be made on it. */
 const ROOM_MIB = 64
-/** Written again and again. Random, so that a file system that compresses does not shrink it. */
+/** Written repeatedly. Random, so that a file system that compresses does not shrink it. */
 const BLOCK_BYTES = 2 ** 20
 
-/** What an operator reads of a disk whose reserve is in use. */
+/** Message for the operator while the reserve of a disk is in use. */
 export const RESERVE_USED = `the disk is full, and its reserve is in use; it needs ${ROOM_MIB} MiB of free space`
 
-/** A file of 8 MiB that is deleted when its disk is full. */
 export class Reserve {
   readonly #path: string
   #isThere: boolean
   #used = false
   #making: Promise<void> | undefined
 
-  /** @param path of the file, in a folder that exists */
+  /** @param path of the file, in an existing folder */
   constructor(path: string) {
     this.#path = path
     this.#isThere = statSync(path, { throwIfNoEntry: false })?.size === BYTES
   }
 
-  /** Whether it was given to writes, and could not be made again yet. */
+  /** Whether its room was given to writes, and could not be reserved again yet. */
   get used(): boolean {
     return this.#used
   }
 
-  /** Runs writes to a database. Where they find the disk full, the reserve is deleted, and they run once more. */
+  /** Runs writes to a database. Where they meet a full disk, the reserve is deleted, and they run once more. */
   lend<Result>(write: () => Result): Result {
     try {
       return write()
@@ -419,7 +413,6 @@ export class Reserve {
     return this.#making
   }
 
-  /** Deletes the file. */
   remove(): void {
     this.#isThere = false
     rmSync(this.#path, { force: true })
@@ -435,7 +428,7 @@ export class Reserve {
       this.#isThere = (await file.stat()).size === BYTES
       if (this.#isThere) this.#used = false
     } catch {
-      // It is tried again; a part of it would be room that only this file uses.
+      // It is tried again; part of it would be room that only this file uses.
       await rm(this.#path, { force: true }).catch(() => undefined)
     }
   }

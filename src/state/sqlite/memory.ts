@@ -16,10 +16,9 @@ import { SqliteReader } from './reader.ts'
 import { Store, type ToStore, type WorkerBatch } from './store.ts'
 import { WorkerClient } from './worker-client.ts'
 
-/** Options of {@link openMemory}. */
 interface MemoryOptions {
   readonly log: Log
-  /** The clock, ms since epoch; tests bring their own. */
+  /** ms since epoch; tests bring their own. */
   readonly now?: () => number
   /** Rows kept before the oldest usage rows are folded into totals. */
   readonly maxRows?: number
@@ -30,7 +29,6 @@ const MAX_WRITES = 100
 /** About 25 MB. */
 const MAX_ROWS = 50_000
 
-/** Opens an empty ledger and empty records. */
 export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: MemoryOptions): {
   readonly ledger: SqliteLedger
   readonly records: Records
@@ -45,7 +43,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     maxWrites: MAX_WRITES,
   })
   const exportItems = async function* (): AsyncGenerator<LedgerItem> {
-    // In one turn of the event loop: writes use the same connection.
+    // Read in one turn of the event loop: writes use the same connection.
     const items: LedgerItem[] = []
     for await (const item of exportDatabase(db)) items.push(item)
     yield* items
@@ -71,7 +69,7 @@ class LocalWorker extends EventEmitter implements WorkThread {
   readonly #store: Store
   readonly #closeDatabase: () => void
   readonly #maxRows: number
-  /** Since the last fold. */
+  /** Number of writes since the last fold. */
   #writes = 0
 
   constructor(store: Store, closeDatabase: () => void, maxRows: number) {

@@ -1,4 +1,4 @@
-/** Reads the rows and sums of a ledger through a connection that writes nothing. */
+/** Reads the rows and sums of a ledger through a read-only connection. */
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
@@ -10,8 +10,7 @@ const BUSY_TIMEOUT_MS = 2000
 
 /**
  * Opens the file of a ledger that is in use.
- * @param inode of the file that the ledger has open
- * @throws Error when another file is in its place
+ * @param inode of the file that the ledger has open. @throws Error when another file is in its place
  */
 export function openReader(file: string, inode: number): LedgerReader {
   // Opened beside the log of another file, SQLite would empty that log's index, and with it what the ledger wrote last.
@@ -24,14 +23,12 @@ export function openReader(file: string, inode: number): LedgerReader {
   return new SqliteReader(db, () => db.close())
 }
 
-/** Reads a database of a ledger. */
 export class SqliteReader implements LedgerReader {
   readonly shared = false
   readonly #db: DatabaseSync
   readonly #close: () => void
   readonly #sql: ReturnType<typeof prepare>
 
-  /** @param close releases the database, where it belongs to the reader */
   constructor(db: DatabaseSync, close: () => void = () => {}) {
     this.#db = db
     this.#close = close

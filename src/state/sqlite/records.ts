@@ -14,8 +14,8 @@ interface Options {
 }
 
 /**
- * A driver for unstorage. An item is on disk when its promise resolves. `ttl` is in seconds. Several items are set together
- * or not at all. The ledger closes the database.
+ * A driver for unstorage. An item is on disk when its promise resolves. `ttl` is in seconds. Several items are set together or
+ * not at all. The ledger closes the database.
  * @param now ms since epoch
  */
 export function sqliteDriver(client: WorkerClient, now: () => number): Driver<never, WorkerClient> {

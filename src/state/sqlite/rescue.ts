@@ -1,4 +1,4 @@
-/** Where the state of a ledger goes that cannot stay in its file any more. */
+/** Where the state of a ledger goes that can no longer stay in its file. */
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
@@ -6,11 +6,11 @@ import { bookableRow } from '../ledger/deferred.ts'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile } from './file.ts'
 
-/** Name of the lines in the folder of the ledger. */
+/** Name of the file of lines in the folder of the ledger. */
 export const RESCUE_FILE = 'rescue.jsonl'
 const HEADER = `${JSON.stringify({ kind: 'rescue', version: 1 })}\n`
 
-/** Settlements as lines that `ledger import` books. Each is on the disk before its client reads of the cost. */
+/** Settlements as lines that `ledger import` books. Each is on the disk before its client gets the cost. */
 export class RescueFile {
   readonly path: string
   #file: number | undefined
@@ -71,7 +71,7 @@ export class RescueFile {
   }
 }
 
-/** Writes a whole copy of an open database, whatever became of its file. It is on the disk when this returns. */
+/** Writes a whole copy of an open database, even of a deleted file. It is on the disk when this returns. */
 export function rescueCopy(db: DatabaseSync, target: string): void {
   createFile(target)
   db.prepare('VACUUM INTO ?').run(target)
@@ -88,7 +88,7 @@ function sync(path: string): void {
   }
 }
 
-/** So that the name of a new file is on the disk too. */
+/** Syncs a folder, so that the name of a new file is on the disk too. */
 function syncFolder(path: string): void {
   // Windows opens no folders.
   if (process.platform !== 'win32') sync(path)

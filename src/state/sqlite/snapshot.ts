@@ -1,7 +1,7 @@
 /**
- * What the file has of each account, as the main thread gets it at the start. SQLite joins the parts of an account to texts,
- * and a book is made of them when its account is used: most accounts are not, and a start with 100,000 keys would take
- * seconds otherwise.
+ * The file's state of each account, as the main thread gets it at the start. SQLite joins the parts of an account to texts, and
+ * a book is made of them when its account is used: most accounts are not, and a start with 100,000 keys would take seconds
+ * otherwise.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
@@ -9,10 +9,9 @@ import { type AccountBook, windowOf } from '../ledger/book.ts'
 import { ACCOUNT, type AccountTotals, type KeyLimits } from '../ledger/ledger.ts'
 import { all, toLimits, type LimitColumns } from './sql.ts'
 
-/** Accounts by id. */
 export type Snapshot = ReadonlyMap<string, StoredBook>
 
-/** What the file has of one account. */
+/** The file's state of one account. */
 export interface StoredBook {
   balance: Pico
   paid: boolean
@@ -23,7 +22,7 @@ export interface StoredBook {
   spendOfKeys: string
   /** JSON: {@link LimitsText} of each key, and of the account. */
   limits: string
-  /** Of its keys; made when a list asks for them. */
+  /** Lifetime spend of its keys; made when a list needs it. */
   lifetimes?: ReadonlyMap<string, Pico>
 }
 
@@ -74,7 +73,6 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
   return books
 }
 
-/** Sets the sums of a book. */
 export function fillSums(book: AccountBook, stored: StoredBook): void {
   const { balance, paid, paidIn } = stored
   Object.assign(book, { balance, paid, paidIn })
@@ -86,7 +84,6 @@ export function fillSums(book: AccountBook, stored: StoredBook): void {
   }
 }
 
-/** The limits of keys, and of the account. */
 export function* limitsIn({ limits }: StoredBook): Generator<{
   readonly key: string
   readonly limits: KeyLimits
@@ -121,7 +118,6 @@ export function totalsIn(stored: StoredBook, day: string): AccountTotals {
   }
 }
 
-/** What a key has ever spent. */
 export function lifetimeIn(stored: StoredBook, key: string): Pico {
   stored.lifetimes ??= new Map(
     spendOfKeysIn(stored).flatMap(([id, window, amount]) =>

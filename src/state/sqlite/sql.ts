@@ -10,7 +10,7 @@ import {
   type RowItem,
 } from '../ledger/ledger.ts'
 
-/** An account may have no rate and no concurrency. */
+/** Stored value of an absent rate or concurrency. */
 const UNLIMITED = 0
 
 /** Every account with a row or a sum. It steps through the index from account to account, not through all rows. */
@@ -29,10 +29,8 @@ const OLD_ROWS = `
 /** Usage rows up to a sequence. The `+` keeps SQLite from looking through all usage rows for them. */
 const FIRST_ROWS = `SELECT seq FROM usage WHERE +kind = 'usage' AND seq <= ?`
 
-/** The statements of a store. */
 export type Sql = ReturnType<typeof prepare>
 
-/** Of table `usage`. */
 export interface UsageColumns {
   readonly account: string
   readonly kind: LedgerRow['kind']
@@ -44,7 +42,6 @@ export interface UsageColumns {
   readonly body: string | null
 }
 
-/** Of table `total`. */
 export interface TotalColumns {
   readonly key: string
   readonly day: string
@@ -52,7 +49,6 @@ export interface TotalColumns {
   readonly cost: Pico
 }
 
-/** Of table `spend`. */
 export interface SpendColumns {
   readonly account: string
   readonly key: string
@@ -60,7 +56,6 @@ export interface SpendColumns {
   readonly amount: Pico
 }
 
-/** Of table `limits`. */
 export interface LimitColumns {
   readonly account: string
   readonly key: string
@@ -73,7 +68,6 @@ export interface LimitColumns {
   readonly revision: bigint
 }
 
-/** Of table `audit`. */
 export interface AuditColumns {
   readonly seq: bigint
   readonly at: bigint
@@ -84,7 +78,6 @@ export interface AuditColumns {
   readonly members: string
 }
 
-/** The rows of a query with the columns of `Row`. */
 export function all<Row>(query: StatementSync, ...args: (string | number | null)[]): Row[] {
   return query.all(...args) as Row[]
 }
@@ -124,7 +117,7 @@ export type NewRow = readonly [
   body: string | null,
 ]
 
-/** Adds a row. @returns false where one of its request, kind and account is there already */
+/** Adds a row. @returns false where one of its request, kind and account exists */
 export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
   const { changes } = insert.run(numbers.next, ...row)
   if (Number(changes) === 0) return false
@@ -132,7 +125,7 @@ export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
   return true
 }
 
-/** In the order of their places in `addSpend`. */
+/** Windows in the order of their places in `addSpend`. */
 const WINDOWS = ['lifetime', 'day', 'month'] as const
 
 /** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
@@ -143,7 +136,7 @@ export function charge(sql: Sql, account: string, key: string, day: string, cost
   sql.addSpend.run(account, key, ACCOUNT, ...windows, cost)
 }
 
-/** Costs of rows whose sums do not have them yet: those of one account, key and day change their sums together. */
+/** Costs of rows whose sums lack them: those of one account, key and day change their sums together. */
 export class Costs {
   readonly #sql: Sql
   readonly #sums = new Map<string, { account: string; key: string; day: string; cost: Pico }>()
@@ -159,20 +152,20 @@ export class Costs {
     else this.#sums.set(name, { account, key, day, cost })
   }
 
-  /** Adds them to their sums. @throws SQLite's error when a sum leaves its bounds */
+  /** Adds the costs to the sums. @throws SQLite's error when a sum leaves its bounds */
   charge(): void {
     const sums = [...this.#sums.values()]
     this.clear()
     for (const { account, key, day, cost } of sums) charge(this.#sql, account, key, day, cost)
   }
 
-  /** Their rows were not written. */
+  /** Forgets the costs: their rows were not written. */
   clear(): void {
     this.#sums.clear()
   }
 }
 
-/** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would pass the bound */
+/** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would exceed the bound */
 export function credit(sql: Sql, account: string, amount: Pico): void {
   const { balance } = sql.credit.get(account, amount) as { balance: Pico }
   checkAmount('the balance after this top-up', balance)
@@ -205,7 +198,6 @@ export function setLimits(
   )
 }
 
-/** Reads the `body` of a row. */
 export function readBody(
   kind: LedgerRow['kind'],
   body: string | null,
@@ -219,7 +211,6 @@ export function writeBody({ usage, note }: Pick<LedgerRow, 'usage' | 'note'>): s
   return usage ? JSON.stringify(usage) : (note ?? null)
 }
 
-/** A row as an item of an export. */
 export function toRowItem({
   account,
   kind,
@@ -242,7 +233,6 @@ export function toRowItem({
   }
 }
 
-/** Limits with their key and revision. */
 export function toLimits({
   account,
   key,

@@ -27,7 +27,7 @@ export type Charge = [
   request: string,
   account: string,
   key: string,
-  /** That is charged. */
+  /** The charged day. */
   day: string,
   cost: Pico,
   /** ms since epoch */
@@ -42,7 +42,7 @@ type Credit = TopUp & { readonly at: number }
 /** An adjustment with its time, ms since epoch. */
 type Correction = Adjustment & { readonly at: number }
 
-/** What was charged, the number of the row, and that of the account's row before it. */
+/** Charged cost, the number of the row, and that of the account's previous row. */
 type Charged = readonly [cost: Pico, seq: number, previous: number]
 
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
@@ -56,12 +56,11 @@ export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: str
 
 /** The result of an import; `contradiction` says why the next item was not imported. */
 interface ImportedItems {
-  /** One per imported item: whether it is new. */
+  /** Whether each imported item is new. */
   readonly added: readonly boolean[]
   readonly contradiction?: string
 }
 
-/** A record as a row. */
 export interface StoredRecord {
   readonly key: string
   readonly value: string
@@ -69,7 +68,6 @@ export interface StoredRecord {
   readonly expires: number | undefined
 }
 
-/** Methods of the store that write. */
 export type WriteName =
   | 'settle'
   | 'topUp'
@@ -82,7 +80,6 @@ export type WriteName =
   | 'import'
   | 'fold'
   | 'trim'
-/** Methods of the store that only read. */
 export type ReadName =
   | 'rows'
   | 'orphans'
@@ -104,11 +101,9 @@ export interface StoreCommand<Name extends WriteName | ReadName = WriteName | Re
 export type CommandResult<Name extends WriteName = WriteName> = ReturnType<Store[Name]> | Refused
 
 interface Refused {
-  /** Why the value is not legal. */
   readonly refused: string
 }
 
-/** Whether a write was refused. */
 export function isRefused(result: CommandResult): result is Refused {
   return typeof result === 'object' && 'refused' in result
 }
@@ -127,39 +122,35 @@ export interface WorkerBatch {
   readonly reads: readonly StoreCommand<ReadName>[]
 }
 
-/** What the thread of a store is sent. */
 export type ToStore = WorkerBatch | { readonly close: true }
 
-/** The results of a batch, in its order. */
 export interface WorkerBatchResult {
   /** One result per write, or why none of them was written. */
   readonly outcomes: readonly CommandResult[] | { readonly failure: string }
   readonly answers: readonly ({ readonly value: unknown } | { readonly error: string })[]
-  /** What is damaged in the database, when this batch has found that. */
+  /** The damage of the database, when this batch has found it. */
   readonly damage?: string
 }
 
 /** SQLite's primary result codes for illegal values (https://sqlite.org/rescode.html). */
 const ILLEGAL_VALUE: ReadonlySet<number> = new Set([18, 19, 20])
-/** Accounts whose newest row is remembered. */
+/** Most accounts whose newest row is cached. */
 const MOST_NEWEST = 10_000
 /** Sorts after every key. */
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** Runs the commands of a {@link WorkerClient}. */
 export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
   readonly #reserve: Pick<Reserve, 'lend'> | undefined
   readonly #costs: Costs
-  /** The newest row of accounts, as far as it was looked for. */
+  /** The newest row of accounts, as far as it was looked up. */
   readonly #newest = new Map<string, number>()
-  /** Running audits, by account. */
   readonly #audits = new Map<string, Audit>()
-  /** Found by the batch that runs. */
+  /** Damage found by the running batch. */
   #damage: string | undefined
 
-  /** @param reserve of the disk that the database is on */
+  /** @param reserve of the database's disk */
   constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>) {
     this.#db = db
     this.#sql = prepare(db)
@@ -196,7 +187,7 @@ export class Store {
     }
   }
 
-  /** @returns what was charged, or the cost of the row of this request that was there before */
+  /** @returns the charge, or the cost of an earlier row of this request */
   settle(
     ...[request, account, key, day, cost, at, body]: Charge
   ): Charged | { readonly before: Pico } {
@@ -207,7 +198,7 @@ export class Store {
     return [cost, this.#sql.numbers.last, previous]
   }
 
-  /** @throws RangeError for a balance that would pass the bound */
+  /** @throws RangeError for a balance that would exceed the bound */
   topUp({ reference, account, amount, at, note }: Credit): Booked {
     const row = [reference, account, null, -amount, null, at, note ?? null] as const
     const booked = this.#book('top-up', ...row)
@@ -215,7 +206,7 @@ export class Store {
     return booked
   }
 
-  /** @throws RangeError for a balance that would pass the bound */
+  /** @throws RangeError for a balance that would exceed the bound */
   adjust({ reference, account, amount, at, reason }: Correction): Booked {
     const booked = this.#book('adjust', reference, account, null, -amount, null, at, reason)
     if (booked.fresh) adjust(this.#sql, account, amount)
@@ -231,12 +222,11 @@ export class Store {
     setLimits(this.#sql, account, key, limits, revision)
   }
 
-  /** @param at ms since epoch */
   addChange({ actor, address, action, object, changes }: AuditEntry, at: number): void {
     this.#sql.addChange.run(at, actor, address, action, object, JSON.stringify(changes))
   }
 
-  /** Newest first. @param before a `seq` */
+  /** Changes, newest first. @param before a `seq` */
   changes(
     { actor, action, object, from, to }: AuditFilter,
     before: number,
@@ -265,7 +255,6 @@ export class Store {
     this.#sql.removeRecord.run(key)
   }
 
-  /** Imports items up to the first that contradicts the ledger. */
   import(items: readonly LedgerItem[]): ImportedItems {
     const added: boolean[] = []
     for (const item of items) {
@@ -287,29 +276,28 @@ export class Store {
 
   /**
    * Folds all usage rows but the newest, whatever their age: a ledger in memory must not grow without a bound.
-   * @param rows how many to keep, top-ups included
+   * @param rows number to keep, top-ups included
    */
   trim(rows: number): void {
     const { last } = this.#sql.numbers
     if (last > rows) this.#fold(this.#sql.foldFirst, last - rows)
   }
 
-  /** Updates the database's statistics. A read command, because it runs outside of a transaction. */
+  /** Updates the database's statistics. A read command, because it runs outside a transaction. */
   optimize(): void {
     this.#db.exec('PRAGMA optimize')
   }
 
-  /** Newest first. @param before a `seq` */
+  /** Rows, newest first. @param before a `seq` */
   rows(account: string, before: number, limit: number): StoredRow[] {
     return all<RowColumns>(this.#sql.rows, account, before, limit).map(toStoredRow)
   }
 
-  /** Newest first, of one account or all. @param before a `seq` */
+  /** Orphans of one account or all, newest first. @param before a `seq` */
   orphans(account: string | null, before: number, limit: number): (StoredRow & Owned)[] {
     return all<RowColumns & Owned>(this.#sql.orphans, before, account, limit).map(toStoredRow)
   }
 
-  /** Every account that has a balance or a row. */
   accounts(): string[] {
     return all<{ id: string }>(this.#sql.owners).map(({ id }) => id)
   }
@@ -332,7 +320,7 @@ export class Store {
     return all<{ v: string }>(this.#sql.record, key, now)[0]?.v
   }
 
-  /** In the order of their keys. @param now ms since epoch */
+  /** Records in the order of their keys. @param now ms since epoch */
   records(keys: readonly string[], now: number): (string | undefined)[] {
     return keys.map((key) => this.record(key, now))
   }
@@ -361,7 +349,7 @@ export class Store {
     }
   }
 
-  /** @returns its message */
+  /** @returns the message of the error */
   #failed(error: unknown): string {
     const { message } = error as Error
     if (isDamage(error)) this.#damage = message

@@ -20,17 +20,16 @@ import { CannotOpen } from './file.ts'
 
 // Starts the thread that owns the file of a ledger.
 
-/** A thread, with what it has read from the file. It takes {@link ToStore}, one at a time. */
+/** A thread, with the state that it has read from the file. It takes {@link ToStore}, one at a time. */
 interface StartedThread {
   readonly worker: WorkThread
   readonly snapshot: Snapshot
-  /** Of the ledger. */
   readonly identity: string
-  /** How many rows an older copy has lost. */
+  /** Number of rows that an older copy lacks. */
   readonly rolledBack: number
 }
 
-/** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before it has an answer */
+/** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before its first answer */
 export async function startThread(init: WorkerInit, log: Log): Promise<StartedThread> {
   const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
   const worker = startAlone('ledger', script, init)
@@ -52,13 +51,12 @@ export async function startThread(init: WorkerInit, log: Log): Promise<StartedTh
   return { worker, ...found }
 }
 
-/** Attempts at a new thread, and the time from one to the next: all are over before a waiting charge is given up, after ten seconds. */
+/** Most attempts at a new thread, and the time between two: all are over before a waiting charge is given up, after ten seconds. */
 const MOST_ATTEMPTS = 3
 const ATTEMPT_MS = 2000
-/** After so long without an attempt, they are counted anew. */
+/** Time without an attempt after which they are counted anew. */
 const STABLE_MS = 60_000
 
-/** Starts other threads after one has ended. */
 class Restarts<Started> {
   readonly #start: () => Promise<Started>
   readonly #log: Log
@@ -67,7 +65,6 @@ class Restarts<Started> {
   /** Steady ms. */
   #attemptAt = -Infinity
 
-  /** @param start starts a thread */
   constructor(start: () => Promise<Started>, log: Log) {
     this.#start = start
     this.#log = log
@@ -98,7 +95,7 @@ class Restarts<Started> {
   }
 }
 
-/** Resolves after a time, or when it is not waited for any more. */
+/** Resolves after a time, or when the signal is aborted. */
 function passed(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms).unref()
@@ -139,49 +136,45 @@ interface PendingRead {
 
 /** Pause between attempts at a batch that could not be written. */
 const RETRY_MS = 250
-/** How long a closing ledger waits for the disk. Its settlements go to the log then, which the process has time for. */
+/** Time that a closing ledger waits for the disk. Its settlements go to the log then, which the process has time for. */
 const CLOSE_MS = 4000
 type NewThread = Pick<StartedThread, 'worker' | 'snapshot'>
 
-/** Options of a {@link WorkerClient}. */
 interface ClientOptions {
-  /** The most that one batch may hold; a store in this thread keeps the event loop waiting for a batch. */
+  /** Most writes of one batch; a store in this thread keeps the event loop waiting for a batch. */
   readonly maxWrites?: number
-  /** Starts another thread after one has ended. */
   readonly restart?: () => Promise<NewThread>
 }
 
 /**
- * Hands over one batch at a time. What is asked for while a batch is under way goes into the next one, so a slow disk
- * makes larger batches, and no settlement waits for a batch to fill.
+ * Hands over one batch at a time. Commands that arrive while a batch is under way go into the next one, so a slow disk makes
+ * larger batches, and no settlement waits for a batch to fill.
  */
 export class WorkerClient {
   #worker: WorkThread
   readonly #log: Log
   readonly #maxWrites: number
   readonly #restarts: Restarts<NewThread> | undefined
-  /** Called before the first batch of a new thread. */
   #reload: (snapshot: Snapshot) => void = () => {}
-  /** From the end of a thread until another has the file. */
+  /** The time from the end of a thread until another has the file. */
   #restarting: Promise<void> | undefined
   #writes: PendingWrite[] = []
   #reads: PendingRead[] = []
   #batch: { readonly writes: PendingWrite[]; readonly reads: PendingRead[] } | undefined
   #scheduled = false
   #commits = 0
-  /** Set from a failed batch until the next attempt. */
+  /** Timer from a failed batch until the next attempt. */
   #retry: NodeJS.Timeout | undefined
   #failing = false
   /** Whether running calls are charged in the reserve of a full disk. */
   #reserveUsed = false
   /** Whether the thread has ended for good, and not because of `close`. */
   #broken = false
-  /** Why no more commands are accepted. */
   #ended: Error | undefined
   #closing: Promise<unknown> | undefined
   #loss: Loss | undefined
   readonly #lost = Promise.withResolvers<string>()
-  /** The copy of a ledger whose file was moved. */
+  /** Path of the copy of a ledger whose file was moved. */
   #rescued: string | undefined
 
   constructor(worker: WorkThread, log: Log, options: ClientOptions = {}) {
@@ -191,7 +184,6 @@ export class WorkerClient {
     this.#worker = this.#use(worker)
   }
 
-  /** Whether the last batch was written, with room for more. */
   get ok(): boolean {
     const writable = !this.#failing && !this.#reserveUsed && !this.#restarting
     return writable && !this.#ended && !this.#loss
@@ -207,7 +199,7 @@ export class WorkerClient {
     return this.#lost.promise
   }
 
-  /** What an operator has to know of a lost ledger; undefined for one that is in its place. */
+  /** Message for the operator about a lost ledger; undefined for one that is in its place. */
   get loss(): string | undefined {
     if (!this.#loss) return undefined
     const { what, reason } = this.#loss
@@ -215,12 +207,11 @@ export class WorkerClient {
     return `${reason} while the gateway used it; ${this.#rescued ?? 'no file'} has all of it`
   }
 
-  /** Batches written since the start. */
   get commits(): number {
     return this.#commits
   }
 
-  /** Writes that are not on disk yet, and for how long the oldest of them has waited. */
+  /** Number of writes that are not on disk yet, and the age of the oldest. */
   get backlog(): { readonly count: number; readonly oldestMs: number } {
     const writes = [...(this.#batch?.writes ?? []), ...this.#writes]
     const oldestMs = writes[0] ? performance.now() - writes[0].since : 0
@@ -248,7 +239,10 @@ export class WorkerClient {
     })
   }
 
-  /** As {@link write}, without a promise. @param reject called when it will not be written, and with what `finish` throws */
+  /**
+   * Queues a write without a promise; see {@link write}. @param reject called when it will not be written, and with an error of
+   * `finish`
+   */
   queue<Name extends WriteName>(
     name: Name,
     args: StoreCommand<Name>['args'],
@@ -286,7 +280,7 @@ export class WorkerClient {
     })
   }
 
-  /** From now on no call is admitted. To a damaged ledger nothing is written; a moved one takes what is left. */
+  /** Ends admission. To a damaged ledger nothing is written; a moved one takes the remaining writes. */
   lose(loss: Loss): void {
     if (this.#loss || this.#ended) return
     this.#loss = loss
@@ -296,12 +290,12 @@ export class WorkerClient {
     this.#lost.resolve(loss.reason)
   }
 
-  /** @param reload takes the state that a new thread has read from the file; what is unwritten is written again then */
+  /** @param reload takes the state that a new thread has read from the file; unwritten commands are written again then */
   onRestart(reload: (snapshot: Snapshot) => void): void {
     this.#reload = reload
   }
 
-  /** Writes what is left, if the disk lets it, and closes the database. */
+  /** Writes the remaining commands, if the disk lets it, and closes the database. */
   close(): Promise<unknown> {
     if (this.#closing) return this.#closing
     if (this.#restarting) {
@@ -318,7 +312,7 @@ export class WorkerClient {
     return this.#closing
   }
 
-  /** The end of the thread; one that does not answer writes is given up. */
+  /** Waits for the end of the thread; one that does not answer writes is given up. */
   async #exit(): Promise<void> {
     const gaveUp = Promise.withResolvers<void>()
     const timer = setTimeout(() => {
@@ -333,7 +327,7 @@ export class WorkerClient {
     clearTimeout(timer)
   }
 
-  /** After this turn of the event loop, so that all its commands share one batch. */
+  /** Runs after this turn of the event loop, so that all its commands share one batch. */
   #schedule(): void {
     if (this.#scheduled || this.#batch) return
     this.#scheduled = true
@@ -469,7 +463,6 @@ export class WorkerClient {
     this.#send()
   }
 
-  /** The thread is gone for good. */
   #end(error: Error): void {
     if (!this.#ended) {
       this.#broken = this.#closing === undefined

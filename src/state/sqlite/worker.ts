@@ -6,12 +6,10 @@ import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from '
 import type { Snapshot } from './snapshot.ts'
 import { Store, type ToStore, type WorkerBatchResult } from './store.ts'
 
-/** What the thread is started with. */
 export interface WorkerInit {
   readonly path: string
   /** A day, `YYYYMMDD`: see {@link Store.load}. */
   readonly from: string
-  /** See {@link openFolder}. */
   readonly expected?: string
 }
 
@@ -26,19 +24,19 @@ export type Opened =
   /** One sentence for the operator. */
   | { readonly refused: string }
 
-/** What it sends afterwards: results of batches, changes of the reserve, and at most one loss. A moved ledger is rescued before the thread ends. */
+/** Later messages: results of batches, changes of the reserve, and at most one loss. A moved ledger is rescued before the thread ends. */
 export type WorkerMessage =
   | WorkerBatchResult
   | { readonly loss: Loss }
   /** Whether the reserve of the disk is in use. */
   | { readonly reserveUsed: boolean }
   | { readonly rescued: string }
-  /** Why it was not. */
+  /** Why it was not rescued. */
   | { readonly unrescued: string }
 
-/** How often the file is looked for in its place. */
+/** Time between two checks that the file is in its place. */
 const LOOK_MS = 2000
-/** How often the size of the ledger is remembered; each time costs a sync of the disk. */
+/** Time between two records of the ledger's size; each costs a sync of the disk. */
 const NOTE_MS = 60_000
 const NOTE_LOOKS = NOTE_MS / LOOK_MS
 const RESERVE_FILE = 'ledger.reserve'
@@ -77,7 +75,7 @@ function send(message: WorkerMessage): void {
   port.postMessage(message)
 }
 
-/** Looks whether the file is in its place, remembers how large it is, and keeps the reserve of its disk. */
+/** Checks that the file is in its place, records its size, and keeps the reserve of its disk. */
 class Watch {
   readonly #folder: OpenedFolder
   readonly #reserve: Reserve
@@ -92,14 +90,14 @@ class Watch {
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
   }
 
-  /** Reports the reserve, when it was given away or made again. */
+  /** Reports the reserve, when its room was given away or reserved again. */
   report(): void {
     const { used } = this.#reserve
     if (used !== this.#reserveUsed) send({ reserveUsed: used })
     this.#reserveUsed = used
   }
 
-  /** The last write is done. */
+  /** Ends the watch after the last write. */
   close(): void {
     clearInterval(this.#timer)
     this.#look()

@@ -1,4 +1,3 @@
-/** Accounts: what operators set of them, and what is answered about them. */
 import * as v from 'valibot'
 import { usdJson, type Pico } from '../../../money/amounts.ts'
 import { spendView, type Limit, type Spent } from './limit.ts'
@@ -23,7 +22,6 @@ import {
   type Settings,
 } from './settings.ts'
 
-/** Settings of an account; limits are those of all its keys together. */
 export const ACCOUNT_SETTINGS = {
   /** Requests per minute; when absent, no limit. */
   rpm_limit: {
@@ -35,7 +33,6 @@ export const ACCOUNT_SETTINGS = {
       help: 'requests per minute of all its keys; "none" for no limit',
     },
   },
-  /** Calls at a time; when absent, no limit. */
   concurrency_limit: {
     stored: 'concurrency',
     schema: count,
@@ -64,34 +61,29 @@ export const ACCOUNT_SETTINGS = {
   note: { ...NOTE, role: 'billing' },
 } as const satisfies Settings
 
-/** Settings of an account that a record changes. */
 export type AccountSettingsChange = ChangedSettings<typeof ACCOUNT_SETTINGS>
 
 /** `POST /accounts` */
 export const newAccount = v.strictObject({ name, id: v.nullish(recordId) })
 
-/** `PATCH /accounts/:id`. Null clears a member, an absent member stays. */
 export const accountChange = v.strictObject({
   name: v.optional(name),
   disabled: v.optional(flag),
   ...bodyOf(ACCOUNT_SETTINGS),
 })
 
-/** `POST /accounts/:id/credits` */
 export const credits = v.strictObject({
   usd,
   reference: v.nullish(text(200)),
   note: v.nullish(text(1000)),
 })
 
-/** `POST /accounts/:id/adjust` */
 export const adjustment = v.strictObject({
   usd: signedUsd,
   reason: text(1000),
   reference: v.nullish(text(200)),
 })
 
-/** Columns of `GET /accounts` as CSV. */
 export const ACCOUNT_COLUMNS = [
   'id',
   'name',
@@ -107,20 +99,18 @@ export const ACCOUNT_COLUMNS = [
   'created_at',
 ]
 
-/** An account: the owner of keys and of a balance. */
 export interface Account extends KeptSettings<typeof ACCOUNT_SETTINGS> {
   readonly id: string
   readonly name: string
   readonly disabled: boolean
-  /** When the account was archived, ms since epoch: its keys are refused for good. */
+  /** Moment of archiving, ms since epoch: the account's keys are refused for good. */
   readonly archivedAt?: number | undefined
   /** Grows with every change; 0 before the first. */
   readonly revision: number
-  /** ms since epoch */
   readonly createdAt: number
 }
 
-/** What changes only when the account is changed. */
+/** Members that change only with the account. */
 export function accountSettings(account: Account) {
   return {
     id: account.id,
@@ -132,7 +122,6 @@ export function accountSettings(account: Account) {
   }
 }
 
-/** Money of an account. */
 interface Totals {
   readonly balance: Pico
   readonly available: Pico
@@ -140,7 +129,7 @@ interface Totals {
   readonly spend: Spent
 }
 
-/** An account with its money. @param place what lists show before it, @param parts what one account shows after it */
+/** An account with its money. @param place members in front of it in lists. @param parts further members of a single account */
 export function accountView<Place extends object, Parts extends object>(
   account: Account,
   { balance, available, paid, spend }: Totals,
@@ -151,7 +140,6 @@ export function accountView<Place extends object, Parts extends object>(
     ...accountSettings(account),
     ...place,
     balance_usd: usdJson(balance),
-    /** The balance without the holds of running calls. */
     available_usd: usdJson(available),
     free_tier: !paid,
     spend: spendView(spend),
@@ -163,12 +151,12 @@ export function accountView<Place extends object, Parts extends object>(
 
 /** An account in an answer. */
 export interface AccountAnswer extends ReturnType<typeof accountView<object, object>> {
-  /** In lists. */
+  /** Only in lists. */
   readonly state?: string
-  /** Keys that are not archived. */
+  /** Number of keys that are not archived. */
   readonly key_count?: number
-  /** Of one account. */
+  /** Only of a single account. */
   readonly limits?: readonly Limit[]
-  /** Ids, of one account. */
+  /** Ids; only of a single account. */
   readonly keys?: readonly string[]
 }

@@ -1,8 +1,7 @@
-/** Alerts: what is wrong, and what was. */
 import * as v from 'valibot'
 import { moment, momentOrNull, whole } from './settings.ts'
 
-/** `POST /alerts/:id/mute`: for how many seconds nothing is told of an alert. */
+/** `POST /alerts/:id/mute`: number of seconds without notices of an alert. */
 export const mute = v.strictObject({ seconds: whole(0, 2_592_000, ' of seconds') })
 
 /** An alert, active until it has an end. */
@@ -11,14 +10,12 @@ export interface AlertRecord {
   readonly kind: string
   readonly object: string
   readonly message: string
-  /** ms since epoch. */
   readonly raisedAt: number
   readonly endedAt?: number
-  /** Sinks and logs are told nothing of it until then; ms since epoch. */
+  /** Sinks and logs get no notice of it before this moment; ms since epoch. */
   readonly mutedUntil?: number
 }
 
-/** An alert as operators see it. */
 export function alertView(alert: AlertRecord) {
   const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
   return {
@@ -32,5 +29,4 @@ export function alertView(alert: AlertRecord) {
   }
 }
 
-/** An alert in an answer. */
 export type AlertAnswer = ReturnType<typeof alertView>

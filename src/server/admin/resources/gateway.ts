@@ -1,4 +1,3 @@
-/** Gateways: how they run, and what they are set to. */
 import type { AlertAnswer } from './alert.ts'
 import { second } from './settings.ts'
 
@@ -9,7 +8,6 @@ export interface Outbox {
   readonly oldest_ms: number
 }
 
-/** Rows of the request log since the start: stored, and dropped by reason. */
 export interface LogCounts {
   readonly rows: number
   readonly dropped: Readonly<Record<string, number>>
@@ -29,24 +27,22 @@ export interface Status {
   readonly calls: readonly object[]
 }
 
-/** What a gateway tells of itself. Times are ms since epoch. */
+/** Report of a gateway about itself. Times are ms since epoch. */
 export interface Instance {
   readonly id: string
   readonly version: string
   readonly node: string
   readonly startedAt: number
-  /** Which worker it is, where several serve one address. */
+  /** Number of the worker, where several serve one address. */
   readonly worker?: number
-  /** Calls under way. */
+  /** Number of running calls. */
   readonly running: number
-  /** Rows of the ledger that its index of usage has not read yet; absent without an index. */
   readonly lag?: number
-  /** Rows of the request log since its start: stored, and dropped by reason; absent without a log. */
   readonly log?: LogCounts
   readonly ledger: Pick<Outbox, 'ok' | 'outbox'>
 }
 
-/** One of the gateways that share a state. @param own whether it is the one that answers */
+/** One of the gateways that share a state. @param own whether it is the answering one */
 export function gatewayView(instance: Instance, own: boolean) {
   const { id, worker = null, version, node, startedAt, running, lag, log, ledger } = instance
   return {
@@ -63,7 +59,6 @@ export function gatewayView(instance: Instance, own: boolean) {
   }
 }
 
-/** A gateway in an answer. */
 export type GatewayAnswer = ReturnType<typeof gatewayView>
 
 /** A value of the configuration; a secret is `set` or `not set`. */

@@ -1,4 +1,3 @@
-/** What guards decided, and how they work. */
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 
 type Decided = NonNullable<EndedCall['decided']>[number]
@@ -6,7 +5,6 @@ type Decided = NonNullable<EndedCall['decided']>[number]
 /** Calls of which one decision was made; the rule is empty where none was violated. */
 type CountedDecision = Decided & { readonly calls: number }
 
-/** State of a circuit breaker. */
 export type CircuitState = 'closed' | 'half-open' | 'open'
 
 /** How a guard works, since the start of the process. */
@@ -17,7 +15,7 @@ export interface GuardState {
     readonly on_error: string
     readonly count: number
   }[]
-  /** Of guards that are asked elsewhere; the shares are bounds. */
+  /** Latency of remote guards; the shares are bounds. */
   readonly latency: readonly {
     readonly side: string
     readonly calls: number
@@ -27,7 +25,6 @@ export interface GuardState {
   }[]
 }
 
-/** `GET /guard` */
 export interface GuardAnswer {
   readonly range: { readonly from: string; readonly to: string }
   readonly decisions: readonly (CountedDecision & { readonly day: string })[]

@@ -1,4 +1,3 @@
-/** Keys: what operators set of them, and what is answered about them. */
 import * as v from 'valibot'
 import { usdJson, type Usd } from '../../../money/amounts.ts'
 import { spendView, type Limit, type Spent } from './limit.ts'
@@ -35,7 +34,6 @@ const TAG = '1 to 64 letters, digits, "_", ".", ":" or "-"'
 /** The hash of a secret that was made elsewhere. */
 export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
 
-/** Settings of a key, in the order of the command line. */
 export const KEY_SETTINGS = {
   /** Requests per minute; when absent, the configured default. */
   rpm_limit: {
@@ -57,7 +55,7 @@ export const KEY_SETTINGS = {
       help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
     },
   },
-  /** Kept as ms since epoch. */
+  /** Stored as ms since epoch. */
   expires_at: {
     stored: 'expiresAt',
     schema: momentText,
@@ -103,12 +101,9 @@ export const KEY_SETTINGS = {
   note: NOTE,
 } as const satisfies Settings
 
-/** Settings of a key that a record changes. */
 export type KeySettingsChange = ChangedSettings<typeof KEY_SETTINGS>
-/** Settings of a key in a request, and in the configuration. */
 export type GivenKeySettings = GivenSettings<typeof KEY_SETTINGS>
 
-/** A key in the `seed` of the configuration, without its secret. */
 export const keySeed = {
   disabled: v.optional(flag),
   ...seedOf(KEY_SETTINGS),
@@ -124,19 +119,17 @@ export const newKey = v.strictObject({
   ...bodyOf(KEY_SETTINGS),
 })
 
-/** `PATCH /keys/:id`. Null clears a member, an absent member stays. */
 export const keyChange = v.strictObject({
   name: v.optional(name),
   disabled: v.optional(flag),
   ...bodyOf(KEY_SETTINGS),
 })
 
-/** `POST /keys/:id/rotate`: for how many seconds the secret before works on. */
+/** `POST /keys/:id/rotate`: for how many seconds the previous secret still works. */
 export const rotation = v.strictObject({
   overlap: v.optional(whole(0, 2_592_000, ' of seconds'), 86_400),
 })
 
-/** Columns of `GET /keys` as CSV. */
 export const KEY_COLUMNS = [
   'id',
   'account_id',
@@ -152,11 +145,9 @@ export const KEY_COLUMNS = [
   'created_at',
 ]
 
-/** A secret that still works for a while. */
 interface PreviousSecret {
   readonly sha256: string
   readonly start: string
-  /** ms since epoch; refused from then on. */
   readonly until: number
 }
 
@@ -165,22 +156,21 @@ export interface Key extends KeptSettings<typeof KEY_SETTINGS> {
   readonly id: string
   readonly account: string
   readonly name: string
-  /** What lists show of the secret: `sk-sluice-ab12`; for one of another origin what was said, or `seeded`. */
+  /** Beginning of the secret for lists: `sk-sluice-ab12`; for a secret of another origin the stated text, or `seeded`. */
   readonly start: string
   /** Hexadecimal SHA-256 of the secret. */
   readonly sha256: string
   /** The secret before the last rotation. */
   readonly previous?: PreviousSecret | undefined
   readonly disabled: boolean
-  /** When the key was archived, ms since epoch: it is refused for good. */
+  /** Moment of archiving, ms since epoch: the key is refused for good. */
   readonly archivedAt?: number | undefined
   /** Grows with every change. */
   readonly revision: number
-  /** ms since epoch */
   readonly createdAt: number
 }
 
-/** What changes only when the key is changed. */
+/** Members that change only with the key. */
 export function keySettings(key: Key) {
   const { previous } = key
   const { expires_at, ...settings } = shownOf(KEY_SETTINGS, key)
@@ -198,7 +188,7 @@ export function keySettings(key: Key) {
   }
 }
 
-/** A key with what it has spent. @param place what lists show before that */
+/** A key with its spend. @param place members in front of it in lists */
 export function keyView<Place extends object>(key: Key, spend: Spent, place: Place) {
   return {
     ...keySettings(key),
@@ -210,19 +200,18 @@ export function keyView<Place extends object>(key: Key, spend: Spent, place: Pla
   }
 }
 
-/** A key in an answer. */
 export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
-  /** In lists. */
+  /** Only in lists. */
   readonly state?: string
-  /** The hour of its last charge; null where that is not known. */
+  /** The hour of its last charge; null where it is unknown. */
   readonly last_used_at?: string | null
-  /** Of one key. */
+  /** Only of a single key. */
   readonly limits?: readonly Limit[]
-  /** Of one key: settings that have no effect. */
+  /** Settings without effect; only of a single key. */
   readonly warnings?: readonly string[]
 }
 
-/** `GET /v1/key`: what the holder of a key sees of it. */
+/** `GET /v1/key`: a key for its holder. */
 export interface HolderKey {
   readonly key_id: string
   readonly account_id: string

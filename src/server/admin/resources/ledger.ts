@@ -1,18 +1,16 @@
-/** Rows of the ledger. */
 import type { Usd } from '../../../money/amounts.ts'
 
 /** A row. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some were folded. */
 export interface LedgerEntry {
   readonly seq: number
   readonly kind: 'usage' | 'top-up' | 'adjust' | 'orphan'
-  /** Of a booking. */
+  /** Only of a booking. */
   readonly reference?: string
-  /** Of a call. */
+  /** Only of a call. */
   readonly request_id?: string
   readonly key_id?: string | undefined
   readonly at: string
   readonly amount_usd: Usd
-  /** Of a correction. */
   readonly reason?: string | undefined
   readonly note?: string | undefined
   readonly usage?:
@@ -25,7 +23,6 @@ export interface LedgerEntry {
     | undefined
 }
 
-/** Columns of `GET /accounts/:id/ledger` as CSV. */
 export const LEDGER_COLUMNS = [
   'seq',
   'kind',

@@ -1,23 +1,21 @@
-/** Limits and what is used of them, in answers about keys, accounts and calls. */
 import { usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
 
 export type { Usd } from '../../../money/amounts.ts'
 
-/** One limit. */
 export interface Limit {
-  /** Such as `key.rpm`, `account.cap.month`, `tier.day`. */
+  /** Name such as `key.rpm`, `account.cap.month`, `tier.day`. */
   readonly limit: string
-  /** A number of requests or calls; of a cap decimal text of USD. */
+  /** Number of requests or calls; for a cap, decimal text of USD. */
   readonly value: number | string
-  /** Whose setting it is. */
+  /** Owner of the setting. */
   readonly source: 'key' | 'account' | 'default' | 'tier'
   readonly used: number | Usd
   readonly left: number | Usd
-  /** When what is used counts no more, ISO 8601; null for one that does not start anew. */
+  /** Moment when the use is reset, ISO 8601; null for a limit without reset. */
   readonly resets_at: string | null
 }
 
-/** What was spent, and calls that run. */
+/** Spend, and number of running calls. */
 export interface Spent {
   readonly day: Pico
   readonly month: Pico

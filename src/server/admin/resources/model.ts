@@ -1,13 +1,12 @@
-/** Models, their deployments and their prices. */
 import * as v from 'valibot'
 import type { Usd } from '../../../money/amounts.ts'
 import { flag, momentOrNull, text, whole } from './settings.ts'
 
-/** `POST /deployments/:id/cooldown`: for how many seconds a deployment is taken out. */
+/** `POST /deployments/:id/cooldown`: for how many seconds a deployment is disabled. */
 export const cooldown = v.strictObject({ seconds: whole(1, 86_400, ' of seconds') })
 
 const ids = v.optional(v.array(v.string('a text'), 'a list of models'), [])
-/** `POST /models/import`: which prices are taken over. */
+/** `POST /models/import`: which prices are imported. */
 export const modelImport = v.strictObject({
   from: text(1000),
   text: v.optional(v.string('the text of a price list')),
@@ -16,37 +15,34 @@ export const modelImport = v.strictObject({
   write: v.optional(flag, false),
 })
 
-/** Names of units of a price list, USD as decimal text. */
+/** Prices by name of the unit, USD as decimal text. */
 export type Pricing = Readonly<Record<string, unknown>>
 
-/** Where a price is from, and when it was last compared with that. */
+/** Origin of a price, and the day of its last comparison with it. */
 export interface PriceSource {
   readonly from: string
   readonly checked_at?: string | undefined
 }
 
 /**
- * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the
- * cooldown is over, and one call at a time tests whether the deployment has recovered.
+ * `healthy`: calls go to the deployment. `cooldown`: calls avoid it while the model has another one. `probing`: the cooldown is
+ * over, and one call at a time tests whether the deployment has recovered.
  */
 export type HealthState = 'healthy' | 'cooldown' | 'probing'
 
-/** A deployment's health at one moment. Times are ms since epoch. */
 export interface HealthReport {
   readonly state: HealthState
   /** When the deployment last became healthy or unhealthy; absent if it has been healthy since the start. */
   readonly since?: number
-  /** Failures in a row. */
+  /** Number of failures in a row. */
   readonly failures: number
   /** End of the cooldown; only present in state `cooldown`. */
   readonly cooldownUntil?: number
-  /** Present where an operator has taken the deployment out until then. */
+  /** Set where an operator has disabled the deployment for the cooldown. */
   readonly takenOut?: true
-  /** Class of the last failure since the last complete answer. */
   readonly lastFailure?: string
-  /** What the vendor said of it, without secrets and quotations. */
+  /** The vendor's message about it, without secrets and quotations. */
   readonly lastMessage?: string
-  /** ms to the first part of an answer, as a moving mean; absent before the first answer. */
   readonly latencyMs?: number
   /** Number of calls that the deployment is working on. */
   readonly inFlight: number
@@ -61,7 +57,6 @@ interface DeploymentPlace {
   readonly priority: number
 }
 
-/** A deployment with its health. */
 export function deploymentView(
   { id, provider, model, weight, priority }: DeploymentPlace,
   health: HealthReport,
@@ -86,13 +81,10 @@ export function deploymentView(
   }
 }
 
-/** A deployment in an answer. */
 export type Deployment = ReturnType<typeof deploymentView>
 
-/** Failed requests to vendors, by class. */
 type Failures = Readonly<Record<string, number>>
 
-/** A model of the catalog. */
 export interface ModelAnswer {
   readonly id: string
   readonly aliases: readonly string[]
@@ -116,26 +108,24 @@ export interface ModelAnswer {
   readonly deployments: readonly (Deployment & { readonly failures_24h: Failures | null })[]
 }
 
-/** One price of a model that is another one than before. Prices of tiers have names such as `prompt@272001`. */
+/** A price of a model that differs from the previous one. Prices of tiers have names such as `prompt@272001`. */
 export interface PriceMove {
   readonly model: string
   /** Absent where the whole model is meant. */
   readonly price?: string
   readonly from: string
   readonly to: string
-  /** Such as `+20 %` or `×20`; empty where there is no price to compare with. */
+  /** Difference such as `+20 %` or `×20`; empty without a price to compare with. */
   readonly move: string
 }
 
-/** A move that is not taken over before it is accepted. */
+/** A move that has to be accepted before it is imported. */
 export interface HeldMove extends PriceMove {
-  /** Why. */
   readonly reason: string
-  /** What accepts it: `<id>` or `<id>:<price>`. */
+  /** Argument that accepts it: `<id>` or `<id>:<price>`. */
   readonly accept: string
 }
 
-/** `POST /models/import` */
 export interface PriceComparison {
   readonly sources: readonly object[]
   readonly added: readonly string[]

@@ -1,4 +1,3 @@
-/** What an operator sees first, and finds. */
 import type { Usd } from '../../../money/amounts.ts'
 import type { AlertAnswer } from './alert.ts'
 import type { LogCounts, Outbox } from './gateway.ts'
@@ -33,7 +32,6 @@ export interface Overview {
     readonly indexed: number
   } | null
   readonly running: { readonly count: number; readonly calls: readonly RequestView[] }
-  /** Those that are not healthy. */
   readonly deployments: readonly {
     readonly deployment: string
     readonly model: string
@@ -47,7 +45,6 @@ export interface Overview {
   readonly log: LogCounts | null
 }
 
-/** What a person found who looked for a part of a name. */
 export interface Found {
   readonly kind: 'account' | 'key' | 'model'
   readonly id: string

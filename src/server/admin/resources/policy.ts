@@ -1,4 +1,3 @@
-/** Policies: their members, and what is answered about them. */
 import * as v from 'valibot'
 import { isPastMoment, PAST_MOMENT } from '../../../errors/moments.ts'
 import type { Category } from '../../../plugin/categories.ts'
@@ -11,7 +10,6 @@ export interface Policy {
   /** The only subjects allowed, in free text. At most 4,000 code points. */
   readonly scope?: string
   readonly deny?: readonly Category[]
-  /** At most 20,000 code points. */
   readonly systemPrompt?: string
   /** At most 2,000 code points. */
   readonly refusal?: string
@@ -30,7 +28,7 @@ export interface Escalation {
 }
 
 export interface GuardSettings {
-  /** On which sides rules are evaluated. */
+  /** Sides on which rules are evaluated. */
   readonly input: boolean
   readonly output: boolean
   /** The judge: a catalog id or `guard/<plugin>`. At most 120 code points. */
@@ -49,7 +47,7 @@ const pair = <Schema extends v.GenericSchema>(schema: Schema) => ({
   to: v.nullable(schema),
 })
 
-/** `POST /policies/diff`: two policies, and perhaps two allowlists; null stands for none, and allows all models. */
+/** `POST /policies/diff`: two policies, and possibly two allowlists; null stands for none, and allows all models. */
 export const policyPair = v.strictObject({
   ...pair(policyObject),
   models: v.optional(v.strictObject(pair(modelsByName))),
@@ -82,7 +80,7 @@ export const replay = v.strictObject({
   ask: v.optional(flag, false),
 })
 
-/** What a rule of a policy says of a text. */
+/** Verdict of a rule of a policy on a text. */
 export interface Verdict {
   readonly rule: string
   readonly side: 'input' | 'output'
@@ -94,7 +92,6 @@ export interface Verdict {
     readonly text: string
     readonly label?: string
   }[]
-  /** Of which form of the text the spans are. */
   readonly view?: string
   readonly score?: number
   readonly reason?: string
@@ -102,12 +99,11 @@ export interface Verdict {
   readonly ms?: number
 }
 
-/** `POST /policies/evaluate` */
 export interface Tried {
   readonly verdicts: readonly Verdict[]
   readonly blocked: readonly Verdict['side'][]
   readonly refusal: string
-  /** What the client would get of the output. */
+  /** The output that the client would get. */
   readonly shown: {
     readonly text: string
     readonly cut?: number
@@ -126,10 +122,9 @@ export interface MemberDifference {
   readonly order: 'tighter' | 'looser' | 'equal' | 'changed'
 }
 
-/** `POST /policies/diff` */
 export interface PolicyDifference {
   readonly members: readonly MemberDifference[]
-  /** What a request can still add. */
+  /** Rules that a request can still add. */
   readonly may_tighten: {
     readonly scope: boolean
     readonly deny: readonly string[]
@@ -139,15 +134,14 @@ export interface PolicyDifference {
   }
 }
 
-/** What became, or would become, of one side of a call. */
+/** Actual or possible verdict on one side of a call. */
 export type SideVerdict = 'pass' | 'block' | 'monitor'
 
-/** `POST /policies/replay` */
 export interface Replayed {
   readonly contents: number
   readonly calls: number
   readonly unreadable: number
-  /** Answers that a guard had cut: what followed was not kept. */
+  /** Number of answers that a guard had cut: later text was not kept. */
   readonly cut: number
   readonly blocked: { readonly before: number; readonly after: number }
   readonly changed: readonly {

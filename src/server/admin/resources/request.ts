@@ -1,9 +1,8 @@
-/** Calls, and what is kept of their contents. */
 import { parsePico, usdJson, type Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 import { QUANTITIES } from './usage.ts'
 
-/** Filters of lists of calls that commands have, with what their values are called. */
+/** Filters of lists of calls as options of commands, with names of their values. */
 export const REQUEST_FILTERS = {
   key: { value: 'ids', help: 'only those of these keys, separated by commas' },
   account: { value: 'ids', help: 'only those of these accounts' },
@@ -20,7 +19,6 @@ export const REQUEST_FILTERS = {
   session: { value: 'hashes', help: 'only those of these sessions' },
 } as const
 
-/** Columns of `GET /requests` as CSV. */
 export const REQUEST_COLUMNS = [
   'id',
   'at',
@@ -53,7 +51,7 @@ export const REQUEST_COLUMNS = [
   'error',
 ]
 
-/** Members that only sinks are told, or that one call alone shows. */
+/** Members for sinks alone, or for a single call. */
 const HIDDEN = ['limits', 'decided', 'trace', 'request', 'response', 'content'] as const
 type Hidden = (typeof HIDDEN)[number]
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
@@ -69,12 +67,11 @@ export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   readonly guard: Omit<NonNullable<EndedCall['guard']>, 'policy'> | null
   readonly cost_usd: Usd | null
   readonly cost_details: Readonly<Record<string, Usd>> | null
-  /** null where it is not known. */
+  /** null where it is unknown. */
   readonly key_name?: string | null
   readonly running: boolean
 }
 
-/** A call as a list shows it. */
 export function requestView(call: EndedCall, running: boolean): RequestView {
   const { cost_usd, cost_details, guard, ...rest } = call
   const shown: Partial<typeof rest> = { ...rest }
@@ -91,7 +88,7 @@ export function requestView(call: EndedCall, running: boolean): RequestView {
 
 const amount = (usd: string): Usd => usdJson(parsePico(usd))
 
-/** A limit that was in force for a call: its rate as it was answered, with what was used of it, or another. */
+/** A limit that was in force for a call: its rate as in the answer with its use, or another limit. */
 export interface LimitInForce {
   readonly limit: string
   /** Caps are text, as in the settings of a key. */
@@ -100,17 +97,16 @@ export interface LimitInForce {
   readonly left: number | null
 }
 
-/** One call. */
 export interface RequestDetails extends RequestView {
   readonly limits: readonly LimitInForce[] | null
-  /** The row of the ledger that says what was charged; absent while the call runs. */
+  /** The row of the ledger with the charge; absent while the call runs. */
   readonly ledger?: { readonly seq: number; readonly cost_usd: Usd } | null
   readonly content?: 'kept' | 'not kept'
-  /** Only the ledger knows of the call. */
+  /** Set where only the ledger has the call. */
   readonly log?: 'missing'
 }
 
-/** What a call asked and what its client got, where that is kept. */
+/** Kept request and answer of a call. */
 export interface RequestContent {
   readonly id: string
   readonly account_id: string
@@ -129,7 +125,7 @@ export interface RequestContent {
   readonly cut: boolean
 }
 
-/** A call as the holder of its key sees it: nothing of vendors, addresses or content. */
+/** A call for the holder of its key: nothing of vendors, addresses or content. */
 export interface HolderCall extends Pick<
   RequestView,
   'id' | 'at' | 'endpoint' | 'model' | 'status' | 'code' | 'outcome' | 'usage' | 'cost_usd' | 'tag'

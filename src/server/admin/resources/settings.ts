@@ -1,9 +1,9 @@
-/** How a setting of an account or a key is described, and what follows from the descriptions. */
+/** Descriptions of the settings of accounts and keys, and what follows from them. */
 import * as v from 'valibot'
 import { isMoment } from '../../../errors/moments.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../../money/amounts.ts'
 
-/** A setting as operators write it, as it is kept, and where it occurs. It is kept and shown as it is written unless it says otherwise. */
+/** A setting in requests, in records and in answers. It is stored and shown as it is written, unless a member says otherwise. */
 interface Setting {
   /** Its name in records. */
   readonly stored: string
@@ -17,7 +17,7 @@ interface Setting {
   readonly keep?: (given: never) => unknown
   /** Makes the value of answers. */
   readonly show?: (stored: never) => unknown
-  /** What answers have where it is not set, if not null. */
+  /** Value in answers where it is not set, if not null. */
   readonly absent?: unknown
   /** Its columns in a list as CSV, if not one of its own name. */
   readonly csv?: readonly string[]
@@ -30,7 +30,7 @@ interface Setting {
 /** An option of a command. */
 interface SettingOption {
   readonly name: string
-  /** Names the value in the help, and says how it is read. */
+  /** Name of the value in the help, and the way it is read. */
   readonly value: string
   readonly help: string
 }
@@ -47,11 +47,10 @@ type Shown<One extends Setting> = One extends { show: (stored: never) => infer V
   : Kept<One>
 type Absent<One extends Setting> = One extends { absent: infer Value } ? Value : null
 
-/** Settings in a request: null clears, absent stays. */
+/** Settings in a request: null clears, absent leaves unchanged. */
 export type GivenSettings<All extends Settings> = {
   readonly [Name in keyof All]?: Given<All[Name]> | null | undefined
 }
-/** Settings in a record. */
 export type KeptSettings<All extends Settings> = {
   readonly [Name in keyof All as All[Name]['stored']]?: Kept<All[Name]> | undefined
 }
@@ -64,7 +63,6 @@ type ShownSettings<All extends Settings> = {
   readonly [Name in keyof All]: Shown<All[Name]> | Absent<All[Name]>
 }
 
-/** Members of the body of a request. */
 export function bodyOf<All extends Settings>(settings: All) {
   const entries = Object.entries(settings).map(([name, { schema }]) => [name, v.nullish(schema)])
   return Object.fromEntries(entries) as {
@@ -72,7 +70,6 @@ export function bodyOf<All extends Settings>(settings: All) {
   }
 }
 
-/** Members of the `seed` of the configuration. */
 export function seedOf<All extends Settings>(settings: All) {
   const entries = Object.entries(settings).flatMap(([name, { schema, seed = schema }]) =>
     seed === null ? [] : [[name, v.optional(seed)]],
@@ -85,7 +82,6 @@ export function seedOf<All extends Settings>(settings: All) {
   }
 }
 
-/** What a request changes in a record. */
 export function changeOf<All extends Settings>(
   settings: All,
   given: GivenSettings<All>,
@@ -97,7 +93,7 @@ export function changeOf<All extends Settings>(
   return Object.fromEntries(entries) as ChangedSettings<All>
 }
 
-/** The settings of a record as answers have them. */
+/** The settings of a record in an answer. */
 export function shownOf<All extends Settings>(
   settings: All,
   record: KeptSettings<All>,
@@ -110,14 +106,12 @@ export function shownOf<All extends Settings>(
   return Object.fromEntries(entries) as ShownSettings<All>
 }
 
-/** Columns of a list as CSV. */
 export function columnsOf(settings: Settings): readonly string[] {
   return Object.entries(settings).flatMap(([name, { csv = [name] }]) => csv)
 }
 
 /** A moment in an answer. @param at ms since epoch */
 export const moment = (at: number): string => new Date(at).toISOString()
-/** A moment that may be unknown. */
 export const momentOrNull = (at: number | undefined): string | null =>
   at === undefined ? null : moment(at)
 
@@ -148,22 +142,16 @@ export const signedUsd = v.pipe(
   v.string(SIGNED_USD),
   v.check((amount) => isAmount(amount.replace(/^-/, '')), SIGNED_USD),
 )
-/** The id of an account or a key. */
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
-/** A limit of requests or calls. */
 export const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
-/** A switch. */
 export const flag = v.boolean('true or false')
-/** A name; the accounts check its length. */
 export const name = v.string('a text of 1 to 200 characters')
-/** A moment as ISO 8601 text. A Date is accepted too, because YAML turns an unquoted moment into one. */
 export const momentText = v.pipe(
   v.union([v.string(), v.date()], MOMENT),
   v.transform((given) => (given instanceof Date ? given.toISOString() : given)),
   v.check(isMoment, MOMENT),
 )
 
-/** A text. @param most characters */
 export function text(most: number) {
   const expected = `a text of 1 to ${most} characters`
   return v.pipe(v.string(expected), v.minLength(1, expected), v.maxLength(most, expected))
@@ -183,13 +171,11 @@ export function whole(least: number, most: number, unit = '') {
 const MODELS = 'a list of model ids such as "vendor/model" or "vendor/*"'
 const MODEL_NAME = 'a model id such as "vendor/model", another name of a model, or "vendor/*"'
 
-/** A list of models. @param expected each of them, of the form */
+/** A list of models. @param expected description of a valid name */
 export const modelList = (expected: string, form: RegExp) =>
   v.pipe(v.array(v.pipe(v.string(expected), v.regex(form, expected)), MODELS), v.readonly())
-/** Models by any of the names that clients may use. */
 export const modelsByName = modelList(MODEL_NAME, /^\S{1,256}$/)
 
-/** The most that an account or a key can spend in a period. */
 const spendCap = <Amount extends v.GenericSchema<string>>(usd: Amount) =>
   v.strictObject({
     usd,
@@ -211,7 +197,6 @@ export const SPEND_CAP = {
   csv: ['spend_cap.usd', 'spend_cap.scope'],
 } as const
 
-/** The setting of a note for operators. */
 export const NOTE = {
   stored: 'note',
   schema: text(1000),

@@ -2,7 +2,7 @@
 import { usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
 import { second } from './settings.ts'
 
-/** Filters of usage that commands have, with what their values are called. */
+/** Filters of usage as options of commands, with names of their values. */
 export const USAGE_FILTERS = {
   account: { value: 'ids', help: 'only these accounts, separated by commas' },
   key: { value: 'ids', help: 'only these keys' },
@@ -17,7 +17,7 @@ export const USAGE_FILTERS = {
 /** The length of a span of time. */
 export type Rollup = 'hour' | 'day' | 'month'
 
-/** What calls consume, in the order of records. */
+/** Quantities of calls, in the order of records. */
 export const QUANTITIES = [
   'prompt_tokens',
   'cached_tokens',
@@ -31,10 +31,9 @@ export const QUANTITIES = [
   'searches',
   'search_units',
 ] as const
-/** One of {@link QUANTITIES}. */
 export type Quantity = (typeof QUANTITIES)[number]
 
-/** Sums of calls. Null: no vendor reported it, or a group has none. */
+/** Sums of calls. Null: no vendor reported the quantity, or a group has none. */
 export interface UsageSums extends Readonly<Record<Quantity, number | null>> {
   readonly calls: number | null
   readonly cost_usd: Usd | null
@@ -44,7 +43,7 @@ export interface UsageSums extends Readonly<Record<Quantity, number | null>> {
   readonly blocked: number | null
 }
 
-/** Sums with what cannot be added up. */
+/** Sums, and figures that cannot be added up. */
 export interface UsageTotals extends UsageSums {
   readonly p50_ms: number | null
   readonly p95_ms: number | null
@@ -52,17 +51,14 @@ export interface UsageTotals extends UsageSums {
   readonly first_part_p95_ms: number | null
 }
 
-/** Sums of one span of time. */
 export interface UsageSpan extends UsageTotals {
   readonly start: string
 }
 
-/** Sums of one group in one span of time. */
 export interface UsageCell extends UsageSpan {
   readonly group: Readonly<Record<string, string | null>>
 }
 
-/** What a comparison with the ledger says. */
 export interface Agreement {
   /** Null while entries wait to be read. */
   readonly agrees: boolean | null
@@ -75,7 +71,6 @@ export interface Agreement {
   }[]
 }
 
-/** `GET /usage` */
 export interface UsageAnswer {
   readonly data: readonly UsageCell[]
   readonly other: readonly UsageSpan[]
@@ -83,18 +78,16 @@ export interface UsageAnswer {
   readonly rollup: Rollup
   readonly range: { readonly from: string; readonly to: string }
   readonly partial: { readonly from: string | null }
-  /** From 0 to 1. */
+  /** Share from 0 to 1. */
   readonly indexed: number
   /** `cost_usd` is the cost of the answer by the sums of the ledger. */
   readonly ledger: Agreement & { readonly cost_usd: Usd | null }
-  /** Of the keys in it, by id. */
+  /** Names of the keys in it, by id. */
   readonly key_names?: Readonly<Record<string, string | null>>
 }
 
-/** A top-up or an adjustment. */
 export interface Booking {
   readonly seq: number
-  /** ms since epoch */
   readonly at: number
   readonly kind: string
   readonly amount: Pico
@@ -102,7 +95,6 @@ export interface Booking {
   readonly note: string | null
 }
 
-/** Calls and cost under one name. */
 export interface SpentOn {
   readonly name: string
   readonly calls: number
@@ -119,7 +111,6 @@ export interface Statement {
   readonly closing: Pico
 }
 
-/** A statement in an answer. */
 export function statementView(
   account: { readonly id: string; readonly name: string },
   month: { readonly name: string; readonly from: number; readonly to: number },
@@ -149,29 +140,24 @@ export function statementView(
   }
 }
 
-/** A balance at the end of a span. */
 export interface BalancePoint {
-  /** Where the span ends, ms since epoch. */
   readonly at: number
   readonly balance: Pico
-  /** What was booked in the span. */
+  /** Sum of bookings in the span. */
   readonly booked: Pico
 }
 
-/** A balance in an answer. */
 export const balanceView = ({ at, balance, booked }: BalancePoint) => ({
   at: second(at),
   balance_usd: usdJson(balance),
   booked_usd: usdJson(booked),
 })
 
-/** `GET /accounts/:id/statement` */
 export interface StatementAnswer {
   readonly data: ReturnType<typeof statementView>
   readonly ledger: Agreement
 }
 
-/** `GET /accounts/:id/balance` */
 export interface Balances {
   readonly data: readonly ReturnType<typeof balanceView>[]
   readonly ledger: Agreement
