@@ -41,6 +41,7 @@ export async function toTestRequest(
       created: 0,
       model: 'test/model',
       native: false,
+      stream: false,
       logprobs: parsed.logprobs === true,
       legacyFunctions: usesLegacyFunctions(parsed),
       reasoning: parsed.reasoning?.exclude !== true && parsed.include_reasoning !== false,

@@ -187,6 +187,7 @@ function conformed(sayings: readonly Saying[]): ChatChunk[] {
     created: 1,
     model: 'm',
     native: false,
+    stream: false,
     logprobs: false,
     legacyFunctions: false,
     reasoning: true,

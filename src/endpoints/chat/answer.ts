@@ -109,6 +109,8 @@ function withoutNull(citation: any): unknown {
 export interface Envelope extends AnswerHead {
   /** The vendor is asked in the client's own form: what it sends goes out as it is. */
   readonly native: boolean
+  /** Whether the client gets chunks: those of an answer that came whole are then as of a stream. */
+  readonly stream: boolean
   readonly logprobs: boolean
   /** The client sent `functions`: its answer has `function_call`. */
   readonly legacyFunctions: boolean
@@ -218,8 +220,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     const take = (chunk: AnswerChunk) => void chunks.push(chunk)
     this.push(toChunk(completion), take)
     this.end(take)
-    if (this.#envelope.native) return chunks
-    return joined(chunks)
+    const { native, stream } = this.#envelope
+    return native || stream ? chunks : joined(chunks)
   }
 
   #read(

@@ -204,6 +204,7 @@ function envelopeOf({ request, target, admission, startedAt }: Call): Envelope {
     created: Math.floor(startedAt / 1000),
     model: target.model.id,
     native: target.native,
+    stream: request.stream,
     logprobs: input.logprobs === true,
     legacyFunctions: usesLegacyFunctions(input),
     reasoning: input.reasoning?.exclude !== true && input.include_reasoning !== false,

@@ -12,6 +12,7 @@ export function envelope(overrides: Partial<Envelope> = {}): Envelope {
     created: 1_790_000_000,
     model: 'acme/swift-1',
     native: false,
+    stream: false,
     logprobs: false,
     legacyFunctions: false,
     reasoning: true,

@@ -204,6 +204,9 @@ describe('a stream', () => {
       const chunks = chunksOf((await t.chat({ ...hello, model, stream: true })).text)
       const text = chunks.map((chunk) => chunk.choices[0].delta.content ?? '').join('')
       expect(text).toBe(whole.choices[0].message.content)
+      // Also where the vendor answers whole.
+      const opening = { role: 'assistant', content: '', refusal: null }
+      expect(chunks[0].choices[0].delta).toEqual(opening)
       expect(chunks.at(-1).usage).toEqual(whole.usage)
     }
   })
