@@ -9,8 +9,8 @@
  */
 export interface Step<In, Out> {
   /**
-   * Takes one part and emits any number of parts for it, synchronously. A step without it passes every part on.
-   * What it throws ends the flow.
+   * Takes one part and emits any number of parts for it, synchronously. A step without it passes every part on. An error that
+   * it throws ends the flow.
    */
   push?(part: In, emit: (part: Out) => void): void
   /** Called after all parts of a batch were pushed, for work that is better done once per batch. */
@@ -25,19 +25,18 @@ export interface Step<In, Out> {
 
 /** Parts that were available at the same time. */
 export interface Batch<T> {
-  /** May be empty. */
+  /** Possibly empty. */
   readonly parts: readonly T[]
-  /** No batch follows. */
+  /** Whether this is the last batch. */
   readonly last: boolean
 }
 
-/** Produces the batches of a flow. */
 export interface Source<T> {
   /** Called again only after the promise of the last call was settled, and not after the last batch or an error. */
   next(): Promise<Batch<T>>
   /**
    * Releases everything. Not called after the last batch or an error.
-   * @param complete the reader has everything it wanted, and only the end of the source is outstanding
+   * @param complete whether the reader has everything it wanted, and only the end of the source is outstanding
    */
   close(complete: boolean): void | Promise<void>
 }

@@ -9,9 +9,9 @@ export interface MediaFile {
   readonly bytes: Uint8Array
   /** The same bytes as they arrived. Send these when you only pass a file on: `bytes` joins them, in as much memory again. */
   readonly segments?: readonly Uint8Array[]
-  /** Such as `image/png`; detected in the bytes where possible. */
+  /** Media type such as `image/png`; detected in the bytes where possible. */
   readonly mediaType: string
-  /** As the client named it. Do not log it. */
+  /** The client's name of the file. Do not log it. */
   readonly filename?: string
 }
 
@@ -34,14 +34,12 @@ export interface ImageInput {
   readonly [member: string]: unknown
 }
 
-/** A request to change images. */
 export interface ImageEditInput extends ImageInput {
   readonly images: readonly MediaFile[]
   readonly mask?: MediaFile
   readonly input_fidelity?: 'high' | 'low'
 }
 
-/** One image. */
 export interface GeneratedImage {
   /** The bytes in base64, standard alphabet with padding. */
   readonly b64_json: string
@@ -68,7 +66,6 @@ export type ImageEvent =
 /** A document: its bytes, or its address for vendors that take addresses. For others use {@link Host.download}. */
 export type DocumentSource = { readonly file: MediaFile } | { readonly url: string }
 
-/** A document to be read. */
 export interface OcrInput {
   readonly document: DocumentSource & {
     readonly kind: 'document' | 'image'
@@ -85,7 +82,6 @@ export interface OcrInput {
   readonly [member: string]: unknown
 }
 
-/** The text of one page. */
 export interface OcrPage {
   /** Index in the document, from 0. */
   readonly index: number
@@ -99,7 +95,6 @@ export interface OcrPage {
   readonly [member: string]: unknown
 }
 
-/** The result of OCR. */
 export interface OcrResult {
   readonly pages: readonly OcrPage[]
   /** JSON text in the format that `document_annotation_format` asks for. */
@@ -112,7 +107,6 @@ export interface OcrResult {
 
 // --- speech ---
 
-/** Text to be spoken. */
 export interface SpeechInput {
   readonly input: string
   readonly voice: string | { readonly id: string }
@@ -125,27 +119,26 @@ export interface SpeechInput {
 
 /** Audio, streamed as it is made. */
 export interface Speech {
-  /** In the requested format, unless `pcmSampleRate` is set. */
+  /** Audio in the requested format, unless `pcmSampleRate` is set. */
   readonly bytes: AsyncIterable<Uint8Array>
   /**
    * The bytes are raw PCM samples (16 bit, signed, little-endian, mono) at this rate per second. The gateway converts them to
    * `wav` or `pcm`; requests for another format fail.
    */
   readonly pcmSampleRate?: number
-  /** Set it where the vendor counts something else than the characters of the input. */
+  /** Set it where the vendor counts anything but the characters of the input. */
   readonly usage?: Usage
 }
 
 // --- transcription ---
 
-/** Audio to be transcribed. */
 export interface TranscriptionInput {
   readonly file: MediaFile
   /** ISO 639-1 code of the spoken language. */
   readonly language?: string
   readonly prompt?: string
   readonly temperature?: number
-  /** Which members the result needs: `verbose_json` segments or words, `diarized_json` speakers. The gateway makes text formats. */
+  /** Members that the result needs: `verbose_json` segments or words, `diarized_json` speakers. The gateway makes text formats. */
   readonly response_format: 'json' | 'verbose_json' | 'diarized_json'
   readonly timestamp_granularities?: readonly ('word' | 'segment')[]
   readonly stream?: boolean
@@ -171,7 +164,6 @@ export interface TranscriptWord {
   readonly speaker?: string | number
 }
 
-/** A complete transcript. */
 export interface Transcription {
   readonly text: string
   /** English name in lower case, or an ISO 639 code. */

@@ -9,7 +9,6 @@ export interface DomainFilter {
   readonly path?: string
 }
 
-/** One web search. */
 export interface SearchQuery {
   /**
    * The query on one line, not empty.
@@ -25,27 +24,25 @@ export interface SearchQuery {
    * must not narrow the search further.
    */
   readonly includeDomains: readonly DomainFilter[]
-  /** Domains to leave out, in the same way. */
+  /** Domains to leave out, treated in the same way. */
   readonly excludeDomains: readonly DomainFilter[]
 }
 
-/** One page. */
 export interface SearchResult {
   /** http or https. Of results with the same address the first is used. */
   readonly url: string
-  /** May be empty. */
+  /** Possibly empty. */
   readonly title: string
   /** The relevant text of the page, plain or Markdown. */
   readonly content: string
-  /** As the engine reports it, in any format. */
+  /** Moment in any format of the engine. */
   readonly publishedAt?: string
 }
 
-/** The outcome of a search. */
 export interface SearchResponse {
-  /** Best first. */
+  /** Results, the best first. */
   readonly results: readonly SearchResult[]
-  /** What the engine says the search cost, USD as decimal text. Shown to the operator as a check, never charged. */
+  /** The engine's figure of the cost, USD as decimal text. Shown to the operator as a check, never charged. */
   readonly vendorCost?: string
 }
 
@@ -67,7 +64,6 @@ export interface Narrowing {
   readonly exclude?: 'hosts' | 'paths'
 }
 
-/** A search plugin. */
 export interface SearchPlugin<S extends Schema = Schema<any>> extends Plugin<
   'search',
   S,
