@@ -185,6 +185,7 @@ export interface Download {
   readonly contentType: string
 }
 
+/** Options of {@link Host.download}. */
 export interface DownloadOptions {
   /** Most bytes. Can only lower the limit of the configuration. */
   readonly limitBytes?: number
@@ -194,11 +195,13 @@ export interface DownloadOptions {
   readonly param?: string
 }
 
+/** Options of {@link Host.readJson}. */
 export interface ReadJsonOptions {
   /** Most bytes, 8 MiB by default. */
   readonly limitBytes?: number
 }
 
+/** Options of {@link Host.failure}. */
 export interface FailureOptions {
   /** Classes of statuses that mean something else to this vendor. */
   readonly classes?: Readonly<Record<number, FailureClass>>

@@ -8,4 +8,5 @@ export const CATEGORIES = [
   'financial-advice',
   'personal-data',
 ] as const
+/** One of {@link CATEGORIES}. */
 export type Category = (typeof CATEGORIES)[number]

@@ -71,6 +71,7 @@ export interface ChatDelta {
   [member: string]: unknown
 }
 
+/** One choice in a chunk. */
 export interface ChatChunkChoice {
   /** By default the position in the list. */
   index?: number

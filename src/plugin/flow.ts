@@ -31,6 +31,7 @@ export interface Batch<T> {
   readonly last: boolean
 }
 
+/** Produces the batches of a flow. */
 export interface Source<T> {
   /** Called again only after the promise of the last call was settled, and not after the last batch or an error. */
   next(): Promise<Batch<T>>

@@ -19,6 +19,7 @@ export type RuleRef =
   | 'tampering'
   | `x:${string}`
 
+/** A range of a text. */
 export interface Span {
   readonly start: number
   /** Exclusive. */
@@ -226,12 +227,14 @@ export interface Guard extends Closable {
  */
 export type PatternView = 'raw' | 'folded' | 'squeezed' | 'leet' | 'decoded' | 'derived'
 
+/** A match of a pattern. */
 export interface PatternMatch extends Span {
   /** Index of the pattern in the list that was compiled. */
   readonly pattern: number
   readonly view: PatternView
 }
 
+/** The state of a {@link TextScan}. */
 export interface ScanProgress {
   /** Text before this offset cannot be part of a match, whatever follows. Never decreases. */
   readonly safeOffset: number
@@ -284,6 +287,7 @@ export interface GuardHost extends Host {
   }
 }
 
+/** A guard plugin. */
 export type GuardPlugin<S extends Schema = Schema<any>> = Plugin<'guard', S, Guard, GuardHost>
 
 /** Marks a plain object as a guard plugin. Example: `plugins/guards/patterns.ts`. */

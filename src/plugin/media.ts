@@ -34,12 +34,14 @@ export interface ImageInput {
   readonly [member: string]: unknown
 }
 
+/** A request to change images. */
 export interface ImageEditInput extends ImageInput {
   readonly images: readonly MediaFile[]
   readonly mask?: MediaFile
   readonly input_fidelity?: 'high' | 'low'
 }
 
+/** One image. */
 export interface GeneratedImage {
   /** The bytes in base64, standard alphabet with padding. */
   readonly b64_json: string
@@ -66,6 +68,7 @@ export type ImageEvent =
 /** A document: its bytes, or its address for vendors that take addresses. For others use {@link Host.download}. */
 export type DocumentSource = { readonly file: MediaFile } | { readonly url: string }
 
+/** A document to be read. */
 export interface OcrInput {
   readonly document: DocumentSource & {
     readonly kind: 'document' | 'image'
@@ -82,6 +85,7 @@ export interface OcrInput {
   readonly [member: string]: unknown
 }
 
+/** The text of one page. */
 export interface OcrPage {
   /** Index in the document, from 0. */
   readonly index: number
@@ -95,6 +99,7 @@ export interface OcrPage {
   readonly [member: string]: unknown
 }
 
+/** The result of OCR. */
 export interface OcrResult {
   readonly pages: readonly OcrPage[]
   /** JSON text in the format that `document_annotation_format` asks for. */
@@ -107,6 +112,7 @@ export interface OcrResult {
 
 // --- speech ---
 
+/** Text to be spoken. */
 export interface SpeechInput {
   readonly input: string
   readonly voice: string | { readonly id: string }
@@ -132,6 +138,7 @@ export interface Speech {
 
 // --- transcription ---
 
+/** Audio to be transcribed. */
 export interface TranscriptionInput {
   readonly file: MediaFile
   /** ISO 639-1 code of the spoken language. */
@@ -164,6 +171,7 @@ export interface TranscriptWord {
   readonly speaker?: string | number
 }
 
+/** A complete transcript. */
 export interface Transcription {
   readonly text: string
   /** English name in lower case, or an ISO 639 code. */

@@ -102,6 +102,7 @@ export interface Provider<Options = Readonly<Record<string, unknown>>> extends C
   moderate?(request: ProviderRequest<ModerationInput, Options>): Promise<ModerationResult>
 }
 
+/** A provider plugin. */
 export interface ProviderPlugin<
   S extends Schema = Schema<any>,
   D extends Schema = Schema<any>,

@@ -9,6 +9,7 @@ export interface DomainFilter {
   readonly path?: string
 }
 
+/** One web search. */
 export interface SearchQuery {
   /**
    * The query on one line, not empty.
@@ -28,6 +29,7 @@ export interface SearchQuery {
   readonly excludeDomains: readonly DomainFilter[]
 }
 
+/** One page. */
 export interface SearchResult {
   /** http or https. Of results with the same address the first is used. */
   readonly url: string
@@ -39,6 +41,7 @@ export interface SearchResult {
   readonly publishedAt?: string
 }
 
+/** The outcome of a search. */
 export interface SearchResponse {
   /** Results, the best first. */
   readonly results: readonly SearchResult[]
@@ -64,6 +67,7 @@ export interface Narrowing {
   readonly exclude?: 'hosts' | 'paths'
 }
 
+/** A search plugin. */
 export interface SearchPlugin<S extends Schema = Schema<any>> extends Plugin<
   'search',
   S,

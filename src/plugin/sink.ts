@@ -37,6 +37,7 @@ export interface EventContents {
   alert: AlertNotice
 }
 
+/** Name of a kind of events. */
 export type EventName = keyof EventContents
 
 /** One event. It has no secret, and no text of prompts and answers but {@link EndedCall.content}. */

@@ -35,6 +35,7 @@ export interface EmbeddingInput {
   readonly [member: string]: unknown
 }
 
+/** One vector. */
 export interface Embedding {
   /** Index of its input; by default its place in the list. */
   readonly index?: number
@@ -42,6 +43,7 @@ export interface Embedding {
   readonly embedding: readonly number[] | string
 }
 
+/** The vectors of all inputs. */
 export interface EmbeddingResult {
   readonly data: readonly Embedding[]
   /** `promptTokens`; estimated by the gateway where it is absent. */
@@ -84,6 +86,7 @@ export interface ModerationInput {
   readonly [member: string]: unknown
 }
 
+/** One part of an input. */
 export type ModerationPart =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
