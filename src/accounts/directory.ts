@@ -111,8 +111,8 @@ export class Directory {
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
       if (this.#closed) throw stopping()
-      const found = await this.#records.getMany<Account | Key>(some)
-      for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
+      const records = await this.#records.getMany<Account | Key>(some)
+      for (const one of records) if (one && (again || !entries.has(one))) entries.put(one)
     }
   }
 }

@@ -62,10 +62,10 @@ export function secretOf({ secret, sha256, start }: GivenSecret): HashedSecret {
     return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
   }
   need(start === undefined, 'start', 'left out without "sha256"')
-  const given = secret ?? newSecret()
-  need(isSecret(given), 'secret', SECRET)
-  need(hasValidChecksum(given), 'secret', CHECKED)
-  return { secret: given, sha256: hashSecret(given), start: startOf(given) }
+  const text = secret ?? newSecret()
+  need(isSecret(text), 'secret', SECRET)
+  need(hasValidChecksum(text), 'secret', CHECKED)
+  return { secret: text, sha256: hashSecret(text), start: startOf(text) }
 }
 
 /** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */

@@ -182,7 +182,7 @@ function bodyBudgetOf(generations: Generations, { metrics }: Shared, worker?: Wo
   const memory = defaultBodyMemory()
   return new BodyBudget(
     () => (generations.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
-    (why) => metrics.bodyRefused(why),
+    (resource) => metrics.bodyRefused(resource),
   )
 }
 
@@ -428,8 +428,8 @@ class HealthEvents {
       const runtime = this.#runtime()
       const { off } = runtime.config.alerts
       const all = [...this.#findings.of(runtime), ...this.#more()]
-      const told = all.filter(({ kind }) => !off.includes(kind))
-      runtime.alerts.observe(told, now)
+      const findings = all.filter(({ kind }) => !off.includes(kind))
+      runtime.alerts.observe(findings, now)
     }
     if (!this.#events.wanted) {
       this.#states.clear()

@@ -98,8 +98,8 @@ export async function loadProvider(
   origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
-  const found = await load<ProviderPlugin>('provider', path, settings, origin, instance)
-  const { plugin, made, isBuiltIn } = found
+  const loaded = await load<ProviderPlugin>('provider', path, settings, origin, instance)
+  const { plugin, made, isBuiltIn } = loaded
   const { deploymentOptions = plugin.deploymentOptions } = made
   const whole = deploymentOptions ? { ...plugin, deploymentOptions } : plugin
   return { plugin: whole, provider: made, isBuiltIn }
@@ -223,9 +223,9 @@ async function load<P extends AnyPlugin>(
   const where = [...path, 'use'].join('.')
   const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
   if (code && !code.builtIn) providePluginImports()
-  const found = code ? await importPlugin(code.url, where) : use
-  checkPlugin(kind, found, where)
-  const plugin = found as P
+  const value = code ? await importPlugin(code.url, where) : use
+  checkPlugin(kind, value, where)
+  const plugin = value as P
   for (const place of placesOf(code, directory)) own?.(place, instance ?? plugin.name)
   const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
   const result = await plugin.options['~standard'].validate(options)

@@ -43,8 +43,8 @@ export class DayFolder {
 
   /** Days that have a database, newest first; none where the folder is missing. */
   get days(): string[] {
-    const found = namesIn(this.#path).flatMap((name) => (DAY.test(name) ? name.slice(0, 10) : []))
-    return [...new Set(found)]
+    const names = namesIn(this.#path).flatMap((name) => (DAY.test(name) ? name.slice(0, 10) : []))
+    return [...new Set(names)]
       .filter((day) => this.filesOf(day).length > 0)
       .toSorted()
       .toReversed()
@@ -182,8 +182,8 @@ export class DayDatabases<Open extends OpenDay> {
   }
 
   opened(file: string): Open {
-    const known = this.#open.get(file)
-    if (known) return known
+    const opened = this.#open.get(file)
+    if (opened) return opened
     const db = this.folder ? openFile(file) : new DatabaseSync(':memory:')
     try {
       const open = this.#options.prepare(db)

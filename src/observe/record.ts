@@ -93,13 +93,13 @@ export function quantitiesOf(
   searches: number | undefined,
 ): KnownCall['usage'] {
   if (!usage) return searches === undefined ? undefined : { searches }
-  const known: Partial<Record<Quantity, number>> = {}
+  const quantities: Partial<Record<Quantity, number>> = {}
   for (const name of QUANTITIES) {
     const count = usage[QUANTITY_MEMBERS[name]]
-    if (count !== undefined) known[name] = count
+    if (count !== undefined) quantities[name] = count
   }
-  if (searches !== undefined) known.searches = (known.searches ?? 0) + searches
-  return known
+  if (searches !== undefined) quantities.searches = (quantities.searches ?? 0) + searches
+  return quantities
 }
 
 export function costDetails({ details }: Bill): KnownCall['cost_details'] {
@@ -163,9 +163,9 @@ const NOT_KNOWN = {
 } satisfies { readonly [Name in keyof EndedCall]: unknown }
 
 /** @param unknown members with their values for unknown */
-function filled<Whole extends object>(unknown: Whole, known: object | undefined): Whole {
+function filled<Whole extends object>(unknown: Whole, members: object | undefined): Whole {
   const whole = { ...unknown } as Record<string, unknown>
-  for (const [name, value] of Object.entries(known ?? {})) {
+  for (const [name, value] of Object.entries(members ?? {})) {
     if (value !== undefined) whole[name] = value
   }
   return whole as Whole
@@ -258,11 +258,11 @@ export function labelsOf(
   const members = isObject(metadata) ? metadata : {}
   const tag = fixed ?? tagOf(header, members.tag)
   const name = [identifier, user, members.user_id].find((one) => typeof one === 'string' && one)
-  const known = users === 'none' ? undefined : (name as string | undefined)
-  if (tag === undefined && known === undefined) return NO_LABELS
+  const endUser = users === 'none' ? undefined : (name as string | undefined)
+  if (tag === undefined && endUser === undefined) return NO_LABELS
   return {
     ...(tag !== undefined && { tag }),
-    ...(known !== undefined && { user: userOf(known, users) }),
+    ...(endUser !== undefined && { user: userOf(endUser, users) }),
   }
 }
 

@@ -165,17 +165,17 @@ function withoutTypes(text: string): string {
 
 /** Lists all modules that the first one needs, so that their depth costs one round trip. */
 function preloads(texts: ReadonlyMap<string, string>, base: string): string {
-  const found = new Set<string>()
+  const modules = new Set<string>()
   const visit = (path: string): void => {
-    if (found.has(path) || !texts.has(path)) return
-    found.add(path)
+    if (modules.has(path) || !texts.has(path)) return
+    modules.add(path)
     for (const [, name] of texts.get(path)!.matchAll(/\b(?:from|import)\s*["']([^"']+)["']/g)) {
       const library = LIBRARIES.find((one) => one.name === name)
       visit(library ? `vendor/${library.file}` : posix.join(posix.dirname(path), name!))
     }
   }
   visit(`app${SCRIPT}`)
-  return [...found]
+  return [...modules]
     .map((path) => `<link rel="modulepreload" href="${base}${path}" />`)
     .join('\n    ')
 }

@@ -140,7 +140,7 @@ export class ThreadClient<Notice, Question, Report> {
   /** Started with the first message. */
   #started: { readonly thread: WorkThread; readonly channel: Channel } | undefined
   /** Number of questions without an answer. */
-  #asked = 0
+  #openQuestions = 0
   #closed = false
   #restartAt = -Infinity
 
@@ -161,7 +161,7 @@ export class ThreadClient<Notice, Question, Report> {
   /** @throws Unavailable when the thread fails */
   async ask<Answer>(question: Question): Promise<Answer> {
     const started = this.#start()
-    this.#asked++
+    this.#openQuestions++
     // The process waits for an answer, as at the start, when nothing else keeps it running.
     started?.thread.ref()
     try {
@@ -170,7 +170,7 @@ export class ThreadClient<Notice, Question, Report> {
     } catch (error) {
       throw this.#unavailable((error as Error).message)
     } finally {
-      if (--this.#asked === 0 && !this.#closed) this.#started?.thread.unref()
+      if (--this.#openQuestions === 0 && !this.#closed) this.#started?.thread.unref()
     }
   }
 
@@ -215,10 +215,12 @@ export class ThreadClient<Notice, Question, Report> {
     return (this.#started = { thread, channel })
   }
 
-  #unavailable(why: string): Unavailable {
+  #unavailable(reason: string): Unavailable {
     const { name } = this.#options
     const message = `${name.replace(/^./, (first) => first.toUpperCase())} cannot be read right now.`
-    return new Unavailable('service_unavailable', message, { cause: new Error(`${name}: ${why}`) })
+    return new Unavailable('service_unavailable', message, {
+      cause: new Error(`${name}: ${reason}`),
+    })
   }
 }
 

@@ -151,11 +151,11 @@ interface Conditions {
 }
 
 /** Splits a query for SQLite. @param known existing indexes */
-export function conditionsOf(query: LogQuery, known: ReadonlySet<string>): Conditions {
+export function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
   const { filters, status, stream, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
-      known.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
+      indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
   )
   const column = index?.column
   const indexed = [...(column ? [`${column} = ?`] : []), ...(index?.fits ? [index.where!] : [])]

@@ -82,7 +82,7 @@ export class UsageIndex {
     this.#thread = new ThreadClient({
       name: 'the index of usage',
       start: () => startThread(options),
-      heard: (report) => this.#heard(report),
+      heard: (report) => this.#onReport(report),
       ended: () => {},
       log: options.log,
     })
@@ -139,7 +139,7 @@ export class UsageIndex {
     return this.#thread.close()
   }
 
-  #heard(report: UsageReport): void {
+  #onReport(report: UsageReport): void {
     const { log } = this.#options
     if ('lag' in report) this.lag = report.lag
     else if ('warning' in report) {

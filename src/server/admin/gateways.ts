@@ -10,8 +10,8 @@ import { bodyOf, missing, type Answer, type Asked } from './route.ts'
 /** Lists all gateways that share the state, the answering one first. @throws Unavailable */
 export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
   checkParameters(query, new Set())
-  const found = await gateway.instances.list()
-  const data = found.map((one, i) => gatewayView(one, i === 0))
+  const instances = await gateway.instances.list()
+  const data = instances.map((one, i) => gatewayView(one, i === 0))
   return { body: { data, next: null } }
 }
 

@@ -14,9 +14,9 @@ export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const { from, to } = readRange(query, Date.now())
   const [accounts, keys] = ['account', 'key'].map((name) => readValues(query, name))
-  const asked = { from, to, accounts: accounts!, keys: keys! }
+  const question = { from, to, accounts: accounts!, keys: keys! }
   const { usage, guards, metrics } = runtime
-  const { days, keys: byKey } = usage ? await usage.ask('decisions', asked) : NO_SUMS
+  const { days, keys: byKey } = usage ? await usage.ask('decisions', question) : NO_SUMS
   const data: GuardAnswer = {
     range: { from: second(from), to: second(to) },
     decisions: days.map(({ start, ...one }) => ({ day: second(start).slice(0, 10), ...one })),

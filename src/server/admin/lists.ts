@@ -122,17 +122,17 @@ function totalsOf({ ledger }: Runtime, some: readonly { readonly id: string }[])
 }
 
 /** The states that a list shows; without a filter all but archived ones. */
-function readStates(query: URLSearchParams, known: readonly string[]): ReadonlySet<string> {
-  const given = query.getAll('state').flatMap((text) => text.split(','))
-  const unknown = given.find((state) => !known.includes(state))
-  if (unknown !== undefined) throw wrongQuery('state', `one of ${known.join(', ')}`)
-  return new Set(given.length > 0 ? given : known.filter((state) => state !== 'archived'))
+function readStates(query: URLSearchParams, names: readonly string[]): ReadonlySet<string> {
+  const states = query.getAll('state').flatMap((text) => text.split(','))
+  const unknown = states.find((state) => !names.includes(state))
+  if (unknown !== undefined) throw wrongQuery('state', `one of ${names.join(', ')}`)
+  return new Set(states.length > 0 ? states : names.filter((state) => state !== 'archived'))
 }
 
 function readPolicies(query: URLSearchParams): boolean | undefined {
-  const given = query.get('policy')
-  if (given === null) return undefined
-  if (given === 'any' || given === 'none') return given === 'any'
+  const filter = query.get('policy')
+  if (filter === null) return undefined
+  if (filter === 'any' || filter === 'none') return filter === 'any'
   throw wrongQuery('policy', 'any or none')
 }
 
@@ -187,9 +187,9 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   }
   const first = (count: number) => firstOf(listed(), count, compare).map(({ item }) => item)
   if (isCsv) return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
-  const found = first(limit + 1)
-  const page = found.slice(0, limit)
-  const next = found.length > limit ? page.at(-1)!.id : null
+  const listedItems = first(limit + 1)
+  const page = listedItems.slice(0, limit)
+  const next = listedItems.length > limit ? page.at(-1)!.id : null
   return { body: { data: await rowsOf(page), next } }
 }
 
@@ -229,16 +229,16 @@ function firstOf<Item>(
   count: number,
   compare: (a: Item, b: Item) => number,
 ): readonly Item[] {
-  const found: Item[] = []
+  const firsts: Item[] = []
   let last: Item | undefined
   for (const item of items) {
     if (last && compare(item, last) >= 0) continue
-    found.push(item)
-    if (found.length < 4 * count) continue
-    found.sort(compare).length = count
-    last = found.at(-1)
+    firsts.push(item)
+    if (firsts.length < 4 * count) continue
+    firsts.sort(compare).length = count
+    last = firsts.at(-1)
   }
-  return found.sort(compare).slice(0, count)
+  return firsts.sort(compare).slice(0, count)
 }
 
 async function* inBatches<Item>(

@@ -67,14 +67,14 @@ function unlessUnavailable(error: unknown): undefined {
   if (!(error instanceof Unavailable)) throw error
 }
 
-function readOrder(given: string | null) {
-  const name = given?.replace(/^-/, '')
+function readOrder(sort: string | null) {
+  const name = sort?.replace(/^-/, '')
   const valueOf = name === undefined ? undefined : SORTS[name]
   if (name !== undefined && !valueOf) {
     const names = Object.keys(SORTS).join(', ')
     throw wrongQuery('sort', `one of ${names}, with "-" before it for the opposite order`)
   }
-  const sign = given?.startsWith('-') ? -1 : 1
+  const sign = sort?.startsWith('-') ? -1 : 1
   return (models: readonly Model[], lately: Lately | undefined): readonly Model[] => {
     if (!valueOf) return models
     const valued = models.map((model) => [valueOf(model, recentOf(lately, model)), model] as const)

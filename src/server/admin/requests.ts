@@ -79,13 +79,13 @@ async function listRequests({
   gateway,
   query,
 }: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {
-  const asked = readQuery(query)
-  const running = query.has('after') ? [] : await runningCalls(gateway, asked, query)
+  const filters = readQuery(query)
+  const running = query.has('after') ? [] : await runningCalls(gateway, filters, query)
   if (query.get('running') === 'true') {
     const views = running.map((call) => callView(call, true))
     return { data: await withNames(gateway.runtime, views), next: null, searched_to: null }
   }
-  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
+  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(filters)
   return {
     data: await withNames(gateway.runtime, [
       ...running.map((call) => callView(call, true)),
@@ -159,13 +159,13 @@ function logOf({ runtime }: Gateway): RequestLog {
 
 async function runningCalls(
   gateway: Gateway,
-  asked: LogQuery,
+  filters: LogQuery,
   query: URLSearchParams,
 ): Promise<KnownCall[]> {
   if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
   const calls = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
-  return newestFirst(calls.filter((call) => matches(call, asked)))
+  return newestFirst(calls.filter((call) => matches(call, filters)))
 }
 
 /** Sorts calls by id, which is their order of arrival. */

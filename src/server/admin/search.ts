@@ -35,12 +35,12 @@ function listed(
   all: ReadonlyMap<string, ListedAccount | ListedKey>,
   wanted: string,
 ): readonly Found[] {
-  const found = new Map<string, Found>()
+  const matches = new Map<string, Found>()
   const exact = all.get(wanted)
-  if (exact) found.set(exact.id, { kind, id: exact.id, name: exact.name })
+  if (exact) matches.set(exact.id, { kind, id: exact.id, name: exact.name })
   for (const { id, name, texts, archived } of all.values()) {
-    if (found.size >= MOST) break
-    if (!archived && texts.includes(wanted)) found.set(id, { kind, id, name })
+    if (matches.size >= MOST) break
+    if (!archived && texts.includes(wanted)) matches.set(id, { kind, id, name })
   }
-  return [...found.values()]
+  return [...matches.values()]
 }

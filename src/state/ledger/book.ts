@@ -273,8 +273,8 @@ class KeyBook {
   window(name: string): WindowSpend {
     if (name === 'lifetime') return this.lifetime
     const windows = name.length === 6 ? this.#months : this.#days
-    const found = windows.get(name)
-    if (found) return found
+    const existing = windows.get(name)
+    if (existing) return existing
     const spend = { settled: 0n, held: 0n }
     windows.set(name, spend)
     // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
@@ -517,11 +517,11 @@ export class AccountBook {
     if (this.#own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
     const tier = this.paid ? undefined : entry.freeTier
     const shared = sharedLimits(this.#own.limits, tier)
-    const known = this.#calls.get(entry.request)
-    if (known) {
+    const running = this.#calls.get(entry.request)
+    if (running) {
       const rate = this.#rate(key, limits, shared, time)
-      const lease = now + known.expiresAt - time
-      return { ok: true, at: known.at, lease, paid: this.paid, rate }
+      const lease = now + running.expiresAt - time
+      return { ok: true, at: running.at, lease, paid: this.paid, rate }
     }
     const refusal = this.#refusal(key, limits, { ...shared, perDay: tier?.perDay }, now, time)
     if (refusal) return refusal

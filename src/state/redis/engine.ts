@@ -279,7 +279,7 @@ export class RedisLedger implements Ledger {
 
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
     const { client } = this.#connection
-    const found = new Map<KeyOfAccount, Pico>()
+    const spends = new Map<KeyOfAccount, Pico>()
     const byAccount = [...Map.groupBy(keys, ({ account }) => account)].flatMap(([account, some]) =>
       batchesOf(some).map((batch) => [account, batch] as const),
     )
@@ -288,9 +288,9 @@ export class RedisLedger implements Ledger {
       return client.hmget(book, ...some.map(({ key }) => `s:L:${key}`))
     })
     for (const [i, [, some]] of byAccount.entries()) {
-      for (const [j, key] of some.entries()) found.set(key, toPico(sums[i]![j]))
+      for (const [j, key] of some.entries()) spends.set(key, toPico(sums[i]![j]))
     }
-    return keys.map((key) => found.get(key)!)
+    return keys.map((key) => spends.get(key)!)
   }
 
   async key(account: string, id: string): Promise<KeySpend> {

@@ -234,9 +234,10 @@ export function transact<Result>(db: DatabaseSync, write: () => Result): Result 
 
 function migrate(db: DatabaseSync, file: string): void {
   const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table'`).all()
-  const known = tables.some(({ name }) => name === 'meta')
-  if (!known && tables.length > 0) throw new CannotOpen(`${file} is a database, but not a ledger.`)
-  const version = known ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
+  const isLedger = tables.some(({ name }) => name === 'meta')
+  if (!isLedger && tables.length > 0)
+    throw new CannotOpen(`${file} is a database, but not a ledger.`)
+  const version = isLedger ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
   const newest = MIGRATIONS.length
   if (version === newest) return
   if (version > newest) {

@@ -391,8 +391,8 @@ export class Store {
 
   /** The number of an account's newest row; 0 where there is none that is not folded. */
   #newestOf(account: string): number {
-    const known = this.#newest.get(account)
-    if (known !== undefined) return known
+    const newest = this.#newest.get(account)
+    if (newest !== undefined) return newest
     if (this.#newest.size >= MOST_NEWEST) this.#newest.clear()
     const seq = Number(this.#sql.newest.get(account)!.seq)
     this.#newest.set(account, seq)

@@ -41,14 +41,14 @@ export async function startThread(init: WorkerInit, log: Log): Promise<StartedTh
     await worker.terminate?.()
     throw new CannotOpen(opened.refused)
   }
-  const { warnings, ...found } = opened
+  const { warnings, ...state } = opened
   for (const warning of warnings) log.warn(warning)
-  const { rolledBack } = found
+  const { rolledBack } = state
   if (rolledBack > 0) {
     const what = rolledBack === 1 ? 'its newest row is' : `its newest ${rolledBack} rows are`
     log.error(`an older copy of the ledger is in ${init.path}: ${what} missing, and not charged`)
   }
-  return { worker, ...found }
+  return { worker, ...state }
 }
 
 /** Most attempts at a new thread, and the time between two: all are over before a waiting charge is given up, after ten seconds. */
