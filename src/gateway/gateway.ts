@@ -23,7 +23,7 @@ import {
   TICK_MS,
 } from './shared.ts'
 import { createSharing, isShared } from './sharing.ts'
-import type { TakenOut } from './taken-out.ts'
+import type { DisabledDeployments } from './taken-out.ts'
 import { packageVersion } from './version.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from '../observe/alerts.ts'
@@ -56,7 +56,7 @@ export interface Gateway {
   readonly bodies: BodyBudget
   readonly instances: Instances
   /** Deployments that operators have disabled. */
-  readonly takenOut: TakenOut
+  readonly disabledDeployments: DisabledDeployments
   readonly listedMoney: ListedMoney
   /** Messages between the gateways that share its state. */
   readonly peers: Peers
@@ -208,7 +208,7 @@ function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Sh
 function drive(
   generations: Generations,
   shared: Shared,
-  parts: Pick<Gateway, 'bodies' | 'takenOut' | 'instances' | 'peers'>,
+  parts: Pick<Gateway, 'bodies' | 'disabledDeployments' | 'instances' | 'peers'>,
 ): NodeJS.Timeout {
   const disk = new DiskSpace(foldersOf(generations.runtime.config))
   const more = () => [...shared.spending.findings(), ...disk.findings()]
@@ -295,7 +295,7 @@ interface Timed extends Pick<
 > {
   readonly running: RunningCalls
   readonly bodies: BodyBudget
-  readonly takenOut: TakenOut
+  readonly disabledDeployments: DisabledDeployments
   readonly instances: Instances
   readonly peers: Peers
   readonly health: HealthEvents
@@ -321,7 +321,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.health.tick()
     timed.bodies.tick()
     loop.tick(now)
-    timed.takenOut.tick(now)
+    timed.disabledDeployments.tick(now)
     timed.instances.tick(now)
     timed.peers.tick(now)
     timed.disk.tick(now)

@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../config/config.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
 import { completable, useOwnToken } from './admin-token.ts'
-import { tellOfPrices } from './alert-findings.ts'
+import { raisePriceAlerts } from './alert-findings.ts'
 import { assemble, type Assembled } from './assemble.ts'
 import { warnOfRestart } from './restart-settings.ts'
 import { secretsOf, type Shared } from './shared.ts'
@@ -94,7 +94,7 @@ export class Generations {
     const { accounts, routing, metrics } = this.#shared
     this.#current = fresh
     metrics.guard.circuits = fresh.runtime.guards.circuits
-    tellOfPrices(old.runtime, fresh.runtime)
+    raisePriceAlerts(old.runtime, fresh.runtime)
     accounts.refresh()
     const [before, after] = [old.runtime.config.providers, fresh.runtime.config.providers]
     routing.retain(fresh.runtime.catalog, (provider) =>

@@ -24,7 +24,7 @@ const READ_MS = 2000
 const KEPT_MS = 600_000
 
 /** The owner calls `tick` from time to time. */
-export class TakenOut {
+export class DisabledDeployments {
   readonly #records: Records
   readonly #routing: Routing
   readonly #log: Log
@@ -54,13 +54,13 @@ export class TakenOut {
   }
 
   /** Disables a deployment for some seconds. @throws Unavailable while the state cannot be reached */
-  takeOut(id: string, seconds: number): Promise<void> {
+  disable(id: string, seconds: number): Promise<void> {
     const now = steadyNow()
     return this.#order(id, { at: now, until: now + seconds * 1000 })
   }
 
   /** Enables a deployment again, also one in a cooldown after failures. @throws Unavailable while the state cannot be reached */
-  resume(id: string): Promise<void> {
+  enable(id: string): Promise<void> {
     return this.#order(id, { at: steadyNow(), until: 0 })
   }
 

@@ -21,7 +21,7 @@ export async function coolDown(asked: Asked): Promise<Answer> {
   const deployment = deploymentOf(asked)
   const { seconds } = read(cooldown, await bodyOf(asked))
   await noting(asked, 'deployment.cooldown', deployment, () =>
-    gateway.takenOut.takeOut(deployment.id, seconds),
+    gateway.disabledDeployments.disable(deployment.id, seconds),
   )
   return { body: { data: shown(asked, deployment) } }
 }
@@ -30,7 +30,9 @@ export async function coolDown(asked: Asked): Promise<Answer> {
 export async function resume(asked: Asked): Promise<Answer> {
   const { gateway } = asked
   const deployment = deploymentOf(asked)
-  await noting(asked, 'deployment.resume', deployment, () => gateway.takenOut.resume(deployment.id))
+  await noting(asked, 'deployment.resume', deployment, () =>
+    gateway.disabledDeployments.enable(deployment.id),
+  )
   return { body: { data: shown(asked, deployment) } }
 }
 
