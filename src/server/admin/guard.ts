@@ -4,13 +4,13 @@ import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import type { GuardAnswer } from './resources/guard.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
 const NO_SUMS: DecisionSums = { days: [], keys: [] }
 
 /** Decisions of a range by day and by key, and the state of every guard. @throws InvalidRequest, Unavailable */
-export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
+export async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const { from, to } = readRange(query, Date.now())
   const [accounts, keys] = ['account', 'key'].map((name) => readValues(query, name))

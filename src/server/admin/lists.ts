@@ -7,7 +7,7 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
 import { ACCOUNT_COLUMNS, accountView } from './resources/account.ts'
 import { KEY_COLUMNS, keyView } from './resources/key.ts'
-import { accountOf, notInList, type Answer, type Asked } from './route.ts'
+import { accountOf, notInList, type Answer, type AdminRequest } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
@@ -18,14 +18,14 @@ const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
 const CSV_BATCH = 200
 
 /** @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listAccounts(asked: Asked): Promise<Answer | Response> {
-  const { gateway, runtime, query } = asked
+export async function listAccounts(request: AdminRequest): Promise<Answer | Response> {
+  const { gateway, runtime, query } = request
   checkParameters(query, ACCOUNT_PARAMETERS)
   const view = await runtime.accounts.directory.view()
   const states = readStates(query, ACCOUNT_STATES)
   const isListed = ({ archived, disabled }: ListedAccount) =>
     states.has(archived ? 'archived' : disabled ? 'disabled' : 'active')
-  return answerOf(asked, {
+  return answerOf(request, {
     name: 'accounts',
     columns: ACCOUNT_COLUMNS,
     all: view.accounts,
@@ -40,8 +40,8 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
 }
 
 /** @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
-export async function listKeys(asked: Asked): Promise<Answer | Response> {
-  const { gateway, runtime, query } = asked
+export async function listKeys(request: AdminRequest): Promise<Answer | Response> {
+  const { gateway, runtime, query } = request
   checkParameters(query, KEY_PARAMETERS)
   const accounts = new Set(query.getAll('account'))
   for (const id of accounts) await accountOf(runtime, id)
@@ -53,7 +53,7 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
     (accounts.size === 0 || accounts.has(key.account)) &&
     (policies === undefined || key.hasPolicy === policies) &&
     states.has(stateOf(key, now))
-  return answerOf(asked, {
+  return answerOf(request, {
     name: 'keys',
     columns: KEY_COLUMNS,
     all: view.keys,
@@ -157,7 +157,7 @@ const MEMBERS: Readonly<Record<string, (item: ListedAccount | ListedKey) => stri
 }
 
 async function answerOf<Item extends ListedAccount | ListedKey>(
-  { query }: Asked,
+  { query }: AdminRequest,
   { name, columns, all, isListed, sums, rowsOf }: List<Item>,
 ): Promise<Answer | Response> {
   const isCsv = wantsCsv(query)

@@ -10,7 +10,7 @@ import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
 import type { Overview } from './resources/overview.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 import { outboxView } from './views.ts'
 
 /** How long an answer is shared. */
@@ -24,7 +24,7 @@ const SHOWN_CALLS = 20
 const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Promise<Answer> }>()
 
 /** The first page of a console. */
-export function showOverview({ gateway }: Asked): Promise<Answer> {
+export function showOverview({ gateway }: AdminRequest): Promise<Answer> {
   const known = answers.get(gateway)
   if (known && performance.now() - known.at < SHARED_MS) return known.answer
   const answer = overviewOf(gateway)

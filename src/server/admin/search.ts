@@ -2,14 +2,14 @@
 import type { ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import type { Found } from './resources/overview.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['q'])
 /** Most results of each kind. */
 const MOST = 8
 
 /** Searches; an exact id comes first. @throws InvalidRequest without a text */
-export async function search({ runtime, query }: Asked): Promise<Answer> {
+export async function search({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
   if (wanted === '') throw wrongQuery('q', 'part of a name or id')
