@@ -32,10 +32,7 @@ export class Generations {
   #token: string | undefined
   #current!: Generation
 
-  /**
-   * Sets the first configuration.
-   * @param assembled its set-up parts. @param token the gateway's own admin token, if it has one
-   */
+  /** Sets the first configuration. @param assembled its set-up parts. @param token the gateway's own admin token, if it has one */
   begin(loaded: LoadedConfig, assembled: Assembled, shared: Shared, token?: string): void {
     this.#shared = shared
     this.#token = token

@@ -109,10 +109,7 @@ export class AbortScope extends AbortController {
   readonly #listeners: (() => void)[] = []
   readonly #report: Report
 
-  /**
-   * @param report receives errors of listeners
-   * @param survives a class of abort reasons that do not end the scope
-   */
+  /** @param report receives errors of listeners @param survives a class of abort reasons that do not end the scope */
   constructor(report: Report, survives?: new () => Error) {
     super()
     this.#report = report
@@ -165,10 +162,7 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
   else signal.removeEventListener('abort', listener)
 }
 
-/**
- * The answer of a plugin, which may ignore its signal and is not waited for after an abort.
- * @throws the reason of the signal
- */
+/** The answer of a plugin, which may ignore its signal and is not waited for after an abort. @throws the reason of the signal */
 export function unlessAborted<T>(signal: AbortSignal, answer: T | PromiseLike<T>): Promise<T> {
   if (!isThenable(answer)) return Promise.resolve(answer)
   return new Promise<T>((resolve, reject) => {

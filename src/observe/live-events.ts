@@ -121,10 +121,7 @@ export class LiveEvents {
     for (const watching of this.#watching) send(watching, event, now)
   }
 
-  /**
-   * @param after id of the last event received; kept events since then are sent first
-   * @returns a function that ends it
-   */
+  /** @param after id of the last event received; kept events since then are sent first @returns a function that ends it */
   watch(watcher: Watcher, after?: string): () => void {
     const now = performance.now()
     const watching: Watching = { watcher, sent: 0, since: now, left: 0, idleAt: now }

@@ -44,10 +44,7 @@ export interface Source<T> {
 
 /** A sequence for one reader, produced as it is read. Leaving a `for await` loop early closes it. */
 export interface Flow<T> extends AsyncIterable<T> {
-  /**
-   * Adds a step. Use the returned flow in place of this one.
-   * @throws Error after the first read
-   */
+  /** Adds a step. Use the returned flow in place of this one. @throws Error after the first read */
   through<Out>(step: Step<T, Out>): Flow<Out>
   /** The next batch: at least one part unless it is the last. Rejects with the error of the source or of a step. */
   next(): Promise<Batch<T>>

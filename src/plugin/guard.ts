@@ -267,10 +267,7 @@ export interface GuardHost extends Host {
    * have to pay
    */
   askModel(model: string, request: ChatInput, context: GuardContext): Promise<ChatCompletion>
-  /**
-   * Compiles RE2 expressions, which match regardless of case.
-   * @throws Error that names the pattern and its fault
-   */
+  /** Compiles RE2 expressions, which match regardless of case. @throws Error that names the pattern and its fault */
   compilePatterns(patterns: readonly string[]): PatternMatcher
   /**
    * Gives other calls their turn during long work on an input: `const due = host.yieldIfDue(context); if (due) await due`,

@@ -25,10 +25,7 @@ import type {
   RerankResult,
 } from './texts.ts'
 
-/**
- * One request to a provider.
- * @typeParam Options result of `deploymentOptions` of the plugin for the options of a deployment
- */
+/** One request to a provider. @typeParam Options result of `deploymentOptions` of the plugin for the options of a deployment */
 export interface ProviderRequest<In, Options = Readonly<Record<string, unknown>>> {
   /** The client's request, with the policy and search results applied. Must not be changed in place. */
   readonly input: In

@@ -11,10 +11,7 @@ export interface DomainFilter {
 
 /** One web search. */
 export interface SearchQuery {
-  /**
-   * The query on one line, not empty.
-   * @param limit most characters, in UTF-16 code units
-   */
+  /** The query on one line, not empty. @param limit most characters, in UTF-16 code units */
   text(limit: number): string
   /** Number of results, 1 to 10. Further results may replace some that the gateway drops. */
   readonly maxResults: number

@@ -91,10 +91,7 @@ export class Search {
   /** Last reported cost of each engine whose cost differs from its price. */
   readonly #reported = new Map<string, Pico>()
 
-  /**
-   * @param engines at least one
-   * @param fallback name of the default engine; when absent, the first one
-   */
+  /** @param engines at least one @param fallback name of the default engine; when absent, the first one */
   constructor(
     engines: readonly ConfiguredEngine[],
     fallback: string | undefined,

@@ -48,10 +48,7 @@ export class CalledTables {
     )
   }
 
-  /**
-   * @param calls those without a valid key are left out
-   * @param mark a write that is stored together with them
-   */
+  /** @param calls those without a valid key are left out @param mark a write that is stored together with them */
   add(calls: readonly KnownCall[], mark?: () => void): void {
     const charged = calls.filter(({ key_id }) => key_id !== undefined)
     if (charged.length === 0 && !mark) return

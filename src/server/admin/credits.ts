@@ -8,10 +8,7 @@ import type { readNew } from './bodies.ts'
 import type { adjustment, credits } from './resources/account.ts'
 import type { AdminRequest } from './route.ts'
 
-/**
- * Books credits; status 200 for a reference that was booked earlier.
- * @throws ReferenceTaken when that was with another amount
- */
+/** Books credits; status 200 for a reference that was booked earlier. @throws ReferenceTaken when that was with another amount */
 export async function topUp(
   request: Pick<AdminRequest, 'runtime' | 'actor'>,
   account: string,

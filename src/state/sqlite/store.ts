@@ -266,10 +266,7 @@ export class Store {
     return { added }
   }
 
-  /**
-   * Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch.
-   * @returns the number of rows folded
-   */
+  /** Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch. @returns the number of rows folded */
   fold(day: string, at: number, limit: number): number {
     return this.#fold(this.#sql.foldOld, day, at, limit)
   }
