@@ -93,7 +93,6 @@ class KnownKeys {
     return known
   }
 
-  /** Forgets a key whose record has changed. */
   forget(sha256: string): void {
     this.#cache.delete(sha256)
   }
@@ -125,7 +124,6 @@ interface Limits {
   readonly concurrency: number
 }
 
-/** Condition of a change. */
 export interface Condition<T> {
   /** The only revision that is changed. */
   readonly expected?: number | undefined
@@ -142,7 +140,6 @@ interface AccountsOptions {
   readonly now?: () => number
 }
 
-/** Records that are read at once. */
 const BATCH = 500
 
 /** The accounts and keys of one gateway. Stored as records; keys in use are cached. */

@@ -61,13 +61,11 @@ export class Directory {
     return entries
   }
 
-  /** Notes a created or changed account of this process. */
   async noteAccount(account: Account): Promise<void> {
     this.#loaded?.put(account)
     await this.#records.touch(`account:${account.id}`)
   }
 
-  /** Notes a created or changed key of this process. */
   async noteKey(key: Key): Promise<void> {
     this.#loaded?.put(key)
     await this.#records.touch(`key:${key.id}`)

@@ -8,7 +8,6 @@ const GIVEN = /^[\x21-\x7e]{8,512}$/
 /** Description of a text that {@link isSecret} accepts. */
 export const SECRET = '8 to 512 visible ASCII characters without spaces'
 
-/** Prefix of every generated secret. */
 export const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6

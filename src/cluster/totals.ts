@@ -27,7 +27,6 @@ export class Totals {
     this.#latest.set(channel, [])
   }
 
-  /** Takes the metrics of a worker that is about to end. */
   tell(channel: Channel, families: Families): void {
     if (this.#latest.has(channel)) this.#latest.set(channel, families)
   }

@@ -271,7 +271,6 @@ export class Workers {
     return restarts
   }
 
-  /** Sends each worker the reasons why others cannot take work. */
   #spreadReasons(): void {
     const serving = this.#serving()
     for (const member of serving) {

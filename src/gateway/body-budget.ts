@@ -40,7 +40,6 @@ export function defaultBodyMemory(): number {
   return Math.min(Math.max(quarter, 256 * MIB), 2048 * MIB)
 }
 
-/** The share of one body in the budget. */
 export interface BodyShare {
   /**
    * Makes the share at least this heavy. Not called while it waits.
@@ -52,7 +51,6 @@ export interface BodyShare {
   release(): void
 }
 
-/** A share as the budget sees it. */
 interface Body {
   readonly owner: BodyOwner
   held: number
@@ -159,7 +157,6 @@ export class BodyBudget {
     })
   }
 
-  /** Gives free memory to waiting bodies. */
   #serve(): void {
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
       const { wanted, settle } = first.wait!

@@ -35,7 +35,6 @@ export interface WorkerPlace {
   readonly count: number
 }
 
-/** State of invented calls. */
 export interface DemoState {
   /** Whether some of them are still to be written. */
   readonly isFilling: boolean
@@ -306,7 +305,7 @@ const RENEW_MS = 10_000
 
 /** Starts the timer, which does not keep the process running. The owner clears it. */
 function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Timeout {
-  // By the monotonic clock: leases expire by another clock than the wall clock.
+  // The monotonic clock is right: leases expire by another clock than the wall clock.
   let renewAt = performance.now() + RENEW_MS
   loop.tick(performance.now())
   const timer = setInterval(() => {
@@ -401,10 +400,8 @@ async function freeBytesOf(folder: string): Promise<number> {
 
 // Notices when deployments or the ledger fail and recover: for alerts, and for watchers of the events of the gateway.
 
-/** Time between two checks for alerts. */
 const HEALTH_LOOK_MS = 1000
 
-/** The owner calls `tick` from time to time. */
 class HealthEvents {
   readonly #events: LiveEvents
   readonly #runtime: () => Runtime

@@ -10,7 +10,6 @@ import { secretsOf, type Shared } from './shared.ts'
 
 /** A configuration whose plugins are set up. Its owner calls one of these. */
 export interface PreparedConfig {
-  /** Makes further calls use it. */
   use(): void
   discard(): Promise<void>
 }

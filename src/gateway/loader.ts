@@ -33,7 +33,6 @@ import {
 } from './plugin-code.ts'
 import { providePluginImports } from './plugin-imports.ts'
 
-/** Where a plugin may come from, and the host it gets. */
 export interface PluginSource<H = Host> {
   /** Folder of the configuration file, for relative paths and packages. */
   readonly directory: string
@@ -52,7 +51,6 @@ export interface OpenedPlugin {
   readonly instance: Closable
 }
 
-/** A plugin and the provider that it has set up. */
 export interface LoadedProvider {
   readonly provider: Provider
   readonly plugin: ProviderPlugin

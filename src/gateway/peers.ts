@@ -45,7 +45,6 @@ const CALLS_SECONDS = 6
 const WATCHED_SECONDS = 10
 const WATCHED = 'watched'
 
-/** The owner calls `tick` from time to time. */
 export class Peers {
   readonly #options: PeersOptions
   readonly #settled = new Set<string>()

@@ -222,7 +222,6 @@ export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   }
 }
 
-/** The message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -18,19 +18,16 @@ interface Orders {
 }
 
 const KEY = 'taken-out'
-/** Time between two readings of the orders of other gateways. */
 const READ_MS = 2000
 /** Retention of an order that enables a deployment again, so that every gateway reads it. */
 const KEPT_MS = 600_000
 
-/** The owner calls `tick` from time to time. */
 export class DisabledDeployments {
   readonly #records: Records
   readonly #routing: Routing
   readonly #log: Log
   /** Whether other gateways give orders too. */
   readonly #isShared: boolean
-  /** Orders that were carried out. */
   #orders: Orders['orders'] = {}
   #readAt = -Infinity
 

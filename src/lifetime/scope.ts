@@ -75,7 +75,6 @@ export interface LateAnswers {
   readonly metrics: { answeredLate(instance: string): void }
 }
 
-/** The last request to a vendor, for the log. */
 export interface SentRequest {
   readonly method: string
   readonly url: string

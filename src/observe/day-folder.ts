@@ -14,7 +14,6 @@ import { createFile } from '../state/sqlite/file.ts'
 
 export const DAY_MS = 86_400_000
 const MIN_FREE_BYTES = 256 * 1024 * 1024
-/** Suffixes that SQLite adds to the name of a database. */
 const PARTS = ['', '-wal', '-shm']
 
 /** The UTC day of a moment, `2026-11-23`. */

@@ -129,7 +129,6 @@ export interface Count {
   count: number
 }
 
-/** Counts, or values that add up. */
 export class Counter extends Metric<Count> {
   constructor(
     definition: Definition,
@@ -224,7 +223,7 @@ export class Histogram extends Metric<Distribution> {
 export interface Gauge {
   readonly name: string
   readonly help: string
-  /** By default `gauge`. */
+  /** The type; `gauge` by default. */
   readonly type?: 'gauge' | 'counter'
   /** How the values of several workers are combined; `max` for a value that is the same in all. */
   readonly over: Combination
@@ -233,7 +232,6 @@ export interface Gauge {
   readonly fixed?: Readonly<Record<string, string>>
 }
 
-/** A gauge with its present values. */
 export function gaugeFamily(definition: Gauge): MetricFamily {
   const { name, help, value, type = 'gauge', over, fixed = {} } = definition
   const isOne = typeof value === 'number'

@@ -39,7 +39,6 @@ export type TraceLink = NonNullable<EndedCall['trace']>
 /** Treatment of the texts of one side that violate a rule. Side `all` and no rule: a call that violates none. */
 export type DecidedRule = NonNullable<EndedCall['decided']>[number]
 
-/** One request to a deployment. */
 export interface Attempt {
   readonly deployment: string
   readonly ms: number
@@ -58,7 +57,7 @@ export interface Question {
   /** Start, in ms since the arrival of the call. */
   readonly from: number
   readonly ms: number
-  /** For a guard `passed` or `blocked`, for an engine `ok`, or why there was no answer. */
+  /** `passed` or `blocked` for a guard, `ok` for an engine, or why there was no answer. */
   readonly result: string
   readonly rules: readonly string[]
 }

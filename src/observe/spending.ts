@@ -25,9 +25,7 @@ interface SpendingOptions {
   readonly wallClock?: () => number
 }
 
-/** Time between two checks. */
 const LOOK_MS = 10_000
-/** Time between two queries for the largest spenders. */
 const TOP_MS = 60_000
 /** Most accounts, and keys, of one check; further ones wait for the next. */
 const MOST = 500

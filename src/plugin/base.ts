@@ -181,7 +181,7 @@ export interface Form {
 /** A file that {@link Host.download} fetched. */
 export interface Download {
   readonly bytes: Uint8Array
-  /** As the server declares it, in lower case and without parameters; empty when it declares none. */
+  /** The declaration of the server, in lower case and without parameters; empty when it declares none. */
   readonly contentType: string
 }
 

@@ -73,7 +73,7 @@ export interface ChatDelta {
 
 /** One choice in a chunk. */
 export interface ChatChunkChoice {
-  /** By default the position in the list. */
+  /** Index of the choice; by default the position in the list. */
   index?: number
   delta?: ChatDelta | null
   finish_reason?: string | null

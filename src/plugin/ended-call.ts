@@ -82,7 +82,7 @@ export interface EndedCall {
     /** Start, in ms since the arrival of the call. */
     readonly at_ms: number
     readonly ms: number
-    /** For a guard `passed` or `blocked`, for a search `ok`; else why there was no answer, or `cancelled`. */
+    /** `passed` or `blocked` for a guard, `ok` for a search; else why there was no answer, or `cancelled`. */
     readonly result: string
     /** Rules that the guard reported as violated. */
     readonly rules: readonly string[]

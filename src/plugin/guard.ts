@@ -86,7 +86,7 @@ export interface TextItem {
   readonly text: string
   /** Images, audio and files in the same place. */
   readonly media?: readonly Media[]
-  /** For a segment of an answer: the text just before it, and the user's last turn. */
+  /** Context of a segment of an answer: the text just before it, and the user's last turn. */
   readonly context?: { readonly before: string; readonly userTurn: string }
 }
 
@@ -156,7 +156,7 @@ export interface Finding {
   readonly start?: number
   /** Exclusive end; the end of the text when absent. */
   readonly end?: number
-  /** By default the one rule that the guard enforces. A guard that enforces several has to name it. */
+  /** The violated rule; by default the one rule that the guard enforces. A guard that enforces several has to name it. */
   readonly rule?: RuleRef
   /** 0 to 1, for the operator only. */
   readonly score?: number

@@ -57,7 +57,7 @@ export interface Provider<Options = Readonly<Record<string, unknown>>> extends C
   /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
   readonly deploymentOptions?: Schema<any>
   /**
-   * For a provider that gets credentials by itself: gets them, unless it has valid ones. `sluicegate check` calls it.
+   * Gets credentials, unless it has valid ones; for a provider that gets them by itself. `sluicegate check` calls it.
    * @throws what {@link Host.fail} makes, with a `cause` whose message tells the operator why
    */
   logIn?(signal: AbortSignal): Promise<LoginReport>

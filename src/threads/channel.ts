@@ -8,7 +8,6 @@ export interface Port {
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
-/** What crosses. `n` numbers a question. */
 export type Message =
   | { readonly name: string; readonly body: unknown; readonly n?: number }
   | { readonly answered: number; readonly body: unknown }
@@ -114,7 +113,6 @@ export class Channel {
   }
 }
 
-/** The data of an error that are sent. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof RemoteError) return error.failure
   if (!(error instanceof Error)) return { message: String(error), exitCode: 1 }

@@ -13,7 +13,6 @@ export interface ThreadWork<Notice, Question> {
   close(): void | Promise<void>
 }
 
-/** Exports of a script of work. */
 export interface WorkScript {
   /** Begins the work. It ends when it closes the port. */
   serve(port: MessagePort, workerData: any): void | Promise<void>
@@ -22,7 +21,6 @@ export interface WorkScript {
 /** Where work runs: another thread, the process that starts the workers, or this thread. Emits `message`, `error`, `exit`. */
 export interface WorkThread extends Port, NodeJS.EventEmitter {
   on(event: string, listener: (...args: any[]) => void): this
-  /** Ends it, whatever it is doing. */
   terminate?(): unknown
   ref(): void
   unref(): void

@@ -140,7 +140,6 @@ export class ContentFiles {
     return removed
   }
 
-  /** Removes what exceeds the bounds. */
   trim(): void {
     try {
       const { folder, memory } = this.#days

@@ -30,7 +30,7 @@ export interface LogQuery {
   /** Statuses, as ranges: 404 is [404, 404], 4xx is [400, 499]. */
   readonly status?: readonly (readonly [number, number])[]
   readonly stream?: boolean
-  /** In 10⁻¹² USD. */
+  /** Lower bound of the cost, in 10⁻¹² USD. */
   readonly minCost?: bigint
   readonly minMs?: number
   /** Half-open range, ms since epoch. */

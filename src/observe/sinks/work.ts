@@ -18,7 +18,6 @@ export interface NamedSink {
 export interface OpenSinks {
   readonly issues: SinksReady['issues']
   readonly sinks: readonly NamedSink[]
-  /** Releases the resources of the sinks. */
   close(): Promise<void>
 }
 
@@ -33,7 +32,6 @@ interface WorkOptions {
 
 /** Most characters of contents that wait for the lines of their calls. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
-/** Between two reports of counts. */
 const REPORT_MS = 500
 const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
 

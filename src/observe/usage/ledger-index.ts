@@ -15,7 +15,6 @@ export interface UsageDifference {
 }
 
 interface AccountState {
-  /** The last row that is in the tables. */
   seq: number
   request: string
   /** Spend of each key, and bookings: sums of the tables. */
@@ -90,7 +89,6 @@ export class LedgerIndex {
     }
   }
 
-  /** Number of rows missing in the tables, where it is known. */
   get lag(): number {
     let rows = 0
     for (const [account, head] of this.#heads) {
@@ -99,7 +97,6 @@ export class LedgerIndex {
     return this.#waiting.size === 0 ? 0 : rows
   }
 
-  /** Notes accounts that may have new rows. */
   note(accounts: Iterable<string>): void {
     for (const account of accounts) {
       this.#waiting.add(account)

@@ -81,7 +81,6 @@ function partsOf(
   )
 }
 
-/** All cells of some parts, each as the sum of both sources. */
 function cellsOf(
   db: DatabaseSync,
   query: UsageQuery,

@@ -143,7 +143,6 @@ export class SettledTables {
     return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
   }
 
-  /** Bookings of an account besides costs. */
   booked(account: string): Pico {
     const sum = this.#db
       .prepare(

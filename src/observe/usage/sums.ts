@@ -33,7 +33,6 @@ export interface RankedCells {
 /** Sums of circumstances: counts, then the buckets of both histograms. */
 export const COUNTED = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
-/** Adds a cell to those of the same group and span. */
 export function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
   const name = [cell.start, ...cell.group].join('\n')
   const sums = cells.get(name)

@@ -4,7 +4,6 @@ import { read } from './bodies.ts'
 import { alertView, mute } from './resources/alert.ts'
 import { bodyOf, missing, type Answer, type AdminRequest } from './route.ts'
 
-/** Active alerts, then the last ended ones. */
 export function listAlerts({ runtime: { alerts } }: AdminRequest): Answer {
   return { body: { data: [...alerts.active, ...alerts.ended].map(alertView) } }
 }

@@ -9,7 +9,6 @@ import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
 import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
-/** Entries read at a time. */
 const CSV_BATCH = 200
 
 interface Change {

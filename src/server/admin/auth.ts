@@ -113,7 +113,6 @@ export class AdminAuth {
   }
 }
 
-/** The client's end of the connection. */
 export function addressOf(event: H3Event): string {
   return event.runtime?.node?.req.socket?.remoteAddress ?? ''
 }

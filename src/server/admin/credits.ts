@@ -50,7 +50,6 @@ export async function adjust(
   return answer
 }
 
-/** A booking and the answer of the ledger. */
 interface Booking {
   readonly booked: Promise<Settled>
   readonly account: string

@@ -210,7 +210,6 @@ async function orderOf<Item extends ListedAccount | ListedKey>(
   return { valueOf, descending: sort.startsWith('-') }
 }
 
-/** An item with its sort value. */
 interface Ranked<Item> {
   readonly item: Item
   readonly value: string | number | Pico

@@ -13,7 +13,6 @@ import { second } from './resources/settings.ts'
 import type { Answer, AdminRequest } from './route.ts'
 import { outboxView } from './views.ts'
 
-/** How long an answer is shared. */
 const SHARED_MS = 2000
 const DAY_MS = 86_400_000
 const SHOWN_MODELS = 10

@@ -48,7 +48,6 @@ export function bodyOf(request: Pick<AdminRequest, 'event' | 'runtime'>): Promis
   return readJson(incomingOf(request), BODY_LIMIT)
 }
 
-/** The request in the form of the pipeline. */
 export function incomingOf({
   event,
   runtime,

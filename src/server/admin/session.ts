@@ -15,7 +15,6 @@ import { momentOrNull } from './resources/settings.ts'
 import type { Session } from './resources/session.ts'
 import { bodyOf } from './route.ts'
 
-/** A valid cookie. */
 interface OpenSession {
   readonly token: AdminToken
   /** ms since epoch */

@@ -229,7 +229,6 @@ class Buckets {
     this.#total--
   }
 
-  /** The latest time that each entry can have had. */
   *times(now: number): Generator<number> {
     this.count(now)
     for (let second = this.#second - BUCKETS + 1; second <= this.#second; second++) {
@@ -308,7 +307,6 @@ interface CappedSpend {
   readonly spend: WindowSpend
 }
 
-/** The caps of a key or an account. */
 function cappedSpend(of: KeyBook, day: string): CappedSpend[] {
   const cap = of.limits?.cap
   return cap ? [{ of, cap, spend: of.window(windowOf(cap.scope, day)) }] : []
@@ -454,7 +452,6 @@ export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
 
-/** A call that holds a lease. */
 interface RunningCall {
   readonly request: RequestId
   readonly key: KeyBook
@@ -467,7 +464,6 @@ interface RunningCall {
   held: Held | undefined
 }
 
-/** Money of a running call. */
 interface Held {
   amount: Pico
   readonly ceiling: Pico
@@ -831,7 +827,6 @@ export class AccountBook {
     return undefined
   }
 
-  /** Adds to the held money; a negative amount gives back. */
   #add(key: KeyBook, day: string, amount: Pico): void {
     if (amount === 0n) return
     for (const part of [key, this.#own]) {

@@ -44,7 +44,6 @@ export class Maintenance {
     void this.#daily()
   }
 
-  /** Number of discrepancies at the last verification. */
   get discrepancies(): number {
     return this.#discrepancies
   }

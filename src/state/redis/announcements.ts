@@ -4,7 +4,6 @@ import type { Log } from '../ledger/ledger.ts'
 import { connect, PREFIX, type RedisConnection } from './connection.ts'
 
 const DEADLINE_MS = 500
-/** Messages that are read at once. */
 const PAGE = 500
 const KEPT: Readonly<Record<Topic, number>> = {
   settled: 10_000,

@@ -430,12 +430,10 @@ export class RedisLedger implements Ledger {
   }
 }
 
-/** The money in a reply of the script `look`. */
 function toBalance([balance, available, paid]: ScriptReply): AccountBalance {
   return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
 }
 
-/** The spend in a reply of the script `look`. */
 function toSpend([, , , lifetime, day, month, inFlight]: ScriptReply): KeySpend {
   const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
   return { ...spend, inFlight: Number(inFlight ?? 0) }

@@ -12,7 +12,6 @@ const IDENTITY = `${PREFIX}:identity`
 const LIFETIME = 's:L:'
 /** Prefix of a field with spend over all keys. */
 const OF_ALL = `${LIFETIME}@`
-/** Books that are read at once. */
 const BOOKS = 100
 /** Rows that are read at once in search of one. */
 const PAGE_ROWS = 1000

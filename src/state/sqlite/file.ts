@@ -5,16 +5,14 @@ import { DatabaseSync } from 'node:sqlite'
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
 
-/** Before this version, a checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
+/** Oldest safe version: an earlier checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
 const OLDEST_SQLITE = '3.51.3'
 /** How long to wait for a lock: an operator's own `sqlite3` may hold one for a moment. */
 const BUSY_TIMEOUT_MS = 2000
 const CHECKPOINT_PAGES = 2000
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-/** A file that another connection has locked. */
 const BUSY = 5
-/** A disk that has failed. */
 export const IO_ERROR = 10
 const CORRUPT = 11
 /** A disk, or a database with a limit, without room. */

@@ -57,7 +57,6 @@ export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
 /** Prefix of copies that were made of a ledger whose file was gone. */
 const RESCUED = 'ledger.rescued-'
-/** Folder of the dated copies. */
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names that identify a folder as a gateway's. */
@@ -329,7 +328,6 @@ function identityOf(db: DatabaseSync): string | undefined {
   return table && (db.prepare('SELECT id FROM identity').get()?.id as string | undefined)
 }
 
-/** The present record of a ledger. */
 function describe(db: DatabaseSync): KnownLedger {
   const row = db
     .prepare(
@@ -349,7 +347,6 @@ function recall(lock: DatabaseSync): KnownLedger | undefined {
   return lock.prepare('SELECT * FROM known').get() as KnownLedger | undefined
 }
 
-/** Replaces the record in a lock file. */
 function remember(lock: DatabaseSync, ledger: KnownLedger): void {
   const { identity, created, accounts, seq, written } = ledger
   transact(lock, () => {
@@ -361,7 +358,6 @@ function remember(lock: DatabaseSync, ledger: KnownLedger): void {
   })
 }
 
-/** Removes the record from a lock file. */
 function forget(lock: DatabaseSync): void {
   lock.exec('DROP TABLE IF EXISTS known')
 }

@@ -89,7 +89,6 @@ class Restarts<Started> {
     throw new Error('its thread has ended, and no other one could be started')
   }
 
-  /** Ends the wait for an attempt. */
   giveUp(): void {
     this.#givenUp.abort()
   }
@@ -320,7 +319,7 @@ export class WorkerClient {
       this.#worker.unref()
       this.#ended = undefined
       this.#end(new Error('the disk has not answered in time'))
-      // After the writes that were rejected just now.
+      // It runs after the writes that were rejected just now.
       setImmediate(gaveUp.resolve)
     }, CLOSE_MS)
     await Promise.race([once(this.#worker, 'exit'), gaveUp.promise])
