@@ -305,7 +305,7 @@ const RENEW_MS = 10_000
 
 /** Starts the timer, which does not keep the process running. The owner clears it. */
 function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Timeout {
-  // The monotonic clock is right: leases expire by another clock than the wall clock.
+  // Uses the monotonic clock, because leases do not expire by the wall clock.
   let renewAt = performance.now() + RENEW_MS
   loop.tick(performance.now())
   const timer = setInterval(() => {
