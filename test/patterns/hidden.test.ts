@@ -163,7 +163,6 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
         for (const after of [0, 5, 40]) {
           const text = `${words.slice(0, before)} ${secret} ${words.slice(0, after)}`
           expect(matcher.find(text)?.pattern, text).toBe(0)
-          expect(matcher.mayMatch(text), text).toBe(true)
         }
       }
     }
@@ -207,13 +206,11 @@ class ReferenceScan {
   }
 
   #read(text: string) {
-    const { text: dfa, decoded } = this.#compiled
+    const { decoded } = this.#compiled
     for (const character of text) {
       const codePoint = character.codePointAt(0)!
       const [start, end] = [this.#position, this.#position + character.length]
-      const codeClass = dfa.classOf(codePoint)
-      if (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end))
-        return this.#stop()
+      if (this.#cursor.read(codePoint, start, end)) return this.#stop()
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         this.#readBase64(codePoint, start, end)
         for (const decoder of this.#decoders.slice(1)) decoder.read(codePoint, start, end)
