@@ -98,13 +98,16 @@ export class PatternScan implements TextScan {
   #read(text: string, isWhole = false): void {
     const all = this.#half + text
     this.#half = ''
-    for (let at = 0; at < all.length && !this.#isOver;) {
-      const codePoint = all.codePointAt(at)!
-      const units = codePoint > 0xffff ? 2 : 1
-      if ((codePoint & 0xfffffc00) === 0xd800 && at + 1 === all.length && !isWhole) {
+    const last = all.length - 1
+    for (let at = 0; at <= last && !this.#isOver;) {
+      const unit = all.charCodeAt(at)
+      if (at === last && (unit & 0xfc00) === 0xd800 && !isWhole) {
         this.#half = all.slice(at)
         return
       }
+      // V8 13.6 compiles `codePointAt` so that it reads on behind the end of a string that is a slice of another.
+      const codePoint = at === last ? unit : all.codePointAt(at)!
+      const units = codePoint > 0xffff ? 2 : 1
       this.#readCodePoint(codePoint, units)
       at += units
     }
