@@ -193,6 +193,9 @@ const matchers = {
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
 
+/** Checks by list: a policy is checked in slices, and read at once soon after. */
+const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
+
 /** Patterns are checked first and compiled soon after. Sizes are in instructions. */
 const parsings = new LRUCache<string, ParsedPattern | PatternError>({
   max: 1_000,
@@ -341,11 +344,16 @@ function* buildMatcher(
 }
 
 function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
+  const id = idOf(patterns)
+  const known = checks.get(id)
+  if (known) return known
   const { parsings, problem } = yield* parseAll(patterns)
   const warnings = parsings.flatMap(({ unbounded }, index) =>
     unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
   )
-  return problem ? { problem, warnings } : { warnings }
+  const check = problem ? { problem, warnings } : { warnings }
+  checks.set(id, check)
+  return check
 }
 
 /** Parses all patterns up to the first that cannot be used. */
