@@ -98,13 +98,16 @@ export class PatternScan implements TextScan {
   #read(text: string, isWhole = false): void {
     const all = this.#half + text
     this.#half = ''
-    for (let at = 0; at < all.length && !this.#isOver;) {
-      const codePoint = all.codePointAt(at)!
-      const units = codePoint > 0xffff ? 2 : 1
-      if ((codePoint & 0xfffffc00) === 0xd800 && at + 1 === all.length && !isWhole) {
+    const last = all.length - 1
+    for (let at = 0; at <= last && !this.#isOver;) {
+      const unit = all.charCodeAt(at)
+      if (at === last && (unit & 0xfc00) === 0xd800 && !isWhole) {
         this.#half = all.slice(at)
         return
       }
+      // V8 13.6 compiles `codePointAt` so that it reads on behind the end of a string that is a slice of another.
+      const codePoint = at === last ? unit : all.codePointAt(at)!
+      const units = codePoint > 0xffff ? 2 : 1
       this.#readCodePoint(codePoint, units)
       at += units
     }
@@ -189,6 +192,9 @@ const matchers = {
   key: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 4_000_000 }),
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
+
+/** Checks by list: a policy is checked in slices, and read at once soon after. */
+const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
 /** Patterns are checked first and compiled soon after. Sizes are in instructions. */
 const parsings = new LRUCache<string, ParsedPattern | PatternError>({
@@ -338,11 +344,16 @@ function* buildMatcher(
 }
 
 function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
+  const id = idOf(patterns)
+  const known = checks.get(id)
+  if (known) return known
   const { parsings, problem } = yield* parseAll(patterns)
   const warnings = parsings.flatMap(({ unbounded }, index) =>
     unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
   )
-  return problem ? { problem, warnings } : { warnings }
+  const check = problem ? { problem, warnings } : { warnings }
+  checks.set(id, check)
+  return check
 }
 
 /** Parses all patterns up to the first that cannot be used. */

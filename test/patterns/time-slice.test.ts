@@ -141,7 +141,7 @@ describe('new patterns', () => {
     const matcher = compilePatterns(patterns, 'request')
     expect(compilePatternsSliced(patterns, 'request')).toBe(matcher)
     const check = checkPatterns(patterns)
-    expect(checkPatternsSliced(patterns)).toEqual(check)
+    expect(checkPatternsSliced(patterns)).toBe(check)
   })
 
   it('are compiled once for all callers that want them meanwhile', async () => {
