@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
 import { starterSearch } from './starter-search.ts'
-import { VENDORS, type StarterVendor } from './starter-models.ts'
+import { keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
   models: Exclude<UserConfig['models'], string | undefined>
@@ -110,17 +110,16 @@ const SPEECH: Offer = {
 }
 
 /** What would bring further models in this environment, in words. */
-export function starterHints(env: ConfigContext['env']): string[] {
-  const missing = VENDORS.map(({ variable }) => variable).filter((variable) => !env[variable])
+export function starterHints(_env: ConfigContext['env']): string[] {
   return [
-    ...(missing.length > 0 ? [`set ${missing.join(', ')} for more`] : []),
+    'more vendors: sluicegate vendors',
     ...(hasOcr() ? [] : [`for local/ocr: ${INSTALL_OCR}`]),
   ]
 }
 
-/** What `extends: starter` adds with this environment. No two vendors have the same model id. */
+/** What `extends: starter` adds with this environment. */
 export default async function starter({ env }: ConfigContext): Promise<UserConfig> {
-  const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
+  const vendors = VENDORS.filter((vendor) => keyVariableOf(vendor, env)).map(offerOf)
   const local = [
     ...(hasOcr() ? [OCR] : []),
     ...(isInstalled('espeak-ng', env.PATH) ? [SPEECH] : []),
@@ -133,26 +132,9 @@ export default async function starter({ env }: ConfigContext): Promise<UserConfi
   }
 }
 
-function offerOf({ provider, variable, models, ...vendor }: StarterVendor): Offer {
-  const { use = 'openai-compatible', baseURL, quirks } = vendor
-  const options = {
-    ...(baseURL && { baseURL }),
-    ...(quirks && { quirks }),
-    apiKey: `\${${variable}}`,
-  }
-  const entries: Offer['models'] = {}
-  for (const [id, { upstream, options: model = {}, ...entry }] of Object.entries(models)) {
-    const listed = `${provider}/${upstream}`
-    entries[id] = {
-      ...entry,
-      ...(listed !== id && { price_of: listed }),
-      deployments: [{ provider, model: upstream, options: model }],
-    }
-  }
-  return {
-    providers: { [provider]: { use, options } },
-    models: entries,
-  }
+/** A vendor and all of its models that a price list has. */
+function offerOf({ name }: Vendor): Offer {
+  return { providers: { [name]: { use: name } }, models: { [`${name}/*`]: {} } }
 }
 
 function isInstalled(program: string, path = ''): boolean {

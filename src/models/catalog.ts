@@ -8,11 +8,13 @@ import { MAX_WORD, nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import type { Capability } from './capabilities.ts'
 import {
+  hasPrices,
   modalityOf,
   type ListedModel,
   type Modality,
   type ModelEntry,
   type WildcardEntry,
+  type WrittenEntry,
 } from './entry.ts'
 import { entryOf } from './listing.ts'
 import { Names, withoutVendor } from './names.ts'
@@ -94,23 +96,22 @@ const MAX_COVERED = 1000
 const KEPT_MOMENTS = 4
 
 /**
- * The catalog of a validated configuration, without disabled models.
+ * The catalog of a validated configuration, without models that are disabled or have no price.
  * @param bare whether clients may leave out the vendor of a name that is unique
  * @param wildcards by id; those without prices have no further effect
  */
 export function buildCatalog(
-  models: Readonly<Record<string, ModelEntry>>,
+  models: Readonly<Record<string, WrittenEntry | ModelEntry>>,
   bare = true,
   wildcards: Readonly<Record<string, WildcardEntry>> = {},
 ): Catalog {
-  const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
+  const enabled = Object.entries(models).flatMap(([id, entry]) =>
+    entry.enabled && hasPrices(entry) ? [toModel(id, entry)] : [],
+  )
   const priced = Object.entries(wildcards).flatMap(([id, entry]) =>
     entry.enabled && isPriced(entry) ? [[id, entry] as const] : [],
   )
-  return new Catalog(
-    enabled.map(([id, entry]) => toModel(id, entry)),
-    { bare, wildcards: Object.fromEntries(priced) },
-  )
+  return new Catalog(enabled, { bare, wildcards: Object.fromEntries(priced) })
 }
 
 /** The models that clients can use. */

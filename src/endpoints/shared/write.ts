@@ -239,7 +239,7 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#format = format
     if (!format.headWaits) {
       // Bound, not closures: see `lifetime/README.md`.
-    this.#timer = call.timeout(headTimeout * 1000, this.#open.bind(this))
+      this.#timer = call.timeout(headTimeout * 1000, this.#open.bind(this))
     }
   }
 
