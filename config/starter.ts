@@ -7,13 +7,12 @@ import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
 import { starterSearch } from './starter-search.ts'
-import { keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
+import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
   models: Exclude<UserConfig['models'], string | undefined>
 }
 
-const OLLAMA = '127.0.0.1:11434'
 /** Time-out for a configured Ollama, in ms. */
 const CONFIGURED_MS = 2000
 /** Time-out for the search for a local Ollama, in ms; short, because it delays the start. */
@@ -124,7 +123,7 @@ export default async function starter({ env }: ConfigContext): Promise<UserConfi
     ...(hasOcr() ? [OCR] : []),
     ...(isInstalled('espeak-ng', env.PATH) ? [SPEECH] : []),
   ]
-  const offers = [MOCK, ...local, ...vendors, await ollama(env.OLLAMA_HOST)]
+  const offers = [MOCK, ...local, ...vendors, await ollama(env)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
     models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
@@ -149,9 +148,14 @@ function isInstalled(program: string, path = ''): boolean {
 }
 
 /** The models of a local Ollama. They cost nothing, so they are open to the free tier. */
-async function ollama(host: string | undefined): Promise<Offer> {
-  const origin = originOf(host || OLLAMA)
-  const names = await ollamaModels(origin, host ? CONFIGURED_MS : DISCOVERY_MS)
+async function ollama(env: ConfigContext['env']): Promise<Offer> {
+  const vendor = VENDORS.find(({ name }) => name === 'ollama')!
+  const configured = addressOf(vendor, env)
+  const address = configured ?? vendor.baseURL!
+  const names = await ollamaModels(
+    new URL(address).origin,
+    configured ? CONFIGURED_MS : DISCOVERY_MS,
+  )
   if (names.length === 0) return { providers: {}, models: {} }
   const models: Offer['models'] = {}
   for (const name of names) {
@@ -163,10 +167,9 @@ async function ollama(host: string | undefined): Promise<Offer> {
       deployments: [{ provider: 'ollama', model: name }],
     }
   }
-  const options = { baseURL: `${origin}/v1`, quirks: 'ollama' }
   return {
     // Ollama may need minutes to load a model.
-    providers: { ollama: { use: 'openai-compatible', options, firstPartTimeout: 300 } },
+    providers: { ollama: { use: 'ollama', firstPartTimeout: 300 } },
     models,
   }
 }
@@ -184,17 +187,4 @@ async function ollamaModels(origin: string, limitMs: number): Promise<string[]> 
   } catch {
     return []
   }
-}
-
-/** Origin of `OLLAMA_HOST`, which may be an address to listen on, and may lack scheme, host or port. */
-function originOf(host: string): string {
-  const address = host.startsWith(':') ? `127.0.0.1${host}` : host
-  const text = /^https?:\/\//.test(address) ? address : `http://${address}`
-  if (!URL.canParse(text)) {
-    throw new Error(`expected OLLAMA_HOST to be an address such as ${OLLAMA}, found "${host}"`)
-  }
-  const url = new URL(text)
-  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
-  if (url.port === '' && url.protocol === 'http:') url.port = '11434'
-  return url.origin
 }

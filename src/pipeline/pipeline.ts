@@ -170,8 +170,11 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
    * @throws InvalidRequest
    */
   check(input: In, model: Model, catalog: Catalog): void
-  /** The input for providers: without members that are the gateway's own business. */
-  toUpstream(input: In, model: Model): Out
+  /**
+   * The input for providers: without members that are the gateway's own business.
+   * @param thinks the name of the model asks for reasoning
+   */
+  toUpstream(input: In, model: Model, thinks?: boolean): Out
   /**
    * What is still needed of the input, or of the request for providers, when the answer has begun and no other deployment can
    * be asked. Absent where that is all of it.
@@ -280,6 +283,8 @@ export interface Target {
   readonly model: Model
   /** Whether the model id carried `:online`. */
   readonly online: boolean
+  /** Whether the name of the model asks for reasoning. */
+  readonly thinks: boolean
   /** The key's policy, tightened by that of the request. */
   readonly policy: EffectivePolicy
   /** The request for providers. Replaced by copies, never changed in place. */

@@ -86,7 +86,7 @@ describe('an absent member', () => {
       providers: {},
       models: {},
       prices: { packaged: true },
-      names: { bare: true },
+      names: { bare: true, prefer: [] },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },

@@ -32,12 +32,10 @@ const ACME = listOf({
   'other/model': { ...CHAT, pricing: { prompt: '1' } },
 })
 /** Vendors of the table for whose models the package has no prices: an operator imports them. */
-const WITHOUT_PRICES = [
-  ...['bigmodel', 'volcengine', 'nvidia', 'github', 'novita', 'nebius', 'siliconflow'],
-  ...['huggingface', 'vercel', 'baseten', 'friendli', 'scaleway', 'ovhcloud', 'nscale'],
-  ...['featherless', 'gmi', 'chutes', 'crusoe', 'meta', 'inception', 'morph', 'v0', 'xiaomi'],
-  ...['aihubmix', 'poe', 'venice'],
-]
+const WITHOUT_PRICES =
+  'bigmodel volcengine nvidia github novita nebius siliconflow huggingface vercel baseten friendli scaleway ovhcloud nscale featherless gmi chutes crusoe meta inception morph v0 xiaomi aihubmix poe venice'.split(
+    ' ',
+  )
 const PROVIDERS = { acme: { use: 'mock' } }
 
 async function load(config: object, prices: string | undefined = ACME) {
@@ -156,7 +154,7 @@ describe('all models of a vendor', () => {
     const { config } = await load({
       models: { 'acme/*': { pricing: { prompt: '0', completion: '0' }, free_tier: true } },
     })
-    const catalog = buildCatalog(config.models, true, config.wildcards)
+    const catalog = buildCatalog(config.models, { bare: true }, config.wildcards)
     expect(catalog.all().map(({ id }) => id)).toEqual(['acme/large', 'acme/small'])
     expect(catalog.get('acme/large')!.pricing).toEqual({ prompt: '0', completion: '0' })
     expect(catalog.find('acme/new/model:8b@1+x')).toMatchObject({

@@ -67,7 +67,9 @@ describe('prices of the configuration itself', () => {
   })
 
   it('are left out where it is not valid, as it is before its first list', async () => {
-    const { run } = await place(two(), { 'gateway.config.json': config({ 'house/new': {} }) })
+    const { run } = await place(two(), {
+      'gateway.config.json': config({ 'house/new': { pricing: 5 } }),
+    })
     const { code, out } = await run()
     expect(code).toBe(0)
     expect(out).toContain('\nOwn prices were not compared: gateway.config.json is not valid:\n')

@@ -223,7 +223,9 @@ describe('through the gateway', () => {
     asking.on('error', () => left.resolve())
     asking.end(body)
     // A call that holds its deployment is being read.
-    await expect.poll(() => [...t.gateway.running].some((call) => call.answer.deployment)).toBe(true)
+    await expect
+      .poll(() => [...t.gateway.running].some((call) => call.answer.deployment))
+      .toBe(true)
     asking.destroy()
     await left.promise
     const { json } = await ask({ ...document(PDF), pages: [1] })

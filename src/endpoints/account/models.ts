@@ -1,6 +1,6 @@
 /** `GET /v1/models`, `/v1/models/{id}` and `/v1/models/user`: the catalog. */
 import { InvalidRequest } from '../../errors/errors.ts'
-import { isAllowed, unknownModel } from '../../models/allowlist.ts'
+import { unknownModel } from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
@@ -42,7 +42,7 @@ export const usableModels: GetRoute = {
   cacheControl: 'no-store',
   answer({ catalog, admission: { key, entered } }) {
     const offered = entered!.paid ? catalog.all() : catalog.freeTier()
-    return listOf(offered.filter(({ id }) => !key.models || isAllowed(key.models, id)))
+    return listOf(offered.filter(({ id }) => !key.models || catalog.allows(key.models, id)))
   },
 }
 

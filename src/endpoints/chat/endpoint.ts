@@ -74,8 +74,10 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
 
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 
-  toUpstream(input, model) {
-    const outbound = withinLimit(outboundChat(input), model)
+  toUpstream(input, model, thinks = false) {
+    const whole = outboundChat(input)
+    const hinted = thinks && !whole.reasoning ? { ...whole, reasoning: { enabled: true } } : whole
+    const outbound = withinLimit(hinted, model)
     // A model that cannot stream answers whole; the client still gets a stream.
     return input.stream && lacks(model, 'STREAMING') ? { ...outbound, stream: false } : outbound
   },

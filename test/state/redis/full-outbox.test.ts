@@ -62,7 +62,9 @@ it('books running calls in the reserve of a full disk while Redis is away', asyn
     t.chat({ model: 'acme/chat', messages, stream: true }),
   )
   await expect.poll(() => t.gateway.running.size).toBe(STREAMS)
-  await expect.poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment)).toBe(true)
+  await expect
+    .poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment))
+    .toBe(true)
   const reserve = join(disk.path, 'outbox-1.db-reserve')
   const reserved = () => statSync(reserve, { throwIfNoEntry: false })?.size
   await expect.poll(reserved).toBe(8 * 2 ** 20)
@@ -122,7 +124,9 @@ it('defers what runs, admits nothing, and books every stream once after the repa
     }),
   )
   await expect.poll(() => t.gateway.running.size).toBe(STREAMS + WHOLE)
-  await expect.poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment)).toBe(true)
+  await expect
+    .poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment))
+    .toBe(true)
 
   await server.kill()
   disk.fill()

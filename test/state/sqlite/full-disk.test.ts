@@ -45,7 +45,9 @@ describe('a full disk', () => {
       return answer
     })
     await expect.poll(() => t.gateway.running.size).toBe(20)
-    await expect.poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment)).toBe(true)
+    await expect
+      .poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment))
+      .toBe(true)
 
     disk.fill()
     gate.resolve()
@@ -108,7 +110,9 @@ describe('a full disk', () => {
     await expect.poll(reserved).toBe(8 * 2 ** 20)
     const running = Array.from({ length: 20 }, (_, i) => t.chat({ ...hello, stream: i % 2 === 0 }))
     await expect.poll(() => t.gateway.running.size).toBe(20)
-    await expect.poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment)).toBe(true)
+    await expect
+      .poll(() => [...t.gateway.running].every(({ answer }) => answer.deployment))
+      .toBe(true)
 
     disk.fill()
     gate.resolve()
