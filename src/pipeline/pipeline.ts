@@ -175,6 +175,8 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
    * @param thinks the name of the model asks for reasoning
    */
   toUpstream(input: In, model: Model, thinks?: boolean): Out
+  /** What {@link toUpstream} leaves out because the model does not have it; absent where that is nothing. */
+  drops?(input: In, model: Model): readonly Dropped[]
   /**
    * What is still needed of the input, or of the request for providers, when the answer has begun and no other deployment can
    * be asked. Absent where that is all of it.
@@ -255,6 +257,8 @@ export interface WireFormat<In = unknown, Part = unknown> {
   readonly files?: readonly string[]
   /** Absent where no vendor speaks this form. */
   readonly native?: NativeFormat | undefined
+  /** What the client wrote of something that is dropped, by its own names; absent where there is nothing of that kind. */
+  readonly droppedNames?: ((what: Dropped, request: ParsedRequest) => readonly string[]) | undefined
 }
 
 /** Who calls, and what the ledger has granted. Made by `enter`, as soon as the key is known. */
@@ -278,6 +282,9 @@ export interface Admission {
   grow?: (tokens: number) => void
 }
 
+/** What a request asks of reasoning: hints of how to reason, and thoughts of earlier turns. */
+export type Dropped = 'reasoning' | 'thoughts'
+
 /** Which model is asked, under which rules, and with what. Made by `resolve`; `outbound` is set by `constrain`. */
 export interface Target {
   readonly model: Model
@@ -289,6 +296,8 @@ export interface Target {
   readonly policy: EffectivePolicy
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: unknown
+  /** What `outbound` lacks because the model does not have it. */
+  dropped?: readonly Dropped[]
   /** By `guard` and `ground`: what the client gets, or the vendor, differs from what the other one says. */
   requiresNormalForm: boolean
   /** By `route`: the vendor is asked in the client's own form. */

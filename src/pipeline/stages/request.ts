@@ -214,6 +214,11 @@ export const constrain: Stage = {
     const { endpoint, request, target } = call
     const { policy } = target
     target.outbound = endpoint.toUpstream(request.input, target.model, target.thinks)
+    const dropped = endpoint.drops?.(request.input, target.model) ?? []
+    if (dropped.length > 0) {
+      target.dropped = dropped
+      target.requiresNormalForm = true
+    }
     if (policy === NO_POLICY) return
     if (policy.ignored.length > 0) {
       call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')
