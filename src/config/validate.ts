@@ -109,7 +109,7 @@ function withWildcards(
   const added = Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, wildcard]) => {
-      const models = expandWildcard(id, wildcard, listed, taken, Date.now())
+      const models = expandWildcard(id, wildcard, listed, taken)
       if (models.length === 0 && !wildcard.pricing) unpriced.push({ id, needs: [] })
       return models
     })

@@ -146,6 +146,7 @@ export class Catalog {
   readonly naming: Naming
   readonly #models: readonly Model[]
   readonly #free: readonly Model[]
+  readonly #offered: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
   readonly #names: Names
   readonly #resolved = new LRUCache<string, Resolution | Miss>({ max: MAX_RESOLVED })
@@ -162,6 +163,7 @@ export class Catalog {
     const changes = this.#models.flatMap(({ priceChanges }) => priceChanges.map(({ from }) => from))
     this.#changes = [...new Set(changes)].toSorted((a, b) => a - b)
     this.#free = this.#models.filter((model) => model.freeTier)
+    this.#offered = this.#models.filter((model) => !isRetired(model))
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
     this.naming = naming
     this.#names = names ?? new Names(this.#models, naming)
@@ -228,6 +230,11 @@ export class Catalog {
     return this.#models
   }
 
+  /** The models that clients are told of: without those of wildcards that their vendors have given up. */
+  offered(): readonly Model[] {
+    return this.#offered
+  }
+
   /** The models that an account can use before its first top-up, sorted by id. */
   freeTier(): readonly Model[] {
     return this.#free
@@ -290,6 +297,13 @@ export class Catalog {
   }
 }
 
+/** Whether the vendor of a model that no person wrote may no longer offer it. It is served as long as the vendor does. */
+function isRetired({ wildcard, deprecatedOn }: Model): boolean {
+  return (
+    wildcard !== undefined && deprecatedOn !== undefined && Date.parse(deprecatedOn) < Date.now()
+  )
+}
+
 /** Number of letters with which two names begin alike. */
 function shared(one: string, other: string): number {
   let at = 0
@@ -328,8 +342,9 @@ function toModel(id: string, entry: ModelEntry): Model {
   }
   const listing = entryOf({
     ...listed,
-    capabilities: capabilities ?? known?.capabilities ?? [],
+    capabilities: capabilities ?? (known?.capabilities && new Set(known.capabilities)),
     created,
+    deprecatedOn: deprecated_on,
     name,
     description,
     contextLength: context_length,

@@ -43,24 +43,20 @@ export function wildcardIssues(
 }
 
 /**
- * The models that a wildcard adds: those of its vendor in the price list that have the prices they need and are still
- * offered.
+ * The models that a wildcard adds: those of its vendor in the price list that have the prices they need.
  * @param taken ids with an entry of their own
- * @param now ms since epoch
  */
 export function expandWildcard(
   id: string,
   wildcard: WildcardEntry,
   listed: Readonly<Record<string, ListedModel>>,
   taken: (id: string) => boolean,
-  now: number,
 ): [id: string, entry: ModelEntry][] {
   const prefix = id.slice(0, -1)
   return Object.entries(listed).flatMap(([one, model]): [string, ModelEntry][] => {
     if (!one.startsWith(prefix) || taken(one)) return []
-    const { modality = wildcard.modality, deprecated_on } = model
+    const { modality = wildcard.modality } = model
     if (modality !== undefined && !isModality(modality)) return []
-    if (deprecated_on !== undefined && Date.parse(deprecated_on) < now) return []
     const entry = {
       ...offered(model),
       ...wildcard,

@@ -133,9 +133,13 @@ describe('two lists', () => {
 })
 
 describe('all models of a vendor', () => {
-  it('are those of the list with prices, an endpoint and a future; an own entry wins', async () => {
+  it('are those of the list with prices and an endpoint; an own entry wins', async () => {
     const found = await models({ 'acme/*': {}, 'acme/small': { name: 'S' } })
-    expect(Object.keys(found).toSorted()).toEqual(['acme/large', 'acme/small'])
+    expect(Object.keys(found).toSorted()).toEqual(['acme/large', 'acme/old', 'acme/small'])
+    // What its vendor has given up is served as long as the vendor does, and not listed.
+    const catalog = buildCatalog(found)
+    expect(catalog.offered().map(({ id }) => id)).toEqual(['acme/large', 'acme/small'])
+    expect(catalog.find('acme/old')).toBeDefined()
     expect(found['acme/small']).toMatchObject({ name: 'S' })
     expect(found['acme/large']!.deployments).toMatchObject([{ provider: 'acme', model: 'large' }])
   })
@@ -147,7 +151,7 @@ describe('all models of a vendor', () => {
       { model: 'large', priority: 0 },
       { model: 'fixed', priority: 1 },
     ])
-    expect(buildCatalog(found).all()).toHaveLength(1)
+    expect(buildCatalog(found).offered()).toHaveLength(1)
   })
 
   it('and names that no list has, where the wildcard has prices', async () => {
@@ -155,7 +159,7 @@ describe('all models of a vendor', () => {
       models: { 'acme/*': { pricing: { prompt: '0', completion: '0' }, free_tier: true } },
     })
     const catalog = buildCatalog(config.models, { bare: true }, config.wildcards)
-    expect(catalog.all().map(({ id }) => id)).toEqual(['acme/large', 'acme/small'])
+    expect(catalog.offered().map(({ id }) => id)).toEqual(['acme/large', 'acme/small'])
     expect(catalog.get('acme/large')!.pricing).toEqual({ prompt: '0', completion: '0' })
     expect(catalog.find('acme/new/model:8b@1+x')).toMatchObject({
       id: 'acme/new/model:8b@1+x',
