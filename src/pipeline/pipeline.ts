@@ -68,6 +68,7 @@ import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Routing } from '../models/routing.ts'
+import type { Unserved } from '../models/unserved.ts'
 import type { Downloader } from '../upstream/download.ts'
 
 /**
@@ -913,6 +914,8 @@ export interface Runtime {
   readonly spending: Spending
   /** Gets events while a console watches. */
   readonly events: LiveEvents
+  /** Names that clients ask for and that mean no model. */
+  readonly unserved: Unserved
   /** Undefined without configured sinks. */
   readonly sinks: Sinks | undefined
   /** What is wrong, and for how long. */

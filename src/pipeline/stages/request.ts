@@ -2,6 +2,8 @@ import { modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
+import { reasonOf } from '../../models/unserved.ts'
+import { logEvent } from '../../observe/events.ts'
 import { labelsOf, TAG_HEADER, type Labelled } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
@@ -155,7 +157,10 @@ export const resolve: Stage = {
     const { endpoint, request, catalog } = call
     const id = withoutOnline(request.model)
     const found = catalog.resolve(id)
-    if (!found) throw unknownModel(catalog, id)
+    if (!found) {
+      tellOf(call, id)
+      throw unknownModel(catalog, id)
+    }
     const { model } = found
     const { policy } = call.admission.key
     call.made.target = {
@@ -177,6 +182,15 @@ export const resolve: Stage = {
     }
     endpoint.check(request.input, model, catalog)
   },
+}
+
+/** Tells the operator of a name that means no model. */
+function tellOf({ runtime, catalog, admission, startedAt }: Call, name: string): void {
+  const { config, unserved, log } = runtime
+  const reason = reasonOf(name, catalog.candidates(name), config)
+  const line = unserved.note(name, reason, admission.account.id, startedAt)
+  if (line === undefined) return
+  logEvent(log, 'warn', { event: 'model.unserved', message: line, members: { reason } })
 }
 
 /** The path of each kind of model. */
