@@ -29,6 +29,11 @@ export class Settings {
     return `\${${variable}}`
   }
 
+  /** Keeps the value of a variable that the source sets itself. */
+  set(variable: string, value: string): void {
+    this.env.set(variable, value)
+  }
+
   /** An address; one with user information or a query may hold a secret. */
   address(value: unknown): string | undefined {
     const text = textOf(value)
