@@ -198,7 +198,8 @@ describe('a migrated key', () => {
       const catalog = catalogOf(models)
       const [migrated] = keys
       for (let n = 0; n < 20; n++, call++) {
-        const name = pick(random, [...ELEMENTS, ...catalog.all().map(({ id }) => id)])
+        const own = [...Object.keys(proxy.models), ...Object.keys(proxy.aliases)]
+        const name = pick(random, [...ELEMENTS, ...catalog.all().map(({ id }) => id), ...own])
         const now = NOW + (random(7) - 3) * (DAY / 2)
         const model = catalog.find(name)
         const { models: list, expires_at } = migrated!.settings as {
@@ -219,18 +220,18 @@ describe('a migrated key', () => {
         expect(restricted, JSON.stringify(told)).toBeUndefined()
         // The source answers by a model under some of its names; the id that is made up here is one more.
         const names = [name, model.id, ...model.aliases, ...Object.keys(proxy.models)]
-        const own = new Set(model.deployments.map((one) => `${one.provider}/${one.model}`))
+        const deployed = new Set(model.deployments.map((one) => `${one.provider}/${one.model}`))
         const answers = names
           .filter((one) => one === name || catalog.find(one)?.id === model.id)
           .map((one) => answeredBy(proxy, key, one, now))
         expect(
-          answers.some((one) => one !== undefined && own.has(one)),
+          answers.some((one) => one !== undefined && deployed.has(one)),
           JSON.stringify(told),
         ).toBe(true)
       }
     }
     // The calls are neither all refused nor all admitted.
-    expect(admitted).toBeGreaterThan(CALLS / 10)
+    expect(admitted).toBeGreaterThan(CALLS / 20)
     expect(refused).toBeGreaterThan(CALLS / 10)
   })
 })

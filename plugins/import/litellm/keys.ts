@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { MigratedAccount, MigratedKey, MigrationRow } from '../../../src/plugin.ts'
 import { readBudget, type Budget } from './budgets.ts'
-import type { SourceNames } from './names.ts'
+import { both, type AllowedNames, type SourceNames } from './names.ts'
 import {
   flagOf,
   isUnset,
@@ -123,9 +123,6 @@ export function mapKeys(options: KeyOptions): Keys {
   return { accounts, keys }
 }
 
-/** Ids that lists allow; undefined for all models. */
-type Allowed = ReadonlySet<string> | undefined
-
 /** Reads the settings of one row. */
 class RowReader {
   /** A restriction has no counterpart, and was not accepted. */
@@ -154,10 +151,10 @@ class RowReader {
     const own = this.#own(row)
     const allowed = this.#owners(row).reduce(both, own)
     if (allowed !== undefined) {
-      settings.models = [...allowed]
-      if (allowed.size === 0) {
-        // An empty list would allow all.
-        delete settings.models
+      const ids = this.#options.names.idsOf(allowed)
+      // An empty list would allow all.
+      if (ids.length > 0) settings.models = ids
+      else {
         this.isDisabled = true
         this.#say('locked', 'models', 'none of its models is there: the key is created disabled')
       }
@@ -192,7 +189,7 @@ class RowReader {
   }
 
   /** What the owners of the key allow. */
-  #owners(row: Raw): Allowed[] {
+  #owners(row: Raw): AllowedNames[] {
     for (const column of ['project_id', 'agent_id']) {
       if (!isUnset(row[column])) {
         this.#restricts(column, 'its models, budget and rates hold too, and are not read')
@@ -200,7 +197,7 @@ class RowReader {
     }
     const isOfTeam = !isUnset(row.team_id)
     const [owner] = OWNERS.find(([column]) => !isUnset(row[column])) ?? []
-    return OWNERS.flatMap(([column, , table]): Allowed[] => {
+    return OWNERS.flatMap(([column, , table]): AllowedNames[] => {
       const id = textOf(row[column])
       // The limits of a person do not hold for keys of a team.
       if (id === undefined || isUnset(id) || (column === 'user_id' && isOfTeam)) return []
@@ -215,7 +212,7 @@ class RowReader {
   }
 
   /** @param isAccount whether the account is made of this owner, and takes its limits */
-  #ofOwner(found: MigrationRow, column: string, isAccount: boolean): Allowed {
+  #ofOwner(found: MigrationRow, column: string, isAccount: boolean): AllowedNames {
     if (flagOf(found.blocked)) {
       this.isDisabled = true
       this.#say('locked', column, 'its owner is blocked: the key is created disabled')
@@ -240,7 +237,7 @@ class RowReader {
   }
 
   /** What the lists of the key itself allow. */
-  #own(row: Raw): Allowed {
+  #own(row: Raw): AllowedNames {
     const { models } = row
     const groups = listOf(row.access_group_ids) ?? []
     const isFromTeam = listOf(models)?.includes('all-team-models') ?? false
@@ -284,25 +281,18 @@ class RowReader {
     else this.#restricts(column, 'not a whole number of at least 1')
   }
 
-  /** The ids that a list names. */
-  #allowedBy(value: unknown, column: string): Allowed {
+  /** The names that a list allows. */
+  #allowedBy(value: unknown, column: string): AllowedNames {
     if (isUnset(value)) return undefined
     const names = listOf(value)
     if (!names) {
       this.#restricts(column, 'not a list of models')
       return new Set()
     }
-    const ids = new Set<string>()
-    for (const name of names) {
-      const allowed = this.#options.names.allowedBy(name)
-      if (allowed === 'all') return undefined
-      if (allowed === undefined) {
-        const message = 'a name of its list is no model of the configuration, and allows nothing'
-        this.#say('differs', column, message)
-      }
-      for (const id of allowed ?? []) ids.add(id)
-    }
-    return ids
+    return this.#options.names.allowedBy(names, () => {
+      const message = 'a name of its list is no model of the configuration, and allows nothing'
+      this.#say('differs', column, message)
+    })
   }
 
   #expiry(value: unknown, settings: Record<string, unknown>): void {
@@ -334,12 +324,6 @@ class RowReader {
   #say(harm: Parameters<Say>[0], column: string, message: string, remedy?: string): void {
     this.#options.say(harm, `keys row ${this.#row}: ${column}`, message, remedy)
   }
-}
-
-/** What two lists allow together. */
-function both(one: Allowed, other: Allowed): Allowed {
-  if (one === undefined) return other
-  return other === undefined ? one : new Set([...one].filter((id) => other.has(id)))
 }
 
 /** LiteLLM stores SHA-256 of a key in hexadecimal digits, and very old versions the key itself. */

@@ -114,7 +114,7 @@ export class Models {
     if (this.names.idOf(alias) !== undefined) {
       return this.#say('differs', where, 'it is the name of a model as well, which counts')
     }
-    if (this.#alias(id, alias, where)) this.names.add(alias, id)
+    if (this.#alias(id, alias, where)) this.names.addAlias(alias, name)
   }
 
   #addWildcard(entry: Entry): void {
@@ -237,8 +237,7 @@ export class Models {
   /** An id that no other model has. @param name by which clients ask for it */
   #free(wished: string, name: string): string {
     const clean = wished.replaceAll(/[\s\p{Cc}]+/gu, '-')
-    const isTaken = (id: string) =>
-      this.#drafts.has(id) || (id !== name && this.#reserved.has(id))
+    const isTaken = (id: string) => this.#drafts.has(id) || (id !== name && this.#reserved.has(id))
     let id = clean
     for (let n = 2; isTaken(id); n++) id = `${clean}-${n}`
     return id
@@ -262,7 +261,10 @@ export class Models {
     const wished = isShaped(name) ? name : `${target.vendor}/${name}`
     // A wildcard of the source serves another model by this id.
     const isTaken =
-      !isShaped(name) && target.model !== name && this.names.isCovered(wished) && this.#listed.has(wished)
+      !isShaped(name) &&
+      target.model !== name &&
+      this.names.isCovered(wished) &&
+      this.#listed.has(wished)
     const id = this.#free(isTaken ? `${wished}-2` : wished, name)
     this.#draft(id)
     this.names.add(name, id)

@@ -1,4 +1,4 @@
-/** Names by which clients of LiteLLM ask for models, and what a list of a key means by them. */
+/** Names by which clients of LiteLLM ask for models, and which of them a list of a key allows. */
 import { vendorOfBare } from './vendors.ts'
 
 /** Names that stand for all models of the proxy. */
@@ -12,12 +12,18 @@ interface Wildcard {
   readonly id: string
 }
 
+/** Names of the source that a list allows; undefined for all of them. */
+export type AllowedNames = ReadonlySet<string> | undefined
+
 /** The names of a configuration. */
 export class SourceNames {
   readonly wildcards: Wildcard[] = []
   readonly #ids = new Map<string, string>()
+  /** Names of models by other names of them. */
+  readonly #targets = new Map<string, string>()
   readonly #groups = new Map<string, Set<string>>()
   readonly #listed: ReadonlySet<string>
+  #all: ReadonlyMap<string, string> | undefined
 
   /** @param listed ids in price lists */
   constructor(listed: ReadonlySet<string>) {
@@ -31,6 +37,12 @@ export class SourceNames {
 
   add(name: string, id: string): void {
     this.#ids.set(name, id)
+  }
+
+  /** Adds another name of a model. */
+  addAlias(alias: string, name: string): void {
+    this.#ids.set(alias, this.#ids.get(name)!)
+    this.#targets.set(alias, name)
   }
 
   addWildcard(source: string, id: string): void {
@@ -48,51 +60,65 @@ export class SourceNames {
   }
 
   /**
-   * The ids that an element of a list allows: of a model, an access group, or all names that a pattern fits. Ids that the
-   * gateway makes up are not names, so no pattern fits them.
-   * @param groups further access groups: names of models by the name of the group
-   * @returns `all` for every model, undefined for what names no model
+   * The names that a list allows: of models, of access groups, and all that its patterns fit. A request is compared by the name
+   * that the client uses, and by the one that it stands for. Ids that are made up here are no names.
+   * @param unknown receives each element that allows nothing
    */
-  allowedBy(
-    element: string,
-    groups?: ReadonlyMap<string, readonly string[]>,
-  ): readonly string[] | 'all' | undefined {
-    if (ALL.has(element)) return 'all'
-    const exact = this.#ids.get(element)
-    if (exact !== undefined) return [exact]
-    const members = groups?.get(element) ?? this.#groups.get(element)
-    if (members) {
-      const ids = [...members].map((name) => this.allowedBy(name))
-      return ids.includes('all') ? 'all' : ids.flatMap((one) => one ?? [])
+  allowedBy(list: readonly string[], unknown: (element: string) => void): AllowedNames {
+    if (list.some((element) => ALL.has(element))) return undefined
+    const allowed = new Set<string>()
+    for (const element of new Set(list)) {
+      const names = this.#matching(element)
+      if (names.length === 0) unknown(element)
+      for (const name of names) allowed.add(name)
     }
-    if (element.includes('*')) return this.#matching(element)
-    const id = this.#byWildcard(element)
-    return id === undefined ? undefined : [id]
+    return allowed
   }
 
-  #matching(pattern: string): string[] {
-    const fits = (name: string) => matches(name, pattern)
-    const named = [...this.#ids].flatMap(([name, id]) => {
+  /** The ids of models by their names. */
+  idsOf(names: ReadonlySet<string>): string[] {
+    const all = this.#everyName()
+    return [...new Set([...names].flatMap((name) => all.get(name) ?? []))]
+  }
+
+  /** Ids by all names that clients of the source could use on this day. Ids of price lists alone stand for a wildcard. */
+  #everyName(): ReadonlyMap<string, string> {
+    if (this.#all) return this.#all
+    const all = new Map(this.#ids)
+    for (const { source, id } of this.wildcards) {
+      for (const one of this.#listed) {
+        const name = `${source}${one.slice(id.length)}`
+        if (one.startsWith(id) && !all.has(name)) all.set(name, one)
+      }
+    }
+    this.#all = all
+    return all
+  }
+
+  #matching(element: string): string[] {
+    const fits = this.#matcher(element)
+    return [...this.#everyName().keys()].filter((name) => {
+      const target = this.#targets.get(name)
+      return fits(name) || (target !== undefined && fits(target))
+    })
+  }
+
+  #matcher(element: string): (name: string) => boolean {
+    const group = this.#groups.get(element)
+    if (!element.includes('*')) return (name) => name === element || (group?.has(name) ?? false)
+    return (name) => {
       const vendor = name.includes('/') ? '' : vendorOfBare(name)
       // LiteLLM knows the vendor of a bare name from its list of models.
       const isKnown = vendor !== '' && this.#listed.has(`${vendor}/${name}`)
-      return fits(name) || (isKnown && fits(`${vendor}/${name}`)) ? [id] : []
-    })
-    const listed = this.wildcards.flatMap(({ source, id }) =>
-      [...this.#listed].filter(
-        (one) => one.startsWith(id) && fits(`${source}${one.slice(id.length)}`),
-      ),
-    )
-    return [...new Set([...named, ...listed])]
+      return matches(name, element) || (isKnown && matches(`${vendor}/${name}`, element))
+    }
   }
+}
 
-  /** Only ids of price lists: any other one below the vendor is made up here, for a model with another name. */
-  #byWildcard(name: string): string | undefined {
-    return this.wildcards
-      .filter(({ source }) => name.startsWith(source))
-      .map(({ source, id }) => `${id}${name.slice(source.length)}`)
-      .find((id) => this.#listed.has(id))
-  }
+/** What two lists allow together. */
+export function both(one: AllowedNames, other: AllowedNames): AllowedNames {
+  if (one === undefined) return other
+  return other === undefined ? one : new Set([...one].filter((name) => other.has(name)))
 }
 
 /** Whether a name has the parts of a pattern, between which anything may stand. */
