@@ -4,8 +4,8 @@ import { mapKeys } from './litellm/keys.ts'
 import { Models } from './litellm/models.ts'
 import { Instances } from './litellm/providers.ts'
 import { groupAliases, readSections } from './litellm/sections.ts'
-import { Settings } from './litellm/settings.ts'
-import { isRaw, type Say } from './litellm/values.ts'
+import { Settings } from './shared/settings.ts'
+import { isRaw, type Say } from './shared/values.ts'
 
 const source: MigrationSource = {
   name: 'litellm',
@@ -31,7 +31,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
   const say: Say = (harm, where, message, remedy) => {
     notes.push({ harm, where, message, ...(remedy !== undefined && { remedy }) })
   }
-  const settings = new Settings()
+  const settings = new Settings('LITELLM', (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1])
   const instances = new Instances(settings)
   const models = new Models(instances, listed, say)
   models.addAll((raw.model_list ?? []) as readonly unknown[])

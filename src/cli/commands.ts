@@ -368,6 +368,22 @@ export const COMMANDS: readonly Command[] = [
     },
   },
   {
+    name: 'import new-api',
+    help: 'Take over the channels, users and tokens of new-api or one-api.',
+    options: {
+      tables: TABLES,
+      channels: { value: 'file', help: 'an export of its table of channels' },
+      tokens: { value: 'file', help: 'an export of its table of tokens' },
+      users: { value: 'file', help: 'an export of its table of users' },
+      options: { value: 'file', help: 'an export of its table of options' },
+      ...MIGRATION,
+    },
+    run: async (args) => {
+      const { default: source } = await import('../../plugins/import/new-api.ts')
+      await (await import('./import/command.ts')).importFrom(source, args)
+    },
+  },
+  {
     name: 'ledger export',
     help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
     options: {

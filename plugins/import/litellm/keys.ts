@@ -13,7 +13,7 @@ import {
   unpacked,
   type Raw,
   type Say,
-} from './values.ts'
+} from '../shared/values.ts'
 
 /** What keys are mapped with. */
 interface KeyOptions {

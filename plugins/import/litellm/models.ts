@@ -4,7 +4,7 @@ import { MODALITIES } from './modes.ts'
 import { SourceNames } from './names.ts'
 import { isPrice, pricingOf } from './prices.ts'
 import { INSTANCE_MEMBERS, type Instances, type Served } from './providers.ts'
-import { isUnset, listOf, numberOf, rawOf, textOf, type Raw, type Say } from './values.ts'
+import { isUnset, listOf, numberOf, rawOf, textOf, type Raw, type Say } from '../shared/values.ts'
 import { priceIdsOf } from './vendors.ts'
 
 /** Members of `litellm_params` that a deployment is made of. */

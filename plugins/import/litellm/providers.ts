@@ -1,6 +1,6 @@
 /** Provider instances for the models of a configuration: one for each vendor, address and key. */
-import type { Settings } from './settings.ts'
-import { isRaw, isUnset, rawOf, textOf, type Raw } from './values.ts'
+import type { Settings } from '../shared/settings.ts'
+import { isRaw, isUnset, rawOf, textOf, type Raw } from '../shared/values.ts'
 import { targetOf, type Target } from './vendors.ts'
 
 /** A provider instance, as the configuration has it. */

@@ -1,7 +1,16 @@
 /** Sections of a configuration beside its models. */
 import type { Harm } from '../../../src/plugin.ts'
-import type { Settings } from './settings.ts'
-import { isRaw, isUnset, listOf, numberOf, rawOf, textOf, type Raw, type Say } from './values.ts'
+import type { Settings } from '../shared/settings.ts'
+import {
+  isRaw,
+  isUnset,
+  listOf,
+  numberOf,
+  rawOf,
+  textOf,
+  type Raw,
+  type Say,
+} from '../shared/values.ts'
 
 /** What is said of a member that has no place in the result. */
 type Said = readonly [harm: Harm, message: string, remedy?: string]
