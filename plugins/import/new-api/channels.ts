@@ -11,7 +11,7 @@ interface Instance {
 }
 
 /** A model of one channel. */
-export interface ChannelModel {
+interface ChannelModel {
   /** The name that clients use. */
   readonly name: string
   readonly vendor: string

@@ -78,7 +78,7 @@ export class Ratios {
     }
   }
 
-  /** A price is rounded up at its last digit: nobody is charged less than there. */
+  /** A price is rounded up at its last digit, so that no call is charged less than in the source. */
   #perToken(ratio: bigint): string {
     const exact = (ratio * ONE) / this.#quotaOfUsd
     const cut = roundDown(exact, PRICE_DIGITS)
