@@ -79,7 +79,7 @@ export async function showPrice(args: Arguments): Promise<void> {
 
 async function catalogOf(args: Arguments): Promise<Catalog> {
   const { config } = (await configurationOf(args)).loaded
-  return buildCatalog(config.models, config.names.bare, config.wildcards)
+  return buildCatalog(config.models, config.names, config.wildcards)
 }
 
 /** A catalog of the models of a price list that have an endpoint here. */
