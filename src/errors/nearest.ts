@@ -1,7 +1,7 @@
 /** Spelling help: finds the known name that a mistyped one most likely means. */
 
 /** Longer words are not compared, which bounds the time. */
-export const MAX_WORD = 200
+const MAX_WORD = 200
 
 /**
  * The candidate with the fewest edits to `word`, case ignored; the first of several. An edit inserts, deletes or replaces a

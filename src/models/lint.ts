@@ -28,6 +28,9 @@ const HIGH = 10n ** 15n
 const FINE = 10n ** 6n
 const PER_TOKEN = TIER_PRICE_NAMES.filter((name) => name !== 'request')
 
+/** The source of prices that a person wrote. */
+const OWN = 'own'
+
 /** Prices that were not compared for so long are probably not those of the vendor any more. */
 const OLD_DAYS = 90
 /** How long before its end a model is reported. */
@@ -97,10 +100,11 @@ function fine(list: Prices): Found[] {
   return names.length > 0 ? [['price-fine', message]] : []
 }
 
-function zero({ freeTier, prices }: Model): Found[] {
+function zero({ freeTier, prices, priceSource }: Model): Found[] {
   const known = PRICE_NAMES.filter((name) => prices[name] !== undefined)
   if (known.every((name) => prices[name] === 0n)) {
-    if (freeTier) return []
+    // A person has accepted what a list has for nothing.
+    if (freeTier || priceSource.from !== OWN) return []
     return [['price-zero', 'all prices are 0, and the model is not on the free tier']]
   }
   const { prompt, completion } = prices
