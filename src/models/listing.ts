@@ -10,7 +10,7 @@ interface Listed {
   readonly aliases: readonly string[]
   readonly freeTier: boolean
   readonly pricing: Pricing
-  /** Undefined where nobody says what it can do. */
+  /** Undefined where they are not known. */
   readonly capabilities: ReadonlySet<string> | undefined
   /** Seconds since epoch. */
   readonly created: number
