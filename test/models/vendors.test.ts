@@ -1,60 +1,18 @@
 /** A vendor's key alone: which models it brings, that they answer, and what `use` does with the name of a vendor. */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { VENDORS } from '../../providers/vendors.ts'
-import { loadConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
-import { folder } from '../_folder.ts'
-import { createTestGateway, type TestGateway } from '../_setup.ts'
-import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
-
-/** A port without a server: what runs on this machine is not part of the test. */
-const NO_OLLAMA = '127.0.0.1:1'
+import type { TestGateway } from '../_setup.ts'
+import type { FakeUpstream } from '../upstream.ts'
+import { gatewayOf, loadStarter as load, standIn } from './_vendors.ts'
 
 let vendor: FakeUpstream
 beforeAll(async () => {
-  vendor = await startUpstream()
-  vendor.answer(({ path }) => {
-    if (path.includes('/embeddings')) {
-      const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }]
-      return json({ object: 'list', data, usage: { prompt_tokens: 2, total_tokens: 2 } })
-    }
-    if (path.includes('/messages')) {
-      const content = [{ type: 'text', text: 'Hello' }]
-      const usage = { input_tokens: 3, output_tokens: 1 }
-      return json({
-        id: 'm',
-        type: 'message',
-        role: 'assistant',
-        content,
-        stop_reason: 'end_turn',
-        usage,
-      })
-    }
-    const message = { role: 'assistant', content: 'Hello' }
-    const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
-    return json({ id: 'c', choices: [{ index: 0, message, finish_reason: 'stop' }], usage })
-  })
+  vendor = await standIn()
 })
 afterAll(() => vendor.close())
 
-async function load(env: Record<string, string>, config: object = { extends: 'starter' }) {
-  const whole = { state: { driver: 'memory' }, log: { access: false }, ...config }
-  const cwd = await folder({ 'gateway.config.json': JSON.stringify(whole) })
-  return loadConfig({ cwd, env: { OLLAMA_HOST: NO_OLLAMA, ...env } })
-}
-
-/** A gateway with the keys of vendors, each of which is at the stand-in. */
-async function gatewayWith(...names: readonly string[]): Promise<TestGateway> {
-  const env: Record<string, string> = {}
-  for (const name of names) {
-    const { variables } = VENDORS.find((one) => one.name === name)!
-    env[variables[0]!] = `key-of-${name}`
-    env[`SLUICEGATE__PROVIDERS__${name.toUpperCase()}__OPTIONS__BASEURL`] = `${vendor.url}/v1`
-  }
-  const gateway = await createTestGateway(await load(env))
-  onTestFinished(() => gateway.close())
-  return gateway
-}
+const gatewayWith = (...names: readonly string[]) => gatewayOf(vendor, names)
 
 const idsOf = async (gateway: TestGateway) =>
   ((await gateway.ask('GET', '/v1/models')).json.data as any[]).filter(

@@ -18,7 +18,10 @@ const documents = new WeakMap<Catalog | Model, PublicDocument>()
 /** Lists of chat models alone, for clients that know no others. */
 const texts = new WeakMap<Catalog, PublicDocument>()
 
-/** The models of the gateway; with `output_modalities=text` those that answer with text. */
+/**
+ * The models of the gateway; with `output_modalities=text` those that answer with text, from `offset` on. A client of this query asks
+ * for a further page as long as pages are large.
+ */
 export const models: GetRoute = {
   path: PATH,
   ...PUBLIC,
@@ -26,13 +29,16 @@ export const models: GetRoute = {
     const query = new URLSearchParams(incoming.url.split('?', 2)[1])
     if (query.get('output_modalities') !== 'text')
       return documentOf(catalog, () => listOf(catalog.offered()))
+    const offset = query.get('offset') ?? '0'
+    if (/^[1-9]\d*$/.test(offset)) return listOf(chatsOf(catalog).slice(Number(offset)))
     let document = texts.get(catalog)
-    if (!document) {
-      const chats = catalog.offered().filter(({ modality }) => modality === 'chat')
-      texts.set(catalog, (document = new PublicDocument(listOf(chats))))
-    }
+    if (!document) texts.set(catalog, (document = new PublicDocument(listOf(chatsOf(catalog)))))
     return document
   },
+}
+
+function chatsOf(catalog: Catalog): readonly Model[] {
+  return catalog.offered().filter(({ modality }) => modality === 'chat')
 }
 
 /** One model, by any of its names. */
