@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
-import { lint, type Finding } from '../models/lint.ts'
+import { lintOfWritten, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
 import type { Origin } from '../config/origins.ts'
 import type { LoadedConfig } from '../config/config.ts'
@@ -36,7 +36,7 @@ export async function check(args: Arguments): Promise<void> {
   const models = gateway.runtime.catalog.at().all()
   const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
   const idle = idleGuards(gateway.runtime.guards)
-  const findings = [...lint(models), ...idle]
+  const findings = [...lintOfWritten(models), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
   const count = warnings.length + logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
