@@ -161,6 +161,12 @@ export const COMMANDS: readonly Command[] = [
   remote('credits show', 'Show the balance and the last rows of the ledger.', 'showCredits', [
     'account',
   ]),
+  {
+    name: 'vendors',
+    help: 'List the vendors that are known by name, and the variables of their keys.',
+    options: JSON_OUTPUT,
+    run: async (args) => (await import('./vendors.ts')).listVendors(args),
+  },
   remote('models', 'List the models with their deployments and their health.', 'listModels'),
   {
     name: 'models lint',
