@@ -2,9 +2,10 @@
 import cluster from 'node:cluster'
 import type { ConsolaInstance } from 'consola'
 import { logEvent } from '../observe/events.ts'
+import type { UnservedName } from '../models/unserved.ts'
 import type { MetricFamily } from '../observe/prometheus.ts'
 import type { Reason } from '../server/siblings.ts'
-import { Disconnected, RemoteError } from '../threads/channel.ts'
+import { Disconnected, RemoteError, type Channel } from '../threads/channel.ts'
 import { SILENT_SECONDS, watchLiveness } from './liveness.ts'
 import { Member, type End } from './member.ts'
 import { Restarts } from './restarts.ts'
@@ -29,6 +30,8 @@ const LOST_STATE = 74
 const FAULT = 70
 /** Time limit of a worker to start, and to set up a configuration. */
 const PREPARE_MS = 120_000
+/** Time limit of a worker's answer. */
+const ANSWER_MS = 2000
 /** Attempts to have one configuration in all workers while its files change. */
 const ATTEMPTS = 3
 /** Time limit of a reader for the last lines of a worker. */
@@ -143,6 +146,16 @@ export class Workers {
     return Math.max(0, ...ends.map(({ code }) => code ?? FAULT))
   }
 
+  /** The names that workers other than the asking one do not serve. One that does not answer is left out. */
+  async #unservedOf(asking: Channel): Promise<readonly (readonly UnservedName[])[]> {
+    const others = this.#serving().filter(({ channel }) => channel !== asking)
+    return Promise.all(
+      others.map(({ channel }) =>
+        channel.ask<readonly UnservedName[]>('unserved', undefined, ANSWER_MS).catch(() => []),
+      ),
+    )
+  }
+
   #serving(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'serving')
   }
@@ -156,6 +169,7 @@ export class Workers {
     const release = watchLiveness(channel, () => this.#silent(member))
     channel.on('thread', (message) => this.#threads.receive(channel, message))
     channel.on('total', (families: readonly MetricFamily[]) => this.#totals.of(channel, families))
+    channel.on('unserved of others', () => this.#unservedOf(channel))
     channel.on('reasons', (reasons: readonly Reason[]) => {
       member.reasons = reasons
       this.#spreadReasons()

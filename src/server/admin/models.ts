@@ -4,7 +4,8 @@ import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/decisions.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
-import type { ModelAnswer } from './resources/model.ts'
+import type { ModelAnswer, UnservedAnswer } from './resources/model.ts'
+import { second } from './resources/settings.ts'
 import type { Answer, AdminRequest } from './route.ts'
 import { modelView } from './views.ts'
 
@@ -31,6 +32,15 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     cost_usd: (_, { cost }) => cost,
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
+
+/** Lists names that clients ask for and that are not served. */
+export async function listUnserved({ runtime }: AdminRequest): Promise<Answer> {
+  const names = await runtime.unserved.all()
+  const data = names.map(({ firstAt, lastAt, ...row }): UnservedAnswer => {
+    return { ...row, first_at: second(firstAt), last_at: second(lastAt) }
+  })
+  return { body: { data, next: null } }
+}
 
 /** Lists models. @throws InvalidRequest for an unknown or unreadable parameter */
 export async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {

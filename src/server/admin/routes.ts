@@ -22,7 +22,7 @@ import { listAccounts, listKeys } from './lists.ts'
 import { coolDown, listGateways, resume } from './gateways.ts'
 import { showGuard } from './guard.ts'
 import { importModels } from './model-import.ts'
-import { listModels } from './models.ts'
+import { listModels, listUnserved } from './models.ts'
 import { removeContents, showContent } from './contents.ts'
 import { showConfig } from './config.ts'
 import { diffPolicy, evaluatePolicy } from './policies.ts'
@@ -68,6 +68,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/ledger/orphans': { GET: viewer(listOrphans) },
   '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
   '/models': { GET: viewer(listModels) },
+  '/models/unserved': { GET: viewer(listUnserved) },
   '/models/import': { POST: admin(importModels) },
   '/overview': { GET: viewer(showOverview) },
   '/policies/diff': { POST: viewer(diffPolicy) },
