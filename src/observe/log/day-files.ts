@@ -17,8 +17,11 @@ import {
   valuesOf,
   type LogPage,
   type LogQuery,
+  type Dropped,
+  type LogBounds,
+  type LogStore,
+  type Stored,
 } from './query.ts'
-import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
 
 const HOUR_MS = 3_600_000
 /** Number of earlier days' files that stay open for calls that end after midnight. */

@@ -1,5 +1,6 @@
 import { parsePico } from '../../money/money.ts'
 import type { KnownCall } from '../record.ts'
+import { wrongQuery } from '../../errors/query.ts'
 
 /** Filters by value, and the member of a call that each compares. */
 const VALUES = {
@@ -188,4 +189,53 @@ export function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Con
     indexedValues: column ? filters[column]! : [],
     restValues,
   }
+}
+
+/** A status, or a family of them, as a range. @throws InvalidRequest */
+export function readStatus(text: string): readonly [number, number] {
+  const [, family] = /^([1-5])xx$/.exec(text) ?? []
+  if (family) return [Number(family) * 100, Number(family) * 100 + 99]
+  if (/^\d{3}$/.test(text) || text === '0') return [Number(text), Number(text)]
+  throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
+}
+
+/** The id of a request as the log stores it. @throws InvalidRequest */
+export function readLogId(text: string, name: string): string {
+  const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
+  if (ulid) return ulid
+  throw wrongQuery(name, 'the id of a request')
+}
+
+export function requestId(row: string): string {
+  return `req_${row}`
+}
+
+// Storage of the request log: files of days, or Redis.
+
+export interface LogBounds {
+  readonly keep: number
+  /** Bytes of all rows. */
+  readonly size: number
+}
+
+/** Why rows were not stored: a failure of the disk or of Redis, or an id of a day that is no longer kept. */
+export type Dropped = 'disk' | 'late'
+
+export interface Stored {
+  readonly rows: number
+  readonly dropped: Readonly<Partial<Record<Dropped, number>>>
+  /** Bytes of all rows at the last count. */
+  readonly bytes: number
+  /** Why nothing can be stored. */
+  readonly fault?: string
+}
+
+export interface LogStore {
+  /** Stores calls. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
+  store(lines: string): Stored | Promise<Stored>
+  /** One page of calls, newest first. */
+  list(query: LogQuery): LogPage | Promise<LogPage>
+  /** A call by its id without prefix; undefined when there is none. */
+  find(id: string): KnownCall | undefined | Promise<KnownCall | undefined>
+  close(): void | Promise<void>
 }

@@ -8,7 +8,7 @@ import type {
   RefusalsQuery,
   RefusalSum,
 } from './decisions.ts'
-import type { AccountKey, LastUse } from './last-used.ts'
+import type { AccountKey, LastUse } from './statement.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'

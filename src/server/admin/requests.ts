@@ -1,12 +1,18 @@
 /** The request log in the admin API: questions, and calls as JSON. */
 import { NotFound, Unavailable } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { parsePico, usdJson } from '../../money/money.ts'
-import { readLogId, readStatus } from '../../observe/log/parse.ts'
-import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
+import { parsePico, usdJson, formatPico } from '../../money/money.ts'
+import {
+  FILTERS,
+  matches,
+  type FilterName,
+  type LogQuery,
+  readLogId,
+  readStatus,
+} from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { endedCall, type KnownCall } from '../../observe/record.ts'
-import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
+import { endedCall, type KnownCall, quantitiesOf } from '../../observe/record.ts'
+import type { ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
@@ -257,4 +263,30 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
       left: null,
     })),
   ]
+}
+
+/** Record of a charged call that the request log lacks, from its row of the ledger. */
+function callOfCharge({
+  account,
+  row: { request, at, key, cost, usage },
+}: ChargeOfCall): KnownCall {
+  const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
+  const model = lineOf('model')
+  return {
+    id: request,
+    at: new Date(at).toISOString(),
+    method: 'POST',
+    endpoint: usage?.endpoint ?? '',
+    account_id: account,
+    key_id: key,
+    model: usage?.model,
+    deployment: usage?.deployment,
+    outcome: usage?.outcome ?? 'completed',
+    usage: quantitiesOf(model, lineOf('search')?.searches),
+    estimated: model?.estimated,
+    cost_usd: formatPico(cost),
+    tag: usage?.tag,
+    user: usage?.user,
+    gateway: usage?.gateway,
+  }
 }

@@ -1,11 +1,11 @@
 /** Usage in the admin API: questions to the index, its proof, and statements of accounts. */
 import { NotFound } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
-import { ALL_GROUPS, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import { readRange, readUsageQuery } from '../../observe/usage/parse.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
 import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
-import type { UsageQuery } from '../../observe/usage/question.ts'
+import { type UsageQuery, GROUPS } from '../../observe/usage/question.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'
@@ -132,3 +132,6 @@ function readMonth(text: string | null): { name: string; from: number; to: numbe
 function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10)
 }
+
+/** All groups, which operators may use. */
+const ALL_GROUPS = GROUPS
