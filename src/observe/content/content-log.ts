@@ -8,7 +8,7 @@ import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ThreadClient } from '../../threads/client.ts'
 import { DayFolder, DAY_MS, DayDatabases, dayOf, type OpenDay } from '../day-folder.ts'
-import type { CallContent, ContentQuery, ContentRemoval } from './content.ts'
+import type { CallContent } from './content.ts'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 
 export type ContentQuestion =
@@ -317,4 +317,21 @@ function contentOf(row: Readonly<Record<string, unknown>>): CallContent {
     output: unpacked(output),
     cut: cut === 1,
   }
+}
+
+interface ContentQuery {
+  /** Absent for all keys. */
+  readonly key?: string | undefined
+  /** Half-open range, ms since epoch. */
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+  readonly limit: number
+}
+
+/** Which contents to remove; at least one member. */
+interface ContentRemoval {
+  readonly key?: string | undefined
+  readonly user?: string | undefined
+  /** Upper bound, exclusive, ms since epoch. */
+  readonly before?: number | undefined
 }

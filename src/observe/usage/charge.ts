@@ -1,7 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { timeOf } from '../../state/ids.ts'
-import type { RequestId } from '../../state/ledger/ledger.ts'
-import type { LedgerReader, ReadRow } from '../../state/ledger/reader.ts'
+import type { RequestId, LedgerReader, ReadRow } from '../../state/ledger/ledger.ts'
 import { unitOf } from './tables.ts'
 
 export interface ChargeOfCall {

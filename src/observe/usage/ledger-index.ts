@@ -1,15 +1,19 @@
 /** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import type { LedgerHead, LedgerReader, ReadRow, FoldedTotal } from '../../state/ledger/reader.ts'
 import { transact } from '../../state/sqlite/file.ts'
 import type { BookedRow } from './charge.ts'
-import type { UsageRow } from '../../state/ledger/ledger.ts'
+import type {
+  UsageRow,
+  LedgerHead,
+  LedgerReader,
+  ReadRow,
+  FoldedTotal,
+} from '../../state/ledger/ledger.ts'
 import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import { QUANTITY_MEMBERS } from '../record.ts'
 import {
   addUp,
-  OF_THE_LEDGER,
   ROLLUPS,
   SETTLED,
   SETTLED_GROUPS,
@@ -17,6 +21,7 @@ import {
   SETTLED_SUMS,
   unitOf,
   Rollups,
+  type TableSet,
 } from './tables.ts'
 
 export interface UsageDifference {
@@ -694,3 +699,15 @@ function valuesOf({ calls, cost, estimated, quantities }: Sums) {
 function addedTo(name: string): string {
   return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
 }
+
+const namesOf = ({ table, rollups }: TableSet) =>
+  [...rollups, 'group'].map((name) => `${table}_${name}`)
+
+/** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
+const OF_THE_LEDGER = [
+  ...namesOf(SETTLED),
+  ...namesOf(SETTLED_OVERALL),
+  'tagged',
+  'booking',
+  'progress',
+]

@@ -1,5 +1,4 @@
-import type { RequestId } from '../../state/ledger/ledger.ts'
-import type { LedgerSource } from '../../state/ledger/reader.ts'
+import type { RequestId, LedgerSource } from '../../state/ledger/ledger.ts'
 import type { ChargeOfCall } from './charge.ts'
 import type {
   DecisionsQuery,

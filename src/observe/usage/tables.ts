@@ -71,18 +71,6 @@ export function startOf(rollup: Rollup, unit: number): number {
 export const SETTLED_SUMS = ['calls', 'cost', 'estimated', ...QUANTITIES]
 export const CALLED_SUMS = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
-const namesOf = ({ table, rollups }: TableSet) =>
-  [...rollups, 'group'].map((name) => `${table}_${name}`)
-
-/** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
-export const OF_THE_LEDGER = [
-  ...namesOf(SETTLED),
-  ...namesOf(SETTLED_OVERALL),
-  'tagged',
-  'booking',
-  'progress',
-]
-
 /** Makes the sums of all accounts from those of each. Called inside a transaction. */
 export function addUp(
   db: DatabaseSync,
