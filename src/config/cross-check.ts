@@ -1,13 +1,7 @@
 /** Checks between the sections of a configuration. */
 import { GatewayError, type ConfigIssue } from '../errors/errors.ts'
 import { didYouMean, show } from '../errors/issues.ts'
-import {
-  misplacedChanges,
-  misplacedTiers,
-  missingPrices,
-  modalityOf,
-  type ModelEntry,
-} from '../models/entry.ts'
+import { misplacedChanges, misplacedTiers, type ModelEntry } from '../models/entry.ts'
 import { clashes } from '../models/names.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
 import type { Settings } from './schema.ts'
@@ -19,12 +13,6 @@ export async function crossCheck(
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
   return [
-    ...models.flatMap(([id, model]) => {
-      const missing = missingPrices(model)
-      if (missing.length === 0) return []
-      const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
-      return [{ path: `models.${id}.pricing`, message }]
-    }),
     ...clashes(models.map(([id, { aliases }]) => ({ id, aliases }))).map(
       ({ id, index, message }) => ({ path: `models.${id}.aliases.${index}`, message }),
     ),

@@ -48,7 +48,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   try {
     const { providers, plugins, builtIn } = await setUpProviders(config, origin, opened)
     const catalog = await checkDeployments(
-      buildCatalog(servedModels(config.models, providers), config.names.bare, config.wildcards),
+      buildCatalog(servedModels(config.models, providers), config.names, config.wildcards),
       plugins,
       secrets,
     )

@@ -60,6 +60,7 @@ export function internalChat(track: (call: Call) => void) {
     call.made.target = {
       model,
       online: false,
+      thinks: false,
       policy: NO_POLICY,
       outbound: chat.toUpstream(input, model),
       requiresNormalForm: false,

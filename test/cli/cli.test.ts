@@ -133,7 +133,7 @@ describe('init and check', () => {
 
     const check = await call(['check'], { cwd })
     expect(check.out).toMatch(
-      /^gateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +chat +paid/,
+      /^\d+ of \d+ models? served\ngateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +chat +paid/,
     )
     expect(check.out).not.toContain(token)
     expect(check.out).not.toContain('unknown capabilities')

@@ -10,7 +10,7 @@ import {
   type FaultKind,
   type GuardFault,
 } from '../../guard/runner.ts'
-import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Call, ParsedRequest, Stage } from '../../pipeline/pipeline.ts'
 import { GuardRunners } from '../../pipeline/stages/guard.ts'
@@ -43,7 +43,7 @@ export const resolveGuards: Stage = {
     const judge = judgeOf(call, guards)
     const isPaid = guards.some(({ billing }) => billing === 'account')
     const model = standIn(request.model, judge, isPaid)
-    if (judge && key.models && !isAllowed(key.models, model.id)) {
+    if (judge && key.models && !runtime.catalog.allows(key.models, model.id)) {
       throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
     }
     if (!entered!.paid && !model.freeTier) throw tierRefusal(catalog, model)
@@ -54,6 +54,7 @@ export const resolveGuards: Stage = {
     call.made.target = {
       model,
       online: false,
+      thinks: false,
       policy: NO_POLICY,
       outbound: undefined,
       requiresNormalForm: false,
