@@ -1,7 +1,12 @@
 /** Moderation by guards of the configuration: by all that run on this machine, or by one that the client names. */
 import { Forbidden, InvalidRequest, Unavailable } from '../../errors/errors.ts'
-import { askedBy, type GuardInstance } from '../../guard/plan.ts'
-import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
+import {
+  askedBy,
+  type GuardInstance,
+  ATTEMPTS,
+  questionsAbout,
+  type BudgetedQuestions,
+} from '../../guard/plan.ts'
 import {
   type GuardRunner,
   ruleFilter,
