@@ -49,6 +49,14 @@ const MOCK: Offer = {
         },
       ],
     },
+    'mock/agent': {
+      name: 'Agent',
+      description:
+        'Repeats the message, and calls tools that it names, such as Read({"path":"a.txt"}).',
+      pricing: { prompt: '0.0000001', completion: '0.0000004' },
+      capabilities: ['STREAMING', 'TOOLS', 'REASONING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
+      deployments: [{ provider: 'mock', model: 'agent' }],
+    },
     'mock/painter': {
       name: 'Painter',
       description: 'Paints everything in one colour.',

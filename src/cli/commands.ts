@@ -168,6 +168,11 @@ export const COMMANDS: readonly Command[] = [
     run: async (args) => (await import('./vendors.ts')).listVendors(args),
   },
   remote('models', 'List the models with their deployments and their health.', 'listModels'),
+  remote(
+    'models unserved',
+    'List names that clients ask for and that are not served, and what changes it.',
+    'listUnserved',
+  ),
   {
     name: 'models lint',
     help: 'Look for mistakes in the prices of the configuration, or of a price list.',

@@ -85,7 +85,10 @@ async function serveUntilTold(
     const server = await openPort(gateway, addressOf(args), link)
     channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
+    const { unserved } = gateway.runtime
+    unserved.join(() => link.unserved())
     const release = link.answerFor({
+      unserved: () => unserved.list(),
       families: () => familiesOf(gateway),
       reasons: () => notReady(gateway),
     })

@@ -12,7 +12,7 @@ import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layer
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
-import { extendBy, STARTER_FILE } from './starter.ts'
+import { STARTER_FILE } from './starter.ts'
 import { withVendors } from './vendors.ts'
 import { validate, type ValidConfig } from './validate.ts'
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { VENDORS } from '../../providers/vendors.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import type { TestGateway } from '../_setup.ts'
-import type { FakeUpstream } from '../upstream.ts'
+import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 import { gatewayOf, loadStarter as load, standIn } from './_vendors.ts'
 
 let vendor: FakeUpstream
@@ -42,6 +42,19 @@ describe('the key of OpenAI alone', () => {
     expect([status, answer.data[0].embedding]).toEqual([200, [0.5, 0.25]])
     expect(vendor.requests.at(-1)!.headers.authorization).toBe('Bearer key-of-openai')
   })
+})
+
+it('a model that its vendor has given up is no model, for the client and for the operator', async () => {
+  await using gone = await startUpstream(json({ error: { code: 'model_not_found' } }, 404))
+  const gateway = await gatewayOf(gone, ['openai'])
+  const { status, json: answer } = await gateway.chat({ ...HELLO, model: 'o1' })
+  expect([status, answer.error]).toMatchObject([
+    404,
+    { code: 'model_not_found', message: expect.stringContaining('no longer offers "openai/o1".') },
+  ])
+  expect(gateway.gateway.runtime.unserved.list()).toMatchObject([
+    { name: 'openai/o1', reason: 'gone' },
+  ])
 })
 
 const KEYED = VENDORS.filter(({ variables }) => variables.length > 0)
