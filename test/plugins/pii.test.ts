@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import pii from '../../plugins/guards/pii.ts'
 import type { Entity } from '../../plugins/guards/pii/find.ts'
-import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
+import { CLASSES } from '../../plugins/guards/pii/classes.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
 import type {
   Guard,
