@@ -8,7 +8,7 @@ import type {
   Step,
 } from '../../src/plugin.ts'
 import { FORMAT, toId } from '../anthropic/thoughts.ts'
-import { notAnAnswer, countWith, tokenCount } from '../shared/http.ts'
+import { notAnAnswer, countWith, textOf, tokenCount } from '../shared/http.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 import { frameFailure } from './errors.ts'
 import type { Frame } from './frames.ts'
@@ -235,10 +235,6 @@ function toEvents(block: any): { start?: object; deltas: object[] } {
     return { deltas: [...listOf(content), ...cited] }
   }
   return { deltas: [block ?? {}] }
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }
 
 function listOf(value: unknown): any[] {

@@ -1,7 +1,7 @@
 /** Maps Deepgram's errors to failure classes. */
 import type { FailureClass, Host, UpstreamResponse } from '../../src/plugin.ts'
 import { audioFailure, classOfStatus } from '../shared/audio-errors.ts'
-import { tryParse } from '../shared/http.ts'
+import { textOf, tryParse } from '../shared/http.ts'
 
 /** Statuses that mean something to Deepgram only. */
 const CLASSES: Readonly<Record<number, FailureClass>> = {
@@ -38,7 +38,7 @@ export function httpFailure(fail: Host['fail'], response: UpstreamResponse, body
 function problemIn(text: string): { readonly code: string; readonly message: string } {
   const body = Object(tryParse(text))
   return {
-    code: String(body.err_code ?? body.category ?? ''),
-    message: String(body.err_msg ?? body.message ?? ''),
+    code: textOf(body.err_code ?? body.category),
+    message: textOf(body.err_msg ?? body.message),
   }
 }

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { ChatDelta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
 import { PartialArguments } from './arguments.ts'
 import { FORMAT } from './contents.ts'
-import { notAnAnswer } from '../shared/http.ts'
+import { notAnAnswer, textOf } from '../shared/http.ts'
 import { searchesIn, toAnnotations } from './grounding.ts'
 
 /** A call whose arguments are still arriving. */
@@ -148,7 +148,7 @@ export class Candidate {
 
 /** Code that the model ran and what it wrote, as blocks of Markdown. */
 function codeIn({ executableCode: code, codeExecutionResult: result }: any): string | undefined {
-  if (code) return fenced(String(code.language ?? '').toLowerCase(), code.code)
+  if (code) return fenced(textOf(code.language).toLowerCase(), code.code)
   return result ? fenced('', result.output) : undefined
 }
 

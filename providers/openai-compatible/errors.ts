@@ -1,7 +1,7 @@
 /** Maps the error bodies of all compatible vendors to failure classes, with messages for clients. */
 import type { FailureClass, Host } from '../../src/plugin.ts'
 import { clean } from '../shared/error-messages.ts'
-import { tryParse, type HttpFailure } from '../shared/http.ts'
+import { textOf, tryParse, type HttpFailure } from '../shared/http.ts'
 import { isError } from './members.ts'
 import { retryAfter, retryInfoDelay, waitInText } from './retry-delay.ts'
 
@@ -245,8 +245,8 @@ export function problemOf(body: any): Problem {
     sentence ?? (issue?.msg && path.length > 0 ? `${path.join('.')}: ${issue.msg}` : issue?.msg)
   return {
     message: typeof message === 'string' ? message : '',
-    type: text(inner.type ?? inner.status),
-    code: text(inner.code ?? outer.code),
+    type: textOf(inner.type ?? inner.status),
+    code: textOf(inner.code ?? outer.code),
     param,
     status: statusOf(inner),
     moderated: Array.isArray(inner.metadata?.reasons),
@@ -264,10 +264,6 @@ function filteredIn(verdicts: any): string[] {
 
 function issuesOf(detail: unknown): any[] {
   return Array.isArray(detail) ? detail : []
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : ''
 }
 
 function statusOf(error: any): number {

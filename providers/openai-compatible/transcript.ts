@@ -8,7 +8,7 @@ import type {
   TranscriptWord,
   Usage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, countOrNone, tokenCount } from '../shared/http.ts'
+import { notAnAnswer, countOrNone, textOf, tokenCount } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 
 /**
@@ -56,11 +56,11 @@ export class TranscriptEvents implements Step<any, TranscriptionEvent> {
       if (typeof text === 'string') this.#emitDelta({ type: 'delta', text }, emit)
       this.#usage = usageOf(payload.usage) ?? this.#usage
     } else if (type === 'transcript.text.delta') {
-      const event = { type: 'delta', text: String(delta ?? '') } as const
+      const event = { type: 'delta', text: textOf(delta) } as const
       const details = { ...(segmentId && { segmentId }), ...(logprobs && { logprobs }) }
       this.#emitDelta({ ...event, ...details }, emit)
     } else if (type === 'transcript.text.segment') {
-      emit({ type: 'segment', id: String(payload.id), segment: toSegment(payload) })
+      emit({ type: 'segment', id: textOf(payload.id), segment: toSegment(payload) })
     } else if (type === 'transcript.text.done') {
       this.#ended = true
       const { languages, ...rest } = payload
@@ -91,7 +91,7 @@ function toSegment(segment: any): TranscriptSegment {
     ...rest,
     start: secondsOf(rest.start),
     end: secondsOf(rest.end),
-    text: String(rest.text ?? ''),
+    text: textOf(rest.text),
     ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
   }
 }
@@ -99,7 +99,7 @@ function toSegment(segment: any): TranscriptSegment {
 function toWord(word: any): TranscriptWord {
   const { word: said, text = said, start, end, speaker } = Object(word)
   return {
-    word: String(text ?? ''),
+    word: textOf(text),
     start: secondsOf(start),
     end: secondsOf(end),
     ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
@@ -107,7 +107,7 @@ function toWord(word: any): TranscriptWord {
 }
 
 function toSpeaker(speaker: unknown): string | number {
-  return typeof speaker === 'number' ? speaker : String(speaker)
+  return typeof speaker === 'number' ? speaker : textOf(speaker)
 }
 
 function secondsOf(value: unknown): number {

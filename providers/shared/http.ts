@@ -106,6 +106,12 @@ export function tryParse(text: string): any {
   }
 }
 
+/** A text that a vendor sent; '' for what is no text. A JSON object may lack what String() needs of it. */
+export function textOf(value: unknown): string {
+  if (typeof value === 'number') return String(value)
+  return typeof value === 'string' ? value : ''
+}
+
 /** The failure for an answer in an unknown form. */
 export function notAnAnswer(fail: Host['fail']): Error {
   return fail('upstream_error', 'The model provider sent something that is not an answer.')

@@ -32,7 +32,7 @@ interface KnownKeysInit {
   readonly account: (id: string) => Promise<Account | undefined>
   readonly key: (id: string) => Promise<Key | undefined>
   /** Sends the limits of a key and its account to the ledger. */
-  readonly announce: (found: ResolvedKey) => Promise<void>
+  readonly announce: (key: ResolvedKey) => Promise<void>
   /** ms since epoch */
   readonly now: () => number
 }
@@ -93,7 +93,6 @@ class KnownKeys {
     return known
   }
 
-  /** Forgets a key whose record has changed. */
   forget(sha256: string): void {
     this.#cache.delete(sha256)
   }
@@ -125,7 +124,6 @@ interface Limits {
   readonly concurrency: number
 }
 
-/** Condition of a change. */
 export interface Condition<T> {
   /** The only revision that is changed. */
   readonly expected?: number | undefined
@@ -142,7 +140,6 @@ interface AccountsOptions {
   readonly now?: () => number
 }
 
-/** Records that are read at once. */
 const BATCH = 500
 
 /** The accounts and keys of one gateway. Stored as records; keys in use are cached. */
@@ -165,7 +162,7 @@ export class Accounts {
       records,
       account: (id) => this.account(id),
       key: (id) => this.key(id),
-      announce: (found) => this.#announceBoth(found),
+      announce: (key) => this.#announceBoth(key),
       now,
     })
   }
@@ -202,8 +199,8 @@ export class Accounts {
         createdAt: this.#now(),
       }
       checkId(account.id)
-      const known = await this.account(account.id)
-      need(!known, 'id', `new; account ${account.id} exists already`)
+      const existing = await this.account(account.id)
+      need(!existing, 'id', `new; account ${account.id} exists already`)
       // The record is written last: an index may name a missing record, but must not miss an existing one.
       await this.#records.add('accounts', account.id)
       const created = await this.#records.create(`account:${account.id}`, account)

@@ -61,13 +61,11 @@ export class Directory {
     return entries
   }
 
-  /** Notes a created or changed account of this process. */
   async noteAccount(account: Account): Promise<void> {
     this.#loaded?.put(account)
     await this.#records.touch(`account:${account.id}`)
   }
 
-  /** Notes a created or changed key of this process. */
   async noteKey(key: Key): Promise<void> {
     this.#loaded?.put(key)
     await this.#records.touch(`key:${key.id}`)
@@ -111,8 +109,8 @@ export class Directory {
   async #read(entries: Entries, names: readonly string[], again = false): Promise<void> {
     for (const some of batchesOf(names)) {
       if (this.#closed) throw stopping()
-      const found = await this.#records.getMany<Account | Key>(some)
-      for (const one of found) if (one && (again || !entries.has(one))) entries.put(one)
+      const records = await this.#records.getMany<Account | Key>(some)
+      for (const one of records) if (one && (again || !entries.has(one))) entries.put(one)
     }
   }
 }

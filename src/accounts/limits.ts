@@ -57,8 +57,8 @@ type LimitsInForce = Readonly<Record<string, number | string>>
 
 /** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
 export function limitsInForce(key: Key, account: Account): LimitsInForce | undefined {
-  const known = inForce.get(key)
-  if (known?.account === account) return known.limits
+  const cached = inForce.get(key)
+  if (cached?.account === account) return cached.limits
   const of = (name: string, { concurrency, spendCap }: Key | Account) => ({
     ...(concurrency !== undefined && { [`${name}.concurrency`]: concurrency }),
     ...(spendCap && { [`${name}.cap.${spendCap.scope}`]: spendCap.usd }),

@@ -4,7 +4,6 @@
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from 'node:crypto'
 
-/** Prefix of every play token. */
 export const PLAY_PREFIX = 'play.'
 const LIFE_MS = 600_000
 const TOKEN = /^play\.([a-z0-9_-]{1,64})\.(\d{1,15})\.(\d{1,15})\.[\w-]{43}$/

@@ -8,7 +8,6 @@ const GIVEN = /^[\x21-\x7e]{8,512}$/
 /** Description of a text that {@link isSecret} accepts. */
 export const SECRET = '8 to 512 visible ASCII characters without spaces'
 
-/** Prefix of every generated secret. */
 export const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6
@@ -62,10 +61,10 @@ export function secretOf({ secret, sha256, start }: GivenSecret): HashedSecret {
     return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
   }
   need(start === undefined, 'start', 'left out without "sha256"')
-  const given = secret ?? newSecret()
-  need(isSecret(given), 'secret', SECRET)
-  need(hasValidChecksum(given), 'secret', CHECKED)
-  return { secret: given, sha256: hashSecret(given), start: startOf(given) }
+  const text = secret ?? newSecret()
+  need(isSecret(text), 'secret', SECRET)
+  need(hasValidChecksum(text), 'secret', CHECKED)
+  return { secret: text, sha256: hashSecret(text), start: startOf(text) }
 }
 
 /** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */

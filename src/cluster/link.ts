@@ -15,7 +15,7 @@ const LOOK_MS = 250
 export class Link implements Siblings {
   readonly #channel: Channel
   reasons: readonly Reason[] = []
-  #told = ''
+  #reported = ''
 
   constructor(channel: Channel) {
     this.#channel = channel
@@ -29,7 +29,7 @@ export class Link implements Siblings {
   /** Answers for this worker. @returns a function that ends it, after a last report of its metrics */
   answerFor({ families, reasons }: Duties): () => void {
     this.#channel.on('metrics', families)
-    const timer = setInterval(() => this.#tell(reasons()), LOOK_MS)
+    const timer = setInterval(() => this.#report(reasons()), LOOK_MS)
     timer.unref()
     return () => {
       clearInterval(timer)
@@ -37,9 +37,9 @@ export class Link implements Siblings {
     }
   }
 
-  #tell(reasons: readonly Reason[]): void {
-    if (reasons.join() === this.#told) return
-    this.#told = reasons.join()
+  #report(reasons: readonly Reason[]): void {
+    if (reasons.join() === this.#reported) return
+    this.#reported = reasons.join()
     this.#channel.tell('reasons', reasons)
   }
 }

@@ -16,7 +16,7 @@ export interface End {
 }
 
 export class Member {
-  /** From 1; a replacement has the number of its predecessor. */
+  /** Number from 1; a replacement has the number of its predecessor. */
   readonly number: number
   readonly pid: number
   readonly channel: Channel
@@ -29,7 +29,6 @@ export class Member {
   /** `refused`: it could not start; `leaving`: it takes no more connections. */
   state: 'starting' | 'serving' | 'refused' | 'leaving' = 'starting'
   reasons: readonly Reason[] = []
-  /** Hash of its configuration. */
   digest = ''
 
   constructor(number: number) {

@@ -14,7 +14,6 @@ const SHARED: Readonly<Record<string, Hears>> = { log: 'sender', usage: 'any' }
 /** Time limit of a thread for the messages that it was sent. */
 const CLOSE_MS = 2000
 
-/** A message of a worker to a thread. */
 interface ToShared {
   readonly name: string
   readonly script: string
@@ -37,7 +36,6 @@ export function sharedStarter(channel: Channel): StartThread {
   }
 }
 
-/** A thread of the other process. */
 class RemoteThread extends EventEmitter implements WorkThread {
   readonly #channel: Channel
   readonly #of: Omit<ToShared, 'message'>
@@ -87,7 +85,6 @@ export class SharedThreads {
     return thread.receive(from, message)
   }
 
-  /** Stops sending to a worker that has ended. */
   left(channel: Channel): void {
     for (const thread of this.#running.values()) thread.left(channel)
   }

@@ -266,12 +266,11 @@ export class Workers {
   }
 
   #restartsOf(number: number): Restarts {
-    const known = this.#restarts.get(number) ?? new Restarts()
-    this.#restarts.set(number, known)
-    return known
+    const restarts = this.#restarts.get(number) ?? new Restarts()
+    this.#restarts.set(number, restarts)
+    return restarts
   }
 
-  /** Sends each worker the reasons why others cannot take work. */
   #spreadReasons(): void {
     const serving = this.#serving()
     for (const member of serving) {

@@ -6,7 +6,6 @@
 import { bounded, described, orNull, schemaOf, type JsonSchema } from './check-schema.ts'
 import { InvalidRequest, type InvalidCode } from './errors.ts'
 
-/** A problem with a value or with a part of it. */
 export interface Problem {
   readonly code: InvalidCode
   /** Path of the part, relative to the checked value; `''` is the value itself. */
@@ -53,7 +52,6 @@ export function shortText(max: number): Check {
   return described(check, () => ({ type: 'string', maxLength: max }))
 }
 
-/** A finite number from `min` to `max`, both included. */
 export function number(min = -Number.MAX_VALUE, max = Number.MAX_VALUE): Check {
   const expected = `a number${range(min, max)}`
   const check: Check = (value) => {
@@ -239,7 +237,6 @@ export function inside(place: string, found: Problem): Problem {
   return { ...found, path: `${place}${dot}${found.path}` }
 }
 
-/** The error that the client receives; `param` is the path. */
 export function toInvalidRequest({ code, path, expected, found, lead }: Problem): InvalidRequest {
   const verdict = code === 'missing_required_parameter' ? 'Missing' : 'Invalid'
   const start = lead ?? `${verdict} '${path}'`

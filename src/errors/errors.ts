@@ -25,7 +25,6 @@ const INVALID_STATUS = {
   method_not_allowed: 405,
 } as const
 
-/** Codes of a request that is refused. */
 export type InvalidCode =
   | keyof typeof INVALID_STATUS
   | 'invalid_json'

@@ -50,9 +50,9 @@ export function redact(text: string, source: Source): string {
 
 /** The secrets among the given settings, by their names and by their origins. */
 export function secretsIn({ path, value, secrets }: Source): string[] {
-  const found: string[] = []
-  collect([...path], value, secrets, found)
-  return found
+  const texts: string[] = []
+  collect([...path], value, secrets, texts)
+  return texts
 }
 
 /** @param path of the value; the same list for all of them, which grows and shrinks */
@@ -60,16 +60,16 @@ function collect(
   path: string[],
   value: unknown,
   secrets: ReadonlySet<string> | undefined,
-  found: string[],
+  texts: string[],
 ): void {
   if (typeof value === 'string') {
-    if (value !== '' && isSecret(path, secrets)) found.push(value)
+    if (value !== '' && isSecret(path, secrets)) texts.push(value)
     return
   }
   if (typeof value !== 'object' || value === null) return
   for (const key of Object.keys(value)) {
     path.push(key)
-    collect(path, (value as Record<string, unknown>)[key], secrets, found)
+    collect(path, (value as Record<string, unknown>)[key], secrets, texts)
     path.pop()
   }
 }

@@ -10,10 +10,7 @@ export interface ConfigIssue {
 /** The configuration, or a plugin it names, cannot be used. Thrown at start-up and reload only, never to a client. */
 export class ConfigError extends Error {
   readonly issues: readonly ConfigIssue[]
-  /**
-   * @param source the file, as the operator named it
-   * @param issues at least one; the message lists them all
-   */
+  /** @param source the file, as the operator named it @param issues at least one; the message lists them all */
   constructor(source: string, issues: readonly ConfigIssue[]) {
     const width = Math.max(...issues.map((issue) => issue.path.length))
     const lines = issues.map((issue) => `  ${issue.path.padEnd(width)}  ${issue.message}`)

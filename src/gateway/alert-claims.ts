@@ -30,10 +30,10 @@ export class AlertClaims {
   async claim(id: string, state: AlertNotice['state']): Promise<boolean> {
     const { records, gatewayId: gateway } = this.#options
     const key = `alert:${id}`
-    const told = await records.get<Claim>(key)
-    if (!told) return records.create(key, { revision: 1, state, gateway } satisfies Claim)
-    if (told.state === state && (await this.#runs(told.gateway))) return false
-    const { revision } = told
+    const claim = await records.get<Claim>(key)
+    if (!claim) return records.create(key, { revision: 1, state, gateway } satisfies Claim)
+    if (claim.state === state && (await this.#runs(claim.gateway))) return false
+    const { revision } = claim
     return records.replace(key, { revision: revision + 1, state, gateway } as Claim, revision)
   }
 

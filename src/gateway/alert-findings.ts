@@ -36,7 +36,7 @@ export class AlertFindings {
 }
 
 /** Raises an alert for each model with calls since the start whose prices have changed. */
-export function tellOfPrices(before: Runtime, after: Runtime): void {
+export function raisePriceAlerts(before: Runtime, after: Runtime): void {
   const kind = 'price.changed'
   if (after.config.alerts.off.includes(kind)) return
   const called = before.metrics.calls.outcomes()

@@ -209,20 +209,20 @@ async function closePlugin({ label, instance }: OpenedPlugin): Promise<void> {
 function privateOnes({ providers }: Config): ReadonlySet<string> {
   const isPrivate = ({ options }: ProviderSettings) =>
     Object.values(options).some((value) => typeof value === 'string' && isPrivateUrl(value))
-  const found = Object.entries(providers).filter(([, settings]) => isPrivate(settings))
-  return new Set(found.map(([name]) => name))
+  const entries = Object.entries(providers).filter(([, settings]) => isPrivate(settings))
+  return new Set(entries.map(([name]) => name))
 }
 
 /** Addresses of providers that have one in the configuration. */
 function addressesOf({ providers }: Config) {
-  const found = Object.entries(providers).flatMap(([name, { options }]) => {
+  const entries = Object.entries(providers).flatMap(([name, { options }]) => {
     const texts = Object.values(options).filter((value) => typeof value === 'string')
     const url = texts.map((text) => URL.parse(text)).find((one) => one && one.host !== '')
     if (!url) return []
     const port = Number(url.port) || (url.protocol === 'http:' ? 80 : 443)
     return [[name, { host: url.hostname, port }] as const]
   })
-  return Object.fromEntries(found)
+  return Object.fromEntries(entries)
 }
 
 type ProviderSettings = Config['providers'][string]

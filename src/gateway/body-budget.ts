@@ -40,7 +40,6 @@ export function defaultBodyMemory(): number {
   return Math.min(Math.max(quarter, 256 * MIB), 2048 * MIB)
 }
 
-/** The share of one body in the budget. */
 export interface BodyShare {
   /**
    * Makes the share at least this heavy. Not called while it waits.
@@ -52,7 +51,6 @@ export interface BodyShare {
   release(): void
 }
 
-/** A share as the budget sees it. */
 interface Body {
   readonly owner: BodyOwner
   held: number
@@ -67,7 +65,7 @@ type Heap = Pick<HeapInfo, 'used_heap_size' | 'heap_size_limit'>
 
 export class BodyBudget {
   readonly #capacity: () => number
-  readonly #onRefused: (why: Shortage) => void
+  readonly #onRefused: (shortage: Shortage) => void
   readonly #heap: () => Heap
   /** Held bytes by key and by account. */
   readonly #held = new Map<string, number>()
@@ -83,7 +81,7 @@ export class BodyBudget {
    */
   constructor(
     capacity: () => number,
-    onRefused: (why: Shortage) => void,
+    onRefused: (shortage: Shortage) => void,
     heap: () => Heap = getHeapStatistics,
   ) {
     this.#capacity = capacity
@@ -159,7 +157,6 @@ export class BodyBudget {
     })
   }
 
-  /** Gives free memory to waiting bodies. */
   #serve(): void {
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
       const { wanted, settle } = first.wait!
@@ -181,8 +178,8 @@ export class BodyBudget {
    */
   #checkParts(body: Body, wanted: number): void {
     const { key, account, freeTier } = body.owner
-    const exceeds = (whose: string, part: number) => {
-      const others = (this.#held.get(whose) ?? 0) - body.held
+    const exceeds = (owner: string, part: number) => {
+      const others = (this.#held.get(owner) ?? 0) - body.held
       return others > 0 && others + wanted > this.#capacity() * part
     }
     const ofAccount = freeTier && exceeds(`account ${account}`, FREE_TIER_PART)
@@ -194,8 +191,8 @@ export class BodyBudget {
     )
   }
 
-  #noMemory(why: Shortage): Unavailable {
-    this.#onRefused(why)
+  #noMemory(shortage: Shortage): Unavailable {
+    this.#onRefused(shortage)
     const message = 'There is no memory for another large body. Try again later.'
     return new Unavailable('service_unavailable', message, {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -205,10 +202,10 @@ export class BodyBudget {
   #give(body: Body, more: number): void {
     body.held += more
     this.#total += more
-    for (const whose of [`key ${body.owner.key}`, `account ${body.owner.account}`]) {
-      const held = (this.#held.get(whose) ?? 0) + more
-      if (held > 0) this.#held.set(whose, held)
-      else this.#held.delete(whose)
+    for (const owner of [`key ${body.owner.key}`, `account ${body.owner.account}`]) {
+      const held = (this.#held.get(owner) ?? 0) + more
+      if (held > 0) this.#held.set(owner, held)
+      else this.#held.delete(owner)
     }
   }
 }

@@ -23,7 +23,7 @@ import {
   TICK_MS,
 } from './shared.ts'
 import { createSharing, isShared } from './sharing.ts'
-import type { TakenOut } from './taken-out.ts'
+import type { DisabledDeployments } from './taken-out.ts'
 import { packageVersion } from './version.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from '../observe/alerts.ts'
@@ -35,7 +35,6 @@ export interface WorkerPlace {
   readonly count: number
 }
 
-/** State of invented calls. */
 export interface DemoState {
   /** Whether some of them are still to be written. */
   readonly isFilling: boolean
@@ -56,7 +55,7 @@ export interface Gateway {
   readonly bodies: BodyBudget
   readonly instances: Instances
   /** Deployments that operators have disabled. */
-  readonly takenOut: TakenOut
+  readonly disabledDeployments: DisabledDeployments
   readonly listedMoney: ListedMoney
   /** Messages between the gateways that share its state. */
   readonly peers: Peers
@@ -182,7 +181,7 @@ function bodyBudgetOf(generations: Generations, { metrics }: Shared, worker?: Wo
   const memory = defaultBodyMemory()
   return new BodyBudget(
     () => (generations.runtime.config.server.limits.bodyMemory ?? memory) / (worker?.count ?? 1),
-    (why) => metrics.bodyRefused(why),
+    (resource) => metrics.bodyRefused(resource),
   )
 }
 
@@ -208,7 +207,7 @@ function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Sh
 function drive(
   generations: Generations,
   shared: Shared,
-  parts: Pick<Gateway, 'bodies' | 'takenOut' | 'instances' | 'peers'>,
+  parts: Pick<Gateway, 'bodies' | 'disabledDeployments' | 'instances' | 'peers'>,
 ): NodeJS.Timeout {
   const disk = new DiskSpace(foldersOf(generations.runtime.config))
   const more = () => [...shared.spending.findings(), ...disk.findings()]
@@ -295,7 +294,7 @@ interface Timed extends Pick<
 > {
   readonly running: RunningCalls
   readonly bodies: BodyBudget
-  readonly takenOut: TakenOut
+  readonly disabledDeployments: DisabledDeployments
   readonly instances: Instances
   readonly peers: Peers
   readonly health: HealthEvents
@@ -306,7 +305,7 @@ const RENEW_MS = 10_000
 
 /** Starts the timer, which does not keep the process running. The owner clears it. */
 function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Timeout {
-  // By the monotonic clock: leases expire by another clock than the wall clock.
+  // Uses the monotonic clock, because leases do not expire by the wall clock.
   let renewAt = performance.now() + RENEW_MS
   loop.tick(performance.now())
   const timer = setInterval(() => {
@@ -321,7 +320,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.health.tick()
     timed.bodies.tick()
     loop.tick(now)
-    timed.takenOut.tick(now)
+    timed.disabledDeployments.tick(now)
     timed.instances.tick(now)
     timed.peers.tick(now)
     timed.disk.tick(now)
@@ -401,10 +400,8 @@ async function freeBytesOf(folder: string): Promise<number> {
 
 // Notices when deployments or the ledger fail and recover: for alerts, and for watchers of the events of the gateway.
 
-/** Time between two checks for alerts. */
 const HEALTH_LOOK_MS = 1000
 
-/** The owner calls `tick` from time to time. */
 class HealthEvents {
   readonly #events: LiveEvents
   readonly #runtime: () => Runtime
@@ -428,8 +425,8 @@ class HealthEvents {
       const runtime = this.#runtime()
       const { off } = runtime.config.alerts
       const all = [...this.#findings.of(runtime), ...this.#more()]
-      const told = all.filter(({ kind }) => !off.includes(kind))
-      runtime.alerts.observe(told, now)
+      const findings = all.filter(({ kind }) => !off.includes(kind))
+      runtime.alerts.observe(findings, now)
     }
     if (!this.#events.wanted) {
       this.#states.clear()

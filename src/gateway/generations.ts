@@ -3,14 +3,13 @@ import type { LoadedConfig } from '../config/config.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
 import { completable, useOwnToken } from './admin-token.ts'
-import { tellOfPrices } from './alert-findings.ts'
+import { raisePriceAlerts } from './alert-findings.ts'
 import { assemble, type Assembled } from './assemble.ts'
 import { warnOfRestart } from './restart-settings.ts'
 import { secretsOf, type Shared } from './shared.ts'
 
 /** A configuration whose plugins are set up. Its owner calls one of these. */
 export interface PreparedConfig {
-  /** Makes further calls use it. */
   use(): void
   discard(): Promise<void>
 }
@@ -32,10 +31,7 @@ export class Generations {
   #token: string | undefined
   #current!: Generation
 
-  /**
-   * Sets the first configuration.
-   * @param assembled its set-up parts. @param token the gateway's own admin token, if it has one
-   */
+  /** Sets the first configuration. @param assembled its set-up parts. @param token the gateway's own admin token, if it has one */
   begin(loaded: LoadedConfig, assembled: Assembled, shared: Shared, token?: string): void {
     this.#shared = shared
     this.#token = token
@@ -94,7 +90,7 @@ export class Generations {
     const { accounts, routing, metrics } = this.#shared
     this.#current = fresh
     metrics.guard.circuits = fresh.runtime.guards.circuits
-    tellOfPrices(old.runtime, fresh.runtime)
+    raisePriceAlerts(old.runtime, fresh.runtime)
     accounts.refresh()
     const [before, after] = [old.runtime.config.providers, fresh.runtime.config.providers]
     routing.retain(fresh.runtime.catalog, (provider) =>

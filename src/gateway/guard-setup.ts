@@ -18,10 +18,7 @@ import { route } from '../pipeline/stages/route.ts'
 /** Most models that guards ask at the same time. */
 const MOST_QUESTIONS = 64
 
-/**
- * Loads the guards of a configuration.
- * @param origin with the hosts of ordinary plugins. @throws ConfigError with all problems
- */
+/** Loads the guards of a configuration. @param origin with the hosts of ordinary plugins. @throws ConfigError with all problems */
 export async function setUpGuards(
   config: Config,
   catalog: Catalog,

@@ -23,7 +23,7 @@ export class Instances {
   /** Whether there may be others. */
   readonly #isShared: boolean
   #toldAt = -Infinity
-  #telling: Promise<void> = Promise.resolve()
+  #publishing: Promise<void> = Promise.resolve()
 
   constructor(
     { records, log, own }: { records: Records; log: Log; own: () => Instance },
@@ -48,18 +48,18 @@ export class Instances {
   tick(now: number): void {
     if (!this.#isShared || now - this.#toldAt < TELL_MS) return
     this.#toldAt = now
-    this.#telling = this.#tell().catch((error) =>
+    this.#publishing = this.#publish().catch((error) =>
       this.#log.warn('other gateways could not be told that this one runs', error),
     )
   }
 
   /** Withdraws this gateway at its end. Never rejects: without it the others notice soon. */
   async leave(): Promise<void> {
-    await this.#telling
+    await this.#publishing
     if (this.#isShared) await this.#records.del(keyOf(this.#own().id)).catch(() => undefined)
   }
 
-  async #tell(): Promise<void> {
+  async #publish(): Promise<void> {
     const own = this.#own()
     await this.#records.put(keyOf(own.id), own, { ttlSeconds: LIFE_SECONDS })
     for (;;) {
@@ -76,8 +76,8 @@ export class Instances {
   }
 
   async #alive(ids: readonly string[]): Promise<Instance[]> {
-    const found = await Promise.all(ids.map((id) => this.#records.get<Instance>(keyOf(id))))
-    return found.filter((one) => one !== undefined)
+    const reports = await Promise.all(ids.map((id) => this.#records.get<Instance>(keyOf(id))))
+    return reports.filter((one) => one !== undefined)
   }
 }
 

@@ -33,7 +33,6 @@ import {
 } from './plugin-code.ts'
 import { providePluginImports } from './plugin-imports.ts'
 
-/** Where a plugin may come from, and the host it gets. */
 export interface PluginSource<H = Host> {
   /** Folder of the configuration file, for relative paths and packages. */
   readonly directory: string
@@ -52,7 +51,6 @@ export interface OpenedPlugin {
   readonly instance: Closable
 }
 
-/** A plugin and the provider that it has set up. */
 export interface LoadedProvider {
   readonly provider: Provider
   readonly plugin: ProviderPlugin
@@ -276,9 +274,9 @@ async function prepare<P extends AnyPlugin>(
   const where = [...path, 'use'].join('.')
   const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
   if (code && !code.builtIn) providePluginImports()
-  const found = code ? await importPlugin(code.url, where) : use
-  checkPlugin(kind, found, where)
-  const plugin = found as P
+  const value = code ? await importPlugin(code.url, where) : use
+  checkPlugin(kind, value, where)
+  const plugin = value as P
   for (const place of placesOf(code, directory)) own?.(place, instance ?? plugin.name)
   const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
   const result = await plugin.options['~standard'].validate(options)

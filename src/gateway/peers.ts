@@ -34,8 +34,8 @@ interface EventBatch {
   readonly left: number
 }
 
-const TELL_MS = 1000
-const HEAR_MS = 2000
+const PUBLISH_MS = 1000
+const READ_MS = 2000
 /** Most running calls of one gateway that the others show. */
 const MOST_CALLS = 1000
 /** Most events of a second that the others get; a console takes twenty. */
@@ -45,18 +45,17 @@ const CALLS_SECONDS = 6
 const WATCHED_SECONDS = 10
 const WATCHED = 'watched'
 
-/** The owner calls `tick` from time to time. */
 export class Peers {
   readonly #options: PeersOptions
   readonly #settled = new Set<string>()
   #events: LiveEvent[] = []
   #eventsLeft = 0
   readonly #cursors = new Map<Topic, string>()
-  #toldAt = -Infinity
-  #heardAt = -Infinity
+  #publishedAt = -Infinity
+  #readAt = -Infinity
   #turn: Promise<void> | undefined
   /** Whether other gateways have calls of this one. */
-  #hasToldCalls = false
+  #hasPublishedCalls = false
 
   constructor(options: PeersOptions) {
     this.#options = options
@@ -68,12 +67,12 @@ export class Peers {
   /** @param now steady ms */
   tick(now: number): void {
     const { announcements } = this.#options
-    if (!announcements || this.#turn || now - this.#toldAt < TELL_MS) return
-    this.#toldAt = now
-    const hears = now - this.#heardAt >= HEAR_MS
-    if (hears) this.#heardAt = now
-    this.#turn = this.#tell(announcements)
-      .then(() => this.#hear(announcements, hears))
+    if (!announcements || this.#turn || now - this.#publishedAt < PUBLISH_MS) return
+    this.#publishedAt = now
+    const isRead = now - this.#readAt >= READ_MS
+    if (isRead) this.#readAt = now
+    this.#turn = this.#publish(announcements)
+      .then(() => this.#read(announcements, isRead))
       // The connection reports its loss; the messages would be out of date by the time it is back.
       .catch(() => undefined)
       .finally(() => (this.#turn = undefined))
@@ -84,10 +83,10 @@ export class Peers {
     const { announcements, records, instances, gatewayId } = this.#options
     if (!announcements) return []
     const ids = (await instances.list()).map(({ id }) => id).filter((id) => id !== gatewayId)
-    const found = await records.getMany<{ calls: readonly KnownCall[] }>(ids.map(callsKey))
+    const present = await records.getMany<{ calls: readonly KnownCall[] }>(ids.map(callsKey))
     const earlier = await records.getMany<{ rows: readonly EarlierRow[] }>(ids.map(earlierKey))
     return [
-      ...found.flatMap((one) => one?.calls ?? []),
+      ...present.flatMap((one) => one?.calls ?? []),
       ...earlier.flatMap((one) => one?.rows ?? []).map(callOfRow),
     ]
   }
@@ -96,7 +95,7 @@ export class Peers {
   async end(id: string): Promise<boolean> {
     const calls = await this.calls()
     if (!calls.some((call) => call.id === id)) return false
-    await this.#say('end', id)
+    await this.#send('end', id)
     return true
   }
 
@@ -120,52 +119,52 @@ export class Peers {
     else this.#eventsLeft++
   }
 
-  async #tell(announcements: Announcements): Promise<void> {
+  async #publish(announcements: Announcements): Promise<void> {
     const { events: live } = this.#options
     const settled = [...this.#settled]
     const batch: EventBatch = { events: this.#events, left: this.#eventsLeft }
     this.#settled.clear()
     this.#events = []
     this.#eventsLeft = 0
-    if (settled.length > 0) await this.#say('settled', settled, announcements)
+    if (settled.length > 0) await this.#send('settled', settled, announcements)
     if (batch.events.length > 0 && live.isWatchedElsewhere) {
-      await this.#say('live', batch, announcements)
+      await this.#send('live', batch, announcements)
     }
   }
 
-  async #hear(announcements: Announcements, all: boolean): Promise<void> {
+  async #read(announcements: Announcements, all: boolean): Promise<void> {
     const { events, usage, records } = this.#options
     if (events.isWatched) {
-      for (const batch of await this.#heard<EventBatch>('live', announcements)) {
+      for (const batch of await this.#messagesOf<EventBatch>('live', announcements)) {
         events.relay(batch.events, batch.left)
       }
-      for (const batch of await this.#heard<EventBatch>('events', announcements)) {
+      for (const batch of await this.#messagesOf<EventBatch>('events', announcements)) {
         events.relay(batch.events.map(eventOfEarlier), batch.left)
       }
     } else for (const topic of ['live', 'events'] as const) this.#cursors.delete(topic)
     if (!all) return
-    await this.#tellCalls()
-    const accounts = await this.#heard<readonly string[]>('settled', announcements)
+    await this.#publishCalls()
+    const accounts = await this.#messagesOf<readonly string[]>('settled', announcements)
     usage.settledElsewhere(accounts.flat())
-    for (const id of await this.#heard<string>('end', announcements)) this.endOwn(id)
+    for (const id of await this.#messagesOf<string>('end', announcements)) this.endOwn(id)
     if (events.isWatched) await records.put(WATCHED, {}, { ttlSeconds: WATCHED_SECONDS })
-    if (events.isWatched || (await records.get(WATCHED))) events.watchedElsewhere(2 * HEAR_MS)
+    if (events.isWatched || (await records.get(WATCHED))) events.watchedElsewhere(2 * READ_MS)
   }
 
-  async #tellCalls(): Promise<void> {
+  async #publishCalls(): Promise<void> {
     const { records, running, gatewayId } = this.#options
-    if (running.size === 0 && !this.#hasToldCalls) return
-    this.#hasToldCalls = running.size > 0
+    if (running.size === 0 && !this.#hasPublishedCalls) return
+    this.#hasPublishedCalls = running.size > 0
     const calls = [...running].slice(-MOST_CALLS).map(runningRow)
     await records.put(callsKey(gatewayId), { calls }, { ttlSeconds: CALLS_SECONDS })
   }
 
-  async #say(topic: Topic, body: unknown, to = this.#options.announcements): Promise<void> {
+  async #send(topic: Topic, body: unknown, to = this.#options.announcements): Promise<void> {
     await to?.tell(topic, JSON.stringify({ gateway: this.#options.gatewayId, body }))
   }
 
   /** Messages of the others since the last reading. */
-  async #heard<Body>(topic: Topic, announcements: Announcements): Promise<Body[]> {
+  async #messagesOf<Body>(topic: Topic, announcements: Announcements): Promise<Body[]> {
     const { messages, cursor } = await announcements.hear(topic, this.#cursors.get(topic))
     this.#cursors.set(topic, cursor)
     return messages

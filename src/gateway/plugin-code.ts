@@ -91,15 +91,15 @@ export async function findPlugin(use: string, directory: string): Promise<FoundP
   const places = await Promise.allSettled(
     kinds.map((kind) => locate(kind, use, directory, 'plugin')),
   )
-  const found = places.find((place) => place.status === 'fulfilled')
-  if (!found) throw (places[0] as PromiseRejectedResult).reason
-  const code = found.value
+  const located = places.find((place) => place.status === 'fulfilled')
+  if (!located) throw (places[0] as PromiseRejectedResult).reason
+  const code = located.value
   if (!code.builtIn) providePluginImports()
   const plugin = await importPlugin(code.url, 'plugin')
   const { kind } = (isObject(plugin) ? plugin : {}) as { kind?: Kind }
-  const known = kind !== undefined && Object.hasOwn(KINDS, kind) ? kind : 'provider'
-  checkPlugin(known, plugin, 'plugin')
-  return { kind: known, plugin, file: fileURLToPath(code.url) } as FoundPlugin
+  const pluginKind = kind !== undefined && Object.hasOwn(KINDS, kind) ? kind : 'provider'
+  checkPlugin(pluginKind, plugin, 'plugin')
+  return { kind: pluginKind, plugin, file: fileURLToPath(code.url) } as FoundPlugin
 }
 
 export async function builtInPlugins(): Promise<readonly (readonly [kind: Kind, name: string])[]> {
@@ -222,7 +222,6 @@ export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   }
 }
 
-/** The message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

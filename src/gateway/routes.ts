@@ -62,7 +62,7 @@ const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, 
 
 export interface Route {
   readonly method: 'GET' | 'POST'
-  /** With `{name}` at its end where the rest of the path is an argument. */
+  /** Path; it ends in `{name}` where the rest of it is an argument. */
   readonly path: string
   /** Absent where no model does any work. */
   readonly endpoint?: Endpoint

@@ -32,7 +32,6 @@ import { createLog } from './log.ts'
 import { moneySettings, topSpenders } from './money-settings.ts'
 import type { OpenState } from './open-state.ts'
 
-/** Parts that all configurations share. */
 export interface Shared extends Common {
   readonly ledger: Ledger
   readonly audit: Audit
@@ -44,7 +43,6 @@ export interface Shared extends Common {
   readonly spending: Spending
 }
 
-/** Parts that the setup of plugins needs. */
 export interface Common {
   readonly mask: Mask
   readonly loop: LoopWatch

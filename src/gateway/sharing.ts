@@ -6,12 +6,12 @@ import type { Generations } from './generations.ts'
 import { instanceOf, Instances } from './instances.ts'
 import { Peers } from './peers.ts'
 import type { Shared } from './shared.ts'
-import { TakenOut } from './taken-out.ts'
+import { DisabledDeployments } from './taken-out.ts'
 
 interface Sharing {
   readonly instances: Instances
   /** Deployments that operators have disabled. */
-  readonly takenOut: TakenOut
+  readonly disabledDeployments: DisabledDeployments
   readonly peers: Peers
   readonly claims: AlertClaims
 }
@@ -38,15 +38,15 @@ export async function createSharing(
   const { records, gatewayId, events, usage } = shared
   const { running } = generations
   const mayHaveOthers = isShared(generations.loaded)
-  const takenOut = new TakenOut(shared, mayHaveOthers)
-  await takenOut.load()
+  const disabledDeployments = new DisabledDeployments(shared, mayHaveOthers)
+  await disabledDeployments.load()
   const own = () => ({
     ...instanceOf(generations.runtime, running.size, startedAt),
     ...(worker && { worker }),
   })
   const instances = new Instances({ ...shared, own }, mayHaveOthers)
   return {
-    takenOut,
+    disabledDeployments,
     instances,
     claims: new AlertClaims({ records, instances, gatewayId }),
     peers: new Peers({ announcements, records, instances, gatewayId, running, events, usage }),

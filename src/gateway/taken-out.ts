@@ -18,19 +18,16 @@ interface Orders {
 }
 
 const KEY = 'taken-out'
-/** Time between two readings of the orders of other gateways. */
 const READ_MS = 2000
 /** Retention of an order that enables a deployment again, so that every gateway reads it. */
 const KEPT_MS = 600_000
 
-/** The owner calls `tick` from time to time. */
-export class TakenOut {
+export class DisabledDeployments {
   readonly #records: Records
   readonly #routing: Routing
   readonly #log: Log
   /** Whether other gateways give orders too. */
   readonly #isShared: boolean
-  /** Orders that were carried out. */
   #orders: Orders['orders'] = {}
   #readAt = -Infinity
 
@@ -54,13 +51,13 @@ export class TakenOut {
   }
 
   /** Disables a deployment for some seconds. @throws Unavailable while the state cannot be reached */
-  takeOut(id: string, seconds: number): Promise<void> {
+  disable(id: string, seconds: number): Promise<void> {
     const now = steadyNow()
     return this.#order(id, { at: now, until: now + seconds * 1000 })
   }
 
   /** Enables a deployment again, also one in a cooldown after failures. @throws Unavailable while the state cannot be reached */
-  resume(id: string): Promise<void> {
+  enable(id: string): Promise<void> {
     return this.#order(id, { at: steadyNow(), until: 0 })
   }
 

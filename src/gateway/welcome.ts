@@ -79,8 +79,8 @@ export function started(
 function keyText({ accounts, keys, secret, account, needsKey }: SeedReport): string | undefined {
   if (secret !== undefined) {
     const usd = formatPico(parsePico(LOCAL.usd))
-    const whose = account === undefined ? `"${LOCAL.id}", ${usd} USD` : `"${account}"`
-    return `${bold(secret)}   shown only now; account ${whose}`
+    const owner = account === undefined ? `"${LOCAL.id}", ${usd} USD` : `"${account}"`
+    return `${bold(secret)}   shown only now; account ${owner}`
   }
   if (needsKey) {
     return (

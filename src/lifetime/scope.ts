@@ -75,7 +75,6 @@ export interface LateAnswers {
   readonly metrics: { answeredLate(instance: string): void }
 }
 
-/** The last request to a vendor, for the log. */
 export interface SentRequest {
   readonly method: string
   readonly url: string
@@ -109,10 +108,7 @@ export class AbortScope extends AbortController {
   readonly #listeners: (() => void)[] = []
   readonly #report: Report
 
-  /**
-   * @param report receives errors of listeners
-   * @param survives a class of abort reasons that do not end the scope
-   */
+  /** @param report receives errors of listeners @param survives a class of abort reasons that do not end the scope */
   constructor(report: Report, survives?: new () => Error) {
     super()
     this.#report = report
@@ -165,10 +161,7 @@ export function offAbort(signal: AbortSignal, listener: () => void): void {
   else signal.removeEventListener('abort', listener)
 }
 
-/**
- * The answer of a plugin, which may ignore its signal and is not waited for after an abort.
- * @throws the reason of the signal
- */
+/** The answer of a plugin, which may ignore its signal and is not waited for after an abort. @throws the reason of the signal */
 export function unlessAborted<T>(signal: AbortSignal, answer: T | PromiseLike<T>): Promise<T> {
   if (!isThenable(answer)) return Promise.resolve(answer)
   return new Promise<T>((resolve, reject) => {

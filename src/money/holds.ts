@@ -34,7 +34,7 @@ type HoldPolicy = 'adaptive' | 'ceiling'
 
 /** The two figures of a hold, and the parts of the first one. */
 export interface HoldFigures {
-  /** At most the ceiling. */
+  /** Probable cost, at most the ceiling. */
   readonly expected: Pico
   readonly ceiling: Pico
   /** The part of `expected` that pays for tokens of the answer. */
@@ -43,7 +43,6 @@ export interface HoldFigures {
   readonly outputTokens: number
 }
 
-/** A completed call, for learning. */
 interface LearnedCall {
   readonly estimate: Estimate
   /** Consumption of the model. */
@@ -119,7 +118,6 @@ export class HoldEstimator {
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
   }
 
-  /** Tokens a second of a model. */
   rateOf(model: string): number {
     return this.#rates.get(model) ?? PRIOR_RATE
   }
@@ -190,7 +188,6 @@ export class HoldGrowth {
     return this.#covered
   }
 
-  /** The hold cannot grow any more. */
   get isOver(): boolean {
     return this.#held >= this.#ceiling || this.#output === 0n
   }
@@ -206,7 +203,6 @@ export class HoldGrowth {
     return { from: this.#held, to: least(to, this.#ceiling), output, covered }
   }
 
-  /** Records a step that the ledger has taken. */
   take({ to, output, covered }: HoldStep): void {
     this.#held = to
     this.#output = output

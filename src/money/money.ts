@@ -57,7 +57,6 @@ interface BillItem {
   readonly amount: Pico
 }
 
-/** The bill of a call that costs nothing. */
 export const NO_COST = new Bill(0n, [])
 
 /** The members `cost` and `cost_details` of every `usage` object in a response. */

@@ -96,10 +96,7 @@ export function readCount(value: unknown): number | undefined {
   return isCount ? Math.ceil(value) : undefined
 }
 
-/**
- * Checks the usage of one answer.
- * @param most highest plausible cost of a call
- */
+/** Checks the usage of one answer. @param most highest plausible cost of a call */
 export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
   const assessment = assessCounts(report)
   if (assessment.verdict === 'absurd') return assessment

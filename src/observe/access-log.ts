@@ -124,8 +124,8 @@ function jsonDecision(record: DecisionRecord): string {
 
 function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord): string {
   const seen = mode === 'monitor' ? ' (monitor)' : ''
-  const found = rules.length > 0 ? ` ${rules.join(',')}` : ''
-  return `${timeOf(new Date(at).toISOString())} guard ${outcome}${seen}${found} ${requestId}\n`
+  const matched = rules.length > 0 ? ` ${rules.join(',')}` : ''
+  return `${timeOf(new Date(at).toISOString())} guard ${outcome}${seen}${matched} ${requestId}\n`
 }
 
 /** `10:21:07.123`, UTC. @param at ISO 8601 */
@@ -167,8 +167,8 @@ export class LineLimit {
 
   admits(subject: string, now: number): boolean {
     this.tick(now)
-    const known = this.#windows.has(subject) || this.#windows.size < SUBJECT_LIMIT
-    const key = known ? subject : OTHERS
+    const isOwn = this.#windows.has(subject) || this.#windows.size < SUBJECT_LIMIT
+    const key = isOwn ? subject : OTHERS
     const window = this.#windows.get(key) ?? { since: now, count: 0 }
     this.#windows.set(key, window)
     return ++window.count <= this.#limit

@@ -141,7 +141,7 @@ export class Alerts {
     const at = this.#wallClock()
     const alert = { id: idOf({ kind, object }), kind, object, message, raisedAt: at }
     this.#remember({ ...alert, endedAt: at })
-    this.#tell('warn', alert, `alert ${kind}: ${message}`)
+    this.#notify('warn', alert, `alert ${kind}: ${message}`)
   }
 
   /** Reports nothing of an active alert until that moment. @returns undefined without such an alert */
@@ -172,7 +172,7 @@ export class Alerts {
     watched.changedAt = now
     const muted = watched.mutedUntil > this.#wallClock() && { mutedUntil: watched.mutedUntil }
     watched.alert = { id, kind, object, message, raisedAt: this.#wallClock(), ...muted }
-    this.#tell('warn', watched.alert, `alert ${kind}: ${message}`)
+    this.#notify('warn', watched.alert, `alert ${kind}: ${message}`)
   }
 
   #end(watched: Watched, now: number): void {
@@ -180,29 +180,29 @@ export class Alerts {
     const ended = { ...watched.alert!, endedAt: this.#wallClock() }
     watched.alert = undefined
     this.#remember(ended)
-    this.#tell('info', ended, `alert ${ended.kind} has ended: ${ended.message}`)
+    this.#notify('info', ended, `alert ${ended.kind} has ended: ${ended.message}`)
   }
 
   #remember(ended: Alert): void {
     this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
   }
 
-  #tell(level: 'warn' | 'info', alert: Alert, message: string): void {
+  #notify(level: 'warn' | 'info', alert: Alert, message: string): void {
     if ((alert.mutedUntil ?? 0) > this.#wallClock()) return
     const { id, kind, object, endedAt } = alert
     const state: AlertNotice['state'] = endedAt === undefined ? 'raised' : 'ended'
     const notice = { id, kind, object, state, message: alert.message }
     const { claim } = this.#options
-    if (!claim || !SHARED.has(kind)) return this.#tellNow(level, notice, message)
+    if (!claim || !SHARED.has(kind)) return this.#notifyNow(level, notice, message)
     // A notice that is sent twice is better than none.
     void claim(id, state)
       .catch(() => true)
       .then((isOurs) => {
-        if (isOurs) this.#tellNow(level, notice, message)
+        if (isOurs) this.#notifyNow(level, notice, message)
       })
   }
 
-  #tellNow(level: 'warn' | 'info', notice: AlertNotice, text: string): void {
+  #notifyNow(level: 'warn' | 'info', notice: AlertNotice, text: string): void {
     const { message: _, ...members } = notice
     logEvent(this.#options.log, level, { event: 'alert', message: text, members })
     this.#options.events.emit('alert', () => ({ ...notice }))

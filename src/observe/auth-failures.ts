@@ -7,7 +7,7 @@ export type AuthFailure = 'none' | 'malformed' | 'unknown' | 'disabled' | 'expir
 const MOST_LINES = 100
 
 interface AuthMetrics {
-  unauthenticated(why: AuthFailure): void
+  unauthenticated(reason: AuthFailure): void
 }
 
 export class AuthFailures {
@@ -24,13 +24,13 @@ export class AuthFailures {
   }
 
   /** @param start the beginning of a key of the gateway's own form, as lists of keys show it */
-  failed(requestId: string, why: AuthFailure, start?: string): void {
-    this.#metrics.unauthenticated(why)
+  failed(requestId: string, reason: AuthFailure, start?: string): void {
+    this.#metrics.unauthenticated(reason)
     if (!this.#lines.admits('', performance.now())) return
     logEvent(this.#log, 'info', {
       event: 'auth.failed',
-      message: `${requestId}: no valid key: ${why}${start === undefined ? '' : ` (${start}…)`}`,
-      members: { requestId, why, start },
+      message: `${requestId}: no valid key: ${reason}${start === undefined ? '' : ` (${start}…)`}`,
+      members: { requestId, why: reason, start },
     })
   }
 

@@ -14,7 +14,6 @@ import { createFile } from '../state/sqlite/file.ts'
 
 export const DAY_MS = 86_400_000
 const MIN_FREE_BYTES = 256 * 1024 * 1024
-/** Suffixes that SQLite adds to the name of a database. */
 const PARTS = ['', '-wal', '-shm']
 
 /** The UTC day of a moment, `2026-11-23`. */
@@ -43,8 +42,8 @@ export class DayFolder {
 
   /** Days that have a database, newest first; none where the folder is missing. */
   get days(): string[] {
-    const found = namesIn(this.#path).flatMap((name) => (DAY.test(name) ? name.slice(0, 10) : []))
-    return [...new Set(found)]
+    const names = namesIn(this.#path).flatMap((name) => (DAY.test(name) ? name.slice(0, 10) : []))
+    return [...new Set(names)]
       .filter((day) => this.filesOf(day).length > 0)
       .toSorted()
       .toReversed()
@@ -182,8 +181,8 @@ export class DayDatabases<Open extends OpenDay> {
   }
 
   opened(file: string): Open {
-    const known = this.#open.get(file)
-    if (known) return known
+    const opened = this.#open.get(file)
+    if (opened) return opened
     const db = this.folder ? openFile(file) : new DatabaseSync(':memory:')
     try {
       const open = this.#options.prepare(db)

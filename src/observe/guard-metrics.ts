@@ -50,7 +50,7 @@ export class GuardMetrics {
     'Media that no guard can read.',
     'kind',
   )
-  readonly #asked = counter(
+  readonly #judged = counter(
     'sluicegate_guard_judge_calls_total',
     'Requests of guards to models.',
     'result',
@@ -102,7 +102,7 @@ export class GuardMetrics {
 
   /** A guard has asked a model. @param ok whether the model has answered */
   judged(ok: boolean): void {
-    this.#asked.add(1, ok ? 'ok' : 'failed')
+    this.#judged.add(1, ok ? 'ok' : 'failed')
   }
 
   /** A guard's request to a model was charged. @param payer `account` or `operator` */
@@ -124,7 +124,7 @@ export class GuardMetrics {
     const circuits = [...this.circuits].filter(([name]) => name.startsWith(`${guard} `))
     const errors = [...this.#errors.series()].filter(({ names: [name] }) => name === guard)
     const ms = (seconds: number) => Math.round(seconds * 1000)
-    const asked = [...this.#latency.series()].filter(({ names: [name] }) => name === guard)
+    const latencies = [...this.#latency.series()].filter(({ names: [name] }) => name === guard)
     return {
       circuits: circuits.map(([name, { state }]) => ({
         origin: name.slice(guard.length + 1),
@@ -135,7 +135,7 @@ export class GuardMetrics {
         on_error: names[2]!,
         count,
       })),
-      latency: asked.map(({ names, value }) => {
+      latency: latencies.map(({ names, value }) => {
         const calls = value.counts.reduce((sum, count) => sum + count, 0)
         return {
           side: names[1]!,
@@ -168,7 +168,7 @@ export class GuardMetrics {
       this.#removed,
       this.#ignored,
       this.#unscanned,
-      this.#asked,
+      this.#judged,
       this.#latency,
       this.#retained,
       this.#stall,

@@ -121,10 +121,7 @@ export class LiveEvents {
     for (const watching of this.#watching) send(watching, event, now)
   }
 
-  /**
-   * @param after id of the last event received; kept events since then are sent first
-   * @returns a function that ends it
-   */
+  /** @param after id of the last event received; kept events since then are sent first @returns a function that ends it */
   watch(watcher: Watcher, after?: string): () => void {
     const now = performance.now()
     const watching: Watching = { watcher, sent: 0, since: now, left: 0, idleAt: now }
@@ -143,7 +140,7 @@ export class LiveEvents {
   tick(now: number): void {
     if (!this.wanted) this.#ring = []
     for (const watching of this.#watching) {
-      tell(watching, now)
+      beginSecond(watching, now)
       if (now - watching.idleAt < IDLE_MS) continue
       watching.idleAt = now
       watching.watcher.idle()
@@ -162,7 +159,7 @@ function wants(watching: Watching, event: LiveEvent): boolean {
 function send(watching: Watching, event: LiveEvent, now: number): void {
   const { watcher } = watching
   if (!wants(watching, event)) return
-  tell(watching, now)
+  beginSecond(watching, now)
   if (watching.sent >= PER_SECOND || !watcher.take(event)) {
     watching.left++
     return
@@ -172,7 +169,7 @@ function send(watching: Watching, event: LiveEvent, now: number): void {
 }
 
 /** Begins a new second where the last is over. */
-function tell(watching: Watching, now: number): void {
+function beginSecond(watching: Watching, now: number): void {
   if (now - watching.since < SECOND_MS) return
   watching.since = now
   watching.sent = 0

@@ -32,19 +32,19 @@ export class LoopWatch {
 
   /** Delays of the event loop, in seconds: `p50` and `p99` since the last call, `max` of a minute. The first call begins to measure. */
   takeStats(): ReadonlyMap<string, number> {
-    const found = new Map([['max', this.lagSeconds]])
+    const stats = new Map([['max', this.lagSeconds]])
     if (this.#delays === undefined) {
       this.#delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
       this.#delays.enable()
-      return found
+      return stats
     }
     for (const percent of [50, 99]) {
       // A measured delay includes the interval of the timer.
       const ms = this.#delays.percentile(percent) / 1e6 - RESOLUTION_MS
-      found.set(`p${percent}`, Math.max(0, ms) / 1000)
+      stats.set(`p${percent}`, Math.max(0, ms) / 1000)
     }
     this.#delays.reset()
-    return found
+    return stats
   }
 
   close(): void {

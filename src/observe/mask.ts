@@ -5,7 +5,6 @@ import type { ConsolaInstance, ConsolaReporter } from 'consola'
 
 /** Shorter texts occur in ordinary words. */
 const LEAST_CHARACTERS = 6
-/** Replacement of a secret. */
 const SECRET = '[secret]'
 /** Keys of clients, and credentials in headers: recognised by their form. */
 const CREDENTIAL = /\b(?:sk-[\w-]{8,}|Bearer [^\s"']+)/g

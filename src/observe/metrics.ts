@@ -174,16 +174,16 @@ class CallMetrics {
   }
 
   outcomes(): Map<string, ModelOutcomes> {
-    const found = new Map<string, { calls: number; failed: number }>()
+    const byModel = new Map<string, { calls: number; failed: number }>()
     for (const { names, value } of this.#requests.series()) {
       const [, model = '', , code = ''] = names
       if (model === '') continue
-      let outcomes = found.get(model)
-      if (!outcomes) found.set(model, (outcomes = { calls: 0, failed: 0 }))
+      let outcomes = byModel.get(model)
+      if (!outcomes) byModel.set(model, (outcomes = { calls: 0, failed: 0 }))
       outcomes.calls += value.count
       if (FAULTS.has(code)) outcomes.failed += value.count
     }
-    return found
+    return byModel
   }
 
   /** Counts a call that goes on to another deployment. @param failure class of the failure of the one before */
@@ -382,8 +382,8 @@ export class Metrics {
     this.calls.ended(call, model)
   }
 
-  unauthenticated(why: AuthFailure): void {
-    this.#unauthenticated.add(1, why)
+  unauthenticated(reason: AuthFailure): void {
+    this.#unauthenticated.add(1, reason)
   }
 
   /** The ledger has decided about an admission. @param result `ok`, or the reason of a refusal */
@@ -392,8 +392,8 @@ export class Metrics {
   }
 
   /** A request body was refused. @param why the resource that was short: memory, or a share of it */
-  bodyRefused(why: string): void {
-    this.#bodies.add(1, why)
+  bodyRefused(resource: string): void {
+    this.#bodies.add(1, resource)
   }
 
   unknownRoute(): void {

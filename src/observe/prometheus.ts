@@ -33,8 +33,8 @@ export function combineFamilies(
   return [...byName.values()].map(([first, ...others]) => {
     const samples = new Map(first!.samples)
     for (const [suffix, value] of others.flatMap((one) => one.samples)) {
-      const known = samples.get(suffix)
-      samples.set(suffix, known === undefined ? value : combined(first!.over, known, value))
+      const sum = samples.get(suffix)
+      samples.set(suffix, sum === undefined ? value : combined(first!.over, sum, value))
     }
     return { ...first!, samples: [...samples] }
   })
@@ -107,8 +107,8 @@ abstract class Metric<Value> {
   /** The value for these label values, to be kept and changed by a frequent counter. */
   of(values: readonly string[]): Value {
     const key = values.join('\n')
-    const known = this.#series.get(key)
-    if (known) return known.value
+    const series = this.#series.get(key)
+    if (series) return series.value
     if (this.#series.size >= this.#limit) {
       const shown = values.map((value, i) =>
         this.#open.includes(this.#labels[i]!) ? OTHER : value,
@@ -129,7 +129,6 @@ export interface Count {
   count: number
 }
 
-/** Counts, or values that add up. */
 export class Counter extends Metric<Count> {
   constructor(
     definition: Definition,
@@ -224,7 +223,7 @@ export class Histogram extends Metric<Distribution> {
 export interface Gauge {
   readonly name: string
   readonly help: string
-  /** By default `gauge`. */
+  /** The type; `gauge` by default. */
   readonly type?: 'gauge' | 'counter'
   /** How the values of several workers are combined; `max` for a value that is the same in all. */
   readonly over: Combination
@@ -233,9 +232,8 @@ export interface Gauge {
   readonly fixed?: Readonly<Record<string, string>>
 }
 
-/** A gauge with its present values. */
-export function gaugeFamily(given: Gauge): MetricFamily {
-  const { name, help, value, type = 'gauge', over, fixed = {} } = given
+export function gaugeFamily(definition: Gauge): MetricFamily {
+  const { name, help, value, type = 'gauge', over, fixed = {} } = definition
   const isOne = typeof value === 'number'
   const values = isOne ? [[[], value] as const] : [...value.of].map(([of, n]) => [[of], n] as const)
   const labels = [...(isOne ? [] : [value.label]), ...Object.keys(fixed)]
@@ -245,5 +243,5 @@ export function gaugeFamily(given: Gauge): MetricFamily {
 }
 
 function escape(label: string): string {
-  return label.replace(/[\\"\n]/g, (found) => (found === '\n' ? '\\n' : `\\${found}`))
+  return label.replace(/[\\"\n]/g, (character) => (character === '\n' ? '\\n' : `\\${character}`))
 }

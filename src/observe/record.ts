@@ -39,7 +39,6 @@ export type TraceLink = NonNullable<EndedCall['trace']>
 /** Treatment of the texts of one side that violate a rule. Side `all` and no rule: a call that violates none. */
 export type DecidedRule = NonNullable<EndedCall['decided']>[number]
 
-/** One request to a deployment. */
 export interface Attempt {
   readonly deployment: string
   readonly ms: number
@@ -58,7 +57,7 @@ export interface Question {
   /** Start, in ms since the arrival of the call. */
   readonly from: number
   readonly ms: number
-  /** For a guard `passed` or `blocked`, for an engine `ok`, or why there was no answer. */
+  /** `passed` or `blocked` for a guard, `ok` for an engine, or why there was no answer. */
   readonly result: string
   readonly rules: readonly string[]
 }
@@ -93,13 +92,13 @@ export function quantitiesOf(
   searches: number | undefined,
 ): KnownCall['usage'] {
   if (!usage) return searches === undefined ? undefined : { searches }
-  const known: Partial<Record<Quantity, number>> = {}
+  const quantities: Partial<Record<Quantity, number>> = {}
   for (const name of QUANTITIES) {
     const count = usage[QUANTITY_MEMBERS[name]]
-    if (count !== undefined) known[name] = count
+    if (count !== undefined) quantities[name] = count
   }
-  if (searches !== undefined) known.searches = (known.searches ?? 0) + searches
-  return known
+  if (searches !== undefined) quantities.searches = (quantities.searches ?? 0) + searches
+  return quantities
 }
 
 export function costDetails({ details }: Bill): KnownCall['cost_details'] {
@@ -163,9 +162,9 @@ const NOT_KNOWN = {
 } satisfies { readonly [Name in keyof EndedCall]: unknown }
 
 /** @param unknown members with their values for unknown */
-function filled<Whole extends object>(unknown: Whole, known: object | undefined): Whole {
+function filled<Whole extends object>(unknown: Whole, members: object | undefined): Whole {
   const whole = { ...unknown } as Record<string, unknown>
-  for (const [name, value] of Object.entries(known ?? {})) {
+  for (const [name, value] of Object.entries(members ?? {})) {
     if (value !== undefined) whole[name] = value
   }
   return whole as Whole
@@ -258,11 +257,11 @@ export function labelsOf(
   const members = isObject(metadata) ? metadata : {}
   const tag = fixed ?? tagOf(header, members.tag)
   const name = [identifier, user, members.user_id].find((one) => typeof one === 'string' && one)
-  const known = users === 'none' ? undefined : (name as string | undefined)
-  if (tag === undefined && known === undefined) return NO_LABELS
+  const endUser = users === 'none' ? undefined : (name as string | undefined)
+  if (tag === undefined && endUser === undefined) return NO_LABELS
   return {
     ...(tag !== undefined && { tag }),
-    ...(known !== undefined && { user: userOf(known, users) }),
+    ...(endUser !== undefined && { user: userOf(endUser, users) }),
   }
 }
 

@@ -25,9 +25,7 @@ interface SpendingOptions {
   readonly wallClock?: () => number
 }
 
-/** Time between two checks. */
 const LOOK_MS = 10_000
-/** Time between two queries for the largest spenders. */
 const TOP_MS = 60_000
 /** Most accounts, and keys, of one check; further ones wait for the next. */
 const MOST = 500
@@ -91,11 +89,11 @@ export class Spending {
     const { metrics, settings } = this.#options
     const { top } = settings()
     await this.#rank(top, now)
-    const accounts = taken(this.#accounts, [
+    const accounts = takeBatch(this.#accounts, [
       ...this.#ofAccounts.keys(),
       ...(this.#top?.accounts ?? []),
     ])
-    const keys = taken(this.#keys, [...this.#ofKeys.keys(), ...(this.#top?.keys ?? [])])
+    const keys = takeBatch(this.#keys, [...this.#ofKeys.keys(), ...(this.#top?.keys ?? [])])
     const ofAccounts = await this.#lookAtAccounts(accounts)
     const ofKeys = await this.#lookAtKeys(keys)
     if (top === undefined) return metrics.clear()
@@ -139,34 +137,34 @@ export class Spending {
     const { below } = settings()
     const stored = await accounts.accountsOf(ids)
     const totals = await ledger.balances(stored.map(({ id }) => id))
-    const found = stored.map((account, i) => [account, totals[i]!] as const)
-    for (const [account, money] of found) {
+    const checked = stored.map((account, i) => [account, totals[i]!] as const)
+    for (const [account, money] of checked) {
       const wasEmpty = this.#ofAccounts
         .get(account.id)
         ?.some(({ kind, state }) => kind === 'balance.empty' && state === 'wrong')
       const isRefused = this.#refused.delete(account.id) || (wasEmpty && money.balance <= 0n)
       keep(this.#ofAccounts, account.id, accountFindings(account, money, below, isRefused === true))
     }
-    return found
+    return checked
   }
 
   async #lookAtKeys(ids: readonly string[]): Promise<(readonly [Key, KeySpend])[]> {
     if (ids.length === 0) return []
     const { accounts, ledger } = this.#options
     const shown = new Set(this.#top?.keys)
-    const found: (readonly [Key, KeySpend])[] = []
+    const checked: (readonly [Key, KeySpend])[] = []
     for (const key of await accounts.keysOf(ids)) {
       const spend =
         key.spendCap || shown.has(key.id) ? await ledger.key(key.account, key.id) : undefined
-      if (spend) found.push([key, spend])
+      if (spend) checked.push([key, spend])
       keep(this.#ofKeys, key.id, keyFindings(key, spend, this.#wallClock()))
     }
-    return found
+    return checked
   }
 }
 
 /** Removes some of those that wait, and adds those to check again. */
-function taken(waiting: Set<string>, again: readonly string[]): string[] {
+function takeBatch(waiting: Set<string>, again: readonly string[]): string[] {
   const ids = new Set(again)
   for (const id of waiting) {
     if (ids.size >= MOST + again.length) break
@@ -176,8 +174,12 @@ function taken(waiting: Set<string>, again: readonly string[]): string[] {
   return [...ids]
 }
 
-function keep(map: Map<string, readonly Finding[]>, id: string, found: readonly Finding[]): void {
-  const open = found.filter(({ state }) => state !== 'well')
+function keep(
+  map: Map<string, readonly Finding[]>,
+  id: string,
+  findings: readonly Finding[],
+): void {
+  const open = findings.filter(({ state }) => state !== 'well')
   if (open.length > 0) map.set(id, open)
   else map.delete(id)
 }

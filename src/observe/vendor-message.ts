@@ -36,8 +36,8 @@ const CREDENTIALS = [
  * @returns undefined without a message
  */
 export function vendorMessage(body: string, clean: (text: string) => string): string | undefined {
-  const said = messageIn(body.slice(0, LOOKED_AT))
-  return said === undefined || said === '' ? undefined : scrub(said, clean)
+  const message = messageIn(body.slice(0, LOOKED_AT))
+  return message === undefined || message === '' ? undefined : scrub(message, clean)
 }
 
 /** A vendor's text without credentials, queries of addresses and long quotations, cut to 500 characters. */
@@ -53,29 +53,29 @@ export function scrub(text: string, clean: (text: string) => string): string {
   return scrubbed.length > MOST ? `${scrubbed.slice(0, MOST - 1)}…` : scrubbed
 }
 
-function shortened(found: string, inside: string, end: string): string {
-  if (inside.length <= LONGEST_QUOTE) return found
-  return `${found[0]}[${inside.length} characters]${end}`
+function shortened(quotation: string, inside: string, end: string): string {
+  if (inside.length <= LONGEST_QUOTE) return quotation
+  return `${quotation[0]}[${inside.length} characters]${end}`
 }
 
 /** The text of a JSON error in the forms that vendors use; of anything but JSON only a text without marks of HTML. */
 function messageIn(body: string): string | undefined {
   const value = parsed(body)
-  if (value !== undefined) return found(value, DEPTH)
+  if (value !== undefined) return textOf(value, DEPTH)
   return /[<{]/.test(body) ? undefined : body
 }
 
 const MEMBERS = ['error', 'message', 'detail', 'error_description', 'err_msg', 'Message']
 
-function found(value: unknown, depth: number): string | undefined {
+function textOf(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') {
     const nested = depth > 0 ? parsed(value) : undefined
-    return typeof nested === 'object' ? found(nested, depth - 1) : value
+    return typeof nested === 'object' ? textOf(nested, depth - 1) : value
   }
   if (depth === 0 || typeof value !== 'object' || value === null) return undefined
-  if (Array.isArray(value)) return found(value[0], depth - 1)
+  if (Array.isArray(value)) return textOf(value[0], depth - 1)
   for (const name of MEMBERS) {
-    const text = found((value as Record<string, unknown>)[name], depth - 1)
+    const text = textOf((value as Record<string, unknown>)[name], depth - 1)
     if (text !== undefined && text !== '') return text
   }
   return undefined

@@ -34,35 +34,27 @@ export function complement(ranges: Ranges): Ranges {
   return others
 }
 
-/** Intervals of symbols by their beginning; the class of each; and by class, the sets that contain it. */
+/** Intervals of symbols by their beginning; the class of each; and by class, one of its symbols. */
 interface Sorted {
   readonly bounds: readonly number[]
   readonly classes: readonly number[]
-  readonly within: readonly (readonly number[])[]
+  readonly samples: readonly number[]
 }
 
 /** The classes into which a list of character sets divides all symbols. */
 export class Alphabet {
-  /** Number of classes; the last one is that of {@link SEPARATOR_SYMBOL}. */
-  readonly size: number
+  readonly #sets: readonly Ranges[]
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
+  /** By class but the last, which is that of {@link SEPARATOR_SYMBOL}. */
+  readonly #samples: readonly number[]
   readonly #ascii: Int32Array
-  /** By set: a bit for each class. */
-  readonly #members: Uint32Array
-  readonly #words: number
 
-  private constructor(sets: readonly Ranges[], { bounds, classes, within }: Sorted) {
+  private constructor(sets: readonly Ranges[], { bounds, classes, samples }: Sorted) {
+    this.#sets = sets
     this.#bounds = bounds
     this.#classes = classes
-    this.size = within.length + 1
-    this.#words = (this.size + 31) >>> 5
-    this.#members = new Uint32Array(this.#words * sets.length)
-    for (const [symbolClass, containing] of within.entries()) {
-      for (const set of containing) {
-        this.#members[set * this.#words + (symbolClass >>> 5)]! |= 1 << (symbolClass & 31)
-      }
-    }
+    this.#samples = samples
     this.#ascii = Int32Array.from({ length: 128 }, (_, symbol) => this.#search(symbol))
   }
 
@@ -71,26 +63,35 @@ export class Alphabet {
   }
 
   classOf(symbol: number): number {
-    if (symbol === SEPARATOR_SYMBOL) return this.size - 1
+    if (symbol === SEPARATOR_SYMBOL) return this.#samples.length
     return symbol < 128 ? this.#ascii[symbol]! : this.#search(symbol)
   }
 
   /** Whether the set with this number contains a class. */
   contains(set: number, symbolClass: number): boolean {
-    const word = this.#members[set * this.#words + (symbolClass >>> 5)]!
-    return ((word >>> (symbolClass & 31)) & 1) === 1
+    const sample = this.#samples[symbolClass]
+    if (sample === undefined) return false
+    const ranges = this.#sets[set]!
+    const at = lastUpTo(sample, ranges)
+    // Ranges are inclusive: what is at an odd place is the end of one.
+    return at >= 0 && (at % 2 === 0 || ranges[at] === sample)
   }
 
   #search(symbol: number): number {
-    let low = 0
-    let high = this.#bounds.length
-    while (high - low > 1) {
-      const middle = (low + high) >>> 1
-      if (this.#bounds[middle]! <= symbol) low = middle
-      else high = middle
-    }
-    return this.#classes[low]!
+    return this.#classes[lastUpTo(symbol, this.#bounds)]!
   }
+}
+
+/** The place of the last of some sorted numbers that is at most this one; -1 for none. */
+function lastUpTo(number: number, numbers: readonly number[]): number {
+  let low = -1
+  let high = numbers.length
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1
+    if (numbers[middle]! <= number) low = middle
+    else high = middle
+  }
+  return low
 }
 
 /**
@@ -102,26 +103,24 @@ function* sorted(sets: readonly Ranges[]): Task<Sorted> {
   yield
   const marks = randomFillSync(new Int32Array(sets.length * 2))
   const numbers = new Map<string, number>()
-  const [bounds, classes, within]: [number[], number[], number[][]] = [[], [], []]
-  const open = new Set<number>()
+  const [bounds, classes, samples]: [number[], number[], number[]] = [[], [], []]
   let high = 0
   let low = 0
   for (let index = 0, at = 0; ;) {
     for (; index < borders.length && Math.trunc(borders[index]! / SETS) === at; index++) {
       const set = borders[index]! % SETS
-      if (!open.delete(set)) open.add(set)
       high ^= marks[set * 2]!
       low ^= marks[set * 2 + 1]!
     }
     const key = `${high},${low}`
     let number = numbers.get(key)
     if (number === undefined) {
-      number = within.push([...open]) - 1
+      number = samples.push(at) - 1
       numbers.set(key, number)
     }
     classes.push(number)
     if (bounds.push(at) % PIECE === 0) yield
-    if (index >= borders.length) return { bounds, classes, within }
+    if (index >= borders.length) return { bounds, classes, samples }
     at = Math.trunc(borders[index]! / SETS)
   }
 }

@@ -195,7 +195,7 @@ function* addRegex(
   shape: Shape,
 ): Task<void> {
   const states = regex.instructions.map(() => builder.reserve())
-  for (const [index, one] of regex.instructions.entries()) {
+  for (const [index, one] of [...regex.instructions.entries()].toReversed()) {
     if (index % PIECE === 0) yield
     const at = states[index]!
     if (one.kind === 'accept') builder.accept(target, at)

@@ -10,7 +10,6 @@ class MemoryBudget {
   /** Bytes by owner; the one that grew last is last. */
   readonly #owners = new Map<BudgetOwner, number>()
   #total = 0
-  #latest: BudgetOwner | undefined
 
   /** @param limit in bytes */
   constructor(limit: number) {
@@ -20,8 +19,7 @@ class MemoryBudget {
   /** Notes that an owner holds so many bytes more; others may have to drop theirs. @returns how many it holds */
   reserve(owner: BudgetOwner, bytes: number): number {
     const held = (this.#owners.get(owner) ?? 0) + bytes
-    if (owner !== this.#latest) this.#owners.delete(owner)
-    this.#latest = owner
+    this.#owners.delete(owner)
     this.#owners.set(owner, held)
     this.#total += bytes
     if (this.#total > this.#limit) this.#makeSpace(owner)
@@ -32,7 +30,6 @@ class MemoryBudget {
   release(owner: BudgetOwner): void {
     this.#total -= this.#owners.get(owner) ?? 0
     this.#owners.delete(owner)
-    if (owner === this.#latest) this.#latest = undefined
   }
 
   #makeSpace(owner: BudgetOwner): void {

@@ -1,6 +1,7 @@
 /**
- * Nondeterministic automata over classes of symbols. A reader is an instruction that reads a symbol, and has a bit; between
- * two symbols an NFA is in the set of readers that have read the last one. `NfaStepper` steps sets.
+ * Nondeterministic automata (NFA) over classes of symbols. An `Nfa` has the instructions of Thompson's construction. Those that
+ * read a symbol are its positions, as in Glushkov's construction: between two symbols, an NFA is in the set of positions that have
+ * read the last one. `NfaSimulation` steps such sets, forward and backward.
  */
 import type { PatternView } from '../plugin.ts'
 import type { Task } from './time-slice.ts'
@@ -51,17 +52,18 @@ export class Nfa {
   readonly #starts: readonly number[]
   /** By target: its instruction. */
   readonly #accepts: number[] = []
-  /** What leads to an instruction by reading a symbol, and without. */
+  /** What leads to an instruction by reading a symbol, and by an epsilon transition. */
   readonly #bySymbol: ReverseEdges
-  readonly #byNothing: ReverseEdges
-  /** Readers by their bit, and the other way round; and the bits that read a set, by its number. */
-  readonly #readers: number[] = []
-  readonly #bitOf: Int32Array
-  readonly #bitsBySet: number[][] = []
-  /** By instruction: the last round in which it was found; and what was found in this one. */
-  readonly #seen: Int32Array
-  #round = 0
-  readonly #found: number[] = []
+  readonly #byEpsilon: ReverseEdges
+  /** By position: its instruction; and the other way round. */
+  readonly #instructions: number[] = []
+  readonly #positionOf: Int32Array
+  /** By number of a set: the positions that read it. */
+  readonly #positionsOfSet: number[][] = []
+  /** The present closure, and by instruction the last closure that it was in. */
+  readonly #closure: number[] = []
+  readonly #closedIn: Int32Array
+  #closures = 0
 
   private constructor(init: NfaInit) {
     this.alphabet = init.alphabet
@@ -73,152 +75,137 @@ export class Nfa {
     this.#second = init.second
     this.#starts = init.starts
     this.#bySymbol = new ReverseEdges(this.size)
-    this.#byNothing = new ReverseEdges(this.size)
-    this.#bitOf = new Int32Array(this.size)
-    this.#seen = new Int32Array(this.size)
+    this.#byEpsilon = new ReverseEdges(this.size)
+    this.#positionOf = new Int32Array(this.size)
+    this.#closedIn = new Int32Array(this.size)
   }
 
   static *of(init: NfaInit): Task<Nfa> {
     const nfa = new Nfa(init)
     yield* nfa.#connect()
-    yield* nfa.#order()
     return nfa
   }
 
-  /** Number of readers. */
-  get bits(): number {
-    return this.#readers.length
+  get positions(): number {
+    return this.#instructions.length
   }
 
-  /** The bits with which a match may begin where these conditions hold. */
-  starting(holds: number): number[] {
-    return this.#readersAmong(this.#spread(this.#starts, holds))
+  /** The positions with which a match may begin where these conditions hold. */
+  first(conditions: number): number[] {
+    return this.#positionsIn(this.#epsilonClosure(this.#starts, conditions))
   }
 
-  /** The bits that may follow some bits where these conditions hold. */
-  after(bits: readonly number[], holds: number): number[] {
-    return this.#readersAmong(this.#spread(this.#nextOf(bits), holds))
+  /** The positions that may follow some positions where these conditions hold. */
+  follow(positions: readonly number[], conditions: number): number[] {
+    return this.#positionsIn(this.#epsilonClosure(this.#nextOf(positions), conditions))
   }
 
-  /** The bits that some bits may follow where these conditions hold. */
-  before(bits: readonly number[], holds: number): number[] {
-    const readers = bits.map((bit) => this.#readers[bit]!)
-    return this.#leadingTo(this.#gather(readers, holds))
+  /** The positions that some positions may follow where these conditions hold. */
+  precede(positions: readonly number[], conditions: number): number[] {
+    const instructions = positions.map((position) => this.#instructions[position]!)
+    return this.#leadingTo(this.#reverseClosure(instructions, conditions))
   }
 
-  /** The bits after which a target is reached where these conditions hold; without conditions, whatever follows. */
-  ending(target: number, holds: number): number[] {
-    return this.#leadingTo(this.#gather([this.#accepts[target]!], holds))
+  /** The positions after which a target is reached where these conditions hold; without conditions, whatever follows. */
+  last(target: number, conditions: number): number[] {
+    return this.#leadingTo(this.#reverseClosure([this.#accepts[target]!], conditions))
   }
 
-  /** The targets that are reached after a bit where these conditions hold. */
-  targetsAfter(bit: number, holds: number): number[] {
-    return this.#spread(this.#nextOf([bit]), holds)
+  /** The targets that are reached after a position where these conditions hold. */
+  targetsAfter(position: number, conditions: number): number[] {
+    return this.#epsilonClosure(this.#nextOf([position]), conditions)
       .filter((at) => this.#kind[at] === ACCEPT)
       .map((at) => this.#second[at]!)
   }
 
-  /** Nothing can follow a bit but the end of a match. */
-  isLast(bit: number): boolean {
-    return this.#kind[this.#first[this.#readers[bit]!]!] === ACCEPT
+  /** Nothing can follow a position but the end of a match. */
+  isFinal(position: number): boolean {
+    return this.#kind[this.#first[this.#instructions[position]!]!] === ACCEPT
   }
 
-  /** The bits that read a class of symbols. */
+  /** The positions that read a class of symbols. */
   reading(symbolClass: number): number[] {
-    return this.#bitsBySet.flatMap((bits, set) =>
-      this.alphabet.contains(set, symbolClass) ? bits : [],
+    return this.#positionsOfSet.flatMap((positions, set) =>
+      this.alphabet.contains(set, symbolClass) ? positions : [],
     )
   }
 
-  #nextOf(bits: readonly number[]): number[] {
-    return bits.map((bit) => this.#first[this.#readers[bit]!]!)
+  #nextOf(positions: readonly number[]): number[] {
+    return positions.map((position) => this.#first[this.#instructions[position]!]!)
   }
 
-  #readersAmong(instructions: readonly number[]): number[] {
-    const bits: number[] = []
-    for (const at of instructions) if (this.#kind[at] === CHAR) bits.push(this.#bitOf[at]!)
-    return bits
+  #positionsIn(instructions: readonly number[]): number[] {
+    const positions: number[] = []
+    for (const at of instructions) {
+      if (this.#kind[at] === CHAR) positions.push(this.#positionOf[at]!)
+    }
+    return positions
   }
 
   #leadingTo(instructions: readonly number[]): number[] {
-    const bits: number[] = []
+    const positions: number[] = []
     for (const at of instructions) {
-      this.#bySymbol.each(at, (reader) => bits.push(this.#bitOf[reader]!))
+      this.#bySymbol.each(at, (from) => positions.push(this.#positionOf[from]!))
     }
-    return bits
+    return positions
   }
 
   /** All instructions that are reached without reading. The array is used again by the next call. */
-  #spread(from: readonly number[], holds: number): readonly number[] {
-    const found = this.#begin(from)
-    for (let index = 0; index < found.length; index++) {
-      const at = found[index]!
+  #epsilonClosure(from: readonly number[], conditions: number): readonly number[] {
+    const closure = this.#beginClosure(from)
+    for (let index = 0; index < closure.length; index++) {
+      const at = closure[index]!
       const kind = this.#kind[at]
-      if (kind === SPLIT) {
-        this.#find(this.#first[at]!)
-        this.#find(this.#second[at]!)
-      } else if (kind === ASSERT && this.#isOpen(at, holds)) this.#find(this.#first[at]!)
+      if (kind !== SPLIT && kind !== ASSERT) continue
+      if (!this.#isOpen(at, conditions)) continue
+      this.#close(this.#first[at]!)
+      if (kind === SPLIT) this.#close(this.#second[at]!)
     }
-    return found
+    return closure
   }
 
   /** All instructions from which one of some is reached without reading. The array is used again by the next call. */
-  #gather(to: readonly number[], holds: number): readonly number[] {
-    const found = this.#begin(to)
-    for (let index = 0; index < found.length; index++) {
-      this.#byNothing.each(found[index]!, (before) => {
-        if (this.#isOpen(before, holds)) this.#find(before)
+  #reverseClosure(to: readonly number[], conditions: number): readonly number[] {
+    const closure = this.#beginClosure(to)
+    for (let index = 0; index < closure.length; index++) {
+      this.#byEpsilon.each(closure[index]!, (before) => {
+        if (this.#isOpen(before, conditions)) this.#close(before)
       })
     }
-    return found
+    return closure
   }
 
-  #begin(instructions: readonly number[]): readonly number[] {
-    this.#round++
-    this.#found.length = 0
-    for (const at of instructions) this.#find(at)
-    return this.#found
+  #beginClosure(instructions: readonly number[]): readonly number[] {
+    this.#closures++
+    this.#closure.length = 0
+    for (const at of instructions) this.#close(at)
+    return this.#closure
   }
 
-  #find(at: number): void {
-    if (this.#seen[at] === this.#round) return
-    this.#seen[at] = this.#round
-    this.#found.push(at)
+  #close(at: number): void {
+    if (this.#closedIn[at] === this.#closures) return
+    this.#closedIn[at] = this.#closures
+    this.#closure.push(at)
   }
 
   /** Whether a SPLIT or ASSERT goes on where these conditions hold. */
-  #isOpen(at: number, holds: number): boolean {
-    return this.#kind[at] === SPLIT || (this.#second[at]! & ~holds) === 0
+  #isOpen(at: number, conditions: number): boolean {
+    return this.#kind[at] === SPLIT || (this.#second[at]! & ~conditions) === 0
   }
 
+  /** Instructions are written from the last to the first, so that a position mostly follows its neighbour. */
   *#connect(): Task<void> {
-    for (let at = 0; at < this.size; at++) {
+    for (let at = this.size - 1; at >= 0; at--) {
       if (at % PIECE === 0) yield
       const kind = this.#kind[at]
       if (kind === ACCEPT) this.#accepts[this.#second[at]!] = at
-      if (kind === CHAR) this.#bySymbol.add(at, this.#first[at]!)
-      if (kind === SPLIT) this.#byNothing.add(at, this.#second[at]!)
-      if (kind === SPLIT || kind === ASSERT) this.#byNothing.add(at, this.#first[at]!)
-    }
-  }
-
-  /** Numbers the readers so that one that follows another is its neighbour wherever that is possible. */
-  *#order(): Task<void> {
-    const readers = this.#readers
-    const seen = new Uint8Array(this.size)
-    const stack = this.#starts.toReversed()
-    for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-      if (seen[at] === 1) continue
-      seen[at] = 1
-      const kind = this.#kind[at]
       if (kind === CHAR) {
-        if (readers.length % PIECE === 0) yield
-        const bit = readers.push(at) - 1
-        this.#bitOf[at] = bit
-        ;(this.#bitsBySet[this.#second[at]!] ??= []).push(bit)
+        this.#positionOf[at] = this.#instructions.push(at) - 1
+        ;(this.#positionsOfSet[this.#second[at]!] ??= []).push(this.#positionOf[at]!)
+        this.#bySymbol.add(at, this.#first[at]!)
       }
-      if (kind === SPLIT) stack.push(this.#second[at]!)
-      if (kind === SPLIT || kind === CHAR || kind === ASSERT) stack.push(this.#first[at]!)
+      if (kind === SPLIT) this.#byEpsilon.add(at, this.#second[at]!)
+      if (kind === SPLIT || kind === ASSERT) this.#byEpsilon.add(at, this.#first[at]!)
     }
   }
 }
@@ -304,7 +291,7 @@ export class NfaBuilder {
       number = this.#sets.push(ranges) - 1
       this.#setNumbers.set(key, number)
     }
-    if (ranges.length > 2) this.#known.set(ranges, number)
+    this.#known.set(ranges, number)
     return number
   }
 
@@ -329,8 +316,13 @@ export class NfaBuilder {
   }
 }
 
-// Steps sets of readers of an NFA, 32 at a time. A step from a reader to its neighbour is a shift; other steps follow links,
-// which neighbours often share. Reader by reader, hostile patterns with thousands of live readers take minutes.
+// Simulation: sets of positions are stepped 32 at a time. A step from a position to its neighbour is a shift; other steps follow
+// links, which neighbours often share. One by one, hostile patterns with thousands of live positions take minutes.
+
+/** A set of positions: words of 32 and their bits in turns, `[word, bits, word, bits, …]`, sorted, no bits are 0. Never changed. */
+export type Positions = Int32Array
+
+export const NO_POSITIONS: Positions = new Int32Array(0)
 
 /** A target that a step has reached, by number, and whether before the symbol of the step or after it. */
 export interface Accepted {
@@ -338,202 +330,171 @@ export interface Accepted {
   readonly before: boolean
 }
 
-/** A set as words and their bits in turns, `[word, bits, word, bits, …]`: sorted, no bits are 0. */
-type Pairs = Int32Array
-
-/** A set that is being put together. */
-export class PairList {
-  readonly pairs: Pairs
-  length = 0
-
-  /** @param words how many there can be */
-  constructor(words: number) {
-    // With space for one more number.
-    this.pairs = new Int32Array(words * 2 + 1)
-  }
-
-  add(word: number, bits: number): void {
-    this.pairs[this.length++] = word
-    this.pairs[this.length++] = bits
-  }
-}
-
-/** Links in one direction under the same conditions, found bit by bit. */
+/** Where steps in one direction lead under the same conditions, learnt position by position. */
 interface Links {
   readonly direction: 1 | -1
-  readonly holds: number
-  /** Bits that lead to their neighbour. */
+  readonly conditions: number
+  /** Positions that lead to their neighbour. */
   readonly shift: Int32Array
-  /** Bits that lead elsewhere, or of which that is not known yet. */
+  /** Positions that lead elsewhere, or of which that is not known yet. */
   readonly linked: Int32Array
-  /** By bit: the number of its group; 0 if it is not known yet. */
+  /** By position: where else it leads, as a number in `groups`; 0 if it is not known yet. */
   readonly groupOf: Int32Array
-  /** By group: the words it leads to, each followed by the bits. */
-  readonly groups: Pairs[]
+  readonly groups: Positions[]
   readonly numbers: Map<string, number>
 }
 
-/** Work that one step may spend on finding links, in bits and their targets. Further bits are followed without links. */
+/** Work that one step may spend on learning links, in positions and their targets. Others are followed without links. */
 const LINKED_AT_ONCE = 512
 
-/** Upper bound on cached masks of character classes. */
+/** Upper bound on cached masks of classes of symbols. */
 const MAX_CLASSES = 256
 
-/** The transitions of an NFA. Its words have numbers from `base` to `top`. What it has learnt can be dropped. */
-export class NfaStepper implements BudgetOwner {
-  readonly top: number
+/** Steps sets of positions of an NFA. What it has learnt can be dropped. */
+export class NfaSimulation implements BudgetOwner {
   readonly #nfa: Nfa
-  readonly #base: number
   readonly #words: number
-  /** By bit: the target that is reached as soon as it has read, or -1; and the bits with one, and those with nothing else. */
+  /** By position: the target that is reached as soon as it has read, or -1; those with one, and those with nothing else. */
   readonly #targetOf: Int32Array
-  readonly #eager: Int32Array
-  readonly #last: Int32Array
+  readonly #accepting: Int32Array
+  readonly #final: Int32Array
   // Learnt: links by conditions, masks by conditions or class.
   readonly #forward = new Map<number, Links>()
   readonly #backward = new Map<number, Links>()
-  readonly #starting = new Map<number, Int32Array>()
-  readonly #ending = new Map<number, Int32Array>()
+  readonly #first = new Map<number, Int32Array>()
+  readonly #last = new Map<number, Int32Array>()
   readonly #reading = new Map<number, Int32Array>()
-  /** Zero between steps; one word more than there are. */
+  /** The set that a step puts together. Zero between steps; one word more than there are. */
   readonly #next: Int32Array
+  readonly #sparse: Int32Array
 
-  constructor(nfa: Nfa, base: number) {
+  constructor(nfa: Nfa) {
     this.#nfa = nfa
-    this.#base = base
-    this.#words = (nfa.bits + 31) >>> 5
-    this.top = base + this.#words
+    this.#words = (nfa.positions + 31) >>> 5
     this.#next = new Int32Array(this.#words + 1)
-    this.#targetOf = new Int32Array(nfa.bits).fill(-1)
-    const eager: number[] = []
+    this.#sparse = new Int32Array(this.#words * 2)
+    this.#targetOf = new Int32Array(nfa.positions).fill(-1)
+    const accepting: number[] = []
     for (const target of nfa.targets.keys()) {
-      for (const bit of nfa.ending(target, 0)) {
-        this.#targetOf[bit] = target
-        eager.push(bit)
+      for (const position of nfa.last(target, 0)) {
+        this.#targetOf[position] = target
+        accepting.push(position)
       }
     }
-    this.#eager = this.#maskOf(eager)
-    this.#last = this.#maskOf(eager.filter((bit) => nfa.isLast(bit)))
+    this.#accepting = this.#maskOf(accepting)
+    this.#final = this.#maskOf(accepting.filter((position) => nfa.isFinal(position)))
   }
 
   drop(): void {
-    const masks = [this.#starting, this.#ending, this.#reading]
-    for (const known of [this.#forward, this.#backward, ...masks]) known.clear()
+    const masks = [this.#first, this.#last, this.#reading]
+    for (const learnt of [this.#forward, this.#backward, ...masks]) learnt.clear()
     memoryBudget.release(this)
   }
 
   /**
    * Reads one symbol.
-   * @param pairs of which those from `from` to `to` count
-   * @param holds the conditions that hold before the symbol
-   * @param into receives the pairs after it
+   * @param conditions those that hold before the symbol
+   * @param accepted receives the targets that are reached
    */
-  read(
-    pairs: Pairs,
-    from: number,
-    to: number,
-    symbolClass: number,
-    holds: number,
-    into: PairList,
-    reached: Accepted[],
-  ): void {
-    this.end(pairs, from, to, holds, reached)
-    const reads = this.#readersOf(symbolClass)
-    const starts = this.#startsWhere(holds)
-    const next = this.#follow(this.#linksWhere(holds, 1), pairs, from, to)
-    const eager = this.#eager
-    const base = this.#base
+  read(from: Positions, symbolClass: number, conditions: number, accepted: Accepted[]): Positions {
+    this.accept(from, conditions, accepted)
+    const reads = this.#readingOf(symbolClass)
+    const first = this.#firstWhere(conditions)
+    const next = this.#step(this.#linksWhere(conditions, 1), from)
+    const [accepting, sparse] = [this.#accepting, this.#sparse]
+    let length = 0
     for (let word = 0; word < reads.length; word++) {
-      let bits = (next[word]! | starts[word]!) & reads[word]!
+      let bits = (next[word]! | first[word]!) & reads[word]!
       next[word] = 0
       if (bits === 0) continue
-      if ((bits & eager[word]!) !== 0) {
-        for (let rest = bits & eager[word]!; rest !== 0; rest &= rest - 1) {
-          reached.push({ target: this.#targetOf[lowestOf(word, rest)]!, before: false })
+      if ((bits & accepting[word]!) !== 0) {
+        for (let rest = bits & accepting[word]!; rest !== 0; rest &= rest - 1) {
+          accepted.push({ target: this.#targetOf[lowestOf(word, rest)]!, before: false })
         }
         // What has nothing left to read is not kept.
-        bits &= ~this.#last[word]!
+        bits &= ~this.#final[word]!
         if (bits === 0) continue
       }
-      into.add(base + word, bits)
+      sparse[length++] = word
+      sparse[length++] = bits
     }
+    return length === 0 ? NO_POSITIONS : sparse.slice(0, length)
   }
 
   /** Finds the targets that are reached without a further symbol, but not whatever follows. */
-  end(pairs: Pairs, from: number, to: number, holds: number, reached: Accepted[]): void {
+  accept(from: Positions, conditions: number, accepted: Accepted[]): void {
     if (!this.#nfa.asserts) return
-    const ending = this.#endsWhere(holds)
-    for (let at = from; at < to; at += 2) {
-      const word = pairs[at]! - this.#base
-      for (let rest = pairs[at + 1]! & ending[word]!; rest !== 0; rest &= rest - 1) {
-        for (const target of this.#nfa.targetsAfter(lowestOf(word, rest), holds)) {
-          reached.push({ target, before: true })
+    const last = this.#lastWhere(conditions)
+    for (let at = 0; at < from.length; at += 2) {
+      const word = from[at]!
+      for (let rest = from[at + 1]! & last[word]!; rest !== 0; rest &= rest - 1) {
+        for (const target of this.#nfa.targetsAfter(lowestOf(word, rest), conditions)) {
+          accepted.push({ target, before: true })
         }
       }
     }
   }
 
-  /**
-   * Steps back over one symbol: from the readers that may have read it to those that may have read the one before.
-   * @returns whether a match may begin with the symbol
-   */
-  unread(
-    pairs: Pairs,
-    from: number,
-    to: number,
-    symbolClass: number,
-    holds: number,
-    into: PairList,
-  ): boolean {
-    const reads = this.#readersOf(symbolClass)
-    const starts = this.#startsWhere(holds)
-    let begins = 0
-    for (let at = from; at < to; at += 2) {
-      const word = pairs[at]! - this.#base
-      begins |= pairs[at + 1]! & reads[word]! & starts[word]!
+  /** Steps back over one symbol: from the positions that may have read it to those that may have read the one before. */
+  unread(from: Positions, symbolClass: number, conditions: number): Positions {
+    const reads = this.#readingOf(symbolClass)
+    this.#step(this.#linksWhere(conditions, -1), from, reads)
+    return this.#take()
+  }
+
+  /** Whether a match may begin with a symbol that these positions have read. */
+  begins(from: Positions, symbolClass: number, conditions: number): boolean {
+    const reads = this.#readingOf(symbolClass)
+    const first = this.#firstWhere(conditions)
+    for (let at = 0; at < from.length; at += 2) {
+      const word = from[at]!
+      if ((from[at + 1]! & reads[word]! & first[word]!) !== 0) return true
     }
-    this.#take(this.#follow(this.#linksWhere(holds, -1), pairs, from, to, reads), into)
-    return begins !== 0
+    return false
   }
 
-  /** The readers after which a target is reached where these conditions hold. */
-  before(target: number, holds: number): PairList {
-    const list = new PairList(this.#words)
-    this.#take(this.#maskOf(this.#nfa.ending(target, holds)), list)
-    return list
+  /** The positions after which a target is reached where these conditions hold. */
+  last(target: number, conditions: number): Positions {
+    setBits(this.#next, this.#nfa.last(target, conditions))
+    return this.#take()
   }
 
-  #take(words: Int32Array, into: PairList): void {
-    for (let word = 0; word < words.length; word++) {
-      if (words[word] === 0) continue
-      into.add(this.#base + word, words[word]!)
-      words[word] = 0
+  /** The set that was put together. */
+  #take(): Positions {
+    const [next, sparse] = [this.#next, this.#sparse]
+    let length = 0
+    for (let word = 0; word < this.#words; word++) {
+      const bits = next[word]!
+      if (bits === 0) continue
+      sparse[length++] = word
+      sparse[length++] = bits
+      next[word] = 0
     }
+    return length === 0 ? NO_POSITIONS : sparse.slice(0, length)
   }
 
-  /** The words that links lead to. @param mask bits that count; all without it */
-  #follow(links: Links, pairs: Pairs, from: number, to: number, mask?: Int32Array): Int32Array {
-    const { direction, holds, shift, linked, groupOf, groups } = links
+  /** Puts together where links lead to. @param mask positions that count; all without it */
+  #step(links: Links, from: Positions, mask?: Int32Array): Int32Array {
+    const { direction, conditions, shift, linked, groupOf, groups } = links
     const next = this.#next
-    const base = this.#base
     const others: number[] = []
     let left = LINKED_AT_ONCE
     let last = 0
-    for (let at = from; at < to; at += 2) {
-      const word = pairs[at]! - base
-      const bits = mask === undefined ? pairs[at + 1]! : pairs[at + 1]! & mask[word]!
+    for (let at = 0; at < from.length; at += 2) {
+      const word = from[at]!
+      const bits = mask === undefined ? from[at + 1]! : from[at + 1]! & mask[word]!
       for (let rest = bits & linked[word]!; rest !== 0; rest &= rest - 1) {
-        const bit = lowestOf(word, rest)
-        if (groupOf[bit] === 0) {
-          if (left > 0) left -= this.#link(links, bit)
-          else others.push(bit)
+        const position = lowestOf(word, rest)
+        if (groupOf[position] === 0) {
+          if (left > 0) left -= this.#learn(links, position)
+          else others.push(position)
         }
-        const group = groupOf[bit]!
+        const group = groupOf[position]!
         // Neighbours are mostly in the same group.
         if (group === last) continue
         last = group
-        const targets = groups[group]!
-        for (let one = 0; one < targets.length; one += 2) next[targets[one]!]! |= targets[one + 1]!
+        const to = groups[group]!
+        for (let one = 0; one < to.length; one += 2) next[to[one]!]! |= to[one + 1]!
       }
       const moving = bits & shift[word]!
       if (direction === 1) {
@@ -544,103 +505,102 @@ export class NfaStepper implements BudgetOwner {
         if ((moving & 1) === 1) next[word - 1]! |= 1 << 31
       }
     }
-    if (others.length > 0) setBits(next, this.#around(others, holds, direction))
+    if (others.length > 0) setBits(next, this.#around(others, conditions, direction))
     return next
   }
 
-  /** Finds the links of a bit. @returns how much work that was */
-  #link(links: Links, bit: number): number {
-    const { direction, holds, shift, linked, groupOf, groups, numbers } = links
-    const mask = 1 << (bit & 31)
-    const all = this.#around([bit], holds, direction)
-    const elsewhere = all.filter((one) => one !== bit + direction)
-    if (elsewhere.length < all.length) shift[bit >>> 5]! |= mask
-    if (elsewhere.length === 0) linked[bit >>> 5]! &= ~mask
-    else {
-      const words = new Map<number, number>()
-      for (const one of elsewhere) {
-        words.set(one >>> 5, (words.get(one >>> 5) ?? 0) | (1 << (one & 31)))
-      }
-      const group = [...words].sort(([a], [b]) => a - b).flat()
-      const key = group.join()
-      let number = numbers.get(key)
-      if (number === undefined) {
-        number = groups.push(Int32Array.from(group)) - 1
-        numbers.set(key, number)
-        memoryBudget.reserve(this, group.length * 4 + key.length)
-      }
-      groupOf[bit] = number
+  /** Learns where a position leads. @returns how much work that was */
+  #learn(links: Links, position: number): number {
+    const { direction, conditions, shift, linked, groupOf, groups, numbers } = links
+    const mask = 1 << (position & 31)
+    const all = this.#around([position], conditions, direction)
+    const others = all.filter((one) => one !== position + direction)
+    if (others.length < all.length) shift[position >>> 5]! |= mask
+    if (others.length === 0) {
+      linked[position >>> 5]! &= ~mask
+      return all.length + 1
     }
+    const words = new Map<number, number>()
+    for (const one of others) words.set(one >>> 5, (words.get(one >>> 5) ?? 0) | (1 << (one & 31)))
+    const to = [...words].sort(([a], [b]) => a - b).flat()
+    const key = to.join()
+    if (!numbers.has(key)) {
+      numbers.set(key, groups.push(Int32Array.from(to)) - 1)
+      memoryBudget.reserve(this, to.length * 4 + key.length)
+    }
+    groupOf[position] = numbers.get(key)!
     return all.length + 1
   }
 
-  /** The bits after some bits, or before them. */
-  #around(bits: readonly number[], holds: number, direction: 1 | -1): number[] {
-    return direction === 1 ? this.#nfa.after(bits, holds) : this.#nfa.before(bits, holds)
+  /** The positions after some positions, or before them. */
+  #around(positions: readonly number[], conditions: number, direction: 1 | -1): number[] {
+    return direction === 1
+      ? this.#nfa.follow(positions, conditions)
+      : this.#nfa.precede(positions, conditions)
   }
 
-  #linksWhere(holds: number, direction: 1 | -1): Links {
-    const known = direction === 1 ? this.#forward : this.#backward
-    let links = known.get(holds)
+  #linksWhere(conditions: number, direction: 1 | -1): Links {
+    const learnt = direction === 1 ? this.#forward : this.#backward
+    let links = learnt.get(conditions)
     if (links === undefined) {
       links = {
         direction,
-        holds,
+        conditions,
         shift: new Int32Array(this.#words),
         linked: new Int32Array(this.#words).fill(-1),
-        groupOf: new Int32Array(this.#words << 5),
-        groups: [new Int32Array(0)],
+        groupOf: new Int32Array(this.#nfa.positions),
+        groups: [NO_POSITIONS],
         numbers: new Map(),
       }
-      known.set(holds, links)
+      learnt.set(conditions, links)
       memoryBudget.reserve(this, this.#words * 4 * 34)
     }
     return links
   }
 
-  #startsWhere(holds: number): Int32Array {
-    return this.#remembered(this.#starting, holds, () => this.#nfa.starting(holds))
+  #firstWhere(conditions: number): Int32Array {
+    return this.#learnt(this.#first, conditions, () => this.#nfa.first(conditions))
   }
 
-  /** Bits behind which a target is reached under these conditions, but not under all. */
-  #endsWhere(holds: number): Int32Array {
-    return this.#remembered(this.#ending, holds, () =>
+  /** Positions after which a target is reached under these conditions, but not under all. */
+  #lastWhere(conditions: number): Int32Array {
+    return this.#learnt(this.#last, conditions, () =>
       [...this.#nfa.targets.keys()]
-        .flatMap((target) => this.#nfa.ending(target, holds))
-        .filter((bit) => this.#targetOf[bit] === -1),
+        .flatMap((target) => this.#nfa.last(target, conditions))
+        .filter((position) => this.#targetOf[position] === -1),
     )
   }
 
-  #readersOf(symbolClass: number): Int32Array {
+  #readingOf(symbolClass: number): Int32Array {
     if (this.#reading.size >= MAX_CLASSES) this.#reading.clear()
-    return this.#remembered(this.#reading, symbolClass, () => this.#nfa.reading(symbolClass))
+    return this.#learnt(this.#reading, symbolClass, () => this.#nfa.reading(symbolClass))
   }
 
-  #remembered(
-    known: Map<number, Int32Array>,
+  #learnt(
+    masks: Map<number, Int32Array>,
     key: number,
-    bits: () => readonly number[],
+    positions: () => readonly number[],
   ): Int32Array {
-    let mask = known.get(key)
+    let mask = masks.get(key)
     if (mask === undefined) {
-      mask = this.#maskOf(bits())
-      known.set(key, mask)
+      mask = this.#maskOf(positions())
+      masks.set(key, mask)
       memoryBudget.reserve(this, mask.byteLength)
     }
     return mask
   }
 
-  #maskOf(bits: readonly number[]): Int32Array {
-    return setBits(new Int32Array(this.#words), bits)
+  #maskOf(positions: readonly number[]): Int32Array {
+    return setBits(new Int32Array(this.#words), positions)
   }
 }
 
-function setBits(words: Int32Array, bits: readonly number[]): Int32Array {
-  for (const bit of bits) words[bit >>> 5]! |= 1 << (bit & 31)
+function setBits(words: Int32Array, positions: readonly number[]): Int32Array {
+  for (const position of positions) words[position >>> 5]! |= 1 << (position & 31)
   return words
 }
 
-/** The lowest bit in the rest of a word. */
+/** The lowest position in the rest of a word. */
 function lowestOf(word: number, rest: number): number {
   return (word << 5) + 31 - Math.clz32(rest & -rest)
 }

@@ -10,43 +10,30 @@ import type {
 } from '../plugin.ts'
 import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
 import { PatternError } from './regex.ts'
-import { mayContainMatch, mayMatch } from './search.ts'
+import { mayContainMatch } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { MatchCursor } from './cursor.ts'
 import { EncodedScanner } from './encoded-scanner.ts'
-import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { mayEscape } from './views/escapes.ts'
 
 // One scan of a text for patterns: in pieces as they come, or as a whole.
 
 /** Longer pieces are read in steps of so many units. */
 const LONG = 1 << 14
 const STEP = 64
-/** With up to so many symbols kept, a match is located at once: a few milliseconds with hostile patterns. */
-const NEAR = 1 << 10
-
 /**
- * A scan whose reader can wait. After `pushSliced` or `endSliced` has returned a promise, nothing may be pushed until it
- * is settled; if it rejects, the scan is of no further use.
+ * Reads the text itself with one cursor, and what is encoded in it beside. After `pushSliced` or `endSliced` has returned a
+ * promise, nothing may be pushed until it is settled; if it rejects, the scan is of no further use.
  */
-interface SlicedScan extends TextScan {
-  /** {@link TextScan.push} in time slices: a promise only if it takes longer than one. */
-  pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress>
-  /** {@link TextScan.end} likewise. */
-  endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress>
-}
-
-/** Reads the text itself with one cursor, and what is encoded in it beside. */
-export class PatternScan implements SlicedScan {
-  readonly #dfa: ProductDfa
+export class PatternScan implements TextScan {
   readonly #cursor: MatchCursor
   readonly #encoded: EncodedScanner | undefined
   #position = 0
-  /** The first half of a surrogate pair that waits for the second, or 0. */
-  #high = 0
+  /** The first half of a surrogate pair that waits for the second, or nothing. */
+  #half = ''
   #progress: ScanProgress = { safeOffset: 0 }
 
   constructor({ text, decoded }: CompiledPatterns) {
-    this.#dfa = text
     this.#cursor = new MatchCursor(text)
     this.#encoded = decoded && new EncodedScanner(decoded)
   }
@@ -59,14 +46,15 @@ export class PatternScan implements SlicedScan {
     return this.#ended() ?? runSync(this.#stop())
   }
 
+  /** {@link push} in time slices: a promise only if it takes longer than one. */
   pushSliced(text: string, proceed?: () => void): ScanProgress | Promise<ScanProgress> {
     const isLong = text.length > LONG && !this.#progress.match
     if (isLong) return runSliced(this.#readLong(text), proceed)
-    return this.#pushed(text) ?? this.#stopSliced(proceed)
+    return this.#pushed(text) ?? runSliced(this.#stop(), proceed)
   }
 
   endSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    return this.#ended() ?? this.#stopSliced(proceed)
+    return this.#ended() ?? runSliced(this.#stop(), proceed)
   }
 
   /** The first match in a whole text. @param step units between two pauses */
@@ -106,46 +94,38 @@ export class PatternScan implements SlicedScan {
     return this.#cursor.isOver || this.#encoded?.found !== undefined
   }
 
-  /** Reads up to a match, or all of it. */
-  #read(text: string): void {
-    for (let at = 0; at < text.length && !this.#isOver; at++) this.#readUnit(text.charCodeAt(at))
-  }
-
-  #readUnit(unit: number): void {
-    if (this.#high > 0) {
-      if ((unit & 0xfc00) === 0xdc00) {
-        const codePoint = 0x10000 + ((this.#high & 0x3ff) << 10) + (unit & 0x3ff)
-        this.#high = 0
-        return this.#readCodePoint(codePoint, 2)
+  /** Reads up to a match, or all but the first half of a surrogate pair at the end. */
+  #read(text: string, isWhole = false): void {
+    const all = this.#half + text
+    this.#half = ''
+    const last = all.length - 1
+    for (let at = 0; at <= last && !this.#isOver;) {
+      const unit = all.charCodeAt(at)
+      if (at === last && (unit & 0xfc00) === 0xd800 && !isWhole) {
+        this.#half = all.slice(at)
+        return
       }
-      this.#readHigh()
-      if (this.#isOver) return
+      // V8 13.6 compiles `codePointAt` so that it reads on behind the end of a string that is a slice of another.
+      const codePoint = at === last ? unit : all.codePointAt(at)!
+      const units = codePoint > 0xffff ? 2 : 1
+      this.#readCodePoint(codePoint, units)
+      at += units
     }
-    if ((unit & 0xfc00) === 0xd800) this.#high = unit
-    else this.#readCodePoint(unit, 1)
-  }
-
-  #readHigh(): void {
-    const unit = this.#high
-    this.#high = 0
-    this.#readCodePoint(unit, 1)
   }
 
   #readCodePoint(codePoint: number, units: number): void {
+    const [cursor, encoded] = [this.#cursor, this.#encoded]
     const start = this.#position
     const end = start + units
-    const codeClass = this.#dfa.classOf(codePoint)
-    const { since } = this.#cursor
-    const isMatch =
-      (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end)) ||
-      (this.#encoded !== undefined && this.#encoded.read(codePoint, since))
+    if (encoded !== undefined && mayEscape(codePoint)) encoded.beginEscape(cursor)
     // The character that completes a match is not released.
-    if (!isMatch) this.#position = end
+    if (cursor.read(codePoint, start, end) || encoded?.read(codePoint, start, end)) return
+    this.#position = end
   }
 
   /** The text is over. @returns whether there is a match */
   #finish(): boolean {
-    if (this.#high > 0) this.#readHigh()
+    this.#read('', true)
     return this.#isOver || this.#cursor.finish() || this.#encoded?.finish() === true
   }
 
@@ -156,10 +136,6 @@ export class PatternScan implements SlicedScan {
     return safeOffset === this.#progress.safeOffset
       ? this.#progress
       : (this.#progress = { safeOffset })
-  }
-
-  #stopSliced(proceed?: () => void): ScanProgress | Promise<ScanProgress> {
-    return this.#cursor.kept > NEAR ? runSliced(this.#stop(), proceed) : runSync(this.#stop())
   }
 
   *#stop(): Task<ScanProgress> {
@@ -217,6 +193,7 @@ const matchers = {
   request: new LRUCache<string, PatternMatcher>({ max: 1_000, maxSize: 1_000_000 }),
 }
 
+/** Checks by list: a policy is checked in slices, and read at once soon after. */
 const checks = new LRUCache<string, PatternCheck>({ max: 1_000 })
 
 /** Patterns are checked first and compiled soon after. Sizes are in instructions. */
@@ -297,7 +274,7 @@ export class PatternMatcher implements MatcherContract {
 
   /** The first match in a whole text. Blocks for as long as it takes; {@link search} does not. */
   find(text: string): PatternMatch | undefined {
-    return this.mayMatch(text) ? runSync(this.searchTask(text)) : undefined
+    return runSync(this.searchTask(text))
   }
 
   /**
@@ -308,12 +285,7 @@ export class PatternMatcher implements MatcherContract {
     text: string,
     proceed?: () => void,
   ): PatternMatch | undefined | Promise<PatternMatch | undefined> {
-    return this.mayMatch(text) ? runSliced(this.searchTask(text), proceed) : undefined
-  }
-
-  /** A quick test of a text, in a single step: false if nothing in it matches, true if only a search can tell. */
-  mayMatch(text: string): boolean {
-    return mayMatch(this.#compiled, text)
+    return runSliced(this.searchTask(text), proceed)
   }
 
   /** {@link search} as a task, for callers that measure its steps. */
@@ -373,15 +345,14 @@ function* buildMatcher(
 
 function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
   const id = idOf(patterns)
-  let check = checks.get(id)
-  if (!check) {
-    const { parsings, problem } = yield* parseAll(patterns)
-    const warnings = parsings.flatMap(({ unbounded }, index) =>
-      unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
-    )
-    check = problem ? { problem, warnings } : { warnings }
-    checks.set(id, check)
-  }
+  const known = checks.get(id)
+  if (known) return known
+  const { parsings, problem } = yield* parseAll(patterns)
+  const warnings = parsings.flatMap(({ unbounded }, index) =>
+    unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],
+  )
+  const check = problem ? { problem, warnings } : { warnings }
+  checks.set(id, check)
   return check
 }
 
@@ -392,7 +363,6 @@ function* parseAll(
   const parsings: ParsedPattern[] = []
   let size = 0
   for (const [index, pattern] of patterns.entries()) {
-    yield
     const parsing = yield* parse(pattern)
     if (parsing instanceof PatternError) {
       return { parsings, problem: yield* problemOf(pattern, index, parsing) }
@@ -423,7 +393,9 @@ function* problemOf(
 
 function* parse(pattern: string): Task<ParsedPattern | PatternError> {
   let parsing = parsings.get(pattern)
+  // Known patterns take no pause: a policy that was checked before is read at once.
   if (!parsing) {
+    yield
     try {
       parsing = yield* parsePattern(pattern)
     } catch (error) {

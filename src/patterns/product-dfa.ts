@@ -1,6 +1,6 @@
 /**
- * The NFAs of all views over one text, stepped together by its code points. What a code point is in each view is found
- * once; from then on it is a class, and a step is a look-up in a table.
+ * The product automaton: the NFAs of all views over one text, stepped together by its code points. What a code point is in each
+ * view is found once; from then on it is a class, and a step that is known is a look-up in a table.
  */
 import type { Task } from './time-slice.ts'
 import {
@@ -12,11 +12,16 @@ import {
   readsAsLetter,
   SPACE,
 } from './views/fold.ts'
-import { type Nfa, PairList, type MatchTarget, NfaStepper, type Accepted } from './nfa.ts'
+import {
+  type Accepted,
+  type MatchTarget,
+  type Nfa,
+  NfaSimulation,
+  NO_POSITIONS,
+  type Positions,
+} from './nfa.ts'
 import { memoryBudget, type BudgetOwner } from './memory-budget.ts'
 import type { Ranges } from './alphabet.ts'
-
-// One NFA of a product DFA with its normalization: what it makes of a code point, and what holds between two symbols.
 
 /**
  * How an NFA sees a text. `plain`: without invisible characters. `folded`: with look-alikes, accents, case and runs of white
@@ -65,18 +70,24 @@ export interface MatchEnd {
   readonly number: number
   /** Symbols of the code point that belong to the match, and the conditions behind them if it needs any. */
   readonly symbols: number
-  readonly holds: number
+  readonly conditions: number
 }
 
 /** Bits of a kind. A context holds the kind of the last symbol that each component saw. */
 const KIND_BITS = 3
 const KIND_MASK = (1 << KIND_BITS) - 1
 
-export class Component {
+/** What a component sees of a code point: classes of symbols, the conditions before each, and the kind of the last one seen. */
+interface Reading {
+  readonly symbols: readonly number[]
+  readonly conditions: readonly number[]
+  readonly kind: number
+}
+
+/** The NFA of a view, as a component of the product automaton: it sees code points through its normalization. */
+class Component {
   readonly nfa: Nfa
-  /** In a set of the product, its words have the numbers below `top` that no component before has. */
-  readonly top: number
-  readonly #stepper: NfaStepper
+  readonly #simulation: NfaSimulation
   readonly #normalization: Normalization
   /** Position of its kind in a context. */
   readonly #shift: number
@@ -84,15 +95,11 @@ export class Component {
   readonly #images: (readonly number[])[] = []
   /** By class of symbols: their kind. */
   readonly #kinds: number[] = []
-  // Results of #read: the classes of the symbols, and the conditions that hold before each.
-  readonly #classes: number[] = []
-  readonly #holds: number[] = []
 
-  constructor(normalization: Normalization, nfa: Nfa, base: number, index: number) {
+  constructor({ normalization, nfa }: Automaton, index: number) {
     this.#normalization = normalization
     this.nfa = nfa
-    this.#stepper = new NfaStepper(nfa, base)
-    this.top = this.#stepper.top
+    this.#simulation = new NfaSimulation(nfa)
     this.#shift = index * KIND_BITS
   }
 
@@ -117,133 +124,84 @@ export class Component {
 
   /** Whether it sees any symbol of a code point of this class in this context. */
   sees(codeClass: number, context: number): boolean {
-    this.#read(codeClass, context)
-    return this.#classes.length > 0
+    return this.#read(codeClass, context).symbols.length > 0
   }
 
-  /**
-   * Reads a code point.
-   * @param set of which its part is from `from` to `to`
-   * @param into receives its part of the set after it
-   * @returns its part of the context after it
-   */
-  advance(
-    set: Int32Array,
-    from: number,
-    to: number,
-    codeClass: number,
-    context: number,
-    into: PairList,
-    ends: MatchEnd[],
-  ): number {
-    const kind = this.#read(codeClass, context)
-    let pairs = set
-    const count = this.#classes.length
-    if (count === 0) this.#copy(set, from, to, into)
-    for (let at = 0; at < count; at++) {
-      const next = at === count - 1 ? into : this.#newList()
-      const holds = this.#holds[at]!
-      const reached: Accepted[] = []
-      this.#stepper.read(pairs, from, to, this.#classes[at]!, holds, next, reached)
-      this.#note(reached, at, holds, ends)
-      ;[pairs, from, to] = [next.pairs, 0, next.length]
-    }
-    return kind << this.#shift
+  /** Its part of the context after a code point. */
+  contextAfter(codeClass: number, context: number): number {
+    return this.#read(codeClass, context).kind << this.#shift
   }
 
-  /**
-   * Steps back over a code point.
-   * @param into receives its part of the set before it
-   * @returns whether a match may begin with it
-   */
-  retreat(
-    set: Int32Array,
-    from: number,
-    to: number,
-    codeClass: number,
-    context: number,
-    into: PairList,
-  ): boolean {
-    this.#read(codeClass, context)
-    if (this.#classes.length === 0) this.#copy(set, from, to, into)
-    return this.#unread(set, from, to, this.#classes.length, into)
+  /** Reads a code point. @param ends receives the matches that end with it */
+  advance(from: Positions, codeClass: number, context: number, ends: MatchEnd[]): Positions {
+    const { symbols, conditions } = this.#read(codeClass, context)
+    return symbols.reduce((positions, symbolClass, at) => {
+      const accepted: Accepted[] = []
+      const next = this.#simulation.read(positions, symbolClass, conditions[at]!, accepted)
+      ends.push(...this.#endsOf(accepted, at, conditions[at]!))
+      return next
+    }, from)
+  }
+
+  /** Steps back over a code point. */
+  retreat(from: Positions, codeClass: number, context: number): StepBack {
+    return this.#unread(from, this.#read(codeClass, context))
   }
 
   /** The matches that end where the text ends. */
-  finish(set: Int32Array, from: number, to: number, context: number, ends: MatchEnd[]): void {
-    const holds = holdsBetween((context >>> this.#shift) & KIND_MASK, END)
-    const reached: Accepted[] = []
-    this.#stepper.end(set, from, to, holds, reached)
-    this.#note(reached, 0, holds, ends)
+  finish(positions: Positions, context: number): MatchEnd[] {
+    const conditions = conditionsBetween((context >>> this.#shift) & KIND_MASK, END)
+    const accepted: Accepted[] = []
+    this.#simulation.accept(positions, conditions, accepted)
+    return this.#endsOf(accepted, 0, conditions)
   }
 
-  /**
-   * What leads to this end of a match, before the code point with which it was reached.
-   * @returns whether a match may begin with that
-   */
-  undo(end: MatchEnd, codeClass: number, context: number, into: PairList): boolean {
-    const { pairs, length } = this.#stepper.before(end.number, end.holds)
-    if (end.symbols === 0) {
-      this.#copy(pairs, 0, length, into)
-      return false
-    }
-    this.#read(codeClass, context)
-    return this.#unread(pairs, 0, length, end.symbols, into)
+  /** What leads to the end of a match, before the code point with which it was reached. */
+  undo({ number, symbols, conditions }: MatchEnd, codeClass: number, context: number): StepBack {
+    const last = this.#simulation.last(number, conditions)
+    if (symbols === 0) return { positions: last, begins: false }
+    const reading = this.#read(codeClass, context)
+    return this.#unread(last, { ...reading, symbols: reading.symbols.slice(0, symbols) })
   }
 
-  /** End of its part of a set that begins at an index. */
-  endIn(set: Int32Array, from: number): number {
-    let to = from
-    while (to < set.length - 1 && set[to]! < this.top) to += 2
-    return to
-  }
-
-  /** Finds the symbols of a code point, and what holds before each. @returns the kind of the last symbol seen */
-  #read(codeClass: number, context: number): number {
-    this.#classes.length = 0
-    this.#holds.length = 0
+  #read(codeClass: number, context: number): Reading {
+    const [symbols, conditions]: [number[], number[]] = [[], []]
     let kind = (context >>> this.#shift) & KIND_MASK
     for (const symbolClass of this.#images[codeClass]!) {
       const next = this.#kinds[symbolClass]!
       if (next === GAP && kind === GAP) continue
-      this.#classes.push(symbolClass)
-      this.#holds.push(holdsBetween(kind, next))
+      symbols.push(symbolClass)
+      conditions.push(conditionsBetween(kind, next))
       kind = next
     }
-    return kind
+    return { symbols, conditions, kind }
   }
 
-  /** Steps back over the first symbols of what #read found. */
-  #unread(pairs: Int32Array, from: number, to: number, count: number, into: PairList): boolean {
-    let begins = false
-    for (let at = count - 1; at >= 0; at--) {
-      const before = at === 0 ? into : this.#newList()
-      const [symbolClass, holds] = [this.#classes[at]!, this.#holds[at]!]
-      begins = this.#stepper.unread(pairs, from, to, symbolClass, holds, before) || begins
-      ;[pairs, from, to] = [before.pairs, 0, before.length]
+  #unread(from: Positions, { symbols, conditions }: Reading): StepBack {
+    let [positions, begins] = [from, false]
+    for (let at = symbols.length - 1; at >= 0; at--) {
+      const [symbolClass, holding] = [symbols[at]!, conditions[at]!]
+      begins ||= this.#simulation.begins(positions, symbolClass, holding)
+      positions = this.#simulation.unread(positions, symbolClass, holding)
     }
-    return begins
+    return { positions, begins }
   }
 
-  #copy(pairs: Int32Array, from: number, to: number, into: PairList): void {
-    for (let at = from; at < to; at += 2) into.add(pairs[at]!, pairs[at + 1]!)
+  #endsOf(accepted: readonly Accepted[], at: number, conditions: number): MatchEnd[] {
+    return accepted.map(({ target, before }) => ({
+      target: this.nfa.targets[target]!,
+      component: this,
+      number: target,
+      symbols: before ? at : at + 1,
+      conditions: before ? conditions : 0,
+    }))
   }
+}
 
-  #newList(): PairList {
-    return new PairList(this.top)
-  }
-
-  #note(reached: readonly Accepted[], at: number, holds: number, ends: MatchEnd[]): void {
-    for (const { target, before } of reached) {
-      ends.push({
-        target: this.nfa.targets[target]!,
-        component: this,
-        number: target,
-        symbols: before ? at : at + 1,
-        holds: before ? holds : 0,
-      })
-    }
-  }
+/** The positions before a code point, and whether a match may begin with it. */
+interface StepBack {
+  readonly positions: Positions
+  readonly begins: boolean
 }
 
 /** The symbols of a code point or of {@link SEPARATOR_SYMBOL}; none if it is invisible. */
@@ -280,29 +238,20 @@ function traitsOf(codePoint: number): number {
 }
 
 /** The conditions that hold between symbols of two kinds. */
-function holdsBetween(before: number, after: number): number {
-  let holds = (before === WORD) === (after === WORD) ? NO_WORD_BORDER : WORD_BORDER
-  if (before === BEGINNING) holds |= TEXT_START | LINE_START
-  if (before === LINE_FEED) holds |= LINE_START
-  if (after === END) holds |= TEXT_END | LINE_END
-  if (after === LINE_FEED) holds |= LINE_END
-  return holds
+function conditionsBetween(before: number, after: number): number {
+  let conditions = (before === WORD) === (after === WORD) ? NO_WORD_BORDER : WORD_BORDER
+  if (before === BEGINNING) conditions |= TEXT_START | LINE_START
+  if (before === LINE_FEED) conditions |= LINE_START
+  if (after === END) conditions |= TEXT_END | LINE_END
+  if (after === LINE_FEED) conditions |= LINE_END
+  return conditions
 }
 
 /** The class of code points that no view sees. */
 export const UNSEEN_CLASS = 0
 
-/** Marks of states. No match is under way, or none is left to follow back; of backward states: a match may begin here. */
-export const EMPTY = 2
-export const BEGINS = 1
-
-// A set is a list of words and their bits in turns, see `nfa.ts`, of one component after the other. Its last element
-// holds the context of a forward state, or BEGINS of a backward state.
-
 /** Pages of classes that are kept, of 512 bytes each. Unicode has 4,352. */
 const MAX_PAGES = 256
-/** Columns of the backward DFA that are kept. */
-const MAX_COLUMNS = 4_096
 const UNCLASSIFIED = 0xffff
 
 /** Characters that are classified between two pauses. */
@@ -314,12 +263,99 @@ export interface Automaton {
   readonly nfa: Nfa
 }
 
-/** A state is a set of states of all components, and the context that their assertions depend on. */
-export class ProductDfa {
-  /** Its columns are classes. */
-  readonly forward: LazyDfa
-  /** Its columns are those of {@link columnOf}. */
-  readonly backward: LazyDfa
+/** A state of the product: where each NFA is between two code points of a text, and what came before. */
+export class ForwardState {
+  /** By component. */
+  readonly positions: readonly Positions[]
+  /** The kind of the last symbol that each component saw, as far as assertions and runs of white space depend on it. */
+  readonly context: number
+  /** No match is under way. */
+  readonly isIdle: boolean
+  /** Holds its transitions, in a row that begins at an index. */
+  readonly table: TransitionTable
+  readonly row: number
+  /** By class of code points: steps with which a match ends, as far as they are known. */
+  endings: Map<number, Step> | undefined
+  /** The backward state of all matches under way, if it is known. */
+  alive: BackwardState | undefined
+
+  constructor(positions: readonly Positions[], context: number, table: TransitionTable) {
+    this.positions = positions
+    this.context = context
+    this.isIdle = positions.every(({ length }) => length === 0)
+    this.table = table
+    this.row = table.add(this)
+  }
+
+  /** The next state, if it is known and no match ends. */
+  next(codeClass: number): ForwardState | undefined {
+    const { cells, states, shift, stride } = this.table
+    return codeClass < stride ? states[cells[this.row + codeClass]! >> shift] : undefined
+  }
+}
+
+/** All forward states since the last time they were dropped, and the transitions between them that are known. */
+class TransitionTable {
+  /** By row plus class of code points: the row of the next state; 0 where it is not known, or a match ends. */
+  cells: Int32Array
+  /** By `row >> shift`. */
+  readonly states: (ForwardState | undefined)[] = [undefined]
+  readonly shift: number
+  /** Numbers in a row. */
+  readonly stride: number
+
+  constructor(classes: number) {
+    // With space for classes to come.
+    this.shift = Math.max(5, Math.ceil(Math.log2(classes * 1.25 + 1)))
+    this.stride = 1 << this.shift
+    this.cells = new Int32Array(this.stride * 2)
+  }
+
+  /** @returns the row of a new state */
+  add(state: ForwardState): number {
+    const row = this.states.length << this.shift
+    this.states.push(state)
+    if (row === this.cells.length) {
+      const cells = new Int32Array(row * 2)
+      cells.set(this.cells)
+      this.cells = cells
+    }
+    return row
+  }
+}
+
+/** What a code point leads to, and the matches that end with it or before it. */
+interface Step {
+  readonly state: ForwardState
+  readonly ends: readonly MatchEnd[]
+}
+
+/** A state of the reversed product: from which positions a match under way may have come. */
+export class BackwardState {
+  /** By component. */
+  readonly positions: readonly Positions[]
+  /** A match may begin with the code point that was just stepped over. */
+  readonly begins: boolean
+  /** No match is left to follow back. */
+  readonly isEmpty: boolean
+  /** By symbol, as far as they are known. */
+  readonly before = new Map<number, BackwardState>()
+
+  constructor(positions: readonly Positions[], begins: boolean) {
+    this.positions = positions
+    this.begins = begins
+    this.isEmpty = positions.every(({ length }) => length === 0)
+  }
+}
+
+/** Size at which all states of a product are dropped, in bytes. */
+const STATES_BYTES = 2 << 20
+
+/**
+ * The product of all views' NFAs over one text, and its reverse, determinized lazily (subset construction): a state is made when a
+ * text first leads to it. Too many states are dropped together. Readers that still hold one go on from it to new ones.
+ */
+export class ProductDfa implements BudgetOwner {
   /** Classes of ASCII. */
   readonly ascii = new Uint16Array(128)
   /** Instructions of all NFAs. */
@@ -328,51 +364,28 @@ export class ProductDfa {
   readonly traits: number[] = []
   readonly #components: readonly Component[]
   readonly #asserts: boolean
-  /** A context holds the kind of the last symbol that each component saw. */
   readonly #contextBits: number
   readonly #classes = new Map<string, number>()
   #separatorClass = UNCLASSIFIED
   /** Classes by code point, in pages of 256. */
   #pages: (Uint16Array | undefined)[] = []
   #pageCount = 0
-  /** The symbol of each backward column; and the column of each symbol plus 1, or 0 for none. */
-  readonly #symbols: number[] = []
-  #columns = new Int32Array(0)
-  readonly #beginning: Int32Array
-  /** The table for which {@link begin} was last asked, and its answer. */
-  #begun: TransitionTable | undefined
-  #begin = 0
-  readonly #list: PairList
+  /** All states by what they stand for. */
+  readonly #forward = new StateMap<ForwardState>()
+  readonly #backward = new StateMap<BackwardState>()
+  #table: TransitionTable | undefined
+  #beginning: ForwardState | undefined
+  #firstBytes: Uint8Array | undefined
+  #beginnings: Uint8Array | undefined
 
   private constructor(automata: readonly Automaton[]) {
-    let base = 0
-    this.#components = automata.map(({ normalization, nfa }, index) => {
-      const component = new Component(normalization, nfa, base, index)
-      base = component.top
-      return component
-    })
+    this.#components = automata.map((automaton, index) => new Component(automaton, index))
     this.#asserts = automata.some(({ nfa }) => nfa.asserts)
     this.size = automata.reduce((sum, { nfa }) => sum + nfa.size, 0)
-    this.#list = new PairList(base)
     this.#contextBits = KIND_BITS * automata.length
-    this.#beginning = Int32Array.of(
-      this.#components.reduce((context, { beginning }) => context | beginning, 0),
-    )
     this.#classOf(
       this.#components.map(() => []),
       0,
-    )
-    this.forward = new LazyDfa(
-      (set, codeClass) => this.#advance(set, codeClass),
-      () => this.traits.length,
-    )
-    this.backward = new LazyDfa(
-      (set, column) => ({
-        set: this.#retreat(set, this.#symbols[column]!),
-        stops: false,
-        notable: false,
-      }),
-      () => this.#symbols.length,
     )
   }
 
@@ -387,13 +400,38 @@ export class ProductDfa {
   }
 
   /** The state before any text. */
-  begin(): number {
-    const { table } = this.forward
-    if (table !== this.#begun) {
-      this.#begun = table
-      this.#begin = table.enter(this.#beginning)
+  get beginning(): ForwardState {
+    return (this.#beginning ??= this.#forwardState(
+      this.#components.map(() => NO_POSITIONS),
+      this.#components.reduce((context, { beginning }) => context | beginning, 0),
+    ))
+  }
+
+  /** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
+  get firstBytes(): Uint8Array {
+    return (this.#firstBytes ??= Uint8Array.from({ length: 256 }, (_, byte) => {
+      if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
+      const { state, ends } = this.step(this.beginning, this.classOf(byte))
+      return ends.length > 0 || !state.isIdle ? 1 : 0
+    }))
+  }
+
+  /** By two bytes of UTF-8: what a search has learnt of matches that begin with them. */
+  get beginnings(): Uint8Array {
+    if (this.#beginnings === undefined) {
+      this.#beginnings = new Uint8Array(1 << 16)
+      memoryBudget.reserve(this, this.#beginnings.length)
     }
-    return this.#begin
+    return this.#beginnings
+  }
+
+  drop(): void {
+    this.#forward.clear()
+    this.#backward.clear()
+    this.#table = undefined
+    this.#beginning = undefined
+    this.#beginnings = undefined
+    memoryBudget.release(this)
   }
 
   /** @param codePoint or {@link SEPARATOR_SYMBOL} */
@@ -412,125 +450,97 @@ export class ProductDfa {
     return known === UNCLASSIFIED ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
   }
 
-  /** What has to be kept of a code point to step back over it: its class, and the context of the set before it. */
-  symbolOf(set: Int32Array, codeClass: number): number {
-    return (codeClass << this.#contextBits) | set[set.length - 1]!
+  /** What has to be kept of a code point to step back over it: its class, and the context before it. */
+  symbolOf({ context }: ForwardState, codeClass: number): number {
+    return (codeClass << this.#contextBits) | context
   }
 
   classIn(symbol: number): number {
     return symbol >>> this.#contextBits
   }
 
-  /** The backward column of a symbol. It is valid until the next call of {@link alive} or {@link undo}. */
-  columnOf(symbol: number): number {
-    const known = symbol < this.#columns.length ? this.#columns[symbol]! : 0
-    return known > 0 ? known - 1 : this.#newColumn(symbol)
-  }
-
-  /** The backward state of all matches that are under way in a state of a forward table. */
-  alive(state: number, table: TransitionTable): number {
-    if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
-    const to = this.backward.table
-    if (table.mirror !== to.id) {
-      table.mirror = to.id
-      table.mirrored.fill(0)
-    }
-    const row = state >> table.shift
-    const known = table.mirrored[row]!
-    if (known > 0) return known
-    const states = table.setOf(state).slice()
-    states[states.length - 1] = 0
-    return (table.mirrored[row] = to.enter(states))
-  }
-
-  /** The backward state of what leads to a end, before the code point with which it was reached. */
-  undo(end: MatchEnd, symbol: number): number {
-    const list = this.#newList()
-    const begins = end.component.undo(end, this.classIn(symbol), symbol, list)
-    if (this.#symbols.length > MAX_COLUMNS) this.#forgetColumns()
-    return this.backward.table.enter(this.#setOf(list, begins ? BEGINS : 0))
-  }
-
-  /** The matches that end with a code point; a table only says that there are any. */
-  endsAfter(set: Int32Array, codeClass: number): readonly MatchEnd[] {
+  /** A step that is not in the table. It takes time linear in the patterns: up to 50 µs. */
+  step(from: ForwardState, codeClass: number): Step {
+    const known = from.endings?.get(codeClass)
+    if (known !== undefined) return known
+    if (this.#table !== undefined && codeClass >= this.#table.stride) this.drop()
     const ends: MatchEnd[] = []
-    this.#next(set, codeClass, ends)
-    return ends
+    const positions = this.#components.map((component, index) =>
+      component.advance(from.positions[index]!, codeClass, from.context, ends),
+    )
+    const context = this.#components.reduce(
+      (sum, component) => sum | component.contextAfter(codeClass, from.context),
+      0,
+    )
+    const step = { state: this.#forwardState(positions, context), ends }
+    if (ends.length > 0) (from.endings ??= new Map()).set(codeClass, step)
+    else if (from.table === step.state.table) {
+      from.table.cells[from.row + codeClass] = step.state.row
+    }
+    return step
   }
 
   /** The matches that end where the text ends. */
-  endsAtTextEnd(set: Int32Array): readonly MatchEnd[] {
-    const ends: MatchEnd[] = []
-    if (!this.#asserts) return ends
-    this.#each(set, (component, from, to, last) => component.finish(set, from, to, last, ends))
-    return ends
+  endsAtTextEnd({ positions, context }: ForwardState): readonly MatchEnd[] {
+    if (!this.#asserts) return []
+    return this.#components.flatMap((component, index) =>
+      component.finish(positions[index]!, context),
+    )
   }
 
-  #newColumn(symbol: number): number {
-    if (symbol >= this.#columns.length) {
-      const grown = new Int32Array(this.traits.length << this.#contextBits)
-      grown.set(this.#columns)
-      this.#columns = grown
+  /** The backward state of all matches that are under way. */
+  alive(state: ForwardState): BackwardState {
+    return (state.alive ??= this.#backwardState(state.positions, false))
+  }
+
+  /** The backward state of what leads to an end, before the code point with which it was reached. */
+  undo(end: MatchEnd, symbol: number): BackwardState {
+    const { positions, begins } = end.component.undo(end, this.classIn(symbol), symbol)
+    return this.#backwardState(
+      this.#components.map((component) => (component === end.component ? positions : NO_POSITIONS)),
+      begins,
+    )
+  }
+
+  /** Steps back over a symbol. */
+  stepBack(from: BackwardState, symbol: number): BackwardState {
+    let before = from.before.get(symbol)
+    if (before === undefined) {
+      const codeClass = this.classIn(symbol)
+      const steps = this.#components.map((component, index) =>
+        component.retreat(from.positions[index]!, codeClass, symbol),
+      )
+      before = this.#backwardState(
+        steps.map(({ positions }) => positions),
+        steps.some(({ begins }) => begins),
+      )
+      from.before.set(symbol, before)
+      memoryBudget.reserve(this, EDGE_BYTES)
     }
-    this.#columns[symbol] = this.#symbols.push(symbol)
-    return this.#symbols.length - 1
+    return before
   }
 
-  #forgetColumns(): void {
-    this.#symbols.length = 0
-    this.#columns.fill(0)
-    this.backward.drop()
-  }
-
-  #advance(set: Int32Array, codeClass: number): Step {
-    const ends: MatchEnd[] = []
-    const next = this.#next(set, codeClass, ends)
-    // A match in view `leet` may turn out to have too few letters, so reading goes on.
-    const stops = ends.some(({ target }) => target.view !== 'leet')
-    return { set: next, stops, notable: ends.length > 0 }
-  }
-
-  #next(set: Int32Array, codeClass: number, ends: MatchEnd[]): Int32Array {
-    const next = this.#newList()
-    let context = 0
-    this.#each(set, (component, from, to, last) => {
-      context |= component.advance(set, from, to, codeClass, last, next, ends)
+  #forwardState(positions: readonly Positions[], context: number): ForwardState {
+    return this.#forward.of(positions, context, () => {
+      this.#makeRoom(positions)
+      this.#table ??= new TransitionTable(this.traits.length)
+      return new ForwardState(positions, context, this.#table)
     })
-    return this.#setOf(next, context)
   }
 
-  #retreat(set: Int32Array, symbol: number): Int32Array {
-    const codeClass = this.classIn(symbol)
-    const before = this.#newList()
-    let begins = false
-    this.#each(set, (component, from, to) => {
-      begins = component.retreat(set, from, to, codeClass, symbol, before) || begins
+  #backwardState(positions: readonly Positions[], begins: boolean): BackwardState {
+    return this.#backward.of(positions, Number(begins), () => {
+      this.#makeRoom(positions)
+      return new BackwardState(positions, begins)
     })
-    return this.#setOf(before, begins ? BEGINS : 0)
   }
 
-  #newList(): PairList {
-    this.#list.length = 0
-    return this.#list
-  }
-
-  #setOf({ pairs, length }: PairList, last: number): Int32Array {
-    pairs[length] = last
-    return pairs.slice(0, length + 1)
-  }
-
-  /** Calls back with each component, where its part of a set is, and the last element of the set. */
-  #each(
-    set: Int32Array,
-    use: (component: Component, from: number, to: number, last: number) => void,
-  ): void {
-    const last = set[set.length - 1]!
-    let from = 0
-    for (const component of this.#components) {
-      const to = component.endIn(set, from)
-      use(component, from, to, last)
-      from = to
-    }
+  /** Drops all states if there are too many for another one. */
+  #makeRoom(positions: readonly Positions[]): void {
+    const bytes = positions.reduce((sum, { byteLength }) => sum + byteLength, STATE_BYTES)
+    if (memoryBudget.reserve(this, bytes) <= STATES_BYTES) return
+    this.drop()
+    memoryBudget.reserve(this, bytes)
   }
 
   #classify(codePoint: number): number {
@@ -551,141 +561,47 @@ export class ProductDfa {
   }
 }
 
-/** Computes the transition from a set by a column. No code changes a set that was handed over. */
-type StepFunction = (set: Int32Array, column: number) => Step
+/** A state without its positions, and a backward transition, roughly. */
+const STATE_BYTES = 600
+const EDGE_BYTES = 40
 
-interface Step {
-  readonly set: Int32Array
-  /** There is nothing to read after it. */
-  readonly stops: boolean
-  /** The reader has to be told whenever the transition is taken. */
-  readonly notable: boolean
-}
+/** States by their positions and a label, which is another number. */
+class StateMap<State extends { readonly positions: readonly Positions[] }> {
+  readonly #byHash = new Map<number, { readonly state: State; readonly label: number }[]>()
 
-/** A cell that was not needed yet. */
-export const UNKNOWN = 0
-/** A cell with a transition that stops. */
-const STOP = -1
-/** The table was replaced: the reader goes on with the new one, from the same set. */
-export const MOVED = -2_147_483_648
-
-/** Size at which a table is replaced: cells and sets, in bytes. */
-const TABLE_BYTES = 1 << 20
-
-/** A DFA that is built while texts are read, and its present table. A full table is dropped, and what is needed is built again. */
-class LazyDfa implements BudgetOwner {
-  readonly #step: StepFunction
-  readonly #columns: () => number
-  #table: TransitionTable | undefined
-
-  /** @param columns gives their number, which may grow */
-  constructor(step: StepFunction, columns: () => number) {
-    this.#step = step
-    this.#columns = columns
+  /** @param make makes a state that is not there yet; it may clear the map */
+  of(positions: readonly Positions[], label: number, make: () => State): State {
+    const hash = hashOf(positions, label)
+    const known = this.#byHash
+      .get(hash)
+      ?.find((one) => one.label === label && isEqual(one.state.positions, positions))
+    if (known !== undefined) return known.state
+    const state = make()
+    const others = this.#byHash.get(hash) ?? []
+    others.push({ state, label })
+    this.#byHash.set(hash, others)
+    return state
   }
 
-  get table(): TransitionTable {
-    return (this.#table ??= new TransitionTable(this, this.#step, this.#columns()))
-  }
-
-  /** Drops the table. Readers that still hold it may go on with it. */
-  drop(): void {
-    this.#table = undefined
-    memoryBudget.release(this)
-  }
-
-  /** Notes that the table has grown by so many bytes. @returns false when it has to be replaced */
-  grow(bytes: number): boolean {
-    return memoryBudget.reserve(this, bytes) <= TABLE_BYTES
+  clear(): void {
+    this.#byHash.clear()
   }
 }
 
-let tables = 0
-
-/** A state is the offset of its row; none is 0. */
-export class TransitionTable {
-  /** By state plus column: a state, {@link UNKNOWN}, {@link STOP}, or the negative of a state after a notable transition. */
-  cells: Int32Array
-  /** {@link EMPTY} and {@link BEGINS} of each state, by its row. */
-  marks: Uint8Array
-  /** By row: the state of another table that stands for the same set, or 0. */
-  mirrored: Int32Array
-  /** The {@link id} of that table; 0 for none. */
-  mirror = 0
-  readonly id = ++tables
-  /** `state >> shift` is a row. */
-  readonly shift: number
-  /** How many columns a row has. */
-  readonly stride: number
-  readonly #dfa: LazyDfa
-  readonly #step: StepFunction
-  readonly #sets: Int32Array[] = [new Int32Array(0)]
-  /** By hash of a set: the newest row; and by row: the one before with the same hash. */
-  readonly #rows = new Map<number, number>()
-  readonly #older: number[] = [0]
-  #full = false
-
-  constructor(dfa: LazyDfa, step: StepFunction, columns: number) {
-    this.#dfa = dfa
-    this.#step = step
-    // With space for columns to come.
-    this.shift = Math.max(5, Math.ceil(Math.log2(columns + (columns >> 2) + 1)))
-    this.stride = 1 << this.shift
-    this.cells = new Int32Array(this.stride * 2)
-    this.marks = new Uint8Array(2)
-    this.mirrored = new Int32Array(2)
+function hashOf(positions: readonly Positions[], label: number): number {
+  let hash = label
+  for (const set of positions) {
+    hash = Math.imul(hash, 0x01000193) ^ set.length
+    for (let at = 0; at < set.length; at++) hash = Math.imul(hash, 0x01000193) ^ set[at]!
   }
-
-  setOf(state: number): Int32Array {
-    return this.#sets[state >> this.shift]!
-  }
-
-  /** @returns the state for a set */
-  enter(set: Int32Array): number {
-    const hash = hashOf(set)
-    const newest = this.#rows.get(hash) ?? 0
-    for (let row = newest; row !== 0; row = this.#older[row]!) {
-      if (equal(this.#sets[row]!, set)) return row << this.shift
-    }
-    const row = this.#older.length
-    this.#older.push(newest)
-    this.#rows.set(hash, row)
-    if (row === this.marks.length) {
-      this.cells = doubled(this.cells, new Int32Array(this.cells.length * 2))
-      this.marks = doubled(this.marks, new Uint8Array(this.marks.length * 2))
-      this.mirrored = doubled(this.mirrored, new Int32Array(this.mirrored.length * 2))
-    }
-    this.#sets[row] = set
-    this.marks[row] = (set[set.length - 1]! & BEGINS) | (set.length === 1 ? EMPTY : 0)
-    if (!this.#dfa.grow((this.stride + set.length) * 4 + 120)) this.#full = true
-    return row << this.shift
-  }
-
-  /** Builds the transition of a cell. @returns what is in it now, or {@link MOVED} */
-  fill(state: number, column: number): number {
-    if (this.#full || column >= this.stride || this.#dfa.table !== this) {
-      if (this.#dfa.table === this) this.#dfa.drop()
-      return MOVED
-    }
-    const { set, stops, notable } = this.#step(this.#sets[state >> this.shift]!, column)
-    const next = stops ? STOP : this.enter(set)
-    return (this.cells[state + column] = notable && !stops ? -next : next)
-  }
-}
-
-function hashOf(set: Int32Array): number {
-  let hash = set.length
-  for (let at = 0; at < set.length; at++) hash = (Math.imul(hash, 0x01000193) ^ set[at]!) | 0
   return hash
 }
 
-function equal(one: Int32Array, other: Int32Array): boolean {
-  if (one.length !== other.length) return false
-  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false
-  return true
-}
-
-function doubled<T extends Int32Array | Uint8Array>(from: T, to: T): T {
-  to.set(from)
-  return to
+function isEqual(some: readonly Positions[], others: readonly Positions[]): boolean {
+  return some.every((set, index) => {
+    const other = others[index]!
+    if (set.length !== other.length) return false
+    for (let at = 0; at < set.length; at++) if (set[at] !== other[at]) return false
+    return true
+  })
 }

@@ -3,30 +3,29 @@
  * all views but `decoded` and finds what that view may have to decode. Only what may match is read again, with positions.
  */
 import { endianness } from 'node:os'
-import { Base64, MIN_BASE64, SEXTETS, Utf8Decoder, type Decoder, Hex } from './views/decode.ts'
+import {
+  Base64,
+  Hex,
+  isHexSign,
+  isLineBreak,
+  isSeparator,
+  isWhite,
+  MAX_SEPARATORS,
+  MIN_BASE64,
+  MIN_PAIRS,
+  SEXTETS,
+  Utf8Decoder,
+  type Decoder,
+} from './views/decode.ts'
 import { ANY_ESCAPE, Escapes } from './views/escapes.ts'
 import type { CompiledPatterns } from './build.ts'
-import { DecodedText, DfaCursor, firstBytesOf } from './cursor.ts'
-import {
-  BASE64,
-  BASE64_RUN,
-  CANDIDATES,
-  CHAR_CLASS,
-  codePointAt,
-  ESCAPE_START,
-  HEX_DIGIT,
-  HEX_ROW,
-  HEX_SEPARATOR,
-  LINE_BREAK,
-  separatorsAfter,
-  INVISIBLE,
-  MIN_DIGITS,
-  STATE,
-  type Utf16,
-} from './encoded-scanner.ts'
-import { memoryBudget } from './memory-budget.ts'
-import { UNSEEN_CLASS, type ProductDfa } from './product-dfa.ts'
+import { DecodedText } from './cursor.ts'
+import { BASE64, ESCAPE, HEX_DIGIT, INVISIBLE, KINDS } from './encoded-scanner.ts'
+import { UNSEEN_CLASS, type ForwardState, type ProductDfa } from './product-dfa.ts'
 import type { Task } from './time-slice.ts'
+
+/** UTF-16 code units of a text: reading from an array is faster than from a string. */
+type Utf16 = Uint16Array
 
 /** Characters of known text between two pauses: up to 100 µs. */
 const PIECE = 1 << 13
@@ -34,15 +33,6 @@ const PIECE = 1 << 13
 const DECODED_PIECE = 1 << 10
 /** Longer runs are decoded as a whole. */
 const SHORT_RUN = 64
-/** In place of a character class: everything is decoded. */
-const ANYTHING = 0
-
-/** Whether a text may match, if that takes a single step to tell; true where it takes more. */
-export function mayMatch(compiled: CompiledPatterns, text: string): boolean {
-  if (text.length > PIECE) return true
-  const { done, value } = mayContainMatch(compiled, text).next()
-  return !done || value
-}
 
 /** Whether a text may match. A no is certain, a yes nearly so. */
 export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task<boolean> {
@@ -58,34 +48,37 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
       continue
     }
     const codePoint = codePointAt(units, at)
-    const { built } = pass.cursor
     if (pass.read(codePoint)) return true
-    const { reports } = pass
+    const { reports, isNew } = pass
     if ((reports & BASE64_RUN) !== 0) {
       const found = pass.encoded!.isInRun(at)
       if (typeof found === 'boolean' ? found : yield* found) return true
     }
     if ((reports & HEX_ROW) !== 0 && (yield* pass.encoded!.isInRow(at))) return true
-    if (pass.cursor.built > built) yield
+    if (isNew) yield
     at += codePoint > 0xffff ? 2 : 1
   }
-  if (pass.cursor.endsInMatch()) return true
+  if (pass.endsInMatch()) return true
   if ((pass.reports & ESCAPE_START) === 0 || !ANY_ESCAPE.test(text)) return false
   return yield* pass.encoded!.isInEscapes()
 }
 
 /** One pass over a text: the automaton of the text itself, and the table of encoded candidates. */
 class Pass {
-  readonly cursor: DfaCursor
   readonly encoded: EncodedSearch | undefined
   /** What {@link CANDIDATES} reported for the last character read; an escape stays reported. */
   reports = 0
+  /** The last step was not in the table. */
+  isNew = false
+  readonly #dfa: ProductDfa
+  #state: ForwardState
   readonly #units: Utf16
   /** A state of {@link CANDIDATES}. */
   #candidates = 0
 
   constructor({ text: dfa, decoded }: CompiledPatterns, units: Utf16) {
-    this.cursor = new DfaCursor(dfa)
+    this.#dfa = dfa
+    this.#state = dfa.beginning
     this.encoded = decoded && new EncodedSearch(decoded, units)
     this.#units = units
   }
@@ -93,30 +86,29 @@ class Pass {
   /** Skips ASCII characters with known transitions that neither end a match nor report anything. @returns up to where */
   skip(from: number, to: number): number {
     const units = this.#units
-    const { cursor } = this
-    const { ascii } = cursor.dfa
-    const { cells } = cursor.table
+    const { ascii } = this.#dfa
     const table = this.encoded ? CANDIDATES : NO_CANDIDATES
-    let { state } = cursor
+    const { cells, states, shift } = this.#state.table
+    let { row } = this.#state
     let candidates = this.#candidates
     let at = from
     for (; at < to; at++) {
       const code = units[at]!
       if (code >= 128) break
-      const next = cells[state + ascii[code]!]!
+      const next = cells[row + ascii[code]!]!
       const after = table[candidates + code]!
-      if (next <= 0 || after > STATE) break
-      state = next
+      if (next === 0 || after > STATE) break
+      row = next
       candidates = after
     }
-    cursor.state = state
+    this.#state = states[row >> shift]!
     this.#candidates = candidates
     return at
   }
 
   /** @returns whether a match may end with this code point */
   read(codePoint: number): boolean {
-    const { cursor, encoded } = this
+    const { encoded } = this
     if (encoded) {
       let after = this.#candidates
       if (codePoint < 128) after = CANDIDATES[after + codePoint]!
@@ -124,7 +116,21 @@ class Pass {
       this.#candidates = after & STATE
       this.reports = (this.reports & ESCAPE_START) | (after & ~STATE)
     }
-    return cursor.step(cursor.dfa.classOf(codePoint))
+    const codeClass = this.#dfa.classOf(codePoint)
+    const next = this.#state.next(codeClass)
+    this.isNew = next === undefined
+    if (next !== undefined) {
+      this.#state = next
+      return false
+    }
+    const { state, ends } = this.#dfa.step(this.#state, codeClass)
+    this.#state = state
+    return ends.length > 0
+  }
+
+  /** Whether a match ends where the text ends. */
+  endsInMatch(): boolean {
+    return this.#dfa.endsAtTextEnd(this.#state).length > 0
   }
 }
 
@@ -140,18 +146,17 @@ const NO_CANDIDATES = new Int32Array(128)
 class EncodedSearch {
   readonly #dfa: ProductDfa
   readonly #units: Utf16
+  readonly #firstBytes: Uint8Array
   readonly #beginnings: Uint8Array
   /** Used for short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
-  /** By byte: 0 if no match begins with it. */
-  readonly #begins: Uint8Array
 
   constructor(dfa: ProductDfa, units: Utf16) {
     this.#dfa = dfa
     this.#units = units
-    this.#beginnings = beginningsOf(dfa)
-    this.#begins = firstBytesOf(dfa)
+    this.#firstBytes = dfa.firstBytes
+    this.#beginnings = dfa.beginnings
     this.#bytes = new Utf8Decoder(this.#sink())
   }
 
@@ -169,27 +174,24 @@ class EncodedSearch {
     const end = this.#endOfShortRun(start, at)
     if (end > 0) return this.#isInShortRun(start, end)
     const decoder = new Base64(Array.from({ length: 4 }, () => this.#sink()))
-    return this.#decode(start, BASE64 | LINE_BREAK, [decoder])
+    return this.#decode(start, [decoder], (state) => base64RunIn(state) > 0)
   }
 
   /** The same for a row of hexadecimal digits. */
   *isInRow(at: number): Task<boolean> {
     const decoders = [new Hex(this.#sink(), 0), new Hex(this.#sink(), 1)]
     const start = this.#startOf(at, HEX_DIGIT, MIN_DIGITS)
-    return yield* this.#decode(start, HEX_DIGIT | HEX_SEPARATOR, decoders)
+    return yield* this.#decode(start, decoders, (state) => hexRowIn(state) > 0)
   }
 
   /** Whether there is a match in the text with its escapes decoded. */
   *isInEscapes(): Task<boolean> {
-    return yield* this.#decode(0, ANYTHING, [new Escapes(this.#sink())])
+    return yield* this.#decode(0, [new Escapes(this.#sink())], () => true)
   }
 
-  /** Goes back over so many characters of a class, of which the last is at this place. @returns where the first is */
-  #startOf(at: number, charClass: number, count: number): number {
-    for (let left = count - 1; left > 0;) {
-      const code = this.#units[--at]!
-      if (isOf(charClass, code)) left--
-    }
+  /** Goes back over so many characters of a kind, of which the last is at this place. @returns where the first is */
+  #startOf(at: number, kind: number, count: number): number {
+    for (let left = count - 1; left > 0;) if (isOf(kind, this.#units[--at]!)) left--
     return at
   }
 
@@ -200,7 +202,9 @@ class EncodedSearch {
     let end = at + 1
     while (end < last && isOf(BASE64, units[end]!)) end++
     const isShort = at - start < MIN_BASE64 && (end < last || last === units.length)
-    return isShort && !isOf(LINE_BREAK, units[end] ?? 0) && !mayBeInvisible(units[end]) ? end : 0
+    const next = units[end] ?? 0x20
+    const isOver = next < 128 && KINDS[next] !== INVISIBLE && !isLineBreak(next)
+    return isShort && isOver ? end : 0
   }
 
   /**
@@ -209,7 +213,7 @@ class EncodedSearch {
    */
   #isInShortRun(start: number, end: number): boolean {
     const units = this.#units
-    const begins = this.#begins
+    const begins = this.#firstBytes
     // Four characters are 24 bits: two bytes at each of three places.
     let four = 0
     for (let at = start; at < start + 3; at++) four = (four << 6) | SEXTETS[units[at]!]!
@@ -257,11 +261,15 @@ class EncodedSearch {
     return this.#found
   }
 
-  /** Decodes from a place on while characters are of a class. @returns whether there is a match */
-  *#decode(from: number, charClass: number, decoders: readonly Decoder[]): Task<boolean> {
+  /** Decodes from a place on. @param goesOn whether a state of {@link CANDIDATES} is still that of a run or row */
+  *#decode(
+    from: number,
+    decoders: readonly Decoder[],
+    goesOn: (state: number) => boolean,
+  ): Task<boolean> {
     const units = this.#units
-    let separators = 0
-    for (let at = from, pause = from + DECODED_PIECE; at < units.length;) {
+    let state = 0
+    for (let at = from, pause = from + DECODED_PIECE; at < units.length && !this.#found;) {
       if (at >= pause) {
         pause = at + DECODED_PIECE
         yield
@@ -270,15 +278,9 @@ class EncodedSearch {
       const start = at
       at += codePoint > 0xffff ? 2 : 1
       if (!this.isVisible(codePoint)) continue
-      if (charClass !== ANYTHING) {
-        const of = codePoint < 128 ? CHAR_CLASS[codePoint]! & charClass : 0
-        if (of === 0) break
-        const separates = (of & HEX_SEPARATOR) !== 0
-        separators = separates ? separatorsAfter(separators, CHAR_CLASS[codePoint]!) : 0
-        if (separators < 0) break
-      }
+      state = codePoint < 128 ? CANDIDATES[state + codePoint]! & STATE : 0
+      if (!goesOn(state)) break
       for (const decoder of decoders) decoder.read(codePoint, start, at)
-      if (this.#found) return true
     }
     for (const decoder of decoders) decoder.end()
     return this.#found
@@ -288,23 +290,67 @@ class EncodedSearch {
 // Whether a match may begin with two bytes.
 const NO_BEGINNING = 1
 const MAY_BEGIN = 2
-const beginnings = new WeakMap<ProductDfa, Uint8Array>()
 
-/** By two bytes: what is known of them, or 0. */
-function beginningsOf(dfa: ProductDfa): Uint8Array {
-  let known = beginnings.get(dfa)
-  if (known === undefined) {
-    known = new Uint8Array(1 << 16)
-    beginnings.set(dfa, known)
-    memoryBudget.reserve({ drop: () => beginnings.delete(dfa) }, known.length)
-  }
-  return known
+function isOf(kind: number, code: number): boolean {
+  return code < 128 && (KINDS[code]! & kind) !== 0
 }
 
-function isOf(charClass: number, code: number): boolean {
-  return code < 128 && (CHAR_CLASS[code]! & charClass) !== 0
+/** The code point that begins at an index; half of a surrogate pair where the other half is missing. */
+function codePointAt(units: Utf16, at: number): number {
+  const unit = units[at]!
+  const next = (unit & 0xfc00) === 0xd800 && at + 1 < units.length ? units[at + 1]! : 0
+  return (next & 0xfc00) === 0xdc00 ? 0x10000 + ((unit & 0x3ff) << 10) + (next & 0x3ff) : unit
 }
 
-function mayBeInvisible(code: number | undefined): boolean {
-  return code !== undefined && (code >= 128 || CHAR_CLASS[code] === INVISIBLE)
+/** Fewer digits are not decoded. */
+const MIN_DIGITS = MIN_PAIRS * 2
+
+// An automaton over ASCII that tells where something encoded may be. Its states are counters: of base64 characters in a row, of
+// hexadecimal digits with separators between them (both up to the length from which they are decoded), and of separators since
+// the last digit. A counter has bits of its own, and a state plus an ASCII code is an index into the table.
+const RUN_SHIFT = 13
+const ROW_SHIFT = 9
+const SEPARATORS_SHIFT = 7
+
+// What a step of the table may report beside the next state.
+const REPORT = 1 << 17
+/** A run or a row has become long enough; reported once for each. */
+const BASE64_RUN = REPORT
+const HEX_ROW = REPORT << 1
+/** An escape may begin here. */
+const ESCAPE_START = REPORT << 2
+const STATE = REPORT - 1
+
+/** By state plus ASCII code: the next state and what is reported. State 0 stands before any text. */
+const CANDIDATES = Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
+  const code = index & 127
+  return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)
+})
+
+function candidateAfter(state: number, code: number): number {
+  const [run, row] = [base64RunIn(state), hexRowIn(state)]
+  const separators = (state >> SEPARATORS_SHIFT) & 3
+  const [isDigit, isPart] = [isOf(HEX_DIGIT, code), isOf(BASE64, code)]
+  // White space and the sign of `0x` do not count.
+  const count = separators + (isSeparator(code) && !isWhite(code) ? 1 : 0)
+  const staysInRow = row > 0 && (isSeparator(code) || isHexSign(code)) && count <= MAX_SEPARATORS
+  const staysInRun = run === MIN_BASE64 && isLineBreak(code)
+  const nextRun = isPart ? Math.min(run + 1, MIN_BASE64) : staysInRun ? run : 0
+  const nextRow = isDigit ? Math.min(row + 1, MIN_DIGITS) : staysInRow ? row : 0
+  return (
+    (nextRun << RUN_SHIFT) |
+    (nextRow << ROW_SHIFT) |
+    ((!isDigit && staysInRow ? count : 0) << SEPARATORS_SHIFT) |
+    (run < nextRun && nextRun === MIN_BASE64 ? BASE64_RUN : 0) |
+    (row < nextRow && nextRow === MIN_DIGITS ? HEX_ROW : 0) |
+    (isOf(ESCAPE, code) ? ESCAPE_START : 0)
+  )
+}
+
+function base64RunIn(state: number): number {
+  return state >> RUN_SHIFT
+}
+
+function hexRowIn(state: number): number {
+  return (state >> ROW_SHIFT) & 15
 }

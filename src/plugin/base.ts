@@ -16,12 +16,12 @@ export interface Schema<Output = unknown> {
   }
 }
 
-/** What a {@link Schema} makes of a value: the converted value, or what is wrong with it. */
+/** Result of a {@link Schema}: the converted value, or the issues of the value. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] }
 
-/** One thing that is wrong with a value. */
+/** One issue of a value. */
 export interface SchemaIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
@@ -30,7 +30,7 @@ export interface SchemaIssue {
 /** The type of the values that a schema produces. */
 export type Output<S extends Schema> = NonNullable<S['~standard']['types']>['output']
 
-/** What every plugin has; a plugin is the default export of its module. `I` is what it makes, `H` what the gateway offers it. */
+/** Members of every plugin; a plugin is the default export of its module. `I` is the instance that it makes, `H` the host that it gets. */
 export interface Plugin<K extends string, S extends Schema, I, H = Host> {
   readonly kind: K
   readonly api: number
@@ -42,28 +42,28 @@ export interface Plugin<K extends string, S extends Schema, I, H = Host> {
   setup(options: Output<S>, host: H): I | Promise<I>
 }
 
-/** What a plugin makes for a configured instance. */
+/** The instance that a plugin makes of its configuration. */
 export interface Closable {
   /** Releases what `setup` acquired. Called once, after the last use. */
   close?(): void | Promise<void>
 }
 
 /**
- * What a request consumed: quantities, never money. Integers, at least 0. Leave out what the vendor did not report: the gateway
- * then estimates what it needs. The plugin converts what its vendor reports to these definitions.
+ * Consumption of a request: quantities, never money. Integers, at least 0. Leave out what the vendor did not report: the
+ * gateway then estimates what it needs. The plugin converts its vendor's figures to these definitions.
  */
 export interface Usage {
   /** All input tokens: those of the next seven members are included. */
   readonly promptTokens?: number
-  /** Read from the vendor's prompt cache. */
+  /** Tokens read from the vendor's prompt cache. */
   readonly cachedTokens?: number
   /** The audio tokens among `cachedTokens`. */
   readonly cachedAudioTokens?: number
   /** The image tokens among `cachedTokens`. */
   readonly cachedImageTokens?: number
-  /** Written to the vendor's prompt cache, whatever its lifetime. */
+  /** Tokens written to the vendor's prompt cache, whatever its lifetime. */
   readonly cacheWriteTokens?: number
-  /** Those among `cacheWriteTokens` that the cache keeps for an hour. */
+  /** Tokens among `cacheWriteTokens` that the cache keeps for an hour. */
   readonly cacheWrite1hTokens?: number
   /** Audio tokens that were not read from a cache. */
   readonly audioInputTokens?: number
@@ -90,15 +90,15 @@ export interface Usage {
   readonly searches?: number
   /** Units in which vendors bill an order of documents. */
   readonly searchUnits?: number
-  /** The vendor reported nothing, so tokens are estimated as characters ÷ 4. */
+  /** Set where the vendor reported nothing, so tokens are estimated as characters ÷ 4. */
   readonly estimated?: boolean
-  /** What the vendor says the request cost, USD as decimal text. Shown to the operator as a check, never charged. */
+  /** The vendor's figure of the cost, USD as decimal text. Shown to the operator as a check, never charged. */
   readonly vendorCost?: string
 }
 
 /**
- * What went wrong, in the plugin's judgement. The class decides the client's status and error code, and whether another
- * deployment is tried: not for the first four, which every deployment would answer the same way.
+ * Class of a failure, in the plugin's judgement. It decides the client's status and error code, and whether another deployment
+ * is tried: not for the first four, which every deployment would answer the same way.
  */
 export type FailureClass =
   /** The vendor refuses the request: a parameter is invalid. */
@@ -165,7 +165,7 @@ export interface FormField {
     | string
     | {
         readonly bytes: Uint8Array | readonly Uint8Array[]
-        /** Such as `image/png`. */
+        /** Media type such as `image/png`. */
         readonly mediaType: string
         readonly filename: string
       }
@@ -181,7 +181,7 @@ export interface Form {
 /** A file that {@link Host.download} fetched. */
 export interface Download {
   readonly bytes: Uint8Array
-  /** As the server declares it, in lower case and without parameters; empty when it declares none. */
+  /** The declaration of the server, in lower case and without parameters; empty when it declares none. */
   readonly contentType: string
 }
 
@@ -213,11 +213,11 @@ export interface FailureOptions {
     body: unknown,
     status: number,
   ) => FailureClass | { failure?: FailureClass; retryAfterMs?: number | undefined } | undefined
-  /** For the client; see {@link Host.fail}. */
+  /** Message for the client; see {@link Host.fail}. */
   readonly message?: string
 }
 
-/** What the gateway offers a plugin. One Host belongs to one configured instance. */
+/** The gateway's functions for a plugin. One Host belongs to one configured instance. */
 export interface Host {
   /** The name of the instance in the configuration. */
   readonly name: string

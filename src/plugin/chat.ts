@@ -27,12 +27,12 @@ export interface ChatMessage {
   readonly [member: string]: any
 }
 
-/** How much a model should think. Also holds the older `reasoning_effort` and `include_reasoning`. */
+/** Amount of thinking of a model. Also holds the older `reasoning_effort` and `include_reasoning`. */
 export interface Reasoning {
   readonly effort?: 'max' | 'xhigh' | 'high' | 'medium' | 'low' | 'minimal' | 'none'
   /** Limit of the thinking in tokens; given in place of `effort`. */
   readonly max_tokens?: number
-  /** The client does not want to see the thinking. The gateway removes it where the vendor does not. */
+  /** Whether the client does not want to see the thinking. The gateway removes it where the vendor does not. */
   readonly exclude?: boolean
   readonly enabled?: boolean
   readonly summary?: 'auto' | 'concise' | 'detailed'
@@ -59,7 +59,7 @@ export interface ToolCallDelta {
   custom?: { name?: string | null; input?: string | null }
 }
 
-/** What one chunk adds to a choice. */
+/** Additions of one chunk to a choice. */
 export interface ChatDelta {
   role?: string | null
   content?: string | null
@@ -73,11 +73,11 @@ export interface ChatDelta {
 
 /** One choice in a chunk. */
 export interface ChatChunkChoice {
-  /** By default the position in the list. */
+  /** Index of the choice; by default the position in the list. */
   index?: number
   delta?: ChatDelta | null
   finish_reason?: string | null
-  /** Which of the stop sequences asked for ended the answer, where the vendor tells it. */
+  /** The requested stop sequence that ended the answer, where the vendor reports it. */
   stop_sequence?: string | null
   logprobs?: any
 }
@@ -95,11 +95,11 @@ export interface ChatChunk {
   model?: string
   choices: ChatChunkChoice[]
   usage?: OpenAIUsage | null
-  /** `usage` covers what was consumed so far. Otherwise `usage` means that the answer is complete. */
+  /** Set where `usage` covers the consumption so far. Otherwise `usage` means that the answer is complete. */
   usageIsPartial?: boolean
-  /** The vendor marked the end of the stream, for example with `[DONE]`. */
+  /** Set where the vendor marked the end of the stream, for example with `[DONE]`. */
   endOfStream?: boolean
-  /** In answers to {@link NativeInput}: what the vendor sent. The other members say what it means; `choices` may be empty. */
+  /** The vendor's event in answers to {@link NativeInput}. The other members say what it means; `choices` may be empty. */
   native?: NativeEvent
   [member: string]: unknown
 }
@@ -108,7 +108,7 @@ export interface ChatChunk {
 export interface ChatCompletion {
   choices: (Omit<ChatChunkChoice, 'delta'> & { message: any })[]
   usage?: OpenAIUsage | null
-  /** In answers to {@link NativeInput}: the answer as the vendor sent it. */
+  /** The vendor's answer in answers to {@link NativeInput}. */
   native?: NativeEvent
   [member: string]: unknown
 }
@@ -122,12 +122,12 @@ export interface OpenAIUsage {
   completion_tokens?: number | null
   prompt_tokens_details?: {
     cached_tokens?: number | null
-    /** Of `cached_tokens`. */
+    /** Audio tokens among `cached_tokens`. */
     cached_audio_tokens?: number | null
-    /** Of `cached_tokens`. */
+    /** Image tokens among `cached_tokens`. */
     cached_image_tokens?: number | null
     cache_write_tokens?: number | null
-    /** Of `cache_write_tokens`: kept for an hour. */
+    /** Tokens among `cache_write_tokens` that are kept for an hour. */
     cache_write_1h_tokens?: number | null
     audio_tokens?: number | null
     image_tokens?: number | null
@@ -141,7 +141,7 @@ export interface OpenAIUsage {
   } | null
   /** Web searches that the vendor ran. */
   searches?: number
-  /** What the vendor says the request cost, USD as decimal text; see {@link Usage}. */
+  /** The vendor's figure of the cost, USD as decimal text; see {@link Usage}. */
   vendor_cost?: string
   [member: string]: unknown
 }

@@ -1,20 +1,16 @@
 /** The shape of a call. It imports nothing: pages of the console read it too. */
 
-/**
- * A call that has ended: what sinks are told, logs keep, metrics count and `GET /admin/requests` shows. null is "not known", of a
- * quantity "not reported".
- */
+/** A call that has ended, as sinks, logs, metrics and `GET /admin/requests` get it. null is "unknown", for a quantity "not reported". */
 export interface EndedCall {
   readonly id: string
   /** When the call arrived, ISO 8601. */
   readonly at: string
   readonly method: string
-  /** Path of the endpoint. */
   readonly endpoint: string
   readonly account_id: string | null
   readonly key_id: string | null
   readonly model: string | null
-  /** The deployment that was asked last: provider, slash, the vendor's name of the model. */
+  /** The deployment of the last request: provider, slash, the vendor's name of the model. */
   readonly deployment: string | null
   /** 0 if the client left before the status was sent. */
   readonly status: number
@@ -23,7 +19,10 @@ export interface EndedCall {
   readonly limited_by: string | null
   readonly outcome: 'completed' | 'refused' | 'cancelled' | 'failed'
   readonly stream: boolean | null
-  /** From the arrival until the money was held, guards had agreed to the input, the first part was sent, the charge was booked, and the last byte. */
+  /**
+   * ms from the arrival until the money was held, guards had agreed to the input, the first part was sent, the charge was
+   * booked, and the last byte.
+   */
   readonly times: {
     readonly admit_ms: number | null
     readonly guard_ms: number | null
@@ -31,7 +30,7 @@ export interface EndedCall {
     readonly settled_ms: number | null
     readonly total_ms: number
   }
-  /** By name, such as `prompt_tokens`. */
+  /** Quantities by name, such as `prompt_tokens`. */
   readonly usage: Readonly<Record<string, number | null>>
   readonly estimated: boolean | null
   /** USD as exact decimal text. */
@@ -47,7 +46,7 @@ export interface EndedCall {
     readonly rules: readonly string[]
     readonly policy: string | null
   } | null
-  /** What became of the texts of one side that violate a rule. Side `all` and an empty rule: no rule was violated. */
+  /** Treatment of the texts of one side that violate a rule. Side `all` and an empty rule: no rule was violated. */
   readonly decided:
     | readonly {
         readonly mode: string
@@ -63,7 +62,6 @@ export interface EndedCall {
   readonly origin: 'api' | 'play'
   /** Hash of the session that the client named. */
   readonly session: string | null
-  /** The client's library. */
   readonly agent: string | null
   /** Requests to deployments, if there was more than one or it failed; `result` is `ok` or the class of the failure. */
   readonly attempts: readonly {
@@ -72,21 +70,21 @@ export interface EndedCall {
     readonly result: string
     /** The HTTP status of the vendor, where a failure had one. */
     readonly status: number | null
-    /** What the vendor said of the failure, without credentials and long quotations. */
+    /** The vendor's message about the failure, without credentials and long quotations. */
     readonly message: string | null
   }[]
   /** Questions to remote guards and to search engines, the first 32. */
   readonly questions: readonly {
     readonly to: 'guard' | 'search'
     readonly name: string
-    /** What a guard was asked about; null for a search. */
+    /** Side of the call that a guard judged; null for a search. */
     readonly side: 'input' | 'output' | null
-    /** From the arrival of the call. */
+    /** Start, in ms since the arrival of the call. */
     readonly at_ms: number
     readonly ms: number
-    /** Of a guard `passed` or `blocked`, of a search `ok`; else why there was no answer, or `cancelled`. */
+    /** `passed` or `blocked` for a guard, `ok` for a search; else why there was no answer, or `cancelled`. */
     readonly result: string
-    /** Rules that the guard found violated. */
+    /** Rules that the guard reported as violated. */
     readonly rules: readonly string[]
   }[]
   readonly retry: number | null
@@ -113,11 +111,11 @@ export interface EndedCall {
     readonly model?: string
     readonly finish_reasons: readonly string[]
   } | null
-  /** What was asked and answered: only with `telemetry.content`, of keys with `log_content`. */
+  /** Request and answer: only with `telemetry.content`, of keys with `log_content`. */
   readonly content: CallText | null
 }
 
-/** What a call asked and what its client got, without files and credentials. */
+/** Request and answer of a call, without files and credentials. */
 export interface CallText {
   /** The request in the gateway's own form. */
   readonly input: unknown
@@ -127,6 +125,6 @@ export interface CallText {
     readonly channel: string
     readonly text: string
   }[]
-  /** One of them was longer than 256 KiB. */
+  /** Whether one of them was longer than 256 KiB. */
   readonly cut: boolean
 }

@@ -9,8 +9,8 @@
  */
 export interface Step<In, Out> {
   /**
-   * Takes one part and emits any number of parts for it, synchronously. A step without it passes every part on.
-   * What it throws ends the flow.
+   * Takes one part and emits any number of parts for it, synchronously. A step without it passes every part on. An error that
+   * it throws ends the flow.
    */
   push?(part: In, emit: (part: Out) => void): void
   /** Called after all parts of a batch were pushed, for work that is better done once per batch. */
@@ -25,9 +25,9 @@ export interface Step<In, Out> {
 
 /** Parts that were available at the same time. */
 export interface Batch<T> {
-  /** May be empty. */
+  /** Possibly empty. */
   readonly parts: readonly T[]
-  /** No batch follows. */
+  /** Whether this is the last batch. */
   readonly last: boolean
 }
 
@@ -37,17 +37,14 @@ export interface Source<T> {
   next(): Promise<Batch<T>>
   /**
    * Releases everything. Not called after the last batch or an error.
-   * @param complete the reader has everything it wanted, and only the end of the source is outstanding
+   * @param complete whether the reader has everything it wanted, and only the end of the source is outstanding
    */
   close(complete: boolean): void | Promise<void>
 }
 
 /** A sequence for one reader, produced as it is read. Leaving a `for await` loop early closes it. */
 export interface Flow<T> extends AsyncIterable<T> {
-  /**
-   * Adds a step. Use the returned flow in place of this one.
-   * @throws Error after the first read
-   */
+  /** Adds a step. Use the returned flow in place of this one. @throws Error after the first read */
   through<Out>(step: Step<T, Out>): Flow<Out>
   /** The next batch: at least one part unless it is the last. Rejects with the error of the source or of a step. */
   next(): Promise<Batch<T>>

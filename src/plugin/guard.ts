@@ -24,13 +24,13 @@ export interface Span {
   readonly start: number
   /** Exclusive. */
   readonly end: number
-  /** What was found there, such as `email`; for the operator. */
+  /** Description of the match, such as `email`; for the operator. */
   readonly label?: string
 }
 
 /**
- * What a guard says about a text. `abstain` means that it did not judge: `unscannable`, a text or file that it cannot read,
- * is treated as the policy's `onError` says; `not-applicable`, a text that its rules do not concern, passes.
+ * Judgement of a guard on a text. `abstain` means that it did not judge: `unscannable`, a text or file that it cannot read, is
+ * treated by the policy's `onError`; `not-applicable`, a text that its rules do not concern, passes.
  */
 export type Verdict =
   | { readonly action: 'pass' }
@@ -39,9 +39,9 @@ export type Verdict =
       readonly rule: RuleRef
       /** 0 to 1, for the operator only: the guard applies its own threshold. */
       readonly score?: number
-      /** Where the violation is. */
+      /** Ranges of the violation. */
       readonly spans?: readonly Span[]
-      /** For the operator. The client never sees it. */
+      /** Reason for the operator. The client never sees it. */
       readonly reason?: string
     }
   | { readonly action: 'abstain'; readonly why: 'unscannable' | 'not-applicable' }
@@ -49,7 +49,7 @@ export type Verdict =
 /** Whether a text goes to a model or comes from it. */
 export type Side = 'input' | 'output'
 
-/** Where rules come from: the key's policy, or the policy in the request. */
+/** Origin of rules: the key's policy, or the policy in the request. */
 export type Origin = 'key' | 'request'
 
 /** The kind of place in a request or an answer that a text comes from. */
@@ -81,19 +81,18 @@ export interface TextItem {
   readonly side: 'input' | 'output'
   readonly channel: Channel
   readonly role?: 'system' | 'user' | 'assistant' | 'tool'
-  /** Belongs to the last user turn or to the answer, not to the history. */
+  /** Whether it belongs to the last user turn or to the answer, not to the history. */
   readonly current: boolean
   readonly text: string
   /** Images, audio and files in the same place. */
   readonly media?: readonly Media[]
-  /** Of a segment of an answer: the text just before it, and what the user asked. */
+  /** Context of a segment of an answer: the text just before it, and the user's last turn. */
   readonly context?: { readonly before: string; readonly userTurn: string }
 }
 
 /** One text of an answer that grows while it is streamed. */
 export interface TextStream {
   readonly channel: Channel
-  /** Index of the choice. */
   readonly choice: number
   /** Index of the tool call or reasoning block; 0 for other channels. */
   readonly index: number
@@ -108,9 +107,9 @@ export interface ActiveRules {
   readonly bannedPatterns: readonly string[]
 }
 
-/** What a guard sees of the conversation that a text belongs to. */
+/** A guard's view of the conversation that a text belongs to. */
 export interface ConversationView {
-  /** The last user turn. Of a long one the beginning and the end, together at most 2,000 characters. */
+  /** The last user turn. For a long one the beginning and the end, together at most 2,000 characters. */
   readonly userTurn: string
 }
 
@@ -131,11 +130,11 @@ export interface GuardContext {
   readonly conversation: ConversationView
   /** Aborted when the verdict is no longer needed: the time is up, or the client has left. Pass it to every request. */
   readonly signal: AbortSignal
-  /** When the time is up, ms since epoch. */
+  /** End of the time limit, ms since epoch. */
   readonly deadline: number
 }
 
-/** What a guard says about a text that is not complete yet. */
+/** Judgement of a guard on a text that is not complete yet. */
 export interface CheckProgress {
   /** Text before this offset may be released. Never decreases, and never exceeds the length of the text so far. */
   readonly safeOffset: number
@@ -151,33 +150,33 @@ export interface OutputCheck {
   end(): CheckProgress | Promise<CheckProgress>
 }
 
-/** What {@link Guard.check} has found in a text. */
+/** A finding of {@link Guard.check} in a text. */
 export interface Finding {
-  /** Where it begins; the whole text when absent. */
+  /** Start of the range; the whole text when absent. */
   readonly start?: number
-  /** Exclusive; the end of the text when absent. */
+  /** Exclusive end; the end of the text when absent. */
   readonly end?: number
-  /** By default the one rule that the guard enforces. A guard that enforces several has to name it. */
+  /** The violated rule; by default the one rule that the guard enforces. A guard that enforces several has to name it. */
   readonly rule?: RuleRef
   /** 0 to 1, for the operator only. */
   readonly score?: number
-  /** For the operator. The client never sees it. */
+  /** Reason for the operator. The client never sees it. */
   readonly reason?: string
 }
 
 /**
- * A set-up guard. What it throws counts as a failure of the guard, and the policy's `onError` decides whether the text passes;
- * a guard that could not judge never counts as one that agreed.
+ * A set-up guard. An error that it throws counts as a failure of the guard, and the policy's `onError` decides whether the text
+ * passes; a guard that could not judge never counts as one that agreed.
  */
 export interface Guard extends Closable {
-  /** The rules it can enforce. It is asked when a policy has one of them, or when the configuration says `applies: 'always'`. */
+  /** The rules it can enforce. It is asked when a policy has one of them, or when the configuration has `applies: 'always'`. */
   readonly enforces: readonly RuleRef[]
   /**
    * Local guards run first and do no I/O. Their `checkOutput` and `streamOutput` return no promises; a promise is a fault.
    * Remote guards may return promises everywhere.
    */
   readonly execution: 'local' | 'remote'
-  /** The guard can judge complete output only, so the answer is held back until it is complete. */
+  /** Whether the guard can judge complete output only, so that the answer is held back until it is complete. */
   readonly needsFullText?: boolean
   /**
    * The catalog id of the model that this guard asks about a call. The gateway sets money aside for it, see `questions`.
@@ -192,8 +191,8 @@ export interface Guard extends Closable {
    */
   questions?(characters: number): number
   /**
-   * Says what is wrong with a text. The gateway derives from it the check of requests and that of answers, where the guard has
-   * no method of its own for them.
+   * Finds violations in a text. The gateway derives from it the check of requests and that of answers, where the guard has no
+   * method of its own for them.
    * @returns nothing for a text that passes; of several findings the leftmost, or all
    */
   check?(
@@ -258,7 +257,7 @@ export interface PatternMatcher {
   scan(): TextScan
 }
 
-/** What the gateway offers a guard in addition to {@link Host}. */
+/** The gateway's functions for a guard, in addition to {@link Host}. */
 export interface GuardHost extends Host {
   /**
    * Asks a model of the catalog, without policy, guards and limits of the key. The account of the call pays for it as guard
@@ -268,15 +267,12 @@ export interface GuardHost extends Host {
    * have to pay
    */
   askModel(model: string, request: ChatInput, context: GuardContext): Promise<ChatCompletion>
-  /**
-   * Compiles RE2 expressions, which match regardless of case.
-   * @throws Error that names the pattern and what is wrong with it
-   */
+  /** Compiles RE2 expressions, which match regardless of case. @throws Error that names the pattern and its fault */
   compilePatterns(patterns: readonly string[]): PatternMatcher
   /**
    * Gives other calls their turn during long work on an input: `const due = host.yieldIfDue(context); if (due) await due`,
    * every few hundred microseconds. A promise only when the time slice is used up; it rejects when the answer is no longer
-   * wanted.
+   * needed.
    */
   yieldIfDue(context: GuardContext): void | Promise<void>
   /** A bounded cache in memory. Entries belong to the account of the context; other accounts do not see them. */

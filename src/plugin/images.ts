@@ -3,8 +3,7 @@ import type { ImageResult } from './media.ts'
 
 /**
  * Makes `times` requests at the same time and joins their images and usage. The first request that fails aborts the others.
- * @param ask makes one request; must pass its signal on
- * @throws what the first failed request threw
+ * @param ask makes one request; must pass its signal on. @throws the error of the first failed request
  */
 export async function requestEach(
   times: number,

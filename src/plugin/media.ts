@@ -9,9 +9,9 @@ export interface MediaFile {
   readonly bytes: Uint8Array
   /** The same bytes as they arrived. Send these when you only pass a file on: `bytes` joins them, in as much memory again. */
   readonly segments?: readonly Uint8Array[]
-  /** Such as `image/png`; detected in the bytes where possible. */
+  /** Media type such as `image/png`; detected in the bytes where possible. */
   readonly mediaType: string
-  /** As the client named it. Do not log it. */
+  /** The client's name of the file. Do not log it. */
   readonly filename?: string
 }
 
@@ -125,14 +125,14 @@ export interface SpeechInput {
 
 /** Audio, streamed as it is made. */
 export interface Speech {
-  /** In the requested format, unless `pcmSampleRate` is set. */
+  /** Audio in the requested format, unless `pcmSampleRate` is set. */
   readonly bytes: AsyncIterable<Uint8Array>
   /**
    * The bytes are raw PCM samples (16 bit, signed, little-endian, mono) at this rate per second. The gateway converts them to
    * `wav` or `pcm`; requests for another format fail.
    */
   readonly pcmSampleRate?: number
-  /** Set it where the vendor counts something else than the characters of the input. */
+  /** Set it where the vendor counts anything but the characters of the input. */
   readonly usage?: Usage
 }
 
@@ -145,7 +145,7 @@ export interface TranscriptionInput {
   readonly language?: string
   readonly prompt?: string
   readonly temperature?: number
-  /** Which members the result needs: `verbose_json` segments or words, `diarized_json` speakers. The gateway makes text formats. */
+  /** Members that the result needs: `verbose_json` segments or words, `diarized_json` speakers. The gateway makes text formats. */
   readonly response_format: 'json' | 'verbose_json' | 'diarized_json'
   readonly timestamp_granularities?: readonly ('word' | 'segment')[]
   readonly stream?: boolean

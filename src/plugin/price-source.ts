@@ -1,8 +1,8 @@
 /** Public lists of prices, as `sluicegate models import` reads them. */
 
-/** A list of prices in a form of its own. It reads what it is given and nothing else. */
+/** A list of prices in a form of its own. It reads its argument and nothing else. */
 export interface PriceSource {
-  /** The name that `--from` takes, and that prices of it carry. */
+  /** Name for `--from`, which its prices carry. */
   readonly name: string
   /** Where the list is published, https. */
   readonly url: string
@@ -16,17 +16,17 @@ export interface PriceSource {
 
 /** A price as it is written in a list: USD for so many units, 1 by default. */
 export interface PriceText {
-  /** Of several the highest counts. */
+  /** The highest of several texts counts. */
   readonly text: string | readonly string[]
   readonly per?: number
 }
 
-/** What a list says of one model. */
+/** A list's data about one model. */
 export interface PriceRow {
   /** `<vendor>/<name at the vendor>`, the vendor by the gateway's name for it. */
   readonly id: string
   readonly modality?: string
-  /** By the gateway's names of prices. */
+  /** Prices by the gateway's names. */
   readonly prices: Readonly<Record<string, PriceText>>
   /** Prices of long prompts, by the tokens from which they apply. */
   readonly tiers?: Readonly<Record<string, Readonly<Record<string, PriceText>>>>
@@ -40,7 +40,7 @@ export interface PriceRow {
   /** Tokens. */
   readonly maxOutputTokens?: number
   readonly capabilities?: readonly string[]
-  /** Where the list has the prices from, if they are not its own. */
+  /** Origin of the list's prices, if they are not its own. */
   readonly source?: string
   /** `YYYY-MM-DD` */
   readonly deprecatedOn?: string
@@ -48,6 +48,6 @@ export interface PriceRow {
 
 /** A model that the gateway cannot serve. */
 export interface SkippedRow {
-  /** What the reason has to do with, such as the name of its vendor. */
+  /** Subject of the reason, such as the name of its vendor. */
   readonly skipped: string
 }

@@ -25,12 +25,9 @@ import type {
   RerankResult,
 } from './texts.ts'
 
-/**
- * One request to a provider.
- * @typeParam Options what `deploymentOptions` of the plugin makes of the options of a deployment
- */
+/** One request to a provider. @typeParam Options result of `deploymentOptions` of the plugin for the options of a deployment */
 export interface ProviderRequest<In, Options = Readonly<Record<string, unknown>>> {
-  /** What the client asked for, with the policy and search results applied. Must not be changed in place. */
+  /** The client's request, with the policy and search results applied. Must not be changed in place. */
   readonly input: In
   /** The model's name at the vendor, from the deployment. */
   readonly model: string
@@ -43,24 +40,24 @@ export interface ProviderRequest<In, Options = Readonly<Record<string, unknown>>
   readonly log: ConsolaInstance
 }
 
-/** What {@link Provider.logIn} has found. */
+/** Result of {@link Provider.logIn}. */
 export interface LoginReport {
-  /** Where the credentials come from, such as `metadata server`, for the operator. */
+  /** Origin of the credentials, such as `metadata server`, for the operator. */
   readonly source: string
-  /** When they expire, ms since epoch; absent for lasting ones. */
+  /** Their expiry, ms since epoch; absent for lasting ones. */
   readonly expiresAt?: number
 }
 
 /**
- * A set-up provider. Each method is one capability; leave out what the vendor does not offer. A method throws what
- * {@link Host.fail} makes; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means
- * that the answer is streamed.
+ * A set-up provider. Each method is one capability; leave out what the vendor does not offer. A method throws errors of {@link
+ * Host.fail}; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means that the
+ * answer is streamed.
  */
 export interface Provider<Options = Readonly<Record<string, unknown>>> extends Closable {
   /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
   readonly deploymentOptions?: Schema<any>
   /**
-   * For a provider that gets credentials by itself: gets them, unless it has valid ones. `sluicegate check` calls it.
+   * Gets credentials, unless it has valid ones; for a provider that gets them by itself. `sluicegate check` calls it.
    * @throws what {@link Host.fail} makes, with a `cause` whose message tells the operator why
    */
   logIn?(signal: AbortSignal): Promise<LoginReport>
@@ -71,11 +68,11 @@ export interface Provider<Options = Readonly<Record<string, unknown>>> extends C
   messages?(
     request: ProviderRequest<NativeInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
-  /** The same in the form of OpenAI's Responses API. */
+  /** Chat in the form of OpenAI's Responses API, used in the same way. */
   responses?(
     request: ProviderRequest<NativeInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
-  /** Goes on with a text, without roles and instructions; for models with the capability `COMPLETIONS`. */
+  /** Continues a text, without roles and instructions; for models with the capability `COMPLETIONS`. */
   complete?(
     request: ProviderRequest<CompletionInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>
@@ -115,11 +112,11 @@ export interface ProviderPlugin<
    * https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
    */
   readonly telemetryName?: string | null
-  /** Members of a chat request that the vendor has no word for, such as `seed`. The kit checks that others are forwarded. */
+  /** Members of a chat request for which the vendor has no equivalent, such as `seed`. The kit checks that others are forwarded. */
   readonly ignores?: readonly string[]
 }
 
-/** Of a deployment without options. */
+/** Options of a deployment without any. */
 type NoOptions = Schema<Readonly<Record<string, never>>>
 
 /**

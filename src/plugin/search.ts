@@ -11,10 +11,7 @@ export interface DomainFilter {
 
 /** One web search. */
 export interface SearchQuery {
-  /**
-   * The query on one line, not empty.
-   * @param limit most characters, in UTF-16 code units
-   */
+  /** The query on one line, not empty. @param limit most characters, in UTF-16 code units */
   text(limit: number): string
   /** Number of results, 1 to 10. Further results may replace some that the gateway drops. */
   readonly maxResults: number
@@ -25,7 +22,7 @@ export interface SearchQuery {
    * must not narrow the search further.
    */
   readonly includeDomains: readonly DomainFilter[]
-  /** Domains to leave out, in the same way. */
+  /** Domains to leave out, treated in the same way. */
   readonly excludeDomains: readonly DomainFilter[]
 }
 
@@ -33,19 +30,19 @@ export interface SearchQuery {
 export interface SearchResult {
   /** http or https. Of results with the same address the first is used. */
   readonly url: string
-  /** May be empty. */
+  /** Possibly empty. */
   readonly title: string
   /** The relevant text of the page, plain or Markdown. */
   readonly content: string
-  /** As the engine reports it, in any format. */
+  /** Moment in any format of the engine. */
   readonly publishedAt?: string
 }
 
 /** The outcome of a search. */
 export interface SearchResponse {
-  /** Best first. */
+  /** Results, the best first. */
   readonly results: readonly SearchResult[]
-  /** What the engine says the search cost, USD as decimal text. Shown to the operator as a check, never charged. */
+  /** The engine's figure of the cost, USD as decimal text. Shown to the operator as a check, never charged. */
   readonly vendorCost?: string
 }
 

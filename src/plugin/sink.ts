@@ -1,10 +1,10 @@
-/** Sink plugins take what has happened elsewhere: calls that have ended, what guards blocked, alerts. */
+/** Sink plugins send events elsewhere: calls that have ended, blocks of guards, alerts. */
 import type { EndedCall } from './ended-call.ts'
 import { API_VERSION, type Closable, type Host, type Plugin, type Schema } from './base.ts'
 
 export type { CallText, EndedCall } from './ended-call.ts'
 
-/** A block that a policy wants to be told. */
+/** A block that a policy wants to be reported. */
 export interface Escalation {
   readonly request_id: string
   readonly account_id: string
@@ -20,15 +20,15 @@ export interface Escalation {
 export interface AlertNotice {
   /** Equal for the same alert of all gateways. */
   readonly id: string
-  /** Such as `deployment.down`. */
+  /** Kind such as `deployment.down`. */
   readonly kind: string
-  /** What it is about, such as the id of a deployment; empty where there is only one. */
+  /** Its object, such as the id of a deployment; empty where there is only one. */
   readonly object: string
   readonly state: 'raised' | 'ended'
   readonly message: string
 }
 
-/** What the events of each name tell. */
+/** Contents of the events by name. */
 export interface EventContents {
   'call.ended': EndedCall
   /** A call with text that a rule forbids. */
@@ -48,7 +48,7 @@ export type GatewayEvent = {
     readonly event: Name
     /** ISO 8601 */
     readonly at: string
-    /** The gateway that tells it. */
+    /** Id of the gateway that sends it. */
     readonly gateway: string
     readonly data: EventContents[Name]
   }
@@ -56,11 +56,11 @@ export type GatewayEvent = {
 
 /** Settings under `telemetry`, for sinks that send traces. */
 export interface Telemetry {
-  /** Which names attributes have. */
+  /** Names of attributes. */
   readonly semconv: 'v1.41' | 'genai-dev'
   /** The name of this service. */
   readonly service: string
-  /** Part of the calls that is traced, 0 to 1. Failed, refused, blocked and slow ones always are. */
+  /** Share of the calls that is traced, 0 to 1. Failed, refused, blocked and slow ones always are. */
   readonly ratio: number
   /** Seconds from which a call is slow. */
   readonly slow: number
@@ -68,11 +68,10 @@ export interface Telemetry {
   readonly providers: Readonly<Record<string, string>>
   /** Host and port of providers that have an address in the configuration, by their name there. */
   readonly addresses?: Readonly<Record<string, { readonly host: string; readonly port: number }>>
-  /** Version of the gateway. */
   readonly version: string
 }
 
-/** What the gateway offers a sink. */
+/** The gateway's functions for a sink. */
 export interface SinkHost extends Pick<
   Host,
   'name' | 'request' | 'readJson' | 'failure' | 'fail' | 'http' | 'log' | 'mask'
@@ -80,9 +79,9 @@ export interface SinkHost extends Pick<
   readonly telemetry: Telemetry
 }
 
-/** What became of a batch that was sent. */
+/** Result of sending a batch. */
 export interface SentEvents {
-  /** How many events the receiver will never take. They are dropped, and counted as refused; 0 by default. */
+  /** Number of events that the receiver will never accept. They are dropped, and counted as refused; 0 by default. */
   readonly refused?: number
 }
 
@@ -92,11 +91,11 @@ export interface Sink extends Closable {
   /** Most events of a batch, 1 to 1000; 512 by default. */
   readonly batch?: number
   /**
-   * Sends events, oldest first: one batch after the other. A batch that failed is sent again, as the same objects, later and
-   * later, up to five minutes apart; a failure that says when to ask again is heeded. `bad_request` and `payload_too_large` are
-   * final: the events are dropped.
+   * Sends events, oldest first: one batch after the other. A batch that failed is sent again, as the same objects, with growing
+   * pauses of up to five minutes; a wait in the failure is respected. `bad_request` and `payload_too_large` are final: the
+   * events are dropped.
    * @param signal aborted after ten seconds: the batch has failed then, whether or not the promise ever settles
-   * @throws what {@link Host.failure} and {@link Host.fail} make, or any error
+   * @throws errors of {@link Host.failure} and {@link Host.fail}, or any other
    */
   send(events: readonly GatewayEvent[], signal: AbortSignal): Promise<SentEvents | void>
 }

@@ -14,7 +14,6 @@ const ORDERED = {
   stream: ['buffer', 'scan'],
 } as const
 
-/** Compares every member, equal ones included. */
 export function diffPolicies(
   former: Policy | undefined,
   next: Policy | undefined,

@@ -34,7 +34,7 @@ const NO_RULES: ActiveRules = { scopes: [], deny: [], bannedPatterns: [] }
 /** Effective policies of keys: one is used for many calls. */
 const bases = new WeakMap<Policy, EffectivePolicy>()
 
-/** In force where neither key nor request has a policy: the same as the empty policy of a key. */
+/** The policy where neither key nor request has one: the same as the empty policy of a key. */
 export const NO_POLICY = effective({ version: 1 })
 
 /**
@@ -97,7 +97,7 @@ function tightened(base: EffectivePolicy, request: Policy): EffectivePolicy {
   const ignored: string[] = []
   const wanted = request.guard ?? {}
 
-  // Of two values with an order, the tighter one.
+  // Returns the tighter one of two values with an order.
   function tighter<T>(name: string, asked: T | undefined, held: T, tight: T): T {
     if (asked === undefined || asked === held) return held
     if (asked === tight) return asked

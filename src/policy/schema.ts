@@ -71,10 +71,7 @@ export function preparePolicy(value: unknown, proceed?: () => void): unknown {
   return success && output ? checkPatternsSliced(output, proceed) : undefined
 }
 
-/**
- * The policy in a form field, which is JSON text.
- * @throws InvalidRequest `invalid_policy`, also for more than 256 KiB
- */
+/** The policy in a form field, which is JSON text. @throws InvalidRequest `invalid_policy`, also for more than 256 KiB */
 export function readPolicyJson(json: string, path = 'policy'): Policy {
   const value = parsed(json)
   if (value !== undefined) return readPolicy(value, path)

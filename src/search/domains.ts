@@ -52,7 +52,6 @@ function readPattern(text: string): Pattern | undefined {
   return { host: ascii.replace(/\.$/, ''), path: encodedPath(path).replace(/\/+$/, '') }
 }
 
-/** A path in the encoding of URLs. */
 function encodedPath(path: string): string {
   return path && new URL(path, 'http://host').pathname
 }

@@ -19,7 +19,6 @@ import { domainRules } from './domains.ts'
 import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS } from './results.ts'
 import { singleLine, shorten } from './texts.ts'
 
-/** Largest number of results of one search. */
 export const MAX_RESULTS = 10
 
 /** Estimate of the most tokens that the results and the text around them add to a prompt. */
@@ -30,7 +29,7 @@ export interface SearchRequest {
   readonly question: string
   /** Name of an engine; any other value selects the default engine. */
   readonly engine: unknown
-  /** From 1 to {@link MAX_RESULTS}. */
+  /** Number of results, from 1 to {@link MAX_RESULTS}. */
   readonly maxResults: number
   readonly includeDomains: readonly string[]
   readonly excludeDomains: readonly string[]
@@ -83,7 +82,6 @@ interface SearchContext {
   readonly faults: Pick<Faults, 'caught' | 'warn'>
 }
 
-/** The search engines of one configuration. */
 export class Search {
   readonly #engines: ReadonlyMap<string, ConfiguredEngine>
   readonly #fallback: ConfiguredEngine
@@ -91,10 +89,7 @@ export class Search {
   /** Last reported cost of each engine whose cost differs from its price. */
   readonly #reported = new Map<string, Pico>()
 
-  /**
-   * @param engines at least one
-   * @param fallback name of the default engine; when absent, the first one
-   */
+  /** @param engines at least one @param fallback name of the default engine; when absent, the first one */
   constructor(
     engines: readonly ConfiguredEngine[],
     fallback: string | undefined,

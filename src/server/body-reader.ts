@@ -76,7 +76,6 @@ const RATIO_FROM_BYTES = 1024 * 1024
 /** Smaller bodies are not counted in the budget of memory. */
 const COUNTED_FROM_BYTES = 64 * 1024
 
-/** How to read a body. */
 export interface BodyReading {
   readonly request: IncomingMessage
   /** Most decoded bytes. */

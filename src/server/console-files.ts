@@ -16,7 +16,7 @@ export interface ConsoleFile {
 
 export interface ConsoleFiles {
   readonly version: string
-  /** By path below `/console/a/<version>/`. */
+  /** Files by path below `/console/a/<version>/`. */
   readonly files: ReadonlyMap<string, ConsoleFile>
   readonly shell: ConsoleFile
   readonly policy: string
@@ -58,7 +58,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const BUILD = 'pack.ts'
 const SHELL = 'index.html'
 const FOLDER = fileURLToPath(new URL('../console/', import.meta.url))
-/** In a checkout the sources are served, without their types; a package has bundles, libraries included. */
+/** A checkout serves the sources without their types; a package has bundles, libraries included. */
 const SCRIPT = extname(import.meta.url)
 const IS_CHECKOUT = SCRIPT === '.ts'
 
@@ -111,7 +111,6 @@ export async function libraryFiles(): Promise<[path: string, text: string][]> {
   ]
 }
 
-/** The licenses of all packages. */
 async function licenses(): Promise<string> {
   const packages = new Set(LIBRARIES.map(({ name }) => name.replace(/(?<!^@[^/]*)\/.*$/, '')))
   const texts = [...packages].map(async (name) => {
@@ -165,17 +164,17 @@ function withoutTypes(text: string): string {
 
 /** Lists all modules that the first one needs, so that their depth costs one round trip. */
 function preloads(texts: ReadonlyMap<string, string>, base: string): string {
-  const found = new Set<string>()
+  const modules = new Set<string>()
   const visit = (path: string): void => {
-    if (found.has(path) || !texts.has(path)) return
-    found.add(path)
+    if (modules.has(path) || !texts.has(path)) return
+    modules.add(path)
     for (const [, name] of texts.get(path)!.matchAll(/\b(?:from|import)\s*["']([^"']+)["']/g)) {
       const library = LIBRARIES.find((one) => one.name === name)
       visit(library ? `vendor/${library.file}` : posix.join(posix.dirname(path), name!))
     }
   }
   visit(`app${SCRIPT}`)
-  return [...found]
+  return [...modules]
     .map((path) => `<link rel="modulepreload" href="${base}${path}" />`)
     .join('\n    ')
 }

@@ -54,7 +54,7 @@ export function openFront(
   server.on('checkExpectation', handler)
   server.on('connect', (_request, socket: Duplex) => {
     socket.on('error', () => {})
-    sayGoodbye(socket, wrongMethod('CONNECT'))
+    refuseSocket(socket, wrongMethod('CONNECT'))
   })
   server.on('clientError', (error: Error & { code?: string }, socket: Duplex) => {
     const refusal = refusalOf(error.code)
@@ -62,7 +62,7 @@ export function openFront(
       return void socket.destroy()
     if (refused.has(socket)) return
     log.warn(`a request was refused, because it is not HTTP: ${error.code}`)
-    sayGoodbye(socket, refusal)
+    refuseSocket(socket, refusal)
   })
 }
 
@@ -101,7 +101,7 @@ function refusalOf(code = ''): GatewayError | undefined {
 }
 
 /** Answers where there is no response object, and closes the connection. */
-function sayGoodbye(socket: Duplex, error: GatewayError): void {
+function refuseSocket(socket: Duplex, error: GatewayError): void {
   refused.add(socket)
   const body = JSON.stringify(toErrorBody(error))
   const headers = [

@@ -167,13 +167,13 @@ function setOwnHeaders({ runtime }: H3Event): void {
 }
 
 function preflight(request: IncomingMessage, response: ServerResponse): void {
-  const asked = request.headers['access-control-request-headers']
+  const requested = request.headers['access-control-request-headers']
   response.writeHead(204, [
     ...commonHeaders(requestId()),
     'access-control-allow-methods',
     'GET, HEAD, POST, OPTIONS',
     'access-control-allow-headers',
-    typeof asked === 'string' && asked ? asked : DEFAULT_HEADERS_ALLOWED,
+    typeof requested === 'string' && requested ? requested : DEFAULT_HEADERS_ALLOWED,
     'access-control-max-age',
     '7200',
   ])

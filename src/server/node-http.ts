@@ -119,7 +119,6 @@ const EXPOSED = [
   'x-ratelimit-reset-requests',
 ].join(', ')
 
-/** Headers of every response: CORS and the request id. */
 export function commonHeaders(id: string): string[] {
   return [
     'access-control-allow-origin',

@@ -12,7 +12,7 @@ import { warmUp } from '../patterns/patterns.ts'
 import { LineLimit } from '../observe/access-log.ts'
 
 export interface Server {
-  /** Without a trailing slash. */
+  /** Address without a trailing slash. */
   readonly url: string
   /**
    * Ends in steps. The gateway is not ready any more, and serves new requests for the delay, because balancers learn late. Then

@@ -4,7 +4,6 @@ import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { compilePrices, type Pricing } from '../money/prices.ts'
 import type { Records } from './records.ts'
 
-/** A model with its prices. */
 type PricedModel = Pick<Model, 'id' | 'pricing' | 'prices'>
 
 interface LastPrices {
@@ -29,7 +28,7 @@ export async function exchangePrices(
   if (stored && isSame(stored.models, now)) return []
   const changes = stored ? changesSince(stored.models, models) : []
   const replaced = (stored?.replaced ?? 0) + 1
-  // Of gateways that start together one creates the record of this turn. All replace the prices: one may end before it has.
+  // One of the gateways that start together creates the record of this turn. All replace the prices: one may end before it has.
   const isFirst = changes.length > 0 && (await records.create(turnKey(replaced), {}))
   await records.put(LAST, { replaced, models: now } satisfies LastPrices)
   if (replaced > 1) await records.del(turnKey(replaced - 1))

@@ -14,10 +14,8 @@ import { exchangePrices } from './last-prices.ts'
 import type { Ledger, LedgerRow, Log } from './ledger/ledger.ts'
 import type { Records } from './records.ts'
 
-/** Index of all versions. */
 export const PRICE_INDEX = 'prices'
 
-/** Key of the record with the prices of a version. */
 export function priceKey(version: string): string {
   return `prices:${version}`
 }

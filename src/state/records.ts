@@ -124,8 +124,8 @@ export class StoredRecords implements Records {
   }
 
   async listMany(indexes: readonly string[]): Promise<readonly (readonly string[])[]> {
-    const found = await this.getMany<Index>(indexes.map((index) => `index:${index}`))
-    return found.map((one) => one?.ids ?? [])
+    const records = await this.getMany<Index>(indexes.map((index) => `index:${index}`))
+    return records.map((one) => one?.ids ?? [])
   }
 
   async add(index: string, ...ids: readonly string[]): Promise<void> {

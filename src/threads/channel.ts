@@ -8,7 +8,6 @@ export interface Port {
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
-/** What crosses. `n` numbers a question. */
 export type Message =
   | { readonly name: string; readonly body: unknown; readonly n?: number }
   | { readonly answered: number; readonly body: unknown }
@@ -46,13 +45,13 @@ type Handler = (body: any) => unknown
 export class Channel {
   readonly #port: Port
   readonly #handlers = new Map<string, Handler>()
-  readonly #asked = new Map<number, PromiseWithResolvers<any>>()
+  readonly #pending = new Map<number, PromiseWithResolvers<any>>()
   #n = 0
   #closed = false
 
   constructor(port: Port) {
     this.#port = port
-    port.on('message', (message) => void this.#heard(message as Message))
+    port.on('message', (message) => void this.#receive(message as Message))
   }
 
   /** Sets the handler of a question or notice; its return value is the answer. */
@@ -72,30 +71,30 @@ export class Channel {
   async ask<Answer>(name: string, body?: unknown, withinMs?: number): Promise<Answer> {
     if (this.#closed) throw new Disconnected()
     const n = this.#n++
-    const asked = Promise.withResolvers<Answer>()
-    this.#asked.set(n, asked)
-    const late = () => asked.reject(new Error(`no answer within ${withinMs! / 1000} s`))
+    const answer = Promise.withResolvers<Answer>()
+    this.#pending.set(n, answer)
+    const late = () => answer.reject(new Error(`no answer within ${withinMs! / 1000} s`))
     const timer = withinMs === undefined ? undefined : setTimeout(late, withinMs)
     this.#send({ name, body, n })
     try {
-      return await asked.promise
+      return await answer.promise
     } finally {
       clearTimeout(timer)
-      this.#asked.delete(n)
+      this.#pending.delete(n)
     }
   }
 
   /** Rejects open questions after the other side has ended. */
   close(): void {
     this.#closed = true
-    for (const { reject } of this.#asked.values()) reject(new Disconnected())
+    for (const { reject } of this.#pending.values()) reject(new Disconnected())
   }
 
-  async #heard(message: Message): Promise<void> {
+  async #receive(message: Message): Promise<void> {
     if ('answered' in message) {
-      const asked = this.#asked.get(message.answered)
-      if ('failure' in message) asked?.reject(new RemoteError(message.failure))
-      else asked?.resolve(message.body)
+      const question = this.#pending.get(message.answered)
+      if ('failure' in message) question?.reject(new RemoteError(message.failure))
+      else question?.resolve(message.body)
       return
     }
     const { name, body, n } = message
@@ -114,7 +113,6 @@ export class Channel {
   }
 }
 
-/** The data of an error that are sent. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof RemoteError) return error.failure
   if (!(error instanceof Error)) return { message: String(error), exitCode: 1 }

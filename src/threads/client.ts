@@ -13,7 +13,6 @@ export interface ThreadWork<Notice, Question> {
   close(): void | Promise<void>
 }
 
-/** Exports of a script of work. */
 export interface WorkScript {
   /** Begins the work. It ends when it closes the port. */
   serve(port: MessagePort, workerData: any): void | Promise<void>
@@ -22,7 +21,6 @@ export interface WorkScript {
 /** Where work runs: another thread, the process that starts the workers, or this thread. Emits `message`, `error`, `exit`. */
 export interface WorkThread extends Port, NodeJS.EventEmitter {
   on(event: string, listener: (...args: any[]) => void): this
-  /** Ends it, whatever it is doing. */
   terminate?(): unknown
   ref(): void
   unref(): void
@@ -140,7 +138,7 @@ export class ThreadClient<Notice, Question, Report> {
   /** Started with the first message. */
   #started: { readonly thread: WorkThread; readonly channel: Channel } | undefined
   /** Number of questions without an answer. */
-  #asked = 0
+  #openQuestions = 0
   #closed = false
   #restartAt = -Infinity
 
@@ -161,7 +159,7 @@ export class ThreadClient<Notice, Question, Report> {
   /** @throws Unavailable when the thread fails */
   async ask<Answer>(question: Question): Promise<Answer> {
     const started = this.#start()
-    this.#asked++
+    this.#openQuestions++
     // The process waits for an answer, as at the start, when nothing else keeps it running.
     started?.thread.ref()
     try {
@@ -170,7 +168,7 @@ export class ThreadClient<Notice, Question, Report> {
     } catch (error) {
       throw this.#unavailable((error as Error).message)
     } finally {
-      if (--this.#asked === 0 && !this.#closed) this.#started?.thread.unref()
+      if (--this.#openQuestions === 0 && !this.#closed) this.#started?.thread.unref()
     }
   }
 
@@ -215,10 +213,12 @@ export class ThreadClient<Notice, Question, Report> {
     return (this.#started = { thread, channel })
   }
 
-  #unavailable(why: string): Unavailable {
+  #unavailable(reason: string): Unavailable {
     const { name } = this.#options
     const message = `${name.replace(/^./, (first) => first.toUpperCase())} cannot be read right now.`
-    return new Unavailable('service_unavailable', message, { cause: new Error(`${name}: ${why}`) })
+    return new Unavailable('service_unavailable', message, {
+      cause: new Error(`${name}: ${reason}`),
+    })
   }
 }
 

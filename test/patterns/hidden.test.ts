@@ -163,7 +163,6 @@ it('finds a literal in every disguise, wherever in a text it stands', () => {
         for (const after of [0, 5, 40]) {
           const text = `${words.slice(0, before)} ${secret} ${words.slice(0, after)}`
           expect(matcher.find(text)?.pattern, text).toBe(0)
-          expect(matcher.mayMatch(text), text).toBe(true)
         }
       }
     }
@@ -207,13 +206,11 @@ class ReferenceScan {
   }
 
   #read(text: string) {
-    const { text: dfa, decoded } = this.#compiled
+    const { decoded } = this.#compiled
     for (const character of text) {
       const codePoint = character.codePointAt(0)!
       const [start, end] = [this.#position, this.#position + character.length]
-      const codeClass = dfa.classOf(codePoint)
-      if (codeClass !== UNSEEN_CLASS && this.#cursor.advance(codeClass, start, end))
-        return this.#stop()
+      if (this.#cursor.read(codePoint, start, end)) return this.#stop()
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         this.#readBase64(codePoint, start, end)
         for (const decoder of this.#decoders.slice(1)) decoder.read(codePoint, start, end)
@@ -304,6 +301,20 @@ it('says and finds the same as a scanner that decodes everything', () => {
     { numRuns },
   )
   expect(matches).toBeGreaterThan(numRuns / 10)
+})
+
+it('says and finds the same when a piece ends inside a surrogate pair, however often', () => {
+  const compiled = machinesOf(['heron'])
+  const [inRun, inWord] = ['heraheraaaaa\u{e0100}', 'It is all about hero\u{e0100}ns.']
+  // A whole text is read in steps, too.
+  const matcher = compilePatterns(['heron'])
+  const whole = `x${'🦅'.repeat(200)} heron`
+  // After some time V8 compiles what reads a text; compiled code may behave differently where a piece is a slice of a string.
+  for (let time = 0; time < 3_000; time++) {
+    expect(compare(compiled, inRun, () => 13)).toBe(false)
+    expect(compare(compiled, inWord, () => 21)).toBe(true)
+    if (time % 10 === 0) expect(matcher.find(whole)).toMatchObject({ start: 402, end: 407 })
+  }
 })
 
 it('finds what is encoded behind a text of any length', () => {

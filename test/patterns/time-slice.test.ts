@@ -229,16 +229,16 @@ describe('a match that may begin anywhere', () => {
   it('is located along with a stream, a little for each symbol', () => {
     const compiled = runSync(buildAutomata([runSync(parsePattern('[ab]{60}a[ab]*!'))]))
     const [half, whole] = [1 << 12, 1 << 13].map((length) => {
-      const columnOf = vi.spyOn(compiled.text, 'columnOf')
+      const stepBack = vi.spyOn(compiled.text, 'stepBack')
       const scan = new PatternScan(compiled)
       let [most, before] = [0, 0]
       for (const letter of letters(length)) {
         expect(scan.push(letter).match).toBeUndefined()
-        const { length: walked } = columnOf.mock.calls
+        const { length: walked } = stepBack.mock.calls
         most = Math.max(most, walked - before)
         before = walked
       }
-      columnOf.mockRestore()
+      stepBack.mockRestore()
       // A short past is walked at once.
       expect(most).toBeLessThanOrEqual(256)
       return before
@@ -250,7 +250,7 @@ describe('a match that may begin anywhere', () => {
     const [, patterns, textOf] = hostilePatterns().find(([name]) => name === 'states without end')!
     const few = patterns.slice(0, 8)
     const compiled = runSync(buildAutomata(few.map((pattern) => runSync(parsePattern(pattern)))))
-    const dropped = vi.spyOn(compiled.text.forward, 'drop')
+    const dropped = vi.spyOn(compiled.text, 'drop')
     const letters = textOf(1 << 15)
     const text = `${letters}c!`
     const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')

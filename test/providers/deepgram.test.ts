@@ -147,6 +147,7 @@ describe('deepgram transcripts', () => {
     [429, { err_code: 'TOO_MANY_REQUESTS' }, 'upstream_rate', null],
     [503, 'not JSON', 'overloaded', null],
     [500, {}, 'upstream_error', null],
+    [500, { err_code: { toString: null }, err_msg: {} }, 'upstream_error', null],
     [400, { err_msg: 'Maximum of 2000 characters exceeded' }, 'bad_request', 'input'],
   ])('maps %i %j to its failure', async (status, body, failure, param) => {
     vendor.answer(json(body, status))

@@ -286,11 +286,12 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
 
   /** Opens choices in ascending order, as OpenAI's clients expect: a first chunk for choice 2 opens 0 and 1 too. */
   #open(index: number): ChoiceState {
-    const existing = this.#choices[index]
-    if (existing) return existing
+    // Checked first: an index such as "__proto__" would find what is no choice.
     if (!Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
       throw brokenAnswer('The model provider sent a choice with an impossible index.')
     }
+    const existing = this.#choices[index]
+    if (existing) return existing
     for (let i = this.#choices.length; i <= index; i++) {
       this.#choices.push(
         new ChoiceState(i, this.#envelope, this.unsigned, (delta, logprobs) =>

@@ -37,8 +37,8 @@ export async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     startAlone('sinks', script, { ...init, entered, without } satisfies SinksInit)
   const sinks = new Sinks({ gateway: gatewayId, start, log, metrics, mask })
   try {
-    const found = await sinks.open()
-    if (found.length > 0) throw new ConfigError(file, found)
+    const issues = await sinks.open()
+    if (issues.length > 0) throw new ConfigError(file, issues)
     return sinks
   } catch (error) {
     await sinks.close()

@@ -92,11 +92,11 @@ export class ContentFiles {
 
   /** Newest first. */
   list({ key, from = 0, to = this.#now() + DAY_MS, limit }: ContentQuery): CallContent[] {
-    const found: CallContent[] = []
+    const contents: CallContent[] = []
     const where = key === undefined ? '' : 'AND key = ?'
     const sql = `SELECT * FROM content WHERE id >= ? AND id < ? ${where} ORDER BY id DESC LIMIT ?`
     for (const { day, file } of this.#files) {
-      if (found.length >= limit) break
+      if (contents.length >= limit) break
       if (day !== '' && (day > dayOf(to) || day < dayOf(from))) continue
       const bounds: SQLInputValue[] = [
         ulidAt(from),
@@ -104,11 +104,11 @@ export class ContentFiles {
         ...(key === undefined ? [] : [key]),
       ]
       const rows = this.#days.reading(file, (db) =>
-        db.prepare(sql).all(...bounds, limit - found.length),
+        db.prepare(sql).all(...bounds, limit - contents.length),
       )
-      found.push(...(rows ?? []).map(contentOf))
+      contents.push(...(rows ?? []).map(contentOf))
     }
-    return found
+    return contents
   }
 
   /**
@@ -140,7 +140,6 @@ export class ContentFiles {
     return removed
   }
 
-  /** Removes what exceeds the bounds. */
   trim(): void {
     try {
       const { folder, memory } = this.#days

@@ -81,7 +81,8 @@ export class DayFiles implements LogStore {
   store(lines: string): Stored {
     const calls = lines.split('\n').map((line) => ({ line, call: callIn(line) }))
     const dropped: Partial<Record<Dropped, number>> = {}
-    const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
+    const drop = (reason: Dropped, count: number) =>
+      (dropped[reason] = (dropped[reason] ?? 0) + count)
     let stored = 0
     if (this.#now() - this.#trimmedAt > HOUR_MS) this.trim()
     const days = Map.groupBy(calls, ({ call }) => Math.floor(timeOf(bare(call)) / DAY_MS))
@@ -118,20 +119,20 @@ export class DayFiles implements LogStore {
       const end = day === '' ? 0 : Date.parse(day) + DAY_MS
       if (day !== '' && end <= from) break
       for (const file of this.#days.filesOf(day)) {
-        let found: string | undefined
+        let last: string | undefined
         try {
-          found = this.#days.reading(file, (db) =>
+          last = this.#days.reading(file, (db) =>
             search(db, query, { before, lowest, calls, until }),
           )
         } catch {
           unreadable.add(day)
         }
-        if (found === undefined) continue
+        if (last === undefined) continue
         // The page is full, or the time is up.
-        const searchedTo = timeOf(found)
+        const searchedTo = timeOf(last)
         return {
           calls: calls.slice(0, limit),
-          next: found,
+          next: last,
           searchedTo,
           unreadable: [...unreadable],
         }
@@ -142,13 +143,13 @@ export class DayFiles implements LogStore {
 
   find(id: string): KnownCall | undefined {
     for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(id)))) {
-      const found = this.#days.reading(file, (db) => {
+      const call = this.#days.reading(file, (db) => {
         const select = db.prepare('SELECT * FROM call WHERE id = ?')
         select.setReadBigInts(true)
         const row = select.get(id) as EarlierRow | undefined
         return row && readerOf(db)(row)
       })
-      if (found) return found
+      if (call) return call
     }
     return undefined
   }
@@ -272,8 +273,8 @@ interface Search {
  * @returns the last id examined when the page is full or the time is up; undefined at the end of the database
  */
 function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at }: Search) {
-  const known = namesIn(db, `pragma_index_list('call')`)
-  const { from, indexed, rest, indexedValues, restValues } = conditionsOf(query, known)
+  const indexes = namesIn(db, `pragma_index_list('call')`)
+  const { from, indexed, rest, indexedValues, restValues } = conditionsOf(query, indexes)
   // Calls of an earlier version have no value there.
   const columns = namesIn(db, `pragma_table_info('call')`)
   if (Object.keys(query.filters).some((name) => !columns.has(name))) return undefined
@@ -287,8 +288,8 @@ function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at
   let { before } = at
   for (;;) {
     const wanted = query.limit + 1 - calls.length
-    const found = select.all(before, lowest, ...indexedValues, ...restValues, wanted)
-    calls.push(...(found as EarlierRow[]).map(read))
+    const rows = select.all(before, lowest, ...indexedValues, ...restValues, wanted)
+    calls.push(...(rows as EarlierRow[]).map(read))
     // One call more than the page tells that there is another page.
     if (calls.length > query.limit) return bare(calls[query.limit - 1]!)
     const end = last.get(before, lowest, ...indexedValues)?.id as string | undefined

@@ -7,7 +7,6 @@ import { type KnownCall } from '../record.ts'
 /** A row by column. Numbers may be text. */
 export type EarlierRow = Readonly<Record<string, string | number | bigint | null>>
 
-/** Columns in the order of a line. */
 const COLUMNS = `
   id method endpoint account key model deployment status code limited_by outcome stream ms_admit
   ms_first ms_total prompt_tokens cached_tokens cache_write_tokens completion_tokens reasoning_tokens

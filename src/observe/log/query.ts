@@ -30,7 +30,7 @@ export interface LogQuery {
   /** Statuses, as ranges: 404 is [404, 404], 4xx is [400, 499]. */
   readonly status?: readonly (readonly [number, number])[]
   readonly stream?: boolean
-  /** In 10⁻¹² USD. */
+  /** Lower bound of the cost, in 10⁻¹² USD. */
   readonly minCost?: bigint
   readonly minMs?: number
   /** Half-open range, ms since epoch. */
@@ -151,11 +151,11 @@ interface Conditions {
 }
 
 /** Splits a query for SQLite. @param known existing indexes */
-export function conditionsOf(query: LogQuery, known: ReadonlySet<string>): Conditions {
+export function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
   const { filters, status, stream, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
-      known.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
+      indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
   )
   const column = index?.column
   const indexed = [...(column ? [`${column} = ?`] : []), ...(index?.fits ? [index.where!] : [])]

@@ -63,7 +63,8 @@ export class RedisLog implements LogStore {
   /** Stores rows; those that Redis does not take are dropped. Never rejects. */
   async store(lines: string): Promise<Stored> {
     const dropped: Partial<Record<Dropped, number>> = {}
-    const drop = (why: Dropped, count: number) => (dropped[why] = (dropped[why] ?? 0) + count)
+    const drop = (reason: Dropped, count: number) =>
+      (dropped[reason] = (dropped[reason] ?? 0) + count)
     const first = this.#firstDay()
     let rows = 0
     for (const [day, some] of Map.groupBy(lines.split('\n'), (line) =>
@@ -93,15 +94,15 @@ export class RedisLog implements LogStore {
     let looked = 0
     for (let day = dayOf(timeOf(before)); day >= last; day = dayBefore(day)) {
       for (;;) {
-        const found = await this.#newest(day, before, lowest)
-        for (const call of found) {
+        const page = await this.#newest(day, before, lowest)
+        for (const call of page) {
           if (matches(call, query)) calls.push(call)
           // One call more than the page tells that there is another page.
           if (calls.length > limit) return pageOf(calls, bare(calls[limit - 1]!), limit)
         }
-        looked += found.length
-        if (found.length < PAGE_ROWS) break
-        before = bare(found.at(-1)!)
+        looked += page.length
+        if (page.length < PAGE_ROWS) break
+        before = bare(page.at(-1)!)
         if (looked >= MOST_ROWS) return pageOf(calls, before, limit)
       }
     }
@@ -203,8 +204,8 @@ export class RedisLog implements LogStore {
     })
   }
 
-  #pause(why: string): void {
-    const fault = `the request log cannot be written: ${why}`
+  #pause(reason: string): void {
+    const fault = `the request log cannot be written: ${reason}`
     this.#paused = { until: this.#now() + PAUSE_MS, fault }
   }
 

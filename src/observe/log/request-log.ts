@@ -218,8 +218,8 @@ export class RequestLog {
     this.#queued = 0
   }
 
-  #drop(why: DropReason, rows: number): void {
-    this.#dropped.set(why, (this.#dropped.get(why) ?? 0) + rows)
+  #drop(reason: DropReason, rows: number): void {
+    this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + rows)
   }
 }
 

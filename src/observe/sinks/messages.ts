@@ -28,7 +28,6 @@ export type SinkResult = 'delivered' | 'refused' | 'failed'
 
 export type SinkLoss = 'queue' | 'disabled' | 'closed'
 
-/** Changes of one sink since its last report. */
 export interface SinkCounts {
   readonly name: string
   readonly results: Readonly<Partial<Record<SinkResult, number>>>

@@ -18,12 +18,12 @@ export class SinkMetrics {
   counted({ name, results, lost, queued }: SinkCounts): void {
     this.queued.set(name, queued)
     for (const [result, events] of Object.entries(results)) this.#events.add(events, name, result)
-    for (const [why, events] of Object.entries(lost)) this.#lost.add(events, name, why)
+    for (const [reason, events] of Object.entries(lost)) this.#lost.add(events, name, reason)
   }
 
   /** Counts lost events. @param why `thread`: the thread of sinks accepted no more */
-  lost(name: string, why: SinkLoss | 'thread', events: number): void {
-    this.#lost.add(events, name, why)
+  lost(name: string, reason: SinkLoss | 'thread', events: number): void {
+    this.#lost.add(events, name, reason)
   }
 
   families(): MetricFamily[] {

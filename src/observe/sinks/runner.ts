@@ -128,9 +128,9 @@ export class SinkRunner {
 
   /** Takes the oldest events off the queue. */
   #take(most: number): GatewayEvent[] {
-    const taken = this.#queue.splice(0, most)
-    for (const event of taken) this.#characters -= sizeOf(event)
-    return taken
+    const batch = this.#queue.splice(0, most)
+    for (const event of batch) this.#characters -= sizeOf(event)
+    return batch
   }
 
   /** Sends a batch until it is delivered, refused or given up. */
@@ -198,9 +198,9 @@ export class SinkRunner {
     this.#options.changed()
   }
 
-  #lose(why: SinkLoss, events: number): void {
+  #lose(reason: SinkLoss, events: number): void {
     if (events === 0) return
-    this.#lost[why] = (this.#lost[why] ?? 0) + events
+    this.#lost[reason] = (this.#lost[reason] ?? 0) + events
     this.#options.changed()
   }
 }
@@ -228,8 +228,8 @@ function messageOf(error: unknown): string {
 function sizeOf({ data }: GatewayEvent): number {
   const { content } = data as Partial<EndedCall>
   if (!content) return 0
-  const known = sizes.get(content)
-  if (known !== undefined) return known
+  const cached = sizes.get(content)
+  if (cached !== undefined) return cached
   const size = JSON.stringify(content).length
   sizes.set(content, size)
   return size

@@ -72,7 +72,7 @@ export class Sinks {
     this.#thread = new ThreadClient({
       name: 'the thread of sinks',
       start: () => this.#start(),
-      heard: (report) => this.#heard(report),
+      heard: (report) => this.#onReport(report),
       ended: () => this.#ended(),
       log: options.log,
       closeMs: CLOSE_MS,
@@ -144,11 +144,11 @@ export class Sinks {
     this.#thread.post(notice)
   }
 
-  #lose({ event, lines }: Untaken, why: 'thread' | 'disabled', sinks = this.#sinks): void {
+  #lose({ event, lines }: Untaken, reason: 'thread' | 'disabled', sinks = this.#sinks): void {
     const losing = sinks.filter(({ takes }) => event !== undefined && takes.includes(event))
     if (losing.length === 0) return
     const events = lines?.trimEnd().split('\n').length ?? 1
-    for (const { name } of losing) this.#options.metrics.lost(name, why, events)
+    for (const { name } of losing) this.#options.metrics.lost(name, reason, events)
   }
 
   #ended(): void {
@@ -172,8 +172,8 @@ export class Sinks {
       if (this.#silent > MOST_SILENT) this.#endBusy()
       return
     }
-    const heard = () => void (this.#silent = 0)
-    this.#thread.ask('alive').then(heard, heard)
+    const answered = () => void (this.#silent = 0)
+    this.#thread.ask('alive').then(answered, answered)
   }
 
   /** The sink whose code ran last is the one that blocks the thread. */
@@ -190,7 +190,7 @@ export class Sinks {
     this.#thread.end()
   }
 
-  #heard(report: SinkReport): void {
+  #onReport(report: SinkReport): void {
     const { log, metrics, mask } = this.#options
     if ('took' in report) this.#sent -= this.#untaken.shift()?.characters ?? 0
     else if ('line' in report) log[report.level](report.line)

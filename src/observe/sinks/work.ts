@@ -18,7 +18,6 @@ export interface NamedSink {
 export interface OpenSinks {
   readonly issues: SinksReady['issues']
   readonly sinks: readonly NamedSink[]
-  /** Releases the resources of the sinks. */
   close(): Promise<void>
 }
 
@@ -33,7 +32,6 @@ interface WorkOptions {
 
 /** Most characters of contents that wait for the lines of their calls. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
-/** Between two reports of counts. */
 const REPORT_MS = 500
 const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
 
@@ -78,7 +76,7 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
     await Promise.allSettled(this.#runners.map((runner) => runner.close()))
     await opened.close()
     clearTimeout(this.#reporting)
-    this.#tell()
+    this.#report()
   }
 
   async #open(): Promise<OpenSinks> {
@@ -134,11 +132,11 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   }
 
   #withContent(call: EndedCall): EndedCall {
-    const found = this.#contents.get(call.id)
-    if (!found) return call
+    const stored = this.#contents.get(call.id)
+    if (!stored) return call
     this.#contents.delete(call.id)
-    this.#characters -= charactersOf(found)
-    const { input, output, cut } = found
+    this.#characters -= charactersOf(stored)
+    const { input, output, cut } = stored
     const content = { input: JSON.parse(input), output: JSON.parse(output), cut } as CallText
     return { ...call, content }
   }
@@ -146,11 +144,11 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   #changed(): void {
     this.#reporting ??= setTimeout(() => {
       this.#reporting = undefined
-      this.#tell()
+      this.#report()
     }, REPORT_MS).unref()
   }
 
-  #tell(): void {
+  #report(): void {
     this.#options.report({ counts: this.#runners.map((runner) => runner.takeCounts()) })
   }
 }

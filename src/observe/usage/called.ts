@@ -48,17 +48,14 @@ export class CalledTables {
     )
   }
 
-  /**
-   * @param calls those without a valid key are left out
-   * @param mark a write that is stored together with them
-   */
+  /** @param calls those without a valid key are left out @param mark a write that is stored together with them */
   add(calls: readonly KnownCall[], mark?: () => void): void {
-    const known = calls.filter(({ key_id }) => key_id !== undefined)
-    if (known.length === 0 && !mark) return
+    const charged = calls.filter(({ key_id }) => key_id !== undefined)
+    if (charged.length === 0 && !mark) return
     transact(this.#db, () => {
-      this.#addSums(known)
-      this.#addDecided(known)
-      this.#addFailed(known)
+      this.#addSums(charged)
+      this.#addDecided(charged)
+      this.#addFailed(charged)
       mark?.()
     })
   }

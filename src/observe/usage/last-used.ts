@@ -20,11 +20,11 @@ export function lastUses(
   keys: readonly AccountKey[] | 'all',
 ): readonly LastUse[] {
   const select = `SELECT account, key, max((${LAST})) AS unit FROM settled_group g`
-  const found =
+  const rows =
     keys === 'all'
       ? db.prepare(`${select} GROUP BY account, key`).all()
       : oneByOne(db.prepare(`${select} WHERE account = ? AND key = ?`), keys)
-  const used = found as unknown[] as (AccountKey & { readonly unit: number | null })[]
+  const used = rows as unknown[] as (AccountKey & { readonly unit: number | null })[]
   return used.flatMap(({ account, key, unit }) =>
     unit === null ? [] : [{ account, key, at: startOf('hour', unit) }],
   )

@@ -15,7 +15,6 @@ export interface UsageDifference {
 }
 
 interface AccountState {
-  /** The last row that is in the tables. */
   seq: number
   request: string
   /** Spend of each key, and bookings: sums of the tables. */
@@ -48,7 +47,7 @@ interface IndexOptions {
   /** ms since epoch */
   readonly now: () => number
   /** Called for every difference, before the account is read again. */
-  readonly differs: (found: readonly UsageDifference[]) => void
+  readonly differs: (differences: readonly UsageDifference[]) => void
 }
 
 /** Above this number of accounts, all are compared only from time to time, and in between those with new rows. */
@@ -81,8 +80,8 @@ export class LedgerIndex {
   async open(): Promise<void> {
     const { db, reader } = this.#options
     const id = await reader.id()
-    const known = db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
-    if (known !== id) {
+    const indexedId = db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
+    if (indexedId !== id) {
       transact(db, () => {
         this.#tables.clear()
         db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id)
@@ -90,7 +89,6 @@ export class LedgerIndex {
     }
   }
 
-  /** Number of rows missing in the tables, where it is known. */
   get lag(): number {
     let rows = 0
     for (const [account, head] of this.#heads) {
@@ -99,7 +97,6 @@ export class LedgerIndex {
     return this.#waiting.size === 0 ? 0 : rows
   }
 
-  /** Notes accounts that may have new rows. */
   note(accounts: Iterable<string>): void {
     for (const account of accounts) {
       this.#waiting.add(account)
@@ -223,8 +220,8 @@ export class LedgerIndex {
 
   /** Heads of the last reading; an account without a head has no row. */
   #headsOf(accounts: readonly string[]): ReadonlyMap<string, LedgerHead> {
-    const known = accounts.filter((id) => this.#heads.has(id))
-    return new Map(known.map((id) => [id, this.#heads.get(id)!]))
+    const readIds = accounts.filter((id) => this.#heads.has(id))
+    return new Map(readIds.map((id) => [id, this.#heads.get(id)!]))
   }
 
   /** Whether all rows up to a head are in the tables, of an account whose rows were read once by this process. */
@@ -337,14 +334,14 @@ export class LedgerIndex {
   }
 
   #stateOf(account: string): AccountState {
-    const known = this.#accounts.get(account)
-    if (known) return known
-    const found = this.#options.db
+    const loaded = this.#accounts.get(account)
+    if (loaded) return loaded
+    const progress = this.#options.db
       .prepare('SELECT seq, request FROM progress WHERE account = ?')
       .get(account)
     const state: AccountState = {
-      seq: Number(found?.seq ?? 0),
-      request: String(found?.request ?? ''),
+      seq: Number(progress?.seq ?? 0),
+      request: String(progress?.request ?? ''),
       costs: new Map(),
       booked: 0n,
       head: undefined,

@@ -37,8 +37,8 @@ export function readUsageQuery(
   const group = readGroup(query.get('group'), groups)
   const rollup = readRollup(query.get('rollup'), to - from, Boolean(labelOf({ group, filters })))
   const metric = oneOf(query.get('metric') ?? 'cost_usd', 'metric', METRICS) as Metric
-  const asked = { from, to, rollup, group, filters, metric, top: readTop(query.get('top')) }
-  if (isAnswerable(asked)) return asked
+  const question = { from, to, rollup, group, filters, metric, top: readTop(query.get('top')) }
+  if (isAnswerable(question)) return question
   throw wrongQuery(
     'group',
     'groups and filters that fit each other: tag or user with account and key alone, in days or months; ' +
@@ -76,9 +76,9 @@ function readTop(text: string | null): number {
   throw wrongQuery('top', `a whole number from 1 to ${MOST_TOP}`)
 }
 
-function oneOf(text: string, name: string, known: readonly string[]): string {
-  if (known.includes(text)) return text
-  throw wrongQuery(name, `one of ${known.join(', ')}`)
+function oneOf(text: string, name: string, names: readonly string[]): string {
+  if (names.includes(text)) return text
+  throw wrongQuery(name, `one of ${names.join(', ')}`)
 }
 
 /** All groups, which operators may use. */

@@ -60,11 +60,11 @@ export function answerUsage(
   const range = widened(query, query.rollup)
   const sources = sourcesOf(query)
   const settled = sources.some(({ of }) => of === 'settled')
-  const found = hasManyGroups(db, query, sources)
+  const answer = hasManyGroups(db, query, sources)
     ? largest(db, query, sources, range, now)
     : cellsOf(db, query, partsOf(query, sources, range, now))
-  if ('fits' in found) return found
-  return { ...range, settled, ...('totals' in found ? found : ranked(found, query)) }
+  if ('fits' in answer) return answer
+  return { ...range, settled, ...('totals' in answer ? answer : ranked(answer, query)) }
 }
 
 function partsOf(
@@ -81,7 +81,6 @@ function partsOf(
   )
 }
 
-/** All cells of some parts, each as the sum of both sources. */
 function cellsOf(
   db: DatabaseSync,
   query: UsageQuery,
@@ -321,8 +320,8 @@ type Values = readonly (string | number | null)[]
 
 /** Quantities that at least one call has: sums of the others took up to a fifth of the time of an answer. */
 function reportedIn(db: DatabaseSync): ReadonlySet<string> {
-  const found = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
-  const row = db.prepare(`SELECT ${found} FROM settled_overall_day`).get()!
+  const columns = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
+  const row = db.prepare(`SELECT ${columns} FROM settled_overall_day`).get()!
   return new Set(QUANTITIES.filter((name) => row[name] === 1))
 }
 

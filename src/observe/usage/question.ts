@@ -28,7 +28,7 @@ export interface UsageQuery {
   readonly from: number
   readonly to: number
   readonly rollup: Rollup
-  /** At most two groups. */
+  /** Groups of the answer, at most two. */
   readonly group: readonly GroupName[]
   /** Values of one filter are alternatives. */
   readonly filters: Readonly<Partial<Record<GroupName, readonly string[]>>>

@@ -36,8 +36,8 @@ export class Rollups {
 
   /** Adds sums of an hour, also to its day and month. @param at a moment in that hour, ms since epoch */
   add(at: number, group: readonly string[], values: readonly SQLInputValue[]): void {
-    const known = this.#find.get(...group)
-    const id = Number(known ? known.id : this.#create.run(...group).lastInsertRowid)
+    const row = this.#find.get(...group)
+    const id = Number(row ? row.id : this.#create.run(...group).lastInsertRowid)
     for (const [rollup, add] of this.#add) add.run(unitOf(rollup, at), id, ...values)
   }
 }

@@ -143,7 +143,6 @@ export class SettledTables {
     return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
   }
 
-  /** Bookings of an account besides costs. */
   booked(account: string): Pico {
     const sum = this.#db
       .prepare(
@@ -209,13 +208,13 @@ function addCall(
   const moment = insideOf(day, at)
   const names = `${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
   const name = `${unitOf('hour', moment)}\n${names}`
-  let known = calls.get(name)
-  if (!known) {
+  let call = calls.get(name)
+  if (!call) {
     const group = [account, key, model, deployment, endpoint, outcome]
-    known = { at: moment, group, tag, user, sums: noSums() }
-    calls.set(name, known)
+    call = { at: moment, group, tag, user, sums: noSums() }
+    calls.set(name, call)
   }
-  const { sums } = known
+  const { sums } = call
   sums.calls++
   sums.cost += cost
   if (flags?.includes('estimated')) sums.estimated++
@@ -254,13 +253,13 @@ function summed(
   calls: readonly SettledCalls[],
   groupOf: (call: SettledCalls) => readonly (string | number)[],
 ): Iterable<readonly [SettledCalls, Sums]> {
-  const found = new Map<string, [SettledCalls, Sums]>()
+  const groups = new Map<string, [SettledCalls, Sums]>()
   for (const call of calls) {
     const name = groupOf(call).join('\n')
-    let sums = found.get(name)?.[1]
+    let sums = groups.get(name)?.[1]
     if (!sums) {
       sums = noSums()
-      found.set(name, [call, sums])
+      groups.set(name, [call, sums])
     }
     sums.calls += call.sums.calls
     sums.cost += call.sums.cost
@@ -270,7 +269,7 @@ function summed(
       sums.quantities[quantity] = (sums.quantities[quantity] ?? 0) + call.sums.quantities[quantity]!
     }
   }
-  return found.values()
+  return groups.values()
 }
 
 /** A group of {@link SETTLED_GROUPS} without its account and key. */

@@ -33,10 +33,10 @@ export class SharedCalls {
   readonly #sender = randomId('usage_')
   #number = 0
   #lines: string[] = []
-  #untold: Told[] = []
+  #unpublished: Told[] = []
   #waiting = 0
   #exchanging: Promise<void> | undefined
-  #heard: ReadonlyMap<string, number> = new Map()
+  #newest: ReadonlyMap<string, number> = new Map()
 
   constructor(announcements: Announcements, db: DatabaseSync, tables: CalledTables) {
     this.#announcements = announcements
@@ -53,37 +53,37 @@ export class SharedCalls {
 
   /** Publishes queued calls, and adds published ones to the tables. @throws Unavailable while the state cannot be reached */
   exchange(): Promise<void> {
-    this.#exchanging ??= this.#tell()
-      .then(() => this.#hear())
+    this.#exchanging ??= this.#publish()
+      .then(() => this.#read())
       .finally(() => (this.#exchanging = undefined))
     return this.#exchanging
   }
 
-  async #tell(): Promise<void> {
+  async #publish(): Promise<void> {
     // Read before the first message of this gateway, or its own calls would be missed.
-    if (this.#cursor === undefined) await this.#hear()
+    if (this.#cursor === undefined) await this.#read()
     if (this.#lines.length > 0) {
       const calls = deflateRawSync(linesOf(this.#lines)).toString('base64')
-      this.#untold.push({ sender: this.#sender, number: ++this.#number, calls })
+      this.#unpublished.push({ sender: this.#sender, number: ++this.#number, calls })
       this.#lines = []
     }
     for (;;) {
-      const [next] = this.#untold
+      const [next] = this.#unpublished
       if (!next) break
       await this.#announcements.tell(TOPIC, JSON.stringify(next))
-      this.#untold.shift()
+      this.#unpublished.shift()
     }
     this.#waiting = 0
   }
 
-  async #hear(): Promise<void> {
+  async #read(): Promise<void> {
     for (;;) {
       const { messages, cursor } = await this.#announcements.hear(TOPIC, this.#cursor)
       if (cursor === this.#cursor) return
-      const heard = new Map(this.#heard)
-      const calls = messages.flatMap((message) => freshIn(message, heard))
+      const newest = new Map(this.#newest)
+      const calls = messages.flatMap((message) => freshIn(message, newest))
       this.#tables.add(calls, () => this.#keep(cursor))
-      this.#heard = heard
+      this.#newest = newest
     }
   }
 

@@ -41,7 +41,6 @@ export function statementOf(
   return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
 }
 
-/** The balance at the end of each hour or day of a range. */
 export function balancesOf(
   db: DatabaseSync,
   account: string,

@@ -33,11 +33,10 @@ export interface RankedCells {
 /** Sums of circumstances: counts, then the buckets of both histograms. */
 export const COUNTED = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
-/** Adds a cell to those of the same group and span. */
 export function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
   const name = [cell.start, ...cell.group].join('\n')
-  const known = cells.get(name)
-  if (known) addSums(known, cell)
+  const sums = cells.get(name)
+  if (sums) addSums(sums, cell)
   else cells.set(name, cell)
 }
 
@@ -108,11 +107,11 @@ export function restOf(
   sums: readonly SpanSums[],
   cells: readonly SpanSums[],
 ): readonly UsageCell[] {
-  const taken = Map.groupBy(cells, ({ start }) => start)
+  const bySpan = Map.groupBy(cells, ({ start }) => start)
   return sums
     .map((all) => {
       const part = noSums()
-      for (const cell of taken.get(all.start) ?? []) addSums(part, cell)
+      for (const cell of bySpan.get(all.start) ?? []) addSums(part, cell)
       return { ...difference(all, part), start: all.start, group: [] }
     })
     .filter(({ calls, counts }) => calls > 0 || (counts?.[0] ?? 0) > 0)
@@ -127,9 +126,9 @@ function difference(all: UsageSums, part: UsageSums): UsageSums {
     cost: all.cost - part.cost,
     estimated: all.estimated - part.estimated,
     quantities: all.quantities.map((count, i) => {
-      const taken = part.quantities[i] ?? null
+      const other = part.quantities[i] ?? null
       // Seconds have a fraction.
-      return count === null || taken === null ? count : Number((count - taken).toFixed(6)) || null
+      return count === null || other === null ? count : Number((count - other).toFixed(6)) || null
     }),
     // Possibly without the histograms, which both must have.
     counts: all.counts

@@ -18,7 +18,6 @@ export const FIRST_BUCKETS = Array.from({ length: BUCKETS }, (_, i) => `f${i}`)
 /** Sums of circumstances. `refused`: by a limit; `errors`: failed otherwise. */
 export const COUNTS = ['calls', 'errors', 'refused', 'blocked'] as const
 
-/** Groups of the rows of settled calls. */
 export const SETTLED_GROUPS = [
   'account',
   'key',
@@ -27,7 +26,6 @@ export const SETTLED_GROUPS = [
   'endpoint',
   'outcome',
 ] as const
-/** Groups of circumstances. */
 const CALLED_GROUPS = ['account', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
 
 /** Spans of time with sums. A unit is the number of the hour or day since 1970, or of the month since year 0. */

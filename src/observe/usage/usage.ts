@@ -35,7 +35,6 @@ const LOCAL_PAGE_ROWS = 100
 /** Most characters of lines that are handed over at once; further ones are left out. */
 const MOST_CHARACTERS = 4 * 1024 * 1024
 
-/** Lines that wait to be handed over. */
 class Lines {
   #lines: string[] = []
   #length = 0
@@ -74,7 +73,6 @@ export class UsageIndex {
   readonly #lines = new LineLimit(() => {}, 1)
   /** Number of rows of the ledger that were not read yet, as last reported. */
   lag = 0
-  /** Number of differences since the start. */
   differences = 0
 
   constructor(options: UsageOptions) {
@@ -82,7 +80,7 @@ export class UsageIndex {
     this.#thread = new ThreadClient({
       name: 'the index of usage',
       start: () => startThread(options),
-      heard: (report) => this.#heard(report),
+      heard: (report) => this.#onReport(report),
       ended: () => {},
       log: options.log,
     })
@@ -139,7 +137,7 @@ export class UsageIndex {
     return this.#thread.close()
   }
 
-  #heard(report: UsageReport): void {
+  #onReport(report: UsageReport): void {
     const { log } = this.#options
     if ('lag' in report) this.lag = report.lag
     else if ('warning' in report) {

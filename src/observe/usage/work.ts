@@ -17,7 +17,6 @@ import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
 /** How long an answer may wait for the newest rows. */
 const CHECK_MS = 250
 const TICK_MS = 10_000
-/** Time between two exchanges of calls with other gateways. */
 const EXCHANGE_MS = 1000
 const RETRY_MS = 10_000
 /** Number of ticks between two comparisons of all heads. */

@@ -95,7 +95,6 @@ export class Utf8Decoder {
 }
 
 /** Whether a code point is text. Control characters separate, so that binary data before a text does not hide it. */
-/** Whether a code point is part of a text: no control character but white space. */
 export function isText(codePoint: number): boolean {
   if (codePoint < 0x20) return codePoint === 0x09 || codePoint === 0x0a || codePoint === 0x0d
   return codePoint < 0x7f || codePoint > 0x9f
@@ -108,6 +107,45 @@ function valuesOf(alphabet: string): Int8Array {
     values[character.charCodeAt(0)] = value
   }
   return values
+}
+
+/** The first values of something that is decoded only if it becomes long enough, with their offsets. */
+class Beginning {
+  readonly #numbers: Int32Array
+  readonly #length: number
+  count = 0
+
+  /** @param length values from which on it is long enough */
+  constructor(length: number) {
+    this.#numbers = new Int32Array(length * 3)
+    this.#length = length
+  }
+
+  /** Where it begins. */
+  get start(): number {
+    return this.#numbers[1]!
+  }
+
+  get isLong(): boolean {
+    return this.count === this.#length
+  }
+
+  /** @returns whether it is long enough now */
+  add(value: number, start: number, end: number): boolean {
+    const numbers = this.#numbers
+    const at = this.count++ * 3
+    numbers[at] = value
+    numbers[at + 1] = start
+    numbers[at + 2] = end
+    return this.isLong
+  }
+
+  each(use: CodePointSink['read']): void {
+    const numbers = this.#numbers
+    for (let at = 0; at < numbers.length; at += 3) {
+      use(numbers[at]!, numbers[at + 1]!, numbers[at + 2]!)
+    }
+  }
 }
 
 /** Shorter runs are not decoded. */
@@ -125,6 +163,7 @@ SEXTETS[0x5f] = 63
 export class Base64 implements Decoder {
   /** By the position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
+  readonly #beginning = new Beginning(MIN_BASE64)
   #fed = 0
   #last = 0
   #lastStart = 0
@@ -134,9 +173,36 @@ export class Base64 implements Decoder {
     this.#bytes = sinks.map((sink) => new Utf8Decoder(sink))
   }
 
+  get isActive(): boolean {
+    return this.#beginning.count > 0
+  }
+
   read(codePoint: number, start: number, end: number): void {
+    const beginning = this.#beginning
     const value = codePoint < 128 ? SEXTETS[codePoint]! : -1
-    if (value < 0) return isLineBreak(codePoint) ? undefined : this.end()
+    if (value < 0) {
+      if (!beginning.isLong || !isLineBreak(codePoint)) this.end()
+    } else if (beginning.isLong) this.#feed(value, start, end)
+    else if (beginning.add(value, start, end)) beginning.each((...one) => this.#feed(...one))
+  }
+
+  end(): void {
+    this.#beginning.count = 0
+    if (this.#fed === 0) return
+    this.#fed = 0
+    for (const bytes of this.#bytes) bytes.restart()
+  }
+
+  pendingStart(isExact: boolean): number {
+    if (!this.isActive) return Infinity
+    if (!this.#beginning.isLong) return this.#beginning.start
+    // For three of the four decoders the last character is part of an unfinished byte.
+    let pending = this.#lastStart
+    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
+    return pending
+  }
+
+  #feed(value: number, start: number, end: number): void {
     // Each character completes a byte for three of the decoders: the first, second or third byte of their group.
     const at = this.#fed++
     const two = (this.#last << 6) | value
@@ -146,20 +212,6 @@ export class Base64 implements Decoder {
     if (at >= 3) this.#bytes[(at - 3) & 3]!.read(two & 0xff, from, end)
     this.#last = value
     this.#lastStart = start
-  }
-
-  end(): void {
-    if (this.#fed === 0) return
-    this.#fed = 0
-    for (const bytes of this.#bytes) bytes.restart()
-  }
-
-  pendingStart(isExact: boolean): number {
-    if (this.#fed === 0) return Infinity
-    // For three of the four decoders the last character is part of an unfinished byte.
-    let pending = this.#lastStart
-    for (const bytes of this.#bytes) pending = Math.min(pending, bytes.pendingStart(isExact))
-    return pending
   }
 }
 
@@ -181,14 +233,17 @@ export class Hex implements Decoder {
   #skip: number
   #half = -1
   #halfStart = 0
-  #pairs = 0
-  #start = 0
+  readonly #beginning = new Beginning(MIN_PAIRS)
   #separators = 0
-  readonly #waiting: [byte: number, start: number, end: number][] = []
 
   constructor(sink: CodePointSink, offset: number) {
     this.#bytes = new Utf8Decoder(sink)
     this.#offset = this.#skip = offset
+  }
+
+  /** A character that is no digit would change something. */
+  get isActive(): boolean {
+    return this.#half >= 0 || this.#beginning.count > 0 || this.#skip !== this.#offset
   }
 
   read(codePoint: number, start: number, end: number): void {
@@ -198,26 +253,23 @@ export class Hex implements Decoder {
       this.#half = -1
       return
     }
-    const goesOn = this.#pairs > 0 && this.#half < 0 && isSeparator(codePoint)
+    const goesOn = this.#beginning.count > 0 && this.#half < 0 && isSeparator(codePoint)
     if (goesOn && !isWhite(codePoint)) this.#separators++
     if (!goesOn || this.#separators > MAX_SEPARATORS) this.end()
   }
 
   end(): void {
-    if (this.#pairs >= MIN_PAIRS) this.#bytes.restart()
+    if (this.#beginning.isLong) this.#bytes.restart()
+    this.#beginning.count = 0
     this.#skip = this.#offset
     this.#half = -1
-    this.#pairs = 0
     this.#separators = 0
-    this.#waiting.length = 0
   }
 
   pendingStart(isExact: boolean): number {
-    if (this.#pairs >= MIN_PAIRS) {
-      const pending = this.#bytes.pendingStart(isExact)
-      return this.#half < 0 ? pending : Math.min(pending, this.#halfStart)
-    }
-    return this.#pairs > 0 || this.#half >= 0 ? this.#start : Infinity
+    const half = this.#half < 0 ? Infinity : this.#halfStart
+    if (this.#beginning.isLong) return Math.min(half, this.#bytes.pendingStart(isExact))
+    return this.#beginning.count > 0 ? this.#beginning.start : half
   }
 
   #digit(value: number, start: number, end: number): void {
@@ -227,18 +279,17 @@ export class Hex implements Decoder {
       return
     }
     if (this.#half < 0) {
-      if (this.#pairs === 0) this.#start = start
       this.#half = value
       this.#halfStart = start
       return
     }
     const byte = (this.#half << 4) | value
     this.#half = -1
-    if (++this.#pairs > MIN_PAIRS) return this.#bytes.read(byte, this.#halfStart, end)
-    this.#waiting.push([byte, this.#halfStart, end])
-    if (this.#pairs < MIN_PAIRS) return
-    for (const one of this.#waiting) this.#bytes.read(...one)
-    this.#waiting.length = 0
+    const [beginning, bytes] = [this.#beginning, this.#bytes]
+    if (beginning.isLong) bytes.read(byte, this.#halfStart, end)
+    else if (beginning.add(byte, this.#halfStart, end)) {
+      beginning.each((...one) => bytes.read(...one))
+    }
   }
 }
 

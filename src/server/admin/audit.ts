@@ -6,10 +6,9 @@ import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
-/** Entries read at a time. */
 const CSV_BATCH = 200
 
 interface Change {
@@ -46,7 +45,7 @@ export async function note(
 }
 
 /** Lists changes. @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listChanges({ runtime, query }: Asked): Promise<Answer | Response> {
+export async function listChanges({ runtime, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const isCsv = wantsCsv(query)
   const filter = filterOf(query)

@@ -70,9 +70,10 @@ export class AdminAuth {
   actorOf(event: H3Event): Actor {
     const tokens = this.#tokens()
     const address = addressOf(event)
-    const given = /^bearer +(\S+) *$/i.exec(event.req.headers.get('authorization') ?? '')?.[1]
-    const found = given === undefined ? this.#session(event, tokens) : this.identify(given, address)
-    if (found) return { name: found.name, role: found.role, address }
+    const secret = /^bearer +(\S+) *$/i.exec(event.req.headers.get('authorization') ?? '')?.[1]
+    const token =
+      secret === undefined ? this.#session(event, tokens) : this.identify(secret, address)
+    if (token) return { name: token.name, role: token.role, address }
     throw new Unauthenticated('Send the admin token as "Authorization: Bearer <token>".')
   }
 
@@ -80,11 +81,14 @@ export class AdminAuth {
    * The token of the configuration that equals the given text. Failures count against the address.
    * @throws NotFound, Unauthenticated and TooManyRequests as {@link actorOf}
    */
-  identify(given: string, address: string): AdminToken {
+  identify(secret: string, address: string): AdminToken {
     const tokens = this.#tokens()
     // Each is compared, so that the time tells nothing about the place of the right one.
-    const found = this.attempt(address, () => tokens.filter(({ token }) => isSame(given, token))[0])
-    if (found) return found
+    const match = this.attempt(
+      address,
+      () => tokens.filter(({ token }) => isSame(secret, token))[0],
+    )
+    if (match) return match
     throw new Unauthenticated('The admin token is wrong.')
   }
 
@@ -109,7 +113,6 @@ export class AdminAuth {
   }
 }
 
-/** The client's end of the connection. */
 export function addressOf(event: H3Event): string {
   return event.runtime?.node?.req.socket?.remoteAddress ?? ''
 }

@@ -2,7 +2,7 @@
 import type { Condition } from '../../accounts/accounts.ts'
 import { InvalidRequest, RevisionChanged, toErrorBody } from '../../errors/errors.ts'
 import { note } from './audit.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 /** How objects of one kind are recorded and shown. */
 interface Changing<Item extends RevisionChanged['current']> {
@@ -19,7 +19,7 @@ interface Changing<Item extends RevisionChanged['current']> {
  * @param change returns the object after the change, and further members of the answer
  */
 export async function changing<Item extends RevisionChanged['current']>(
-  asked: Asked,
+  request: AdminRequest,
   { kind, settings, view }: Changing<Item>,
   action: string,
   change: (
@@ -28,7 +28,7 @@ export async function changing<Item extends RevisionChanged['current']>(
 ): Promise<Answer> {
   let before = {}
   const condition: Condition<Item> = {
-    expected: revisionOf(asked),
+    expected: revisionOf(request),
     replaced: (former) => {
       before = settings(former)
     },
@@ -36,7 +36,7 @@ export async function changing<Item extends RevisionChanged['current']>(
   try {
     const { item, status = 200, more } = await change(condition)
     const object = `${kind}:${item.id}`
-    await note(asked, { action: `${kind}.${action}`, object, before, after: settings(item) })
+    await note(request, { action: `${kind}.${action}`, object, before, after: settings(item) })
     return { status, body: { data: await view(item), ...more } }
   } catch (error) {
     if (!(error instanceof RevisionChanged)) throw error
@@ -48,7 +48,7 @@ export async function changing<Item extends RevisionChanged['current']>(
  * The revision that `If-Match` names; undefined without one, and for `*`.
  * @throws InvalidRequest for a header that is no revision
  */
-function revisionOf({ event }: Asked): number | undefined {
+function revisionOf({ event }: AdminRequest): number | undefined {
   const given = event.req.headers.get('if-match')?.trim()
   if (given === undefined || given === '*') return undefined
   const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]

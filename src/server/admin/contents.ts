@@ -3,16 +3,16 @@ import type { CallContent } from '../../observe/content/content.ts'
 import { note } from './audit.ts'
 import { checkParameters, readMoment } from '../../errors/query.ts'
 import type { RequestContent } from './resources/request.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const REMOVED_BY = ['key', 'user', 'before'] as const
 const PARAMETERS = new Set<string>(REMOVED_BY)
 
 /** Shows the contents of a call; every reading is recorded. @throws NotFound where nothing is kept, Unavailable */
-export async function showContent(asked: Asked): Promise<Answer> {
-  const { runtime, id, query } = asked
+export async function showContent(request: AdminRequest): Promise<Answer> {
+  const { runtime, id, query } = request
   checkParameters(query, new Set())
-  const content = await contentOf(asked)
+  const content = await contentOf(request)
   if (!content) {
     const how = runtime.config.log.content.enabled
       ? 'Contents are kept by the gateway that served the call, of keys with log_content, for log.content.keep days.'
@@ -23,7 +23,7 @@ export async function showContent(asked: Asked): Promise<Answer> {
     )
   }
   const { account, key, user, endpoint, model, decided, input, output, cut } = content
-  await note(asked, { action: 'request.content', object: `request:${id}`, after: { read: true } })
+  await note(request, { action: 'request.content', object: `request:${id}`, after: { read: true } })
   const data: RequestContent = {
     id,
     account_id: account,
@@ -43,14 +43,14 @@ export async function showContent(asked: Asked): Promise<Answer> {
 export function contentOf({
   runtime,
   id,
-}: Pick<Asked, 'runtime' | 'id'>): Promise<CallContent | undefined> {
+}: Pick<AdminRequest, 'runtime' | 'id'>): Promise<CallContent | undefined> {
   const isId = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)
   return isId ? runtime.contents.find(id) : Promise.resolve(undefined)
 }
 
 /** Removes the contents of a key, of an end user, or before a moment. @throws InvalidRequest, Unavailable */
-export async function removeContents(asked: Asked): Promise<Answer> {
-  const { runtime, query } = asked
+export async function removeContents(request: AdminRequest): Promise<Answer> {
+  const { runtime, query } = request
   checkParameters(query, PARAMETERS)
   const by = REMOVED_BY.filter((name) => query.get(name))
   if (by.length === 0) {
@@ -62,6 +62,6 @@ export async function removeContents(asked: Asked): Promise<Answer> {
   const removed = await runtime.contents.remove({ key, user, before: moment })
   // The name of an end user is part of what was to be removed, so it is not recorded.
   const after = { removed, by: by.join(','), ...(key !== undefined && { key }) }
-  await note(asked, { action: 'request.content.remove', object: 'requests', after })
+  await note(request, { action: 'request.content.remove', object: 'requests', after })
   return { body: { data: { removed } } }
 }

@@ -6,36 +6,33 @@ import type { Settled } from '../../state/ledger/ledger.ts'
 import { note as noteChange } from './audit.ts'
 import type { readNew } from './bodies.ts'
 import type { adjustment, credits } from './resources/account.ts'
-import type { Asked } from './route.ts'
+import type { AdminRequest } from './route.ts'
 
-/**
- * Books credits; status 200 for a reference that was booked earlier.
- * @throws ReferenceTaken when that was with another amount
- */
+/** Books credits; status 200 for a reference that was booked earlier. @throws ReferenceTaken when that was with another amount */
 export async function topUp(
-  asked: Pick<Asked, 'runtime' | 'actor'>,
+  request: Pick<AdminRequest, 'runtime' | 'actor'>,
   account: string,
   { usd, reference = `credits:${randomUUID()}`, note }: ReturnType<typeof readNew<typeof credits>>,
 ) {
   const amount = parsePico(usd)
-  const booked = asked.runtime.ledger.topUp({
+  const booked = request.runtime.ledger.topUp({
     account,
     amount,
     reference,
     ...(note !== undefined && { note }),
   })
   const booking = { booked, account, amount, reference }
-  const answer = await answerTo(asked, booking, { free_tier: false })
+  const answer = await answerTo(request, booking, { free_tier: false })
   const after = { usd: formatPico(amount), reference, note }
   if (!answer.body.data.duplicate) {
-    await noteChange(asked, { action: 'account.credit', object: `account:${account}`, after })
+    await noteChange(request, { action: 'account.credit', object: `account:${account}`, after })
   }
   return answer
 }
 
 /** Books a correction, as {@link topUp}. */
 export async function adjust(
-  asked: Pick<Asked, 'runtime' | 'actor'>,
+  request: Pick<AdminRequest, 'runtime' | 'actor'>,
   account: string,
   {
     usd,
@@ -44,16 +41,15 @@ export async function adjust(
   }: ReturnType<typeof readNew<typeof adjustment>>,
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booked = asked.runtime.ledger.adjust({ account, amount, reference, reason })
-  const answer = await answerTo(asked, { booked, account, amount, reference }, {})
+  const booked = request.runtime.ledger.adjust({ account, amount, reference, reason })
+  const answer = await answerTo(request, { booked, account, amount, reference }, {})
   const after = { usd: formatPico(amount), reference, reason }
   if (!answer.body.data.duplicate) {
-    await noteChange(asked, { action: 'account.adjust', object: `account:${account}`, after })
+    await noteChange(request, { action: 'account.adjust', object: `account:${account}`, after })
   }
   return answer
 }
 
-/** A booking and the answer of the ledger. */
 interface Booking {
   readonly booked: Promise<Settled>
   readonly account: string
@@ -62,7 +58,7 @@ interface Booking {
 }
 
 async function answerTo(
-  { runtime }: Pick<Asked, 'runtime'>,
+  { runtime }: Pick<AdminRequest, 'runtime'>,
   { booked, account, amount, reference }: Booking,
   more: object,
 ) {

@@ -9,7 +9,7 @@ import { matches, type LogQuery } from '../../observe/log/query.ts'
 import type { KnownCall } from '../../observe/record.ts'
 import { wrongQuery } from '../../errors/query.ts'
 import { callView, readQuery } from './requests.ts'
-import type { Asked } from './route.ts'
+import type { AdminRequest } from './route.ts'
 
 /** Most texts that wait for a slow client. */
 const MOST_WAITING = 100
@@ -18,10 +18,10 @@ const GATHER_MS = 250
 const encoder = new TextEncoder()
 
 /** Streams events until the client leaves. Filters as for requests; with any, only calls are sent. `type` chooses kinds. */
-export function streamEvents({ runtime, query, event }: Asked): Response {
+export function streamEvents({ runtime, query, event }: AdminRequest): Response {
   const types = readTypes(query)
   const filters = new URLSearchParams([...query].filter(([name]) => name !== 'type'))
-  const asked = readQuery(filters)
+  const request = readQuery(filters)
   const isFiltered = filters.size > 0
   const after = event.req.headers.get('last-event-id') ?? undefined
   let stop = () => {}
@@ -42,7 +42,7 @@ export function streamEvents({ runtime, query, event }: Asked): Response {
         const watcher: Watcher = {
           ...(types.size > 0 && { types }),
           all: !isFiltered,
-          wants: (one) => isWanted(one, asked, isFiltered),
+          wants: (one) => isWanted(one, request, isFiltered),
           take(one) {
             if ((controller.desiredSize ?? 0) <= 0) return false
             write(textOf(one))
@@ -82,8 +82,8 @@ function readTypes(query: URLSearchParams): ReadonlySet<LiveEventType> {
   )
 }
 
-function isWanted(event: LiveEvent, asked: LogQuery, isFiltered: boolean): boolean {
-  return isOfCall(event) ? matches(event.data as KnownCall, asked) : !isFiltered
+function isWanted(event: LiveEvent, request: LogQuery, isFiltered: boolean): boolean {
+  return isOfCall(event) ? matches(event.data as KnownCall, request) : !isFiltered
 }
 
 function isOfCall({ type }: LiveEvent): boolean {

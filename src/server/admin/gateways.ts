@@ -5,56 +5,58 @@ import { checkParameters } from '../../errors/query.ts'
 import { read } from './bodies.ts'
 import { gatewayView } from './resources/gateway.ts'
 import { cooldown, deploymentView } from './resources/model.ts'
-import { bodyOf, missing, type Answer, type Asked } from './route.ts'
+import { bodyOf, missing, type Answer, type AdminRequest } from './route.ts'
 
 /** Lists all gateways that share the state, the answering one first. @throws Unavailable */
-export async function listGateways({ gateway, query }: Asked): Promise<Answer> {
+export async function listGateways({ gateway, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set())
-  const found = await gateway.instances.list()
-  const data = found.map((one, i) => gatewayView(one, i === 0))
+  const instances = await gateway.instances.list()
+  const data = instances.map((one, i) => gatewayView(one, i === 0))
   return { body: { data, next: null } }
 }
 
 /** Disables a deployment for some seconds, on all gateways. @throws InvalidRequest, NotFound */
-export async function coolDown(asked: Asked): Promise<Answer> {
-  const { gateway } = asked
-  const deployment = deploymentOf(asked)
-  const { seconds } = read(cooldown, await bodyOf(asked))
-  await noting(asked, 'deployment.cooldown', deployment, () =>
-    gateway.takenOut.takeOut(deployment.id, seconds),
+export async function coolDown(request: AdminRequest): Promise<Answer> {
+  const { gateway } = request
+  const deployment = deploymentOf(request)
+  const { seconds } = read(cooldown, await bodyOf(request))
+  await noting(request, 'deployment.cooldown', deployment, () =>
+    gateway.disabledDeployments.disable(deployment.id, seconds),
   )
-  return { body: { data: shown(asked, deployment) } }
+  return { body: { data: shown(request, deployment) } }
 }
 
 /** Enables a deployment again, also one in a cooldown after failures. @throws NotFound */
-export async function resume(asked: Asked): Promise<Answer> {
-  const { gateway } = asked
-  const deployment = deploymentOf(asked)
-  await noting(asked, 'deployment.resume', deployment, () => gateway.takenOut.resume(deployment.id))
-  return { body: { data: shown(asked, deployment) } }
+export async function resume(request: AdminRequest): Promise<Answer> {
+  const { gateway } = request
+  const deployment = deploymentOf(request)
+  await noting(request, 'deployment.resume', deployment, () =>
+    gateway.disabledDeployments.enable(deployment.id),
+  )
+  return { body: { data: shown(request, deployment) } }
 }
 
 /** Changes the state of a deployment, and records the change. */
 async function noting(
-  asked: Asked,
+  request: AdminRequest,
   action: string,
   deployment: Deployment,
   change: () => Promise<void>,
 ): Promise<void> {
   const state = () => {
-    const { state, rests_until } = shown(asked, deployment).health
+    const { state, rests_until } = shown(request, deployment).health
     return { state, rests_until }
   }
   const before = state()
   await change()
-  await note(asked, { action, object: `deployment:${deployment.id}`, before, after: state() })
+  await note(request, { action, object: `deployment:${deployment.id}`, before, after: state() })
 }
 
-function shown({ runtime: { routing } }: Asked, deployment: Deployment) {
+function shown({ runtime: { routing } }: AdminRequest, deployment: Deployment) {
   return deploymentView(deployment, routing.healthOf(deployment).report())
 }
 
-function deploymentOf({ runtime: { catalog }, id }: Asked): Deployment {
+function deploymentOf({ runtime: { catalog }, id }: AdminRequest): Deployment {
   const deployments = catalog.all().flatMap((model) => model.deployments)
   return deployments.find((one) => one.id === id) ?? missing('deployment', id)
 }

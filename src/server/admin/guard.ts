@@ -4,19 +4,19 @@ import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './names.ts'
 import type { GuardAnswer } from './resources/guard.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
 const NO_SUMS: DecisionSums = { days: [], keys: [] }
 
 /** Decisions of a range by day and by key, and the state of every guard. @throws InvalidRequest, Unavailable */
-export async function showGuard({ runtime, query }: Asked): Promise<Answer> {
+export async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const { from, to } = readRange(query, Date.now())
   const [accounts, keys] = ['account', 'key'].map((name) => readValues(query, name))
-  const asked = { from, to, accounts: accounts!, keys: keys! }
+  const question = { from, to, accounts: accounts!, keys: keys! }
   const { usage, guards, metrics } = runtime
-  const { days, keys: byKey } = usage ? await usage.ask('decisions', asked) : NO_SUMS
+  const { days, keys: byKey } = usage ? await usage.ask('decisions', question) : NO_SUMS
   const data: GuardAnswer = {
     range: { from: second(from), to: second(to) },
     decisions: days.map(({ start, ...one }) => ({ day: second(start).slice(0, 10), ...one })),

@@ -8,24 +8,24 @@ import { read, readNew } from './bodies.ts'
 import { changing } from './change.ts'
 import { requireJudge } from './policies.ts'
 import { keyChange, keySettings, newKey, rotation } from './resources/key.ts'
-import { accountOf, bodyOf, keyOf, type Answer, type Asked } from './route.ts'
+import { accountOf, bodyOf, keyOf, type Answer, type AdminRequest } from './route.ts'
 import { lastUsed, lastUsedAt, wholeKey } from './views.ts'
 
-export async function createKey(asked: Asked): Promise<Answer> {
-  const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(asked))
-  const wanted = { ...settingsOf(asked.runtime, settings), id, name, sha256, start }
-  requireJudge(asked.runtime, wanted.policy)
-  const { key, secret } = await asked.runtime.accounts.createKey(asked.id, wanted)
-  await note(asked, {
+export async function createKey(request: AdminRequest): Promise<Answer> {
+  const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
+  const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
+  requireJudge(request.runtime, wanted.policy)
+  const { key, secret } = await request.runtime.accounts.createKey(request.id, wanted)
+  await note(request, {
     action: 'key.create',
     object: `key:${key.id}`,
     after: keySettings(key),
   })
-  const data = await wholeKey(asked.runtime, key)
+  const data = await wholeKey(request.runtime, key)
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
-export async function showKey({ runtime, id }: Asked): Promise<Answer> {
+export async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
   const data = {
@@ -37,18 +37,18 @@ export async function showKey({ runtime, id }: Asked): Promise<Answer> {
 }
 
 /** Makes a token to call as the key for ten minutes. */
-export async function playKey(asked: Asked): Promise<Answer> {
-  const { runtime, id } = asked
+export async function playKey(request: AdminRequest): Promise<Answer> {
+  const { runtime, id } = request
   const key = await keyOf(runtime, id)
   const played = playTokenFor(key, runtime.config.admin, Date.now())
   // The token exists, because the request itself came with a token of the role admin.
   const { token, expiresAt } = played!
   const expires_at = new Date(expiresAt).toISOString()
-  await note(asked, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
+  await note(request, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
   return { status: 201, body: { data: { token, expires_at } } }
 }
 
-export async function showLimits({ runtime, id }: Asked): Promise<Answer> {
+export async function showLimits({ runtime, id }: AdminRequest): Promise<Answer> {
   return { body: { data: await limitsOf(runtime, await keyOf(runtime, id)) } }
 }
 
@@ -62,29 +62,29 @@ async function limitsOf(runtime: Runtime, key: Key) {
   return limitsOfKey({ key, account, defaults, freeTier, ...money, now: Date.now() })
 }
 
-export async function changeKey(asked: Asked): Promise<Answer> {
-  const change = settingsOf(asked.runtime, read(keyChange, await bodyOf(asked)))
-  requireJudge(asked.runtime, change.policy)
-  return changing(asked, ofKeys(asked), 'update', async (condition) => ({
-    item: await asked.runtime.accounts.changeKey(asked.id, change, condition),
+export async function changeKey(request: AdminRequest): Promise<Answer> {
+  const change = settingsOf(request.runtime, read(keyChange, await bodyOf(request)))
+  requireJudge(request.runtime, change.policy)
+  return changing(request, ofKeys(request), 'update', async (condition) => ({
+    item: await request.runtime.accounts.changeKey(request.id, change, condition),
   }))
 }
 
-export async function archiveKey(asked: Asked): Promise<Answer> {
-  return changing(asked, ofKeys(asked), 'archive', async (condition) => ({
-    item: await asked.runtime.accounts.archiveKey(asked.id, condition),
+export async function archiveKey(request: AdminRequest): Promise<Answer> {
+  return changing(request, ofKeys(request), 'archive', async (condition) => ({
+    item: await request.runtime.accounts.archiveKey(request.id, condition),
   }))
 }
 
-export async function rotateKey(asked: Asked): Promise<Answer> {
-  const { overlap } = read(rotation, await bodyOf(asked))
-  return changing(asked, ofKeys(asked), 'rotate', async (condition) => {
-    const { key, secret } = await asked.runtime.accounts.rotateKey(asked.id, overlap, condition)
+export async function rotateKey(request: AdminRequest): Promise<Answer> {
+  const { overlap } = read(rotation, await bodyOf(request))
+  return changing(request, ofKeys(request), 'rotate', async (condition) => {
+    const { key, secret } = await request.runtime.accounts.rotateKey(request.id, overlap, condition)
     return { item: key, status: 201, more: { key: secret } }
   })
 }
 
-const ofKeys = ({ runtime }: Asked) => ({
+const ofKeys = ({ runtime }: AdminRequest) => ({
   kind: 'key',
   settings: keySettings,
   view: (key: Key) => wholeKey(runtime, key),

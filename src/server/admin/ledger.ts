@@ -4,7 +4,7 @@ import { checkParameters, readLimit, readMoment, wantsCsv, wrongQuery } from '..
 import { readCursor } from './bodies.ts'
 import { csvResponse } from './csv.ts'
 import { LEDGER_COLUMNS } from './resources/ledger.ts'
-import { accountOf, filterOf, notInList, type Answer, type Asked } from './route.ts'
+import { accountOf, filterOf, notInList, type Answer, type AdminRequest } from './route.ts'
 import { orphanView, rowView } from './views.ts'
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
@@ -15,7 +15,7 @@ const MOST_SEARCHED = 20_000
 const LATEST_MS = 86_400_000
 
 /** Lists rows, newest first. @throws InvalidRequest, NotFound */
-export async function listRows({ runtime, id, query }: Asked): Promise<Answer | Response> {
+export async function listRows({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const limit = readLimit(query.get('limit'))
   const before = readCursor(query.get('before'))
@@ -66,26 +66,26 @@ function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
     at < to
 }
 
-export async function verify(asked: Asked): Promise<Answer> {
-  const found = await asked.runtime.ledger.verify(await filterOf(asked))
+export async function verify(request: AdminRequest): Promise<Answer> {
+  const found = await request.runtime.ledger.verify(await filterOf(request))
   const discrepancies = found.map(({ account, what, stored, recomputed }) => ({
     account_id: account,
     what,
     stored: usdJson(stored),
     recomputed: usdJson(recomputed),
   }))
-  if (asked.query.get('prices') !== 'true') {
+  if (request.query.get('prices') !== 'true') {
     return { body: { data: { ok: found.length === 0, discrepancies } } }
   }
-  const prices = await pricesChecked(asked)
+  const prices = await pricesChecked(request)
   const ok = found.length === 0 && prices.wrong.length === 0
   return { body: { data: { ok, discrepancies, prices } } }
 }
 
 /** Prices every row again. `recomputed` is null where another tier would have applied. */
-async function pricesChecked(asked: Asked) {
-  const { accounts, ledger, prices } = asked.runtime
-  const account = await filterOf(asked)
+async function pricesChecked(request: AdminRequest) {
+  const { accounts, ledger, prices } = request.runtime
+  const account = await filterOf(request)
   const all = account === undefined ? await accounts.listAccounts() : [{ id: account }]
   const ids = all.map(({ id }) => id)
   const { wrong, ...counts } = await prices.check(ledger, ids)
@@ -101,12 +101,12 @@ async function pricesChecked(asked: Asked) {
 }
 
 /** The page of the orphans that `?limit=` and `?after=<request id>` select. */
-export async function listOrphans(asked: Asked): Promise<Answer> {
-  const limit = readLimit(asked.query.get('limit'))
-  const after = asked.query.get('after')
+export async function listOrphans(request: AdminRequest): Promise<Answer> {
+  const limit = readLimit(request.query.get('limit'))
+  const after = request.query.get('after')
   let found = after === null
   const data = []
-  for await (const orphan of asked.runtime.ledger.orphans(await filterOf(asked))) {
+  for await (const orphan of request.runtime.ledger.orphans(await filterOf(request))) {
     if (found && data.length === limit) return { body: { data, next: data.at(-1)!.request_id } }
     if (found) data.push(orphanView(orphan))
     found ||= orphan.request === after

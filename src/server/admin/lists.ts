@@ -7,7 +7,7 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
 import { ACCOUNT_COLUMNS, accountView } from './resources/account.ts'
 import { KEY_COLUMNS, keyView } from './resources/key.ts'
-import { accountOf, notInList, type Answer, type Asked } from './route.ts'
+import { accountOf, notInList, type Answer, type AdminRequest } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
@@ -18,14 +18,14 @@ const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
 const CSV_BATCH = 200
 
 /** @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listAccounts(asked: Asked): Promise<Answer | Response> {
-  const { gateway, runtime, query } = asked
+export async function listAccounts(request: AdminRequest): Promise<Answer | Response> {
+  const { gateway, runtime, query } = request
   checkParameters(query, ACCOUNT_PARAMETERS)
   const view = await runtime.accounts.directory.view()
   const states = readStates(query, ACCOUNT_STATES)
   const isListed = ({ archived, disabled }: ListedAccount) =>
     states.has(archived ? 'archived' : disabled ? 'disabled' : 'active')
-  return answerOf(asked, {
+  return answerOf(request, {
     name: 'accounts',
     columns: ACCOUNT_COLUMNS,
     all: view.accounts,
@@ -40,8 +40,8 @@ export async function listAccounts(asked: Asked): Promise<Answer | Response> {
 }
 
 /** @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
-export async function listKeys(asked: Asked): Promise<Answer | Response> {
-  const { gateway, runtime, query } = asked
+export async function listKeys(request: AdminRequest): Promise<Answer | Response> {
+  const { gateway, runtime, query } = request
   checkParameters(query, KEY_PARAMETERS)
   const accounts = new Set(query.getAll('account'))
   for (const id of accounts) await accountOf(runtime, id)
@@ -53,7 +53,7 @@ export async function listKeys(asked: Asked): Promise<Answer | Response> {
     (accounts.size === 0 || accounts.has(key.account)) &&
     (policies === undefined || key.hasPolicy === policies) &&
     states.has(stateOf(key, now))
-  return answerOf(asked, {
+  return answerOf(request, {
     name: 'keys',
     columns: KEY_COLUMNS,
     all: view.keys,
@@ -122,17 +122,17 @@ function totalsOf({ ledger }: Runtime, some: readonly { readonly id: string }[])
 }
 
 /** The states that a list shows; without a filter all but archived ones. */
-function readStates(query: URLSearchParams, known: readonly string[]): ReadonlySet<string> {
-  const given = query.getAll('state').flatMap((text) => text.split(','))
-  const unknown = given.find((state) => !known.includes(state))
-  if (unknown !== undefined) throw wrongQuery('state', `one of ${known.join(', ')}`)
-  return new Set(given.length > 0 ? given : known.filter((state) => state !== 'archived'))
+function readStates(query: URLSearchParams, names: readonly string[]): ReadonlySet<string> {
+  const states = query.getAll('state').flatMap((text) => text.split(','))
+  const unknown = states.find((state) => !names.includes(state))
+  if (unknown !== undefined) throw wrongQuery('state', `one of ${names.join(', ')}`)
+  return new Set(states.length > 0 ? states : names.filter((state) => state !== 'archived'))
 }
 
 function readPolicies(query: URLSearchParams): boolean | undefined {
-  const given = query.get('policy')
-  if (given === null) return undefined
-  if (given === 'any' || given === 'none') return given === 'any'
+  const filter = query.get('policy')
+  if (filter === null) return undefined
+  if (filter === 'any' || filter === 'none') return filter === 'any'
   throw wrongQuery('policy', 'any or none')
 }
 
@@ -157,7 +157,7 @@ const MEMBERS: Readonly<Record<string, (item: ListedAccount | ListedKey) => stri
 }
 
 async function answerOf<Item extends ListedAccount | ListedKey>(
-  { query }: Asked,
+  { query }: AdminRequest,
   { name, columns, all, isListed, sums, rowsOf }: List<Item>,
 ): Promise<Answer | Response> {
   const isCsv = wantsCsv(query)
@@ -187,9 +187,9 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   }
   const first = (count: number) => firstOf(listed(), count, compare).map(({ item }) => item)
   if (isCsv) return csvResponse(name, columns, inBatches(first(Infinity), rowsOf))
-  const found = first(limit + 1)
-  const page = found.slice(0, limit)
-  const next = found.length > limit ? page.at(-1)!.id : null
+  const listedItems = first(limit + 1)
+  const page = listedItems.slice(0, limit)
+  const next = listedItems.length > limit ? page.at(-1)!.id : null
   return { body: { data: await rowsOf(page), next } }
 }
 
@@ -210,7 +210,6 @@ async function orderOf<Item extends ListedAccount | ListedKey>(
   return { valueOf, descending: sort.startsWith('-') }
 }
 
-/** An item with its sort value. */
 interface Ranked<Item> {
   readonly item: Item
   readonly value: string | number | Pico
@@ -229,16 +228,16 @@ function firstOf<Item>(
   count: number,
   compare: (a: Item, b: Item) => number,
 ): readonly Item[] {
-  const found: Item[] = []
+  const firsts: Item[] = []
   let last: Item | undefined
   for (const item of items) {
     if (last && compare(item, last) >= 0) continue
-    found.push(item)
-    if (found.length < 4 * count) continue
-    found.sort(compare).length = count
-    last = found.at(-1)
+    firsts.push(item)
+    if (firsts.length < 4 * count) continue
+    firsts.sort(compare).length = count
+    last = firsts.at(-1)
   }
-  return found.sort(compare).slice(0, count)
+  return firsts.sort(compare).slice(0, count)
 }
 
 async function* inBatches<Item>(

@@ -24,7 +24,7 @@ import { note } from './audit.ts'
 import type * as v from 'valibot'
 import { read } from './bodies.ts'
 import { modelImport } from './resources/model.ts'
-import { incomingOf, type Answer, type Asked } from './route.ts'
+import { incomingOf, type Answer, type AdminRequest } from './route.ts'
 
 /** A list with its quotation marks escaped. */
 const BODY_LIMIT = 1.5 * MAX_LIST_BYTES
@@ -36,12 +36,12 @@ let writing: Promise<unknown> = Promise.resolve()
  * Compares the operator's list with a public one, and writes it only where that is wanted.
  * @throws InvalidRequest for a list that cannot be read, ReadOnly where the file cannot be written
  */
-export async function importModels(asked: Asked): Promise<Answer> {
-  const body = read(modelImport, await readJson(incomingOf(asked), BODY_LIMIT))
+export async function importModels(request: AdminRequest): Promise<Answer> {
+  const body = read(modelImport, await readJson(incomingOf(request), BODY_LIMIT))
   try {
     const lists = [await listOf(body)]
-    if (!body.write) return await importing(asked, lists, body)
-    const turn = writing.then(() => importing(asked, lists, body))
+    if (!body.write) return await importing(request, lists, body)
+    const turn = writing.then(() => importing(request, lists, body))
     writing = turn.catch(() => {})
     return await turn
   } catch (error) {
@@ -69,11 +69,11 @@ async function listOf({ from, text }: ImportBody): Promise<ReadList> {
 }
 
 async function importing(
-  asked: Asked,
+  request: AdminRequest,
   lists: readonly ReadList[],
   { from, only, accept, write }: ImportBody,
 ): Promise<Answer> {
-  const { loaded } = asked.gateway
+  const { loaded } = request.gateway
   const path = join(loaded.directory, PRICE_LIST_FILE)
   const now = new Date().toISOString()
   const wanted: PriceImport = { path, label: PRICE_LIST_FILE, lists, only, accept, now }
@@ -88,7 +88,7 @@ async function importing(
       held: held.length,
       ...(accept.length > 0 && { accepted: accept.join(',').slice(0, 1000) }),
     }
-    await note(asked, { action: 'models.import', object: `file:${PRICE_LIST_FILE}`, after })
+    await note(request, { action: 'models.import', object: `file:${PRICE_LIST_FILE}`, after })
   }
   return {
     body: {

@@ -5,7 +5,7 @@ import type { FailureSum } from '../../observe/usage/decisions.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import type { ModelAnswer } from './resources/model.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 import { modelView } from './views.ts'
 
 const PARAMETERS = new Set(['q', 'sort'])
@@ -33,7 +33,7 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
   }
 
 /** Lists models. @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listModels({ runtime, query }: Asked): Promise<Answer> {
+export async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const order = readOrder(query.get('sort'))
   const { catalog, routing, usage } = runtime
@@ -67,14 +67,14 @@ function unlessUnavailable(error: unknown): undefined {
   if (!(error instanceof Unavailable)) throw error
 }
 
-function readOrder(given: string | null) {
-  const name = given?.replace(/^-/, '')
+function readOrder(sort: string | null) {
+  const name = sort?.replace(/^-/, '')
   const valueOf = name === undefined ? undefined : SORTS[name]
   if (name !== undefined && !valueOf) {
     const names = Object.keys(SORTS).join(', ')
     throw wrongQuery('sort', `one of ${names}, with "-" before it for the opposite order`)
   }
-  const sign = given?.startsWith('-') ? -1 : 1
+  const sign = sort?.startsWith('-') ? -1 : 1
   return (models: readonly Model[], lately: Lately | undefined): readonly Model[] => {
     if (!valueOf) return models
     const valued = models.map((model) => [valueOf(model, recentOf(lately, model)), model] as const)

@@ -10,10 +10,9 @@ import { keyNames, withNames, type NameOf } from './names.ts'
 import { runningViews } from './requests.ts'
 import type { Overview } from './resources/overview.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 import { outboxView } from './views.ts'
 
-/** How long an answer is shared. */
 const SHARED_MS = 2000
 const DAY_MS = 86_400_000
 const SHOWN_MODELS = 10
@@ -24,7 +23,7 @@ const SHOWN_CALLS = 20
 const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Promise<Answer> }>()
 
 /** The first page of a console. */
-export function showOverview({ gateway }: Asked): Promise<Answer> {
+export function showOverview({ gateway }: AdminRequest): Promise<Answer> {
   const known = answers.get(gateway)
   if (known && performance.now() - known.at < SHARED_MS) return known.answer
   const answer = overviewOf(gateway)

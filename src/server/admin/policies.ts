@@ -19,7 +19,7 @@ import {
   type Verdict,
 } from './resources/policy.ts'
 import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
-import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
+import { bodyOf, incomingOf, type Answer, type AdminRequest } from './route.ts'
 import { trialOf } from './trial.ts'
 
 /**
@@ -75,13 +75,13 @@ export function requireJudge({ guards }: Runtime, policy: Policy | null | undefi
   throw new InvalidRequest('invalid_policy', message, { param: 'policy.guard.model' })
 }
 
-export async function diffPolicy(asked: Asked): Promise<Answer> {
-  const { models, ...given } = read(policyPair, await bodyOf(asked))
+export async function diffPolicy(request: AdminRequest): Promise<Answer> {
+  const { models, ...given } = read(policyPair, await bodyOf(request))
   const from = given.from ? readPolicy(given.from, 'from') : undefined
   const to = given.to ? readPolicy(given.to, 'to') : undefined
   const members = diffPolicies(from, to)
   const data: PolicyDifference = {
-    members: models ? [...members, diffModels(asked, models)] : members,
+    members: models ? [...members, diffModels(request, models)] : members,
     may_tighten: tighteningsOf(to),
   }
   return { body: { data } }
@@ -89,7 +89,7 @@ export async function diffPolicy(asked: Asked): Promise<Answer> {
 
 /** Compares two allowlists by the models of the catalog that they leave out; null leaves out none. */
 function diffModels(
-  { runtime }: Asked,
+  { runtime }: AdminRequest,
   { from, to }: NonNullable<v.InferOutput<typeof policyPair>['models']>,
 ) {
   const ids = runtime.catalog.all().map(({ id }) => id)
@@ -98,15 +98,15 @@ function diffModels(
   return { ...differenceOfSets('models', without(from), without(to)), from, to }
 }
 
-export async function evaluatePolicy(asked: Asked): Promise<Answer> {
-  const trial = read(trialBody, await bodyOf(asked))
+export async function evaluatePolicy(request: AdminRequest): Promise<Answer> {
+  const trial = read(trialBody, await bodyOf(request))
   if (trial.input === undefined && trial.output === undefined) {
     const message = "Missing 'input' or 'output': a text to try the policy on."
     throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
   }
   const policy = readPolicy(trial.policy)
-  if (trial.ask) requireRole(asked.actor, 'admin')
-  return { body: { data: await tryPolicy(asked.runtime, incomingOf(asked), trial, policy) } }
+  if (trial.ask) requireRole(request.actor, 'admin')
+  return { body: { data: await tryPolicy(request.runtime, incomingOf(request), trial, policy) } }
 }
 
 function view(

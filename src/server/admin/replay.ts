@@ -10,7 +10,7 @@ import { knownRefusals, readPolicy } from '../../policy/policy.ts'
 import { readNew } from './bodies.ts'
 import { requireJudge } from './policies.ts'
 import { replay, type Replayed, type SideVerdict } from './resources/policy.ts'
-import { bodyOf, incomingOf, type Answer, type Asked } from './route.ts'
+import { bodyOf, incomingOf, type Answer, type AdminRequest } from './route.ts'
 import { trialOf } from './trial.ts'
 
 const SIDES: readonly Side[] = ['input', 'output']
@@ -18,13 +18,13 @@ const SIDES: readonly Side[] = ['input', 'output']
 const MAX_MS = 20_000
 
 /** Compares recorded decisions of guards with those under another policy. @throws InvalidRequest, Unavailable */
-export async function replayPolicy(asked: Asked): Promise<Answer> {
-  const { runtime } = asked
-  const { policy: given, ask, ...which } = readNew(replay, await bodyOf(asked))
+export async function replayPolicy(request: AdminRequest): Promise<Answer> {
+  const { runtime } = request
+  const { policy: given, ask, ...which } = readNew(replay, await bodyOf(request))
   const policy = readPolicy(given)
   requireJudge(runtime, policy)
   const contents = await runtime.contents.list(which)
-  const trial = trialOf(runtime, incomingOf(asked), policy, ask)
+  const trial = trialOf(runtime, incomingOf(request), policy, ask)
   const rehearsal = await rehearse(trial)
   const found = new Findings(policy.guard?.mode === 'monitor' ? 'monitor' : 'block')
   const until = performance.now() + MAX_MS

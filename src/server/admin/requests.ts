@@ -28,7 +28,7 @@ import {
   type RequestView,
 } from './resources/request.ts'
 import { momentOrNull } from './resources/settings.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
 const PAGING = ['limit', 'after', 'format']
@@ -44,13 +44,13 @@ interface RequestsPage {
 }
 
 /** Answers with a page, or with `format=csv` with all ended calls. @throws as {@link listRequests} */
-export async function answerRequests(asked: Asked): Promise<Answer | Response> {
-  if (!wantsCsv(asked.query)) return { body: { ...(await listRequests(asked)) } }
-  const query = readQuery(asked.query)
-  const [from = 'start', to = 'now'] = [asked.query.get('from'), asked.query.get('to')].map(
+export async function answerRequests(request: AdminRequest): Promise<Answer | Response> {
+  if (!wantsCsv(request.query)) return { body: { ...(await listRequests(request)) } }
+  const query = readQuery(request.query)
+  const [from = 'start', to = 'now'] = [request.query.get('from'), request.query.get('to')].map(
     (moment) => moment ?? undefined,
   )
-  const rows = allRows(asked.gateway, logOf(asked.gateway), query)
+  const rows = allRows(request.gateway, logOf(request.gateway), query)
   return csvResponse(`requests-${from}-${to}`, REQUEST_COLUMNS, rows)
 }
 
@@ -78,14 +78,14 @@ async function* allRows(
 async function listRequests({
   gateway,
   query,
-}: Pick<Asked, 'gateway' | 'query'>): Promise<RequestsPage> {
-  const asked = readQuery(query)
-  const running = query.has('after') ? [] : await runningCalls(gateway, asked, query)
+}: Pick<AdminRequest, 'gateway' | 'query'>): Promise<RequestsPage> {
+  const filters = readQuery(query)
+  const running = query.has('after') ? [] : await runningCalls(gateway, filters, query)
   if (query.get('running') === 'true') {
     const views = running.map((call) => callView(call, true))
     return { data: await withNames(gateway.runtime, views), next: null, searched_to: null }
   }
-  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(asked)
+  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(filters)
   return {
     data: await withNames(gateway.runtime, [
       ...running.map((call) => callView(call, true)),
@@ -98,13 +98,13 @@ async function listRequests({
 }
 
 /** Shows one call. @throws NotFound */
-export async function showRequest(asked: Asked): Promise<{ readonly data: object }> {
-  const [data] = await withNames(asked.runtime, [await viewOf(asked)])
+export async function showRequest(request: AdminRequest): Promise<{ readonly data: object }> {
+  const [data] = await withNames(request.runtime, [await viewOf(request)])
   return { data: data! }
 }
 
-async function viewOf(asked: Asked): Promise<RequestDetails> {
-  const { gateway, id } = asked
+async function viewOf(request: AdminRequest): Promise<RequestDetails> {
+  const { gateway, id } = request
   const own = [...gateway.running].find((call) => call.id === id)
   const running = own
     ? runningRow(own)
@@ -112,8 +112,9 @@ async function viewOf(asked: Asked): Promise<RequestDetails> {
   if (running) return { ...callView(running, true), limits: limitsView(running) }
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
   const call = await gateway.runtime.requests?.find(id)
-  const charge = await chargeIn(asked, call)
-  const content = async () => ((await contentOf(asked)) ? ('kept' as const) : ('not kept' as const))
+  const charge = await chargeIn(request, call)
+  const content = async () =>
+    (await contentOf(request)) ? ('kept' as const) : ('not kept' as const)
   if (call) {
     const view = callView(call, false)
     const limits = limitsView(call)
@@ -126,7 +127,7 @@ async function viewOf(asked: Asked): Promise<RequestDetails> {
 }
 
 /** The charge of a call; undefined where there is none, or the ledger cannot be read. */
-async function chargeIn({ runtime, id }: Asked, call: KnownCall | undefined) {
+async function chargeIn({ runtime, id }: AdminRequest, call: KnownCall | undefined) {
   const account = call?.account_id
   // A call without an account was never charged.
   if (call && account === undefined) return undefined
@@ -159,13 +160,13 @@ function logOf({ runtime }: Gateway): RequestLog {
 
 async function runningCalls(
   gateway: Gateway,
-  asked: LogQuery,
+  filters: LogQuery,
   query: URLSearchParams,
 ): Promise<KnownCall[]> {
   if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
   const calls = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
-  return newestFirst(calls.filter((call) => matches(call, asked)))
+  return newestFirst(calls.filter((call) => matches(call, filters)))
 }
 
 /** Sorts calls by id, which is their order of arrival. */
@@ -178,12 +179,12 @@ export function runningViews(gateway: Gateway): readonly RequestView[] {
 }
 
 /** Ends a running call. @throws NotFound when it does not run */
-export async function endRequest(asked: Asked): Promise<Answer> {
-  const { gateway, id } = asked
+export async function endRequest(request: AdminRequest): Promise<Answer> {
+  const { gateway, id } = request
   if (!gateway.peers.endOwn(id) && !(await gateway.peers.end(id))) {
     throw new NotFound('not_found', `No request ${JSON.stringify(id.slice(0, 100))} is running.`)
   }
-  await note(asked, { action: 'request.end', object: `request:${id}`, after: { ended: true } })
+  await note(request, { action: 'request.end', object: `request:${id}`, after: { ended: true } })
   return { status: 202, body: { data: { id, ended: true } } }
 }
 

@@ -13,7 +13,7 @@ import type { Role } from './resources/session.ts'
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
 
-export interface Asked {
+export interface AdminRequest {
   readonly gateway: Gateway
   readonly runtime: Runtime
   readonly event: H3Event
@@ -31,7 +31,7 @@ export interface Answer {
 }
 
 /** Answers a request; a Response is sent as it is, as for a list as CSV and a stream of events. */
-type Handler = (asked: Asked) => Answer | Response | Promise<Answer | Response>
+type Handler = (request: AdminRequest) => Answer | Response | Promise<Answer | Response>
 
 export interface Route {
   /** The least role that may use it. */
@@ -44,12 +44,14 @@ export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
 export const admin = (answer: Handler): Route => ({ role: 'admin', answer })
 
 /** Reads the body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
-export function bodyOf(asked: Pick<Asked, 'event' | 'runtime'>): Promise<object> {
-  return readJson(incomingOf(asked), BODY_LIMIT)
+export function bodyOf(request: Pick<AdminRequest, 'event' | 'runtime'>): Promise<object> {
+  return readJson(incomingOf(request), BODY_LIMIT)
 }
 
-/** The request in the form of the pipeline. */
-export function incomingOf({ event, runtime }: Pick<Asked, 'event' | 'runtime'>): NodeIncoming {
+export function incomingOf({
+  event,
+  runtime,
+}: Pick<AdminRequest, 'event' | 'runtime'>): NodeIncoming {
   const { req, res } = event.runtime!.node!
   const request = req as IncomingMessage
   const { bodyTimeout, limits } = runtime.config.server
@@ -66,7 +68,7 @@ export function notInList(): InvalidRequest {
 }
 
 /** The id of the account that `?account=` filters by. @throws NotFound */
-export async function filterOf({ runtime, query }: Asked): Promise<string | undefined> {
+export async function filterOf({ runtime, query }: AdminRequest): Promise<string | undefined> {
   const id = query.get('account')
   return id === null ? undefined : (await accountOf(runtime, id)).id
 }

@@ -77,7 +77,7 @@ export const ADMIN_ROUTES: Readonly<Record<string, Readonly<Record<string, Route
   '/requests/content': { DELETE: admin(removeContents) },
   '/requests/:id/content': { GET: admin(showContent) },
   '/requests/:id/end': { POST: admin(endRequest) },
-  '/requests/:id': { GET: viewer(async (asked) => ({ body: await showRequest(asked) })) },
+  '/requests/:id': { GET: viewer(async (request) => ({ body: await showRequest(request) })) },
   '/search': { GET: viewer(search) },
   '/usage': { GET: viewer(showUsage) },
   '/usage/verify': { GET: admin(verifyUsage) },

@@ -2,14 +2,14 @@
 import type { ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import type { Found } from './resources/overview.ts'
-import type { Answer, Asked } from './route.ts'
+import type { Answer, AdminRequest } from './route.ts'
 
 const PARAMETERS = new Set(['q'])
 /** Most results of each kind. */
 const MOST = 8
 
 /** Searches; an exact id comes first. @throws InvalidRequest without a text */
-export async function search({ runtime, query }: Asked): Promise<Answer> {
+export async function search({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
   if (wanted === '') throw wrongQuery('q', 'part of a name or id')
@@ -35,12 +35,12 @@ function listed(
   all: ReadonlyMap<string, ListedAccount | ListedKey>,
   wanted: string,
 ): readonly Found[] {
-  const found = new Map<string, Found>()
+  const matches = new Map<string, Found>()
   const exact = all.get(wanted)
-  if (exact) found.set(exact.id, { kind, id: exact.id, name: exact.name })
+  if (exact) matches.set(exact.id, { kind, id: exact.id, name: exact.name })
   for (const { id, name, texts, archived } of all.values()) {
-    if (found.size >= MOST) break
-    if (!archived && texts.includes(wanted)) found.set(id, { kind, id, name })
+    if (matches.size >= MOST) break
+    if (!archived && texts.includes(wanted)) matches.set(id, { kind, id, name })
   }
-  return [...found.values()]
+  return [...matches.values()]
 }

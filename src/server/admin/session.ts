@@ -15,7 +15,6 @@ import { momentOrNull } from './resources/settings.ts'
 import type { Session } from './resources/session.ts'
 import { bodyOf } from './route.ts'
 
-/** A valid cookie. */
 interface OpenSession {
   readonly token: AdminToken
   /** ms since epoch */
@@ -148,8 +147,8 @@ async function tokenOf(event: H3Event, gateway: Gateway, auth: AdminAuth): Promi
   const { token } = parsed.output
   const address = addressOf(event)
   if (!token.startsWith('once.')) return auth.identify(token, address)
-  const found = auth.attempt(address, () => open('once', token, tokensOf(runtime.config)))
-  if (found && (await useUp(runtime, token))) return found.token
+  const session = auth.attempt(address, () => open('once', token, tokensOf(runtime.config)))
+  if (session && (await useUp(runtime, token))) return session.token
   throw new Unauthenticated(
     'This sign-in link was used, or is older than 15 minutes. Ask for a new one.',
   )
@@ -202,8 +201,8 @@ function open(kind: Kind, sealed: string, tokens: readonly AdminToken[]): OpenSe
   const token = tokens.find((one) => one.name === name)
   if (!token || !/^\d{1,12}$/.test(expiry)) return undefined
   const expected = Buffer.from(signatureOf(parts.slice(0, 4).join('.'), token))
-  const given = Buffer.from(signature)
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined
+  const actual = Buffer.from(signature)
+  if (actual.length !== expected.length || !timingSafeEqual(actual, expected)) return undefined
   const expiresAt = Number(expiry) * 1000
   return expiresAt > Date.now() ? { token, expiresAt } : undefined
 }

@@ -15,10 +15,7 @@ interface Trial extends RehearsalInit {
   answering(userTurn: string): Trial
 }
 
-/**
- * A trial of a policy, at the operator's expense.
- * @param incoming the admin's request; when its client leaves, the trial ends
- */
+/** A trial of a policy, at the operator's expense. @param incoming the admin's request; when its client leaves, the trial ends */
 export function trialOf(
   runtime: Runtime,
   incoming: Incoming,

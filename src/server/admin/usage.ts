@@ -13,7 +13,7 @@ import { csvResponse } from './csv.ts'
 import { keyNames } from './names.ts'
 import { second } from './resources/settings.ts'
 import { balanceView, statementView } from './resources/usage.ts'
-import { accountOf, type Answer, type Asked } from './route.ts'
+import { accountOf, type Answer, type AdminRequest } from './route.ts'
 
 const DAY_MS = 86_400_000
 /** Longest range in days that is shown in hours. */
@@ -21,16 +21,16 @@ const HOURLY_DAYS = 3
 const MOST_POINTS = 10_000
 
 /** Answers a question. @throws InvalidRequest, NotFound without an index, Unavailable */
-export async function showUsage({ runtime, query }: Asked): Promise<Answer | Response> {
-  const asked = readUsageQuery(query, ALL_GROUPS, Date.now())
-  const accounts = await scopeOf(runtime, asked)
-  const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [asked] })
+export async function showUsage({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+  const request = readUsageQuery(query, ALL_GROUPS, Date.now())
+  const accounts = await scopeOf(runtime, request)
+  const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [request] })
   const answer = { ...proof, result: result[0]! }
   if (!wantsCsv(query)) {
-    return { body: { ...usageBody(asked, answer), ...(await namesIn(runtime, asked, answer)) } }
+    return { body: { ...usageBody(request, answer), ...(await namesIn(runtime, request, answer)) } }
   }
-  const { columns, rows } = usageTable(asked, answer)
-  return csvResponse(`usage-${dayOf(asked.from)}-${dayOf(asked.to)}`, columns, rows)
+  const { columns, rows } = usageTable(request, answer)
+  return csvResponse(`usage-${dayOf(request.from)}-${dayOf(request.to)}`, columns, rows)
 }
 
 async function namesIn(
@@ -45,19 +45,23 @@ async function namesIn(
   return { key_names: Object.fromEntries([...ids].map((id) => [id, nameOf(id)])) }
 }
 
-export async function verifyUsage({ runtime }: Asked): Promise<Answer> {
+export async function verifyUsage({ runtime }: AdminRequest): Promise<Answer> {
   const { checked } = await indexOf(runtime).ask('verify', true)
   return { body: { data: { ...agreementView(checked), indexed: checked.indexed } } }
 }
 
-export async function rebuildUsage(asked: Asked): Promise<Answer> {
-  await indexOf(asked.runtime).ask('rebuild', true)
-  await note(asked, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
+export async function rebuildUsage(request: AdminRequest): Promise<Answer> {
+  await indexOf(request.runtime).ask('rebuild', true)
+  await note(request, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
   return { status: 202, body: { data: { begun: true } } }
 }
 
 /** Shows the statement of a month. @throws InvalidRequest, NotFound */
-export async function showStatement({ runtime, id, query }: Asked): Promise<Answer | Response> {
+export async function showStatement({
+  runtime,
+  id,
+  query,
+}: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, new Set(['month', 'format']))
   const { name, from, to } = readMonth(query.get('month'))
   const account = await accountOf(runtime, id)
@@ -87,7 +91,7 @@ export async function showStatement({ runtime, id, query }: Asked): Promise<Answ
 }
 
 /** Shows the balance at the end of each hour or day. @throws InvalidRequest, NotFound */
-export async function showBalance({ runtime, id, query }: Asked): Promise<Answer> {
+export async function showBalance({ runtime, id, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set(['from', 'to']))
   const { from, to } = readRange(query, Date.now())
   const account = await accountOf(runtime, id)

@@ -193,7 +193,6 @@ async function warningsOf(
   ]
 }
 
-/** Quantities with snake_case names. */
 function quantities(usage: Usage): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(usage).map(([name, count]) => [

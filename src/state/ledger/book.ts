@@ -229,7 +229,6 @@ class Buckets {
     this.#total--
   }
 
-  /** The latest time that each entry can have had. */
   *times(now: number): Generator<number> {
     this.count(now)
     for (let second = this.#second - BUCKETS + 1; second <= this.#second; second++) {
@@ -273,8 +272,8 @@ class KeyBook {
   window(name: string): WindowSpend {
     if (name === 'lifetime') return this.lifetime
     const windows = name.length === 6 ? this.#months : this.#days
-    const found = windows.get(name)
-    if (found) return found
+    const existing = windows.get(name)
+    if (existing) return existing
     const spend = { settled: 0n, held: 0n }
     windows.set(name, spend)
     // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
@@ -308,7 +307,6 @@ interface CappedSpend {
   readonly spend: WindowSpend
 }
 
-/** The caps of a key or an account. */
 function cappedSpend(of: KeyBook, day: string): CappedSpend[] {
   const cap = of.limits?.cap
   return cap ? [{ of, cap, spend: of.window(windowOf(cap.scope, day)) }] : []
@@ -454,7 +452,6 @@ export const LOST: HoldResult = { ok: false, why: 'lost' }
 const NOT_FREE: HoldResult = { ok: false, why: 'tier' }
 const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
 
-/** A call that holds a lease. */
 interface RunningCall {
   readonly request: RequestId
   readonly key: KeyBook
@@ -467,7 +464,6 @@ interface RunningCall {
   held: Held | undefined
 }
 
-/** Money of a running call. */
 interface Held {
   amount: Pico
   readonly ceiling: Pico
@@ -517,11 +513,11 @@ export class AccountBook {
     if (this.#own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
     const tier = this.paid ? undefined : entry.freeTier
     const shared = sharedLimits(this.#own.limits, tier)
-    const known = this.#calls.get(entry.request)
-    if (known) {
+    const running = this.#calls.get(entry.request)
+    if (running) {
       const rate = this.#rate(key, limits, shared, time)
-      const lease = now + known.expiresAt - time
-      return { ok: true, at: known.at, lease, paid: this.paid, rate }
+      const lease = now + running.expiresAt - time
+      return { ok: true, at: running.at, lease, paid: this.paid, rate }
     }
     const refusal = this.#refusal(key, limits, { ...shared, perDay: tier?.perDay }, now, time)
     if (refusal) return refusal
@@ -831,7 +827,6 @@ export class AccountBook {
     return undefined
   }
 
-  /** Adds to the held money; a negative amount gives back. */
   #add(key: KeyBook, day: string, amount: Pico): void {
     if (amount === 0n) return
     for (const part of [key, this.#own]) {

@@ -85,7 +85,7 @@ const WORDS = {
   note: 'note',
 } as const
 
-/** As JSON stores it: without members that are undefined. */
+/** The value in its JSON form: without members that are undefined. */
 function plain(value: RowItem[(typeof COMPARED)[number]]): unknown {
   return typeof value === 'object' ? JSON.parse(JSON.stringify(value)) : value
 }

@@ -92,12 +92,11 @@ export interface HoldRequest extends Lease {
 
 /** How far the ceilings of calls that run together may exceed what is left: the smaller of two amounts. */
 export interface Exposure {
-  /** From 0 to 1: share of the account's top-ups, and for a cap of the cap. */
+  /** Share from 0 to 1 of the account's top-ups, and for a cap of the cap. */
   readonly share: number
   readonly most: Pico
 }
 
-/** Grows the hold of a running call. */
 export interface Raise extends Lease {
   /** The present hold; any other amount makes this a repetition or a late raise, without effect. */
   readonly from: Pico
@@ -249,7 +248,6 @@ export interface AccountBalance {
   readonly paid: boolean
 }
 
-/** Money of an account, with its spend over all keys. */
 export interface AccountTotals extends AccountBalance {
   readonly spend: KeySpend
 }
@@ -259,7 +257,6 @@ export interface RateUse {
   readonly resetMs: number
 }
 
-/** Use of the rates of a key and of its account. */
 export interface RatesUsed {
   readonly key: RateUse
   /** Counted while the account has a rate of its own, or is unpaid. */
@@ -268,7 +265,6 @@ export interface RatesUsed {
   readonly today: number
 }
 
-/** Settled spend of a key, and its running calls. */
 export interface KeySpend {
   readonly lifetime: Pico
   readonly day: Pico
@@ -319,7 +315,6 @@ export interface LimitsItem {
   readonly revision: number
 }
 
-/** The sum of the folded usage rows of one key and day. */
 export interface TotalItem {
   readonly kind: 'total'
   readonly account: string
@@ -353,7 +348,6 @@ export interface Discrepancy {
   readonly recomputed: Pico
 }
 
-/** What an engine implements. */
 export interface Ledger {
   enter(entry: AdmissionRequest): Admission | Promise<Admission>
   hold(hold: HoldRequest): HoldResult | Promise<HoldResult>

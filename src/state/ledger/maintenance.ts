@@ -44,7 +44,6 @@ export class Maintenance {
     void this.#daily()
   }
 
-  /** Number of discrepancies at the last verification. */
   get discrepancies(): number {
     return this.#discrepancies
   }
@@ -66,14 +65,14 @@ export class Maintenance {
 
   async #verify(): Promise<void> {
     const { ledger, log } = this.#options
-    const found = await ledger.verify()
-    this.#discrepancies = found.length
-    for (const { account, what, stored, recomputed } of found.slice(0, MAX_LOGGED)) {
+    const discrepancies = await ledger.verify()
+    this.#discrepancies = discrepancies.length
+    for (const { account, what, stored, recomputed } of discrepancies.slice(0, MAX_LOGGED)) {
       const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`
       log.error(`the ledger of account ${account} does not add up: ${what}: ${sums}`)
     }
-    if (found.length > MAX_LOGGED)
-      log.error(`and ${found.length - MAX_LOGGED} more that do not add up`)
+    if (discrepancies.length > MAX_LOGGED)
+      log.error(`and ${discrepancies.length - MAX_LOGGED} more that do not add up`)
   }
 
   async #fold(): Promise<void> {

@@ -23,7 +23,6 @@ export interface LedgerHead {
 export interface LedgerReader {
   /** Whether several gateways book in it: reading all heads takes time then. */
   readonly shared: boolean
-  /** Identity of this ledger. */
   id(): Promise<string>
   heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>>
   /** Rows of an account, oldest first. @param from the lowest `seq` */

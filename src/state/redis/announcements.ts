@@ -4,7 +4,6 @@ import type { Log } from '../ledger/ledger.ts'
 import { connect, PREFIX, type RedisConnection } from './connection.ts'
 
 const DEADLINE_MS = 500
-/** Messages that are read at once. */
 const PAGE = 500
 const KEPT: Readonly<Record<Topic, number>> = {
   settled: 10_000,
@@ -46,10 +45,10 @@ export class RedisAnnouncements implements Announcements {
       cursor === undefined
         ? client.xrevrange(key, '+', '-', 'COUNT', 1)
         : client.xrange(key, `(${cursor}`, '+', 'COUNT', PAGE)
-    const found = await this.#connection.ask(read, DEADLINE_MS)
-    const newest = found.at(-1)?.[0] ?? cursor ?? '0-0'
+    const entries = await this.#connection.ask(read, DEADLINE_MS)
+    const newest = entries.at(-1)?.[0] ?? cursor ?? '0-0'
     if (cursor === undefined) return { messages: [], cursor: newest }
-    return { messages: found.map(([, [, message = '']]) => message), cursor: newest }
+    return { messages: entries.map(([, [, message = '']]) => message), cursor: newest }
   }
 }
 

@@ -24,19 +24,21 @@ export class RedisAudit implements Audit {
       throw new RangeError('expected the id of an entry')
     }
     const { from = 0, to } = filter
-    const found: AuditRow[] = []
+    const entries: AuditRow[] = []
     let end = before === undefined ? '+' : `(${before}`
-    while (found.length < limit) {
+    while (entries.length < limit) {
       const last = end
       const page = await this.#ask((client) =>
         client.xrevrange(STREAM, last, from, 'COUNT', PAGE_ENTRIES),
       )
       const rows = page.map(([id, fields]) => toRow(id, fields))
-      found.push(...rows.filter((row) => passes(row, filter) && (to === undefined || row.at < to)))
+      entries.push(
+        ...rows.filter((row) => passes(row, filter) && (to === undefined || row.at < to)),
+      )
       if (page.length < PAGE_ENTRIES) break
       end = `(${page.at(-1)![0]}`
     }
-    return found.slice(0, limit)
+    return entries.slice(0, limit)
   }
 
   #ask<T>(send: (client: Redis | Cluster) => Promise<T>): Promise<T> {

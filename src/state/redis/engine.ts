@@ -279,7 +279,7 @@ export class RedisLedger implements Ledger {
 
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
     const { client } = this.#connection
-    const found = new Map<KeyOfAccount, Pico>()
+    const spends = new Map<KeyOfAccount, Pico>()
     const byAccount = [...Map.groupBy(keys, ({ account }) => account)].flatMap(([account, some]) =>
       batchesOf(some).map((batch) => [account, batch] as const),
     )
@@ -288,9 +288,9 @@ export class RedisLedger implements Ledger {
       return client.hmget(book, ...some.map(({ key }) => `s:L:${key}`))
     })
     for (const [i, [, some]] of byAccount.entries()) {
-      for (const [j, key] of some.entries()) found.set(key, toPico(sums[i]![j]))
+      for (const [j, key] of some.entries()) spends.set(key, toPico(sums[i]![j]))
     }
-    return keys.map((key) => found.get(key)!)
+    return keys.map((key) => spends.get(key)!)
   }
 
   async key(account: string, id: string): Promise<KeySpend> {
@@ -430,12 +430,10 @@ export class RedisLedger implements Ledger {
   }
 }
 
-/** The money in a reply of the script `look`. */
 function toBalance([balance, available, paid]: ScriptReply): AccountBalance {
   return { balance: toPico(balance), available: toPico(available), paid: paid === '1' }
 }
 
-/** The spend in a reply of the script `look`. */
 function toSpend([, , , lifetime, day, month, inFlight]: ScriptReply): KeySpend {
   const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
   return { ...spend, inFlight: Number(inFlight ?? 0) }

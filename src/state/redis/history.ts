@@ -52,13 +52,13 @@ export class RedisHistory {
   }
 
   async verify(account?: string): Promise<readonly Discrepancy[]> {
-    const found: Discrepancy[] = []
+    const differences: Discrepancy[] = []
     for (const id of await this.#accountsOr(account)) {
-      found.push(
+      differences.push(
         ...(await this.#unfolded(id, (snapshot, pages) => discrepancies(id, snapshot, pages))),
       )
     }
-    return found
+    return differences
   }
 
   /** Exports each account as of one moment. @throws Error when an account was folded meanwhile */

@@ -33,7 +33,6 @@ export interface ReceiptLookup {
 
 type Booking = () => Promise<Settled>
 
-/** A booking that Redis has confirmed. */
 interface Confirmed {
   readonly booking: Booking
   /** Steady ms. */
@@ -42,7 +41,6 @@ interface Confirmed {
   readonly cost?: Pico
 }
 
-/** Deadline while a client waits. */
 const SETTLE_MS = 500
 const REPLAY_MS = 2000
 const BATCH = 200

@@ -12,7 +12,6 @@ const IDENTITY = `${PREFIX}:identity`
 const LIFETIME = 's:L:'
 /** Prefix of a field with spend over all keys. */
 const OF_ALL = `${LIFETIME}@`
-/** Books that are read at once. */
 const BOOKS = 100
 /** Rows that are read at once in search of one. */
 const PAGE_ROWS = 1000
@@ -50,8 +49,8 @@ class RedisReader implements LedgerReader {
     const heads = new Map<string, LedgerHead>()
     for (let i = 0; i < ids.length; i += BOOKS) {
       const some = ids.slice(i, i + BOOKS)
-      const found = await Promise.all(some.map((id) => this.#head(id)))
-      for (const [j, head] of found.entries()) heads.set(some[j]!, head)
+      const read = await Promise.all(some.map((id) => this.#head(id)))
+      for (const [j, head] of read.entries()) heads.set(some[j]!, head)
     }
     return heads
   }
@@ -59,13 +58,13 @@ class RedisReader implements LedgerReader {
   async rows(account: string, from: number, limit: number): Promise<readonly ReadRow[]> {
     const { client } = this.#connection
     const first = Math.max(from, 1)
-    const found = await readFrom(
+    const rows = await readFrom(
       (read) => this.#connection.ask(() => read(client)),
       rowsKey(account),
       first,
       limit,
     )
-    return found.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
+    return rows.map(({ row, day }) => ({ ...row, ...(day && { day }) }))
   }
 
   /** Finds the row of a call. Rows are in the order of booking: about that of their calls, except for late ones. */
@@ -75,16 +74,16 @@ class RedisReader implements LedgerReader {
     const begin = await this.#firstSince(account, at - HOUR_MS)
     for (let from = begin; ;) {
       const page = await this.rows(account, from, PAGE_ROWS)
-      const found = page.find(isIt)
-      if (found) return found
+      const row = page.find(isIt)
+      if (row) return row
       if (page.length < PAGE_ROWS || page.every((row) => row.at > at + LATEST_MS)) break
       from = page.at(-1)!.seq + 1
     }
     // Late rows may have led beyond it.
     for (let pages = 1, from = begin; pages <= PAGES_BEFORE && from > 1; pages++) {
       from = Math.max(1, from - PAGE_ROWS)
-      const found = (await this.rows(account, from, PAGE_ROWS)).find(isIt)
-      if (found) return found
+      const row = (await this.rows(account, from, PAGE_ROWS)).find(isIt)
+      if (row) return row
     }
     return undefined
   }

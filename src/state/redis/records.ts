@@ -77,11 +77,11 @@ export class RedisRecords extends StoredRecords {
       )
       return { ids: [], cursor: newest }
     }
-    const found = await this.#ask((client) =>
+    const changes = await this.#ask((client) =>
       client.zrangebyscore(name, `(${cursor}`, '+inf', 'WITHSCORES'),
     )
-    const ids = found.filter((_, i) => i % 2 === 0)
-    return { ids, cursor: found.at(-1) ?? cursor }
+    const ids = changes.filter((_, i) => i % 2 === 0)
+    return { ids, cursor: changes.at(-1) ?? cursor }
   }
 
   override async close(): Promise<void> {

@@ -21,7 +21,6 @@ export type ScriptReply = readonly (string | null)[]
 export type ScriptClient = (Redis | Cluster) &
   Record<ScriptName, (...args: string[]) => Promise<ScriptReply>>
 
-/** The reply of the script `enter`. */
 export function toAdmission([why, ...rest]: ScriptReply): Admission {
   switch (why) {
     case 'ok': {

@@ -11,7 +11,6 @@ export interface DatedRow {
   readonly day: string
 }
 
-/** An account's sums and running calls, as of one moment. */
 export interface Snapshot {
   readonly book: Readonly<Record<string, string>>
   /** `<key>|<request>` to `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or to `-` for a call that was refused with `held`. */
@@ -96,7 +95,6 @@ export async function snapshotOf(client: Redis | Cluster, prefix: string): Promi
   return { book, holds, leases, folded, seq: Number(book.seq ?? 0) }
 }
 
-/** Every account that has a book, on any server. */
 export async function accountsIn(connection: RedisConnection): Promise<string[]> {
   const [start, end] = accountPrefix('*').split('*') as [string, string]
   const accounts = new Set<string>()

@@ -590,7 +590,6 @@ local function paidIn()
 end
 `
 
-/** Adds a top-up to the balance, and ends the free tier. */
 const CREDIT = `
 -- Returns the new balance, and whether it is within its bounds; if not, nothing is changed.
 local function credit(amount)

@@ -22,7 +22,6 @@ export class Audit {
   readonly #account: string
   readonly #queries: AuditQueries
   readonly #sums = new Map<string, Pico>()
-  /** The last row that was added up. */
   #seq = 0n
 
   constructor(account: string, queries: AuditQueries) {
@@ -78,7 +77,6 @@ interface AccountSums {
   readonly paid_in: Pico
 }
 
-/** A group of rows of one kind, key and day. */
 interface Group {
   readonly kind: LedgerRow['kind']
   readonly key: string | null

@@ -400,11 +400,11 @@ class AccountBooks {
       addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
     }
     const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
-    const found = [
+    const differences = [
       ...compareSums(account, settled, sums),
       ...compareSums(account, book.running(), book.recomputeRunning()),
     ]
-    return found.map((one) => ({ ...one, what: `${one.what}, in memory` }))
+    return differences.map((one) => ({ ...one, what: `${one.what}, in memory` }))
   }
 
   #fromFile(account: string): AccountBook | undefined {
@@ -690,14 +690,14 @@ export class SqliteLedger implements Ledger {
     const recent = firstDay(this.#clock)
     const from = recent > this.#from ? recent : this.#from
     const ids = account === undefined ? await this.#client.read('accounts') : [account]
-    const found: Discrepancy[] = []
+    const differences: Discrepancy[] = []
     for (const id of new Set([...ids, ...(account === undefined ? this.#books.accounts() : [])])) {
       let report
       while (!report) report = await this.#client.read('audit', id, from)
       const inMemory = this.#books.compare(id, new Map(report.sums), from, this.#unwritten)
-      found.push(...report.discrepancies, ...inMemory)
+      differences.push(...report.discrepancies, ...inMemory)
     }
-    return found
+    return differences
   }
 
   orphans(account?: string): AsyncGenerator<Orphan> {

@@ -5,16 +5,14 @@ import { DatabaseSync } from 'node:sqlite'
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
 
-/** Before this version, a checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
+/** Oldest safe version: an earlier checkpoint could lose committed transactions (https://sqlite.org/wal.html#walresetbug). */
 const OLDEST_SQLITE = '3.51.3'
 /** How long to wait for a lock: an operator's own `sqlite3` may hold one for a moment. */
 const BUSY_TIMEOUT_MS = 2000
 const CHECKPOINT_PAGES = 2000
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-/** A file that another connection has locked. */
 const BUSY = 5
-/** A disk that has failed. */
 export const IO_ERROR = 10
 const CORRUPT = 11
 /** A disk, or a database with a limit, without room. */
@@ -234,9 +232,10 @@ export function transact<Result>(db: DatabaseSync, write: () => Result): Result 
 
 function migrate(db: DatabaseSync, file: string): void {
   const tables = db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table'`).all()
-  const known = tables.some(({ name }) => name === 'meta')
-  if (!known && tables.length > 0) throw new CannotOpen(`${file} is a database, but not a ledger.`)
-  const version = known ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
+  const isLedger = tables.some(({ name }) => name === 'meta')
+  if (!isLedger && tables.length > 0)
+    throw new CannotOpen(`${file} is a database, but not a ledger.`)
+  const version = isLedger ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
   const newest = MIGRATIONS.length
   if (version === newest) return
   if (version > newest) {

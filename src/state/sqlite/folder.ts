@@ -57,7 +57,6 @@ export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
 /** Prefix of copies that were made of a ledger whose file was gone. */
 const RESCUED = 'ledger.rescued-'
-/** Folder of the dated copies. */
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names that identify a folder as a gateway's. */
@@ -94,10 +93,10 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
   const warning = judgeFileSystem(path, statfsSync(path).type)
   const owner = claim(path)
   try {
-    const known = recallIn(path, owner)
-    const db = openKnown(path, known)
+    const recorded = recallIn(path, owner)
+    const db = openKnown(path, recorded)
     const { identity, seq } = describe(db)
-    const rolledBack = Math.max(0, (known?.seq ?? 0) - seq)
+    const rolledBack = Math.max(0, (recorded?.seq ?? 0) - seq)
     if (expected !== undefined && (identity !== expected || rolledBack > 0)) {
       throw new CannotOpen(`${file} was replaced.`)
     }
@@ -154,13 +153,13 @@ export function beginLedger(
   const owner = claim(path)
   const file = join(path, LEDGER_FILE)
   try {
-    const known = recallIn(path, owner)
-    if (known && discard !== known.identity) {
+    const recorded = recallIn(path, owner)
+    if (recorded && discard !== recorded.identity) {
       throw new CannotOpen(
-        `${path} belongs to the ledger ${known.identity}, which has ${sizeOf(known)}: to begin a new one, add --discard ${known.identity}.`,
+        `${path} belongs to the ledger ${recorded.identity}, which has ${sizeOf(recorded)}: to begin a new one, add --discard ${recorded.identity}.`,
       )
     }
-    if (!known && existsSync(file)) {
+    if (!recorded && existsSync(file)) {
       throw new CannotOpen(`${file} is a ledger already, which the next start takes.`)
     }
     const kept = setAside(file)
@@ -176,8 +175,8 @@ export function beginLedger(
 }
 
 function inodeOf(file: string): string | undefined {
-  const found = statSync(file, { bigint: true, throwIfNoEntry: false })
-  return found && `${found.dev}:${found.ino}`
+  const stats = statSync(file, { bigint: true, throwIfNoEntry: false })
+  return stats && `${stats.dev}:${stats.ino}`
 }
 
 /** @param inode of the open file */
@@ -200,30 +199,30 @@ function setAside(file: string): string | undefined {
 }
 
 /** Opens the ledger of a folder, if its identity is the known one. @throws CannotOpen */
-function openKnown(path: string, known: KnownLedger | undefined): DatabaseSync {
+function openKnown(path: string, recorded: KnownLedger | undefined): DatabaseSync {
   const file = join(path, LEDGER_FILE)
   const refuse = (what: string): never => {
-    throw new CannotOpen(gone(path, file, what, known!))
+    throw new CannotOpen(gone(path, file, what, recorded!))
   }
   const bytes = statSync(file, { throwIfNoEntry: false })?.size
   const rescued = newestIn(path, isRescued)
-  if (!known && !bytes && rescued) {
+  if (!recorded && !bytes && rescued) {
     throw new CannotOpen(
       `${file} is missing, but ${rescued} is a copy of it: rename it, or move it away.`,
     )
   }
-  if (known && !bytes) refuse(bytes === undefined ? 'is missing' : 'is empty')
+  if (recorded && !bytes) refuse(bytes === undefined ? 'is missing' : 'is empty')
   return openDatabase(file, (db) => {
-    if (known && identityOf(db) !== known.identity) refuse('is another ledger')
+    if (recorded && identityOf(db) !== recorded.identity) refuse('is another ledger')
   })
 }
 
-function gone(path: string, file: string, what: string, known: KnownLedger): string {
+function gone(path: string, file: string, what: string, recorded: KnownLedger): string {
   const copy = newestIn(path, isRescued) ?? newestIn(join(path, COPIES), isCopy)
   return (
-    `${file} ${what}; this folder's ledger ${known.identity} had ${sizeOf(known)}. Put ${copy ?? 'a copy of it'} there, ` +
+    `${file} ${what}; this folder's ledger ${recorded.identity} had ${sizeOf(recorded)}. Put ${copy ?? 'a copy of it'} there, ` +
     `without files ${LEDGER_FILE}-wal and ${LEDGER_FILE}-shm beside it, or begin a new ledger: ` +
-    `sluicegate ledger new --data ${path} --discard ${known.identity}`
+    `sluicegate ledger new --data ${path} --discard ${recorded.identity}`
   )
 }
 
@@ -325,11 +324,10 @@ interface KnownLedger {
 
 /** The identity of a database; undefined for one without, such as a ledger of an older version. */
 function identityOf(db: DatabaseSync): string | undefined {
-  const known = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get()
-  return known && (db.prepare('SELECT id FROM identity').get()?.id as string | undefined)
+  const table = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get()
+  return table && (db.prepare('SELECT id FROM identity').get()?.id as string | undefined)
 }
 
-/** The present record of a ledger. */
 function describe(db: DatabaseSync): KnownLedger {
   const row = db
     .prepare(
@@ -349,9 +347,8 @@ function recall(lock: DatabaseSync): KnownLedger | undefined {
   return lock.prepare('SELECT * FROM known').get() as KnownLedger | undefined
 }
 
-/** Replaces the record in a lock file. */
-function remember(lock: DatabaseSync, known: KnownLedger): void {
-  const { identity, created, accounts, seq, written } = known
+function remember(lock: DatabaseSync, ledger: KnownLedger): void {
+  const { identity, created, accounts, seq, written } = ledger
   transact(lock, () => {
     lock.exec(`CREATE TABLE IF NOT EXISTS known (identity TEXT NOT NULL, created INTEGER NOT NULL,
       accounts INTEGER NOT NULL, seq INTEGER NOT NULL, written INTEGER NOT NULL) STRICT;
@@ -361,7 +358,6 @@ function remember(lock: DatabaseSync, known: KnownLedger): void {
   })
 }
 
-/** Removes the record from a lock file. */
 function forget(lock: DatabaseSync): void {
   lock.exec('DROP TABLE IF EXISTS known')
 }

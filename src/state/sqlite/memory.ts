@@ -69,7 +69,6 @@ class LocalWorker extends EventEmitter implements WorkThread {
   readonly #store: Store
   readonly #closeDatabase: () => void
   readonly #maxRows: number
-  /** Number of writes since the last fold. */
   #writes = 0
 
   constructor(store: Store, closeDatabase: () => void, maxRows: number) {

@@ -11,7 +11,6 @@ import { all, toLimits, type LimitColumns } from './sql.ts'
 
 export type Snapshot = ReadonlyMap<string, StoredBook>
 
-/** The file's state of one account. */
 export interface StoredBook {
   balance: Pico
   paid: boolean

@@ -159,7 +159,6 @@ export class Costs {
     for (const { account, key, day, cost } of sums) charge(this.#sql, account, key, day, cost)
   }
 
-  /** Forgets the costs: their rows were not written. */
   clear(): void {
     this.#sums.clear()
   }
@@ -249,7 +248,6 @@ export function toLimits({
   return { account, key, limits, revision: Number(revision) }
 }
 
-/** Adds rows to the totals, and removes them. */
 function foldStatements(db: DatabaseSync, rows: string) {
   return {
     add: db.prepare(

@@ -266,10 +266,7 @@ export class Store {
     return { added }
   }
 
-  /**
-   * Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch.
-   * @returns the number of rows folded
-   */
+  /** Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch. @returns the number of rows folded */
   fold(day: string, at: number, limit: number): number {
     return this.#fold(this.#sql.foldOld, day, at, limit)
   }
@@ -391,8 +388,8 @@ export class Store {
 
   /** The number of an account's newest row; 0 where there is none that is not folded. */
   #newestOf(account: string): number {
-    const known = this.#newest.get(account)
-    if (known !== undefined) return known
+    const newest = this.#newest.get(account)
+    if (newest !== undefined) return newest
     if (this.#newest.size >= MOST_NEWEST) this.#newest.clear()
     const seq = Number(this.#sql.newest.get(account)!.seq)
     this.#newest.set(account, seq)

@@ -41,14 +41,14 @@ export async function startThread(init: WorkerInit, log: Log): Promise<StartedTh
     await worker.terminate?.()
     throw new CannotOpen(opened.refused)
   }
-  const { warnings, ...found } = opened
+  const { warnings, ...state } = opened
   for (const warning of warnings) log.warn(warning)
-  const { rolledBack } = found
+  const { rolledBack } = state
   if (rolledBack > 0) {
     const what = rolledBack === 1 ? 'its newest row is' : `its newest ${rolledBack} rows are`
     log.error(`an older copy of the ledger is in ${init.path}: ${what} missing, and not charged`)
   }
-  return { worker, ...found }
+  return { worker, ...state }
 }
 
 /** Most attempts at a new thread, and the time between two: all are over before a waiting charge is given up, after ten seconds. */
@@ -89,7 +89,6 @@ class Restarts<Started> {
     throw new Error('its thread has ended, and no other one could be started')
   }
 
-  /** Ends the wait for an attempt. */
   giveUp(): void {
     this.#givenUp.abort()
   }
@@ -320,7 +319,7 @@ export class WorkerClient {
       this.#worker.unref()
       this.#ended = undefined
       this.#end(new Error('the disk has not answered in time'))
-      // After the writes that were rejected just now.
+      // It runs after the writes that were rejected just now.
       setImmediate(gaveUp.resolve)
     }, CLOSE_MS)
     await Promise.race([once(this.#worker, 'exit'), gaveUp.promise])

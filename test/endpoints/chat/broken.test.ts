@@ -17,6 +17,23 @@ const BROKEN: readonly (readonly [name: string, stream: boolean, answer: FakeRes
   ['choices that are null', false, json({ choices: null, usage })],
   ['choices that are a text', false, json({ choices: 'none', usage })],
   ['a choice that is null', false, json({ choices: [null], usage })],
+  [
+    'a choice whose index is a text',
+    false,
+    json({
+      choices: [{ index: '__proto__', message: { content: 'No.' }, finish_reason: 'stop' }],
+      usage,
+    }),
+  ],
+  [
+    'a choice of a stream whose index is a text',
+    true,
+    events(
+      { choices: [{ index: '__proto__', delta: {}, finish_reason: 'stop' }] },
+      { choices: [], usage },
+      '[DONE]',
+    ),
+  ],
   ['a list', false, json([])],
   ['nothing', false, { ...json({}), pieces: [''] }],
   ['half of an answer', false, { ...json({}), pieces: ['{"choices":[{"index":0,"mess'] }],

@@ -149,7 +149,6 @@ export function accountView<Place extends object, Parts extends object>(
   }
 }
 
-/** An account in an answer. */
 export interface AccountAnswer extends ReturnType<typeof accountView<object, object>> {
   /** Only in lists. */
   readonly state?: string

@@ -18,7 +18,6 @@ export interface AuditEntry {
   readonly changes: Readonly<Record<string, MemberChange>>
 }
 
-/** An entry as it is stored. */
 export interface AuditRow extends AuditEntry {
   /** Ascending; the cursor of lists. */
   readonly id: string

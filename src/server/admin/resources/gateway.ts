@@ -13,7 +13,6 @@ export interface LogCounts {
   readonly dropped: Readonly<Record<string, number>>
 }
 
-/** `GET /status` */
 export interface Status {
   readonly version: string
   readonly node: string

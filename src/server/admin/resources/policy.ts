@@ -11,12 +11,12 @@ export interface Policy {
   readonly scope?: string
   readonly deny?: readonly Category[]
   readonly systemPrompt?: string
-  /** At most 2,000 code points. */
+  /** Text of at most 2,000 code points. */
   readonly refusal?: string
   readonly escalate?: Escalation
   /** 1 to 200,000, per choice. */
   readonly maxOutputTokens?: number
-  /** At most 32 of 1 to 200 code points. */
+  /** RE2 expressions: at most 32, of 1 to 200 code points. */
   readonly bannedPatterns?: readonly string[]
   readonly guard?: Partial<GuardSettings>
 }
@@ -114,7 +114,6 @@ export interface Tried {
   readonly cost_usd?: Usd
 }
 
-/** A member that differs. */
 export interface MemberDifference {
   readonly member: string
   readonly from: unknown

@@ -57,7 +57,6 @@ type Hidden = (typeof HIDDEN)[number]
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
 type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
 
-/** A call in a list. */
 export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   /** null until it is sent. */
   readonly status: number | null
@@ -106,7 +105,6 @@ export interface RequestDetails extends RequestView {
   readonly log?: 'missing'
 }
 
-/** Kept request and answer of a call. */
 export interface RequestContent {
   readonly id: string
   readonly account_id: string

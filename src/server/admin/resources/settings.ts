@@ -27,7 +27,6 @@ interface Setting {
   readonly role?: 'billing'
 }
 
-/** An option of a command. */
 interface SettingOption {
   readonly name: string
   /** Name of the value in the help, and the way it is read. */
@@ -93,7 +92,6 @@ export function changeOf<All extends Settings>(
   return Object.fromEntries(entries) as ChangedSettings<All>
 }
 
-/** The settings of a record in an answer. */
 export function shownOf<All extends Settings>(
   settings: All,
   record: KeptSettings<All>,

@@ -14,7 +14,6 @@ export const USAGE_FILTERS = {
   outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
 } as const
 
-/** The length of a span of time. */
 export type Rollup = 'hour' | 'day' | 'month'
 
 /** Quantities of calls, in the order of records. */
