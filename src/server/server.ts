@@ -47,7 +47,7 @@ const FAREWELL_MS = 7_000
 /** Time after which a start is over and its first requests are answered: they do not wait for the warming of patterns. */
 const AFTER_START_MS = 2000
 
-/** Starts to serve. @throws Error when the address cannot be opened; listhen does not report the reason */
+/** Starts to serve. @throws Error with the system's code when the address cannot be opened */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
