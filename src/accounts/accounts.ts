@@ -5,11 +5,15 @@
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
-import { ACCOUNT, type FreeTierLimits, type Ledger } from '../state/ledger/ledger.ts'
+import {
+  ACCOUNT,
+  type FreeTierLimits,
+  type Ledger,
+  type KeyLimits,
+} from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
-import { checkId, checkName, isId, need } from './checks.ts'
-import { ledgerLimits } from './limits.ts'
+import { checkName, need } from './checks.ts'
 import { secretOf } from './secrets.ts'
 import {
   changedAccount,
@@ -24,6 +28,7 @@ import {
   type ResolvedKey,
 } from './stored.ts'
 import { atMost } from '../lifetime/cache.ts'
+import { parsePico } from '../money/money.ts'
 
 // Keys by their secrets: the records of those in use are cached.
 
@@ -474,4 +479,28 @@ function present<T>(items: readonly (T | undefined)[]): T[] {
 
 function missing(kind: string, id: string): NotFound {
   return new NotFound('not_found', `There is no ${kind} ${JSON.stringify(id.slice(0, 64))}.`)
+}
+
+/** The limits of an account or a key for the ledger; an absent rate or concurrency does not limit. */
+function ledgerLimits(one: Account | Key): KeyLimits {
+  const { disabled, rpm, concurrency, spendCap } = one
+  const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
+  return {
+    disabled,
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(rpm !== undefined && { rpm }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
+  }
+}
+
+const ID = /^[a-z0-9_-]{1,64}$/
+
+/** @throws InvalidRequest for a malformed id */
+function checkId(id: string): void {
+  need(isId(id), 'id', '1 to 64 lower-case letters, digits, "_" or "-"')
+}
+
+function isId(id: string): boolean {
+  return ID.test(id)
 }

@@ -4,7 +4,6 @@ import { windowEnd } from '../state/ledger/book.ts'
 import type {
   AccountTotals,
   FreeTierLimits,
-  KeyLimits,
   KeySpend,
   RatesUsed,
   RateUse,
@@ -83,19 +82,6 @@ export function limitsOfAccount(
       : [calls('account.concurrency', 'account', concurrency, spend)]),
     ...caps('account', account, spend, now),
   ]
-}
-
-/** The limits of an account or a key for the ledger; an absent rate or concurrency does not limit. */
-export function ledgerLimits(one: Account | Key): KeyLimits {
-  const { disabled, rpm, concurrency, spendCap } = one
-  const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
-  return {
-    disabled,
-    ...(expiresAt !== undefined && { expiresAt }),
-    ...(rpm !== undefined && { rpm }),
-    ...(concurrency !== undefined && { concurrency }),
-    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
-  }
 }
 
 function rate(

@@ -1,8 +1,7 @@
 /** Compares two policies of keys member by member: which one forbids more. */
 import { CATEGORIES } from '../plugin.ts'
 import type { MemberDifference, PolicyDifference } from '../server/admin/resources/policy.ts'
-import { tighten, type EffectivePolicy } from './merge.ts'
-import type { Policy } from './schema.ts'
+import { tighten, type EffectivePolicy, type Policy } from './policy.ts'
 
 const PATTERNS_OF_REQUEST = 32
 /** Values of the members of `guard` that have an order, the tighter one first. */

@@ -16,8 +16,7 @@ import type {
   Usage,
 } from '../plugin.ts'
 import { domainRules } from './domains.ts'
-import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS } from './results.ts'
-import { singleLine, shorten } from './texts.ts'
+import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS, singleLine, shorten } from './results.ts'
 
 export const MAX_RESULTS = 10
 

@@ -17,6 +17,7 @@ import {
   letContinue,
   errorHeaders,
   finish,
+  whenClosed,
 } from './front.ts'
 import { commonHeaders, NodeIncoming, NodeOutgoing } from './node-http.ts'
 import {
@@ -344,7 +345,7 @@ function serve(
   gateway.track(call)
   call.scope.defer(() => incoming.release())
   const out = new NodeOutgoing(response, call)
-  response.on('close', () => {
+  whenClosed(request, () => {
     if (response.writableFinished) return
     // Abort first: an answer that waits notices nothing else.
     call.abort(new ClientDisconnected())

@@ -6,8 +6,10 @@ import {
   cleanResults,
   EXCERPT_CHARACTERS,
   urlKey,
+  singleLine,
+  shorten,
+  visible,
 } from '../../src/search/results.ts'
-import { singleLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])
 const result = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })

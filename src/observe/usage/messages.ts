@@ -1,5 +1,4 @@
-import type { RequestId } from '../../state/ledger/ledger.ts'
-import type { LedgerSource } from '../../state/ledger/reader.ts'
+import type { RequestId, LedgerSource } from '../../state/ledger/ledger.ts'
 import type { ChargeOfCall } from './charge.ts'
 import type {
   DecisionsQuery,
@@ -8,7 +7,7 @@ import type {
   RefusalsQuery,
   RefusalSum,
 } from './decisions.ts'
-import type { AccountKey, LastUse } from './last-used.ts'
+import type { AccountKey, LastUse } from './statement.ts'
 import type { Checked, UsageDifference } from './ledger-index.ts'
 import type { TooLarge, UsageAnswer } from './query.ts'
 import type { UsageQuery } from './question.ts'

@@ -1,5 +1,5 @@
 /** Money of one account over time: bookings, spend and balance. */
-import type { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import type {
   BalancePoint,
@@ -7,7 +7,7 @@ import type {
   SpentOn,
   Statement,
 } from '../../server/admin/resources/usage.ts'
-import { wholeOf, type Halves } from './settled.ts'
+import { wholeOf, type Halves } from './ledger-index.ts'
 import { startOf, unitOf, type Rollup } from './tables.ts'
 
 const HALVES = (column: string) =>
@@ -108,4 +108,38 @@ function spentOn(db: DatabaseSync, sql: string, values: readonly (string | numbe
   return rows
     .map(({ name, calls, ...sum }) => ({ name, calls, cost: wholeOf(sum) }))
     .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
+}
+
+// Last use of keys: the hour of their last charged call.
+
+export interface AccountKey {
+  readonly account: string
+  readonly key: string
+}
+
+export interface LastUse extends AccountKey {
+  /** When the hour begins, ms since epoch. */
+  readonly at: number
+}
+
+const LAST = 'SELECT max(unit) FROM settled_hour WHERE group_id = g.id'
+
+/** Last uses of these keys, or of all; keys without a call in the retained hours are left out. */
+export function lastUses(
+  db: DatabaseSync,
+  keys: readonly AccountKey[] | 'all',
+): readonly LastUse[] {
+  const select = `SELECT account, key, max((${LAST})) AS unit FROM settled_group g`
+  const rows =
+    keys === 'all'
+      ? db.prepare(`${select} GROUP BY account, key`).all()
+      : oneByOne(db.prepare(`${select} WHERE account = ? AND key = ?`), keys)
+  const used = rows as unknown[] as (AccountKey & { readonly unit: number | null })[]
+  return used.flatMap(({ account, key, unit }) =>
+    unit === null ? [] : [{ account, key, at: startOf('hour', unit) }],
+  )
+}
+
+function oneByOne(select: StatementSync, keys: readonly AccountKey[]): unknown[] {
+  return keys.map(({ account, key }) => select.get(account, key))
 }

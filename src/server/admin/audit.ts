@@ -1,12 +1,22 @@
 /** The audit log: routes that change something add entries, and `GET /admin/audit` lists them. */
+import { isDeepStrictEqual } from 'node:util'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { changesBetween, type AuditFilter } from '../../state/audit.ts'
+import type { AuditFilter } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
-import type { Answer, AdminRequest } from './route.ts'
+import {
+  CHANGE_COLUMNS,
+  changeView,
+  type AuditEntry,
+  type MemberChange,
+} from './resources/audit.ts'
+import { type Answer, type AdminRequest, admin, type Routes } from './route.ts'
+
+export const auditRoutes: Routes = {
+  '/audit': { GET: admin(listChanges) },
+}
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
 const CSV_BATCH = 200
@@ -45,7 +55,7 @@ export async function note(
 }
 
 /** Lists changes. @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listChanges({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+async function listChanges({ runtime, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const isCsv = wantsCsv(query)
   const filter = filterOf(query)
@@ -85,4 +95,28 @@ function explain(error: unknown): never {
   if (!(error instanceof RangeError)) throw error
   const message = `Invalid 'after': ${error.message}.`
   throw new InvalidRequest('invalid_value', message, { param: 'after' })
+}
+
+/** Members that differ. Objects are compared member by member, lists as a whole; null means no value. */
+export function changesBetween(before: object, after: object, path = ''): AuditEntry['changes'] {
+  const [former, next] = [{ ...before }, { ...after }] as [Values, Values]
+  const changes: Record<string, MemberChange> = {}
+  for (const name of new Set([...Object.keys(former), ...Object.keys(next)])) {
+    const [was, is] = [former[name] ?? undefined, next[name] ?? undefined]
+    if (isPlain(was) && isPlain(is)) {
+      Object.assign(changes, changesBetween(was, is, `${path}${name}.`))
+    } else if (!isDeepStrictEqual(was, is)) {
+      changes[path + name] = {
+        ...(was !== undefined && { before: was }),
+        ...(is !== undefined && { after: is }),
+      }
+    }
+  }
+  return changes
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,7 @@
 /** Tokens of the admin API: who may do what, and how often a token can be guessed. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { UserConfig } from '../../../src/config/config.ts'
-import { ADMIN_ROUTES } from '../../../src/server/admin/routes.ts'
+import { ADMIN_ROUTES } from '../../../src/server/admin/api.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKENS = {
