@@ -136,11 +136,7 @@ function openFilesLimit(): number | undefined {
   }
 }
 
-async function bind(
-  handler: RequestListener,
-  hostname: string,
-  port: number,
-): Promise<NodeServer> {
+async function bind(handler: RequestListener, hostname: string, port: number): Promise<NodeServer> {
   const server = createServer(handler)
   await once(server.listen(port, hostname), 'listening')
   return server
