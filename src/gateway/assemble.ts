@@ -315,10 +315,10 @@ async function setUpGuards(
   const createHost = (name: string) => guardHost(origin.createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
-    const { guard, plugin } = await loadGuard(index, settings, { ...origin, createHost })
+    const { guard, plugin, load } = await loadGuard(index, settings, { ...origin, createHost })
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)
-    made.push({ name, plugin: plugin.name, guard, applies, mode, billing })
+    made.push({ name, plugin: plugin.name, guard, load, applies, mode, billing })
     if (isTaken)
       fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
   })

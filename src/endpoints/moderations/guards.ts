@@ -73,6 +73,7 @@ export const askGuards: Stage = {
   name: 'askGuards',
   async before(call) {
     const guards = guardsOf(call)
+    await Promise.all(guards.map((one) => one.load?.()))
     const results: object[] = []
     for (const text of textsOf(inputOf(call))) results.push(await resultOf(call, guards, text))
     const part: ModerationAnswer = { model: call.target.model.id, results }
