@@ -1,12 +1,29 @@
 /** `GET /v1/models`, `/v1/models/{id}` and `/v1/models/user`: the catalog. */
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { unknownModel } from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
-import { PublicDocument } from './document.ts'
-import type { GetRoute } from './route.ts'
+import { type GetRoute, PublicDocument } from './route.ts'
+
+// `GET /openapi.json`: the description of the API, which `npm run openapi` writes from the checks of requests.
+
+/** The description in the package: three folders up in a checkout, four in a build. */
+const FILE = ['../../../', '../../../../']
+  .map((up) => fileURLToPath(new URL(`${up}config/openapi.json`, import.meta.url)))
+  .find((path) => existsSync(path))
+
+let document: PublicDocument | undefined
+
+export const description: GetRoute = {
+  path: '/openapi.json',
+  authenticated: false,
+  cacheControl: 'public, max-age=300',
+  answer: () => (document ??= new PublicDocument(readFileSync(FILE!, 'utf8'))),
+}
 
 const PATH = '/v1/models'
 /** Anyone may keep these for a minute. */
