@@ -56,11 +56,10 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
-import { RedisHistory } from './history.ts'
-import { RedisImport } from './import.ts'
+import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords } from './records.ts'
 import { toLimitsText, toPico, type ScriptReply, type ScriptClient } from './replies.ts'
-import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
+import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
 interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
@@ -495,3 +494,8 @@ export function toHoldResult([why, first, second, third]: ScriptReply): HoldResu
 export function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }
+
+/** Reads the clock of the server into `now`, ms since epoch. */
+export const STORE_CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
