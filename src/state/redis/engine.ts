@@ -446,7 +446,7 @@ function openOutbox(folder: string, limitBytes: number | undefined): OutboxFile 
   }
 }
 
-export function toAdmission([why, ...rest]: ScriptReply): Admission {
+function toAdmission([why, ...rest]: ScriptReply): Admission {
   switch (why) {
     case 'ok': {
       const [at = 0, lease = 0, paid, ...rate] = rest.map(Number)
@@ -472,7 +472,7 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
 }
 
 /** The reply of the script `hold`, unless it is `range`. */
-export function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
+function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
       return { ok: true, day: first!, billed: second === '1', tight: third === '1' }
@@ -491,11 +491,11 @@ export function toHoldResult([why, first, second, third]: ScriptReply): HoldResu
 }
 
 /** The reply of the scripts `settle`, `topUp` and `adjust`, unless it is `range`. */
-export function toSettled([state, cost, balance]: ScriptReply): Settled {
+function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }
 
 /** Reads the clock of the server into `now`, ms since epoch. */
-export const STORE_CLOCK = `
+const STORE_CLOCK = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
