@@ -10,6 +10,7 @@ import { openPort } from './open-port.ts'
 import { keepUpToDate } from './reload.ts'
 import {
   closeGateway,
+  freeStartMemory,
   gatewayToServe,
   ofLedger,
   prepareState,
@@ -47,6 +48,7 @@ export async function serveAlone(
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
     const report = await prepareState(gateway, isSeen, demo)
+    freeStartMemory()
     const server = await openPort(gateway, where)
     watcher = await keepUpToDate({ log, loaded, options }, (next) =>
       withChangesLogged(gateway, () => gateway.reload(next)),

@@ -19,6 +19,7 @@ import { failed } from './fatal.ts'
 import { openPort } from './open-port.ts'
 import {
   closeGateway,
+  freeStartMemory,
   gatewayToServe,
   ofLedger,
   prepareState,
@@ -82,10 +83,14 @@ async function serveUntilTold(
     if (isFirst) warnOfConfiguration(gateway)
     const isSeen = isTerminal || args.on.has('print-key')
     const report = isFirst ? await prepareState(gateway, isSeen) : { accounts: [], keys: [] }
+    freeStartMemory()
     const server = await openPort(gateway, addressOf(args), link)
     channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
+    const { unserved } = gateway.runtime
+    unserved.join(() => link.unserved())
     const release = link.answerFor({
+      unserved: () => unserved.list(),
       families: () => familiesOf(gateway),
       reasons: () => notReady(gateway),
     })

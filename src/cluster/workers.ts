@@ -6,6 +6,7 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { logEvent } from '../observe/events.ts'
+import type { UnservedName } from '../models/unserved.ts'
 import {
   type MetricFamily,
   combineFamilies,
@@ -148,6 +149,16 @@ export class Workers {
     return Math.max(0, ...ends.map(({ code }) => code ?? FAULT))
   }
 
+  /** The names that workers other than the asking one do not serve. One that does not answer is left out. */
+  async #unservedOf(asking: Channel): Promise<readonly (readonly UnservedName[])[]> {
+    const others = this.#serving().filter(({ channel }) => channel !== asking)
+    return Promise.all(
+      others.map(({ channel }) =>
+        channel.ask<readonly UnservedName[]>('unserved', undefined, ANSWER_MS).catch(() => []),
+      ),
+    )
+  }
+
   #serving(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'serving')
   }
@@ -161,6 +172,7 @@ export class Workers {
     const release = watchLiveness(channel, () => this.#silent(member))
     channel.on('thread', (message) => this.#threads.receive(channel, message))
     channel.on('total', (families: readonly MetricFamily[]) => this.#totals.of(channel, families))
+    channel.on('unserved of others', () => this.#unservedOf(channel))
     channel.on('reasons', (reasons: readonly Reason[]) => {
       member.reasons = reasons
       this.#spreadReasons()
@@ -384,7 +396,7 @@ export class Restarts {
 
 type Families = readonly MetricFamily[]
 
-/** Time limit of an answer; a later worker is counted with its previous figures. */
+/** Time limit of a worker's answer; in metrics, a later worker is counted with its previous figures. */
 const ANSWER_MS = 2000
 
 /** Adds up the metrics of workers. Those of ended workers stay, so that no counter goes back. */

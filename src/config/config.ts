@@ -13,6 +13,7 @@ import { Origins, type Layer, type Origin } from './origins.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
 import { STARTER_FILE } from './starter.ts'
+import { withVendors } from './vendors.ts'
 import { validate, type ValidConfig } from './validate.ts'
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
@@ -107,7 +108,8 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     if (modelsFile !== undefined) folders.add(dirname(modelsFile))
     const modelsLabel = modelsFile && labelOf(modelsFile, cwd)
     const entries = modelsFile && (await readModels(modelsFile, modelsLabel!, environment))
-    const extended = extendBy(own, starter) as Record<string, unknown>
+    const extended = { ...(extendBy(own, starter) as Record<string, unknown>) }
+    extended.providers = withVendors(extended.providers, environment, label)
     const first = named ? entries : own.models
     const merged = mergeModels(first, entries, (starter as UserConfig).models)
     if (modelsLabel) {

@@ -52,6 +52,17 @@ export class Origins {
     this.#sources = sources
   }
 
+  /** Ids of models, and `vendor/*`, that files of the operator name. */
+  ownModels(): string[] {
+    const own = this.#sources.layers.filter(
+      ({ origin: { from } }) => from === 'configuration' || from === 'models',
+    )
+    const ids = own.flatMap(({ value }) =>
+      isRaw(value) && isRaw(value.models) ? Object.keys(value.models) : [],
+    )
+    return [...new Set(ids)]
+  }
+
   /** The origin of the value with this path. */
   of(path: readonly string[]): Origin {
     const { layers, set, models, listed } = this.#sources

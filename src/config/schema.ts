@@ -302,7 +302,10 @@ const billing = v.strictObject({
 
 const prices = v.strictObject({ packaged: v.optional(FLAG, true) })
 
-const names = v.strictObject({ bare: v.optional(FLAG, true) })
+const names = v.strictObject({
+  bare: v.optional(FLAG, true),
+  prefer: v.optional(v.array(text('the name of a vendor'), 'a list of names of vendors'), []),
+})
 
 const routing = v.strictObject({
   attempts: v.optional(number(1, 10, 'a whole number from 1 to 10'), 3),

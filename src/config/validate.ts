@@ -1,16 +1,17 @@
 /** Validates a configuration: its sections, its models with what price lists say of them, and what depends on several of them. */
 import * as v from 'valibot'
-import { ConfigError, type ConfigIssue, GatewayError } from '../errors/errors.ts'
-import { didYouMean, toConfigIssues, show } from '../errors/issues.ts'
+import { ConfigError, GatewayError, type ConfigIssue } from '../errors/errors.ts'
+import { didYouMean, show, toConfigIssues } from '../errors/issues.ts'
 import {
+  hasPrices,
   isWildcard,
-  wildcardSchema,
-  type ModelEntry,
-  type WildcardEntry,
   misplacedChanges,
   misplacedTiers,
   missingPrices,
-  modalityOf,
+  wildcardSchema,
+  type ModelEntry,
+  type Unpriced,
+  type WildcardEntry,
 } from '../models/entry.ts'
 import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
@@ -28,6 +29,8 @@ export type ValidConfig = Omit<Settings, 'models'> & {
   readonly models: Readonly<Record<string, ModelEntry>>
   /** By id, `vendor/*`. */
   readonly wildcards?: Readonly<Record<string, WildcardEntry>>
+  /** What is written and not served. */
+  readonly unpriced?: readonly Unpriced[]
 }
 
 /** @param label names the file @throws ConfigError with all issues */
@@ -63,8 +66,7 @@ export async function validate(
   if (config && issues.length === 0) return config
   const traced = issues.map(({ path, message }) => {
     const variable = overrides.get(path)
-    const told = message + unpriced(path, message, listed)
-    return { path, message: variable ? `${told} (set by ${variable})` : told }
+    return { path, message: variable ? `${message} (set by ${variable})` : message }
   })
   throw new ConfigError(label, traced)
 }
@@ -90,50 +92,51 @@ function takeWildcards(value: unknown): {
   }
 }
 
-/** The configuration with the models of its wildcards, and with what the price list says of each model. */
+/** The configuration with the models of its wildcards, with what the price list says of each, and without those that have no price. */
 function withWildcards(
   config: Settings,
   wildcards: Readonly<Record<string, WildcardEntry>>,
   listed: Listed,
 ): ValidConfig {
-  const own = Object.entries(config.models).map(([id, entry]): [string, ModelEntry] => {
+  const unpriced: Unpriced[] = []
+  const own = Object.entries(config.models).flatMap(([id, entry]): [string, ModelEntry][] => {
+    const needs = missingPrices(entry)
+    if (needs.length > 0 || !hasPrices(entry)) {
+      if (entry.enabled) unpriced.push({ id, needs })
+      return []
+    }
     const model = listedFor(id, entry, listed)
-    return [id, model ? { ...entry, listed: model } : entry]
+    return [[id, model ? { ...entry, listed: model } : entry]]
   })
   const taken = (id: string) => Object.hasOwn(config.models, id)
   const added = Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
-    .flatMap(([id, wildcard]) => expandWildcard(id, wildcard, listed, taken, Date.now()))
-  const models = Object.fromEntries([...own, ...added])
-  return Object.keys(wildcards).length === 0
-    ? { ...config, models }
-    : { ...config, models, wildcards }
+    .flatMap(([id, wildcard]) => {
+      const models = expandWildcard(id, wildcard, listed, taken)
+      if (models.length === 0 && !wildcard.pricing) unpriced.push({ id, needs: [] })
+      return models
+    })
+  return {
+    ...config,
+    models: Object.fromEntries([...own, ...added]),
+    ...(Object.keys(wildcards).length > 0 && { wildcards }),
+    ...(unpriced.length > 0 && { unpriced }),
+  }
 }
 
 function checkWildcards(
-  { models, providers }: ValidConfig,
+  { providers }: ValidConfig,
   wildcards: Readonly<Record<string, WildcardEntry>>,
 ): ConfigIssue[] {
-  const used = new Set(Object.values(models).map(({ wildcard }) => wildcard))
   const names = Object.keys(providers)
   return Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, entry]) =>
-      wildcardIssues(id, entry, names, used.has(id)).map(({ member, message }) => ({
+      wildcardIssues(id, entry, names).map(({ member, message }) => ({
         path: ['models', id, ...(member === undefined ? [] : [member])].join('.'),
         message,
       })),
     )
-}
-
-/** What a message about a model without prices says of the price list. */
-function unpriced(path: string, message: string, listed: Listed): string {
-  const id = /^models\.(.+)\.pricing$/.exec(path)?.[1]
-  if (id === undefined || !message.endsWith(', found nothing')) return ''
-  const ids = Object.keys(listed)
-  const near = didYouMean(id, ids)
-  const hint = near.startsWith('did') ? `${near} Otherwise write` : 'write'
-  return `, and no price list has ${JSON.stringify(id)}: ${hint} "pricing", or run "sluicegate models import"`
 }
 
 // Checks between the sections of a configuration.
@@ -145,12 +148,6 @@ async function crossCheck(
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
   return [
-    ...models.flatMap(([id, model]) => {
-      const missing = missingPrices(model)
-      if (missing.length === 0) return []
-      const message = `expected a price of ${modalityOf(model)} models: ${missing.join(' or ')}`
-      return [{ path: `models.${id}.pricing`, message }]
-    }),
     ...clashes(models.map(([id, { aliases }]) => ({ id, aliases }))).map(
       ({ id, index, message }) => ({ path: `models.${id}.aliases.${index}`, message }),
     ),

@@ -56,7 +56,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   try {
     const { providers, plugins, builtIn } = await setUpProviders(config, origin, opened)
     const catalog = await checkDeployments(
-      buildCatalog(servedModels(config.models, providers), config.names.bare, config.wildcards),
+      buildCatalog(servedModels(config.models, providers), config.names, config.wildcards),
       plugins,
       secrets,
     )
@@ -315,10 +315,10 @@ async function setUpGuards(
   const createHost = (name: string) => guardHost(origin.createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
     const { applies, mode, billing } = settings
-    const { guard, plugin } = await loadGuard(index, settings, { ...origin, createHost })
+    const { guard, plugin, load } = await loadGuard(index, settings, { ...origin, createHost })
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)
-    made.push({ name, plugin: plugin.name, guard, applies, mode, billing })
+    made.push({ name, plugin: plugin.name, guard, load, applies, mode, billing })
     if (isTaken)
       fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
   })

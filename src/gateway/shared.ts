@@ -5,6 +5,7 @@ import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig, Config } from '../config/config.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { Routing } from '../models/routing.ts'
+import { Unserved } from '../models/unserved.ts'
 import { HoldEstimator } from '../money/holds.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Alerts } from '../observe/alerts.ts'
@@ -68,6 +69,7 @@ export interface Common {
   readonly metrics: Metrics
   readonly usageFindings: UsageFindings
   readonly routing: Routing
+  readonly unserved: Unserved
   readonly holds: HoldEstimator
   readonly internalChat: Runtime['internalChat']
   /** Whether built-in providers get frozen input as well. */
@@ -127,6 +129,7 @@ export function createCommon(
       ...(claim && { claim }),
     }),
     routing: new Routing(),
+    unserved: new Unserved(),
     holds: new HoldEstimator(),
     internalChat: internalChat((call) => {
       running.add(call)
@@ -229,6 +232,7 @@ function internalChat(track: (call: Call) => void) {
     call.made.target = {
       model,
       online: false,
+      thinks: false,
       policy: NO_POLICY,
       outbound: chat.toUpstream(input, model),
       requiresNormalForm: false,

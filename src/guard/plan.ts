@@ -23,6 +23,8 @@ export interface GuardInstance {
   readonly name: string
   readonly plugin: string
   readonly guard: Guard
+  /** Completes a guard whose code is loaded on first use. Awaited before each use of its methods. */
+  readonly load?: (() => Promise<void>) | undefined
   /** When it runs: for rules that it enforces, only for keys that name it, or for every call. */
   readonly applies: 'with-rules' | 'selected' | 'always'
   /** `monitor`: its verdicts are recorded and have no effect. */
@@ -156,6 +158,7 @@ export class GuardRegistry {
     const given = this.all.flatMap((one) =>
       ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
     )
+    await Promise.all(given.map(({ instance }) => instance.load?.()))
     const assignments = [
       ...given.filter(({ instance }) => instance.guard.execution === 'local'),
       ...given.filter(({ instance }) => instance.guard.execution === 'remote'),

@@ -212,6 +212,7 @@ async function ask(
   text: string,
 ): Promise<Verdict & { readonly violated?: RuleRef }> {
   if (instance.guard.execution === 'remote' && !remote) return { verdict: 'not-asked' }
+  await instance.load?.()
   const { plugin, guard } = instance
   const filter = ruleFilter(plugin, guard.enforces, rules)
   const runner = trialRunner({ instance, rules, ruleFilter: filter, origin: 'key', contextOf })

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { isAllowed, unknownModel } from '../../models/allowlist.ts'
+import { unknownModel } from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
@@ -32,11 +32,30 @@ const PUBLIC = { authenticated: false, cacheControl: 'public, max-age=60' }
 /** Documents of catalogs and models. A reload makes new ones of both, and so does a change of prices. */
 const documents = new WeakMap<Catalog | Model, PublicDocument>()
 
-/** The models of the gateway. */
+/** Lists of chat models alone, for clients that know no others. */
+const texts = new WeakMap<Catalog, PublicDocument>()
+
+/**
+ * The models of the gateway; with `output_modalities=text` those that answer with text, from `offset` on. A client of this query asks
+ * for a further page as long as pages are large.
+ */
 export const models: GetRoute = {
   path: PATH,
   ...PUBLIC,
-  answer: ({ catalog }) => documentOf(catalog, () => listOf(catalog.all())),
+  answer({ catalog, incoming }) {
+    const query = new URLSearchParams(incoming.url.split('?', 2)[1])
+    if (query.get('output_modalities') !== 'text')
+      return documentOf(catalog, () => listOf(catalog.offered()))
+    const offset = query.get('offset') ?? '0'
+    if (/^[1-9]\d*$/.test(offset)) return listOf(chatsOf(catalog).slice(Number(offset)))
+    let document = texts.get(catalog)
+    if (!document) texts.set(catalog, (document = new PublicDocument(listOf(chatsOf(catalog)))))
+    return document
+  },
+}
+
+function chatsOf(catalog: Catalog): readonly Model[] {
+  return catalog.offered().filter(({ modality }) => modality === 'chat')
 }
 
 /** One model, by any of its names. */
@@ -58,8 +77,8 @@ export const usableModels: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   answer({ catalog, admission: { key, entered } }) {
-    const offered = entered!.paid ? catalog.all() : catalog.freeTier()
-    return listOf(offered.filter(({ id }) => !key.models || isAllowed(key.models, id)))
+    const offered = entered!.paid ? catalog.offered() : catalog.freeTier()
+    return listOf(offered.filter(({ id }) => !key.models || catalog.allows(key.models, id)))
   },
 }
 

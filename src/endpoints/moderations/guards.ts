@@ -15,7 +15,7 @@ import {
   type FaultKind,
   type GuardFault,
 } from '../../guard/runner.ts'
-import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Call, ParsedRequest, Stage } from '../../pipeline/pipeline.ts'
 import { GuardRunners } from '../../pipeline/stages/guard.ts'
@@ -48,7 +48,7 @@ export const resolveGuards: Stage = {
     const judge = judgeOf(call, guards)
     const isPaid = guards.some(({ billing }) => billing === 'account')
     const model = standIn(request.model, judge, isPaid)
-    if (judge && key.models && !isAllowed(key.models, model.id)) {
+    if (judge && key.models && !runtime.catalog.allows(key.models, model.id)) {
       throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
     }
     if (!entered!.paid && !model.freeTier) throw tierRefusal(catalog, model)
@@ -59,6 +59,7 @@ export const resolveGuards: Stage = {
     call.made.target = {
       model,
       online: false,
+      thinks: false,
       policy: NO_POLICY,
       outbound: undefined,
       requiresNormalForm: false,
@@ -72,6 +73,7 @@ export const askGuards: Stage = {
   name: 'askGuards',
   async before(call) {
     const guards = guardsOf(call)
+    await Promise.all(guards.map((one) => one.load?.()))
     const results: object[] = []
     for (const text of textsOf(inputOf(call))) results.push(await resultOf(call, guards, text))
     const part: ModerationAnswer = { model: call.target.model.id, results }

@@ -1,18 +1,11 @@
 /** Values as configurations and exports have them, and what is said of those that have no counterpart. */
+import type { Harm } from '../../../src/plugin.ts'
 
 /** An object of the source. */
 export type Raw = Readonly<Record<string, unknown>>
 
-/** Something of the source that the result does not have, or has in another form. Never shows a secret. */
-export interface Note {
-  /** `configuration`, `keys` or `budgets`. */
-  readonly source: 'configuration' | 'keys' | 'budgets'
-  /** Path of the member; for a row its number and column. */
-  readonly where: string
-  readonly message: string
-  /** A restriction that is missing here: its key was created disabled, or was accepted without it. */
-  readonly restriction?: 'disabled' | 'accepted'
-}
+/** Receives what is not as in the source. */
+export type Say = (harm: Harm, where: string, message: string, remedy?: string) => void
 
 /** Whether a value is an object with members. */
 export function isRaw(value: unknown): value is Raw {
