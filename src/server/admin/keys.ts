@@ -1,10 +1,9 @@
-import { limitsOfKey } from '../../accounts/limits.ts'
+import { limitsOfKey } from '../../accounts/accounts.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { playTokenFor } from '../../accounts/play.ts'
 import { allowlistOf, isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { note } from './audit.ts'
-import { changing } from './change.ts'
+import { note, changing } from './audit.ts'
 import { requireJudge } from './policies.ts'
 import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
 import {
