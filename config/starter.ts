@@ -7,13 +7,12 @@ import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
 import { starterSearch } from './starter-search.ts'
-import { VENDORS, type StarterVendor } from './starter-models.ts'
+import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
   models: Exclude<UserConfig['models'], string | undefined>
 }
 
-const OLLAMA = '127.0.0.1:11434'
 /** Time-out for a configured Ollama, in ms. */
 const CONFIGURED_MS = 2000
 /** Time-out for the search for a local Ollama, in ms; short, because it delays the start. */
@@ -49,6 +48,14 @@ const MOCK: Offer = {
           options: { reasoning: 'The user has sent a message. I will repeat it.' },
         },
       ],
+    },
+    'mock/agent': {
+      name: 'Agent',
+      description:
+        'Repeats the message, and calls tools that it names, such as Read({"path":"a.txt"}).',
+      pricing: { prompt: '0.0000001', completion: '0.0000004' },
+      capabilities: ['STREAMING', 'TOOLS', 'REASONING', 'STRUCTURED_OUTPUTS', 'VISION', 'CHOICES'],
+      deployments: [{ provider: 'mock', model: 'agent' }],
     },
     'mock/painter': {
       name: 'Painter',
@@ -110,22 +117,21 @@ const SPEECH: Offer = {
 }
 
 /** What would bring further models in this environment, in words. */
-export function starterHints(env: ConfigContext['env']): string[] {
-  const missing = VENDORS.map(({ variable }) => variable).filter((variable) => !env[variable])
+export function starterHints(_env: ConfigContext['env']): string[] {
   return [
-    ...(missing.length > 0 ? [`set ${missing.join(', ')} for more`] : []),
+    'more vendors: sluicegate vendors',
     ...(hasOcr() ? [] : [`for local/ocr: ${INSTALL_OCR}`]),
   ]
 }
 
-/** What `extends: starter` adds with this environment. No two vendors have the same model id. */
+/** What `extends: starter` adds with this environment. */
 export default async function starter({ env }: ConfigContext): Promise<UserConfig> {
-  const vendors = VENDORS.filter(({ variable }) => env[variable]).map(offerOf)
+  const vendors = VENDORS.filter((vendor) => keyVariableOf(vendor, env)).map(offerOf)
   const local = [
     ...(hasOcr() ? [OCR] : []),
     ...(isInstalled('espeak-ng', env.PATH) ? [SPEECH] : []),
   ]
-  const offers = [MOCK, ...local, ...vendors, await ollama(env.OLLAMA_HOST)]
+  const offers = [MOCK, ...local, ...vendors, await ollama(env)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
     models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
@@ -133,26 +139,9 @@ export default async function starter({ env }: ConfigContext): Promise<UserConfi
   }
 }
 
-function offerOf({ provider, variable, models, ...vendor }: StarterVendor): Offer {
-  const { use = 'openai-compatible', baseURL, quirks } = vendor
-  const options = {
-    ...(baseURL && { baseURL }),
-    ...(quirks && { quirks }),
-    apiKey: `\${${variable}}`,
-  }
-  const entries: Offer['models'] = {}
-  for (const [id, { upstream, options: model = {}, ...entry }] of Object.entries(models)) {
-    const listed = `${provider}/${upstream}`
-    entries[id] = {
-      ...entry,
-      ...(listed !== id && { price_of: listed }),
-      deployments: [{ provider, model: upstream, options: model }],
-    }
-  }
-  return {
-    providers: { [provider]: { use, options } },
-    models: entries,
-  }
+/** A vendor and all of its models that a price list has. */
+function offerOf({ name }: Vendor): Offer {
+  return { providers: { [name]: { use: name } }, models: { [`${name}/*`]: {} } }
 }
 
 function isInstalled(program: string, path = ''): boolean {
@@ -167,9 +156,14 @@ function isInstalled(program: string, path = ''): boolean {
 }
 
 /** The models of a local Ollama. They cost nothing, so they are open to the free tier. */
-async function ollama(host: string | undefined): Promise<Offer> {
-  const origin = originOf(host || OLLAMA)
-  const names = await ollamaModels(origin, host ? CONFIGURED_MS : DISCOVERY_MS)
+async function ollama(env: ConfigContext['env']): Promise<Offer> {
+  const vendor = VENDORS.find(({ name }) => name === 'ollama')!
+  const configured = addressOf(vendor, env)
+  const address = configured ?? vendor.baseURL!
+  const names = await ollamaModels(
+    new URL(address).origin,
+    configured ? CONFIGURED_MS : DISCOVERY_MS,
+  )
   if (names.length === 0) return { providers: {}, models: {} }
   const models: Offer['models'] = {}
   for (const name of names) {
@@ -181,10 +175,9 @@ async function ollama(host: string | undefined): Promise<Offer> {
       deployments: [{ provider: 'ollama', model: name }],
     }
   }
-  const options = { baseURL: `${origin}/v1`, quirks: 'ollama' }
   return {
     // Ollama may need minutes to load a model.
-    providers: { ollama: { use: 'openai-compatible', options, firstPartTimeout: 300 } },
+    providers: { ollama: { use: 'ollama', firstPartTimeout: 300 } },
     models,
   }
 }
@@ -202,17 +195,4 @@ async function ollamaModels(origin: string, limitMs: number): Promise<string[]> 
   } catch {
     return []
   }
-}
-
-/** Origin of `OLLAMA_HOST`, which may be an address to listen on, and may lack scheme, host or port. */
-function originOf(host: string): string {
-  const address = host.startsWith(':') ? `127.0.0.1${host}` : host
-  const text = /^https?:\/\//.test(address) ? address : `http://${address}`
-  if (!URL.canParse(text)) {
-    throw new Error(`expected OLLAMA_HOST to be an address such as ${OLLAMA}, found "${host}"`)
-  }
-  const url = new URL(text)
-  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
-  if (url.port === '' && url.protocol === 'http:') url.port = '11434'
-  return url.origin
 }

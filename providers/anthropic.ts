@@ -12,6 +12,7 @@ import { messagesApi, vertexAi } from './anthropic/service.ts'
 import { googleLogin, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
+import { withRemedies } from './shared/remedies.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
@@ -75,24 +76,27 @@ export default defineProvider({
           return countTokens(body, service, host, request.signal)
         },
       }),
-      chat: withFunctionsOnly(async (given) => {
-        const { model, signal } = given
-        const asked = await requestOf(given)
-        const { answersByTool } = asked
-        const stream = asked.body.stream === true
-        const body = JSON.stringify(service.toBody(asked.body))
-        const url = service.urlOf(model, stream)
-        const request = { url, headers: service.headers, body, signal, stream }
-        const response = await send(host, request, httpFailure)
-        const context = { answersByTool, fail: host.fail }
-        if (isEventStream(response, stream)) {
-          return host.sse(response.body).through(readEvents(context))
-        }
-        const text = await response.text()
-        // Only arguments of calls need their digits kept, and this parser is slower.
-        const parse = text.includes('"tool_use"') ? parseExactly : JSON.parse
-        return asSequence(readMessage(parseAnswer(text, host.fail, parse), context))
-      }, NAMES),
+      chat: withRemedies(
+        host,
+        withFunctionsOnly(async (given) => {
+          const { model, signal } = given
+          const asked = await requestOf(given)
+          const { answersByTool } = asked
+          const stream = asked.body.stream === true
+          const body = JSON.stringify(service.toBody(asked.body))
+          const url = service.urlOf(model, stream)
+          const request = { url, headers: service.headers, body, signal, stream }
+          const response = await send(host, request, httpFailure)
+          const context = { answersByTool, fail: host.fail }
+          if (isEventStream(response, stream)) {
+            return host.sse(response.body).through(readEvents(context))
+          }
+          const text = await response.text()
+          // Only arguments of calls need their digits kept, and this parser is slower.
+          const parse = text.includes('"tool_use"') ? parseExactly : JSON.parse
+          return asSequence(readMessage(parseAnswer(text, host.fail, parse), context))
+        }, NAMES),
+      ),
     }
   },
 })

@@ -15,6 +15,7 @@ import type { Login } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { apiKey, baseURL } from './shared/options.ts'
+import { withRemedies } from './shared/remedies.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
 
 const filled = v.pipe(v.string(), v.nonEmpty('a text of at least one character'))
@@ -129,29 +130,32 @@ export default defineProvider({
         return readCount(parseAnswer(await response.text(), host.fail), host.fail)
       },
 
-      chat: withFunctionsOnly(async (given) => {
-        const { input, model, options, signal } = given
-        const deployment = options as v.InferOutput<typeof deploymentOptions>
-        const { body, answerTool, traits } = await requestOf(given)
-        const stream = input.stream === true
-        const method = stream ? 'converse-stream' : 'converse'
-        const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)
-        const text = JSON.stringify({ ...body, ...always })
-        const response = await sendSigned(host, signer, { url, body: text, signal, stream })
-        const context: AnswerContext = {
-          tags: deployment.reasoning,
-          signsReasoning: traits.signsReasoning,
-          answerTool,
-          fail: host.fail,
-        }
-        if (response.headers['content-type']?.includes('eventstream')) {
-          return response.body.through(readFrames(host.fail)).through(readStream(context))
-        }
-        const answer = await response.text()
-        // Only arguments of calls need their digits kept, and this parser is slower.
-        const parse = answer.includes('"toolUse"') ? parseExactly : JSON.parse
-        return asSequence(readWhole(parseAnswer(answer, host.fail, parse), context))
-      }, NAMES),
+      chat: withRemedies(
+        host,
+        withFunctionsOnly(async (given) => {
+          const { input, model, options, signal } = given
+          const deployment = options as v.InferOutput<typeof deploymentOptions>
+          const { body, answerTool, traits } = await requestOf(given)
+          const stream = input.stream === true
+          const method = stream ? 'converse-stream' : 'converse'
+          const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)
+          const text = JSON.stringify({ ...body, ...always })
+          const response = await sendSigned(host, signer, { url, body: text, signal, stream })
+          const context: AnswerContext = {
+            tags: deployment.reasoning,
+            signsReasoning: traits.signsReasoning,
+            answerTool,
+            fail: host.fail,
+          }
+          if (response.headers['content-type']?.includes('eventstream')) {
+            return response.body.through(readFrames(host.fail)).through(readStream(context))
+          }
+          const answer = await response.text()
+          // Only arguments of calls need their digits kept, and this parser is slower.
+          const parse = answer.includes('"toolUse"') ? parseExactly : JSON.parse
+          return asSequence(readWhole(parseAnswer(answer, host.fail, parse), context))
+        }, NAMES),
+      ),
     }
   },
 })

@@ -15,6 +15,7 @@ import { withLogin } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { isEventStream } from './shared/http.ts'
+import { withRemedies } from './shared/remedies.ts'
 import { baseURL, headersOption, voicesOption } from './shared/options.ts'
 
 const members = v.strictObject({
@@ -100,24 +101,27 @@ export default defineProvider({
         return countTokens({ body, model, isVertex: vertex !== undefined, signal }, client, host)
       },
 
-      chat: withFunctionsOnly(async (given) => {
-        const { model, signal } = given
-        const stream = given.input.stream === true
-        const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-        const { body, answerTool } = await requestOf(given)
-        const context = { answerTool, fail: host.fail }
-        const post = () => client.post(model, verb, body, { signal, stream })
-        if (refusesPenalties.has(model)) dropPenalties(body)
-        const response = await post().catch((error: Error) => {
-          if (!/penalt/i.test(error.message) || !dropPenalties(body)) throw error
-          refusesPenalties.add(model)
-          return post()
-        })
-        if (isEventStream(response, stream)) {
-          return host.sse(response.body).through(readChunks(context))
-        }
-        return readCompletion(await readJson(response, host), context)
-      }, NAMES),
+      chat: withRemedies(
+        host,
+        withFunctionsOnly(async (given) => {
+          const { model, signal } = given
+          const stream = given.input.stream === true
+          const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+          const { body, answerTool } = await requestOf(given)
+          const context = { answerTool, fail: host.fail }
+          const post = () => client.post(model, verb, body, { signal, stream })
+          if (refusesPenalties.has(model)) dropPenalties(body)
+          const response = await post().catch((error: Error) => {
+            if (!/penalt/i.test(error.message) || !dropPenalties(body)) throw error
+            refusesPenalties.add(model)
+            return post()
+          })
+          if (isEventStream(response, stream)) {
+            return host.sse(response.body).through(readChunks(context))
+          }
+          return readCompletion(await readJson(response, host), context)
+        }, NAMES),
+      ),
     }
   },
 })

@@ -8,6 +8,7 @@ import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl } from './shared/http.ts'
+import { withRemedies } from './shared/remedies.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
@@ -34,7 +35,10 @@ export default defineProvider({
     const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
     const chat = target('chat/completions')
     return {
-      chat: createChat(host, () => chat),
+      chat: withRemedies(
+        host,
+        createChat(host, () => chat),
+      ),
       ...createCompletions(host, { base, headers: sent, quirks }),
       ...createEmbeddings(host, () => target('embeddings')),
       ocr: createOcr(host, { url: joinUrl(base, 'ocr'), headers: sent }),

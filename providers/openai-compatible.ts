@@ -15,17 +15,37 @@ import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
 import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
+import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
+import { withLogin } from './shared/cloud/login.ts'
 import { joinUrl } from './shared/http.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
-const options = v.strictObject({
+const members = v.strictObject({
   headers: headersOption,
-  baseURL,
+  /** With `vertex` without `/projects/…`. */
+  baseURL: v.optional(baseURL),
   /** Sent as a bearer token. Optional. */
   apiKey: v.optional(v.string()),
   /** Row of the quirk table. Without one, OpenAI's behaviour is assumed. */
   quirks: v.optional(v.picklist(ROW_NAMES)),
+  /** The models are those of partners on Vertex AI, with a login of Google Cloud. */
+  vertex: v.optional(vertexOption),
 })
+
+/** Row of the models of partners on Vertex AI. */
+const PARTNERS = 'hosted'
+
+const options = v.pipe(
+  members,
+  v.check(
+    ({ apiKey, vertex }) => !apiKey || vertex === undefined,
+    'either "apiKey" or "vertex", which logs in by itself',
+  ),
+  v.check(
+    (given) => given.baseURL !== undefined || given.vertex !== undefined,
+    '"baseURL", the address up to and without "/chat/completions"',
+  ),
+)
 
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
@@ -45,7 +65,13 @@ export default defineProvider({
   telemetryName: null,
   options,
   deploymentOptions,
-  setup({ baseURL: base, apiKey, headers, quirks: row }, host) {
+  setup({ baseURL: address = '', apiKey, headers, quirks: named, vertex }, plain) {
+    const login = vertex && googleLogin(plain, vertex)
+    const host = login ? withLogin(plain, login) : plain
+    const base = vertex
+      ? `${vertexAddress(vertex, address || undefined)}/endpoints/openapi`
+      : address
+    const row = named ?? (vertex && PARTNERS)
     const quirks = quirksOf(row)
     const sent = jsonHeaders(apiKey ? { authorization: `Bearer ${apiKey}` } : {}, headers)
     const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
@@ -55,6 +81,7 @@ export default defineProvider({
     const messages = { headers: sent, urlOf: () => joinUrl(base, 'messages') }
     const texts = createCompletions(host, { base, headers: sent, quirks })
     return {
+      ...login?.members,
       chat: createEitherChat(
         host,
         () => chat,

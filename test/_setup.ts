@@ -90,7 +90,7 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
   })
   const layers = [{ origin: { from: 'configuration' as const }, value: config }]
   return {
-    config: valid,
+    config: valid as LoadedConfig['config'],
     origins: new Origins({ layers, set: new Map(), models: {}, listed: new WeakMap() }),
     file: 'test.config.ts',
     directory,
@@ -102,11 +102,12 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
 
 /**
  * Starts a gateway on a free port. Its caller closes it.
+ * @param config as a file has it, or as it was loaded
  * @param directory where its configuration would be
  * @param options.freezesAll false: as it serves, built-in providers get input that is not frozen
  */
 export async function createTestGateway(
-  config: UserConfig = MOCK_CONFIG,
+  config: UserConfig | LoadedConfig = MOCK_CONFIG,
   directory?: string,
   { freezesAll = true } = {},
 ): Promise<TestGateway> {
@@ -115,7 +116,8 @@ export async function createTestGateway(
     { log: (entry: { args: unknown[] }) => void logged.push(entry.args.map(textOf).join(' ')) },
   ]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
-  const gateway = await createGateway(loaded(config, directory), { log, freezesAll })
+  const read = 'origins' in config ? config : loaded(config, directory)
+  const gateway = await createGateway(read, { log, freezesAll })
   const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
   const { url } = server
 

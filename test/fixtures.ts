@@ -69,6 +69,12 @@ export function recordedCases(path: string): any[] | undefined {
   return existsSync(file) ? readJsonLines(file) : undefined
 }
 
+/** The text of a file, such as `migration/litellm.yaml`; undefined when it is missing. */
+export function recordedText(path: string): string | undefined {
+  const file = join(folder, path)
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined
+}
+
 /** The values of a file of JSON Lines. */
 export function readJsonLines(file: string): any[] {
   return readFileSync(file, 'utf8')

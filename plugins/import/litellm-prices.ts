@@ -1,30 +1,16 @@
 /** LiteLLM's price map, `model_prices_and_context_window.json`: USD per token, one object for each model. */
+import type { Vendor } from '../../providers/vendors.ts'
 import type { PriceRow, PriceSource, PriceText, SkippedRow } from '../../src/plugin.ts'
 import { MODALITIES } from './litellm/modes.ts'
 import { TOKEN_PRICES } from './litellm/price-names.ts'
+import { LINES } from './litellm/vendors.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Vendors by LiteLLM's names. */
-const VENDORS: Readonly<Record<string, string>> = {
-  anthropic: 'anthropic',
-  azure: 'azure',
-  bedrock: 'bedrock',
-  bedrock_converse: 'bedrock',
-  cerebras: 'cerebras',
-  dashscope: 'alibaba',
-  deepgram: 'deepgram',
-  deepseek: 'deepseek',
-  elevenlabs: 'elevenlabs',
-  gemini: 'google',
-  groq: 'groq',
-  mistral: 'mistral',
-  moonshot: 'moonshot',
-  openai: 'openai',
-  openrouter: 'openrouter',
-  perplexity: 'perplexity',
-  together_ai: 'together',
-  xai: 'xai',
+/** Models that run tools at their vendor, for fees that no usage tells. */
+const WITH_FEES: Readonly<Record<string, RegExp>> = {
+  openai: /-search-|-deep-research|^computer-use-/,
+  groq: /^(groq\/)?compound/,
 }
 
 /** Prices for something else, and the modality that pays them; any modality where it is absent. */
@@ -47,6 +33,7 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
   supports_pdf_input: 'FILE_INPUT',
 }
 
+const WRITE_NOTHING: ReadonlySet<string> = new Set(['embedding', 'rerank', 'moderation'])
 const ABOVE = /^(.+)_above_(\d{1,6})k_tokens$/
 /** The explanation of the members, among the models. */
 const SAMPLE = 'sample_spec'
@@ -60,18 +47,33 @@ const source: PriceSource = {
     isObject(file) && Object.values(file).some((row) => isObject(row) && 'litellm_provider' in row),
   *read(file) {
     if (!isObject(file)) return
+    const aliases = aliasesIn(file)
     for (const [key, row] of Object.entries(file)) {
-      if (key !== SAMPLE && isObject(row)) yield rowOf(key, row)
+      if (key === SAMPLE || !isObject(row)) continue
+      if (isText(row.alias_of)) yield { skipped: 'that are other names' }
+      else yield rowOf(key, row, aliases.get(key) ?? [])
     }
   },
 }
 export default source
 
-function rowOf(key: string, row: Row): PriceRow | SkippedRow {
+/** Names of rows that stand for another row, by the key of that. */
+function aliasesIn(file: Row): Map<string, string[]> {
+  const aliases = new Map<string, string[]>()
+  for (const [key, row] of Object.entries(file)) {
+    if (!isObject(row) || !isText(row.alias_of)) continue
+    aliases.set(row.alias_of, [...(aliases.get(row.alias_of) ?? []), key])
+  }
+  return aliases
+}
+
+function rowOf(key: string, row: Row, aliases: readonly string[]): PriceRow | SkippedRow {
   const provider = String(row.litellm_provider)
-  const vendor = Object.hasOwn(VENDORS, provider) ? VENDORS[provider] : undefined
-  if (vendor === undefined) return { skipped: `of the vendor ${provider}` }
-  const name = nameOf(key, provider)
+  const line = lineOf(provider)
+  if (line === undefined) return { skipped: `of the vendor ${provider}` }
+  const { name: vendor } = line
+  const name = nameOf(key, line)
+  if (WITH_FEES[vendor]?.test(name)) return { skipped: 'with fees for tools of the vendor' }
   // These keys name a size of images or a region: the vendor has no model of that name.
   if (/\d-x-\d/.test(name)) return { skipped: 'with prices by the size of images' }
   if (name.includes('/') && ['azure', 'bedrock'].includes(vendor)) {
@@ -96,13 +98,20 @@ function rowOf(key: string, row: Row): PriceRow | SkippedRow {
     ...tokens('maxOutputTokens', row.max_output_tokens),
     capabilities,
     ...(isDate(row.deprecation_date) && { deprecatedOn: row.deprecation_date }),
+    ...(isText(row.successor_model) && { successor: nameOf(row.successor_model, line) }),
+    ...(aliases.length > 0 && { aliases: aliases.map((alias) => nameOf(alias, line)) }),
   }
 }
 
-function nameOf(key: string, provider: string): string {
-  for (const prefix of [`${provider}/`, 'bedrock/']) {
-    if (key.startsWith(prefix)) return key.slice(prefix.length)
-  }
+/** The vendor of a row. LiteLLM names kinds of models behind some vendors, such as `vertex_ai-llama_models`. */
+function lineOf(provider: string): Vendor | undefined {
+  return LINES.get(provider) ?? LINES.get(provider.replace(/-.*$/, ''))
+}
+
+/** The name of a model at its vendor. */
+function nameOf(key: string, { name, also }: Vendor): string {
+  const prefix = (also?.litellm ?? [name]).find((one) => key.startsWith(`${one}/`))
+  if (prefix !== undefined) return key.slice(prefix.length + 1)
   return key
 }
 
@@ -123,6 +132,8 @@ function pricesOf(row: Row, modality: string): Pick<PriceRow, 'prices' | 'tiers'
     if (!/cost|price/.test(member) || value === null) continue
     const [, base = member, thousands] = ABOVE.exec(member) ?? []
     const name = Object.hasOwn(TOKEN_PRICES, base) ? TOKEN_PRICES[base] : otherOf(member, modality)
+    // The list says of models that write nothing that this costs nothing.
+    if (name === 'completion' && WRITE_NOTHING.has(modality) && Number(value) === 0) continue
     if (name === undefined || !isText(value)) unmapped.push(member)
     else if (thousands === undefined) prices[name] = { text: value }
     else (tiers[`${Number(thousands) * 1000 + 1}`] ??= {})[name] = { text: value }

@@ -1,28 +1,15 @@
 /** The list of models.dev: USD per million tokens, vendors with their models. */
+import { VENDORS } from '../../providers/vendors.ts'
 import type { PriceRow, PriceSource, PriceText, SkippedRow } from '../../src/plugin.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
 /** Vendors by the names of models.dev. */
-const VENDORS: Readonly<Record<string, string>> = {
-  alibaba: 'alibaba',
-  'amazon-bedrock': 'bedrock',
-  anthropic: 'anthropic',
-  azure: 'azure',
-  cerebras: 'cerebras',
-  deepgram: 'deepgram',
-  deepseek: 'deepseek',
-  elevenlabs: 'elevenlabs',
-  google: 'google',
-  groq: 'groq',
-  mistral: 'mistral',
-  moonshotai: 'moonshot',
-  openai: 'openai',
-  openrouter: 'openrouter',
-  perplexity: 'perplexity',
-  togetherai: 'together',
-  xai: 'xai',
-}
+const NAMES: ReadonlyMap<string, string> = new Map(
+  VENDORS.flatMap(({ name, also }) =>
+    (also?.modelsDev ?? [name]).map((theirs) => [theirs, name] as const),
+  ),
+)
 
 /** Prices for a million tokens. */
 const PER_MILLION: Readonly<Record<string, string>> = {
@@ -62,7 +49,8 @@ const source: PriceSource = {
 export default source
 
 function rowOf(vendor: string, name: string, row: Row): PriceRow | SkippedRow {
-  if (!Object.hasOwn(VENDORS, vendor)) return { skipped: `of the vendor ${vendor}` }
+  const known = NAMES.get(vendor)
+  if (known === undefined) return { skipped: `of the vendor ${vendor}` }
   const { modalities, limit, cost } = row
   const [input, output] = [listIn(modalities, 'input'), listIn(modalities, 'output')]
   const modality = output.includes('text') ? 'chat' : output.includes('image') ? 'image' : undefined
@@ -80,7 +68,7 @@ function rowOf(vendor: string, name: string, row: Row): PriceRow | SkippedRow {
   ]
   const { last_updated: updated, status } = row
   return {
-    id: `${VENDORS[vendor]}/${name}`,
+    id: `${known}/${name}`,
     modality,
     ...pricesOf(cost),
     ...(typeof row.name === 'string' && { name: row.name }),

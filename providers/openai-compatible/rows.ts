@@ -167,6 +167,29 @@ const PICTURES = new Set(['text', 'refusal', 'image_url'])
 const USUAL_PARTS: TakenParts = { system: TEXT, developer: TEXT, assistant: TEXT, tool: PICTURES }
 const TEXT_RESULTS: TakenParts = { ...USUAL_PARTS, tool: TEXT }
 
+/** Hosts of models about which nothing more is known: the members that all of them take, and OpenAI's form. */
+const HOST: Quirks = {
+  streamed: WITH_USAGE,
+  renames: AS_MAX_TOKENS,
+  knows: new Set([
+    ...COMMON,
+    ...PENALTIES,
+    ...LOGPROBS,
+    'logit_bias',
+    'max_tokens',
+    'min_p',
+    'n',
+    'repetition_penalty',
+    'seed',
+    'stream_options',
+    'top_k',
+  ]),
+  form: HOSTED,
+  takes: TEXT_RESULTS,
+  texts: 'results',
+  toReasoning: effortLevels('none', 'low', 'medium', 'high'),
+}
+
 const ROWS = {
   openai: {
     current: true,
@@ -449,6 +472,13 @@ const ROWS = {
     alwaysReasons: /thinking|qwq|-r1/i,
     toReasoning: alibabaReasoning,
     embeddings: { batch: 10 },
+  },
+  hosted: HOST,
+  zai: {
+    ...HOST,
+    knows: new Set([...HOST.knows!, 'thinking']),
+    toReasoning: thinkingSwitch,
+    replay: 'reasoning_content',
   },
   google: {
     streamed: WITH_USAGE,

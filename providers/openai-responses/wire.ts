@@ -5,6 +5,7 @@ import { createChat, type ChatTarget } from '../openai-compatible/chat.ts'
 import { httpFailure } from '../openai-compatible/errors.ts'
 import type { DeploymentOptions } from '../openai-compatible/options.ts'
 import type { HttpFailure } from '../shared/http.ts'
+import { withRemedies } from '../shared/remedies.ts'
 import { createResponses, type ResponsesTarget } from './chat.ts'
 import { needsResponses } from '../openai-compatible/rows.ts'
 
@@ -45,7 +46,7 @@ export function createEitherChat<Options extends ApiOptions>(
     return automatic ? { ...target, httpFailure: noticing } : target
   })
 
-  return (request) => {
+  return withRemedies(host, (request) => {
     const { model, options } = request
     const { api } = options as Options
     if (api === 'responses') return responses(request)
@@ -56,7 +57,7 @@ export function createEitherChat<Options extends ApiOptions>(
       learned.add(model)
       return responses(request)
     })
-  }
+  })
 }
 
 /** Whether a refusal names the API that the model needs: for requests with tools, or for all. */

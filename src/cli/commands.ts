@@ -47,6 +47,32 @@ const ACCOUNT_OPTIONS: OptionSpecs = {
 
 const { key, account, model, status } = REQUEST_FILTERS
 
+const TABLES = {
+  value: 'folder',
+  help: 'exports of its tables (.csv, .json, .jsonl), each known by its columns',
+} as const
+/** Options of every take-over of another gateway. */
+const MIGRATION: OptionSpecs = {
+  prices: {
+    value: 'list',
+    help: 'take prices that are missing from a public list: "fetch", a file or an https address',
+  },
+  out: {
+    value: 'folder',
+    help: 'write gateway.config.yaml, models.yaml and .env into this folder',
+  },
+  apply: { help: 'create the accounts and keys in a running gateway' },
+  credits: { value: 'usd', help: 'with --apply: put so much on each account, once' },
+  accept: {
+    value: 'fields',
+    help: 'restrictions, separated by commas, without which keys may be used',
+  },
+  all: { help: 'name what has no effect, too' },
+  ...JSON_OUTPUT,
+  url: REMOTE.url!,
+  token: REMOTE.token!,
+}
+
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
@@ -135,7 +161,18 @@ export const COMMANDS: readonly Command[] = [
   remote('credits show', 'Show the balance and the last rows of the ledger.', 'showCredits', [
     'account',
   ]),
+  {
+    name: 'vendors',
+    help: 'List the vendors that are known by name, and the variables of their keys.',
+    options: JSON_OUTPUT,
+    run: async (args) => (await import('./vendors.ts')).listVendors(args),
+  },
   remote('models', 'List the models with their deployments and their health.', 'listModels'),
+  remote(
+    'models unserved',
+    'List names that clients ask for and that are not served, and what changes it.',
+    'listUnserved',
+  ),
   {
     name: 'models lint',
     help: 'Look for mistakes in the prices of the configuration, or of a price list.',
@@ -274,26 +311,38 @@ export const COMMANDS: readonly Command[] = [
   remote('ledger outbox', 'Show settlements that the ledger has not confirmed yet.', 'showOutbox'),
   {
     name: 'import litellm',
-    help: 'Import the configuration, the keys and the budgets of a LiteLLM proxy.',
+    help: 'Take over the configuration and the keys of a LiteLLM proxy.',
     options: {
       config: { value: 'file', help: 'its configuration, as YAML or JSON (required)' },
+      tables: TABLES,
       keys: { value: 'file', help: 'an export of its table of keys: .csv, .json or .jsonl' },
+      teams: { value: 'file', help: 'an export of its table of teams' },
+      organizations: { value: 'file', help: 'an export of its table of organizations' },
+      users: { value: 'file', help: 'an export of its table of users' },
+      groups: { value: 'file', help: 'an export of its table of access groups' },
       budgets: { value: 'file', help: 'an export of its table of budgets' },
-      out: {
-        value: 'folder',
-        help: 'write gateway.config.yaml, models.yaml and .env into this folder',
-      },
-      apply: { help: 'create the accounts and keys in a running gateway' },
-      credits: { value: 'usd', help: 'with --apply: put so much on each account, once' },
-      accept: {
-        value: 'fields',
-        help: 'restrictions, separated by commas, without which keys may be used',
-      },
-      ...JSON_OUTPUT,
-      url: REMOTE.url!,
-      token: REMOTE.token!,
+      ...MIGRATION,
     },
-    run: async (args) => (await import('./import/litellm.ts')).importLitellm(args),
+    run: async (args) => {
+      const { default: source } = await import('../../plugins/import/litellm.ts')
+      await (await import('./import/command.ts')).importFrom(source, args)
+    },
+  },
+  {
+    name: 'import new-api',
+    help: 'Take over the channels, users and tokens of new-api or one-api.',
+    options: {
+      tables: TABLES,
+      channels: { value: 'file', help: 'an export of its table of channels' },
+      tokens: { value: 'file', help: 'an export of its table of tokens' },
+      users: { value: 'file', help: 'an export of its table of users' },
+      options: { value: 'file', help: 'an export of its table of options' },
+      ...MIGRATION,
+    },
+    run: async (args) => {
+      const { default: source } = await import('../../plugins/import/new-api.ts')
+      await (await import('./import/command.ts')).importFrom(source, args)
+    },
   },
   {
     name: 'ledger export',

@@ -16,6 +16,9 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
 
+/** What is read without `--from`; the first that has a model gives its prices. */
+const PUBLIC_LISTS = ['litellm', 'models.dev']
+
 /** Models that a line names before it says how many more there are. */
 const SHOWN = 3
 
@@ -34,12 +37,8 @@ export async function importPrices(args: Arguments): Promise<void> {
 
 async function run(args: Arguments): Promise<void> {
   const { text, all, on } = args
-  const names = all.from ?? []
+  const names = all.from ?? PUBLIC_LISTS
   const sources = await priceSources()
-  if (names.length === 0) {
-    const known = [...sources.keys()].join(', ')
-    throw new CommandError(`Name a list with --from: ${known}, a file, or an https address.`, 2)
-  }
   const label = text.output ?? PRICE_LIST_FILE
   const lists: ReadList[] = []
   for (const name of names) lists.push(await readList(name, text.format, sources))

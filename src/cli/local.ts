@@ -3,9 +3,11 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
-import { lint, type Finding } from '../models/lint.ts'
+import { lintOfWritten, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
 import type { Origin } from '../config/origins.ts'
+import type { LoadedConfig } from '../config/config.ts'
+import { servedInWords } from '../import/served.ts'
 import { idleGuards, type IdleGuard } from '../guard/policy-check.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
@@ -34,7 +36,7 @@ export async function check(args: Arguments): Promise<void> {
   const models = gateway.runtime.catalog.at().all()
   const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
   const idle = idleGuards(gateway.runtime.guards)
-  const findings = [...lint(models), ...idle]
+  const findings = [...lintOfWritten(models), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
   const count = warnings.length + logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
@@ -48,8 +50,13 @@ export async function check(args: Arguments): Promise<void> {
     return refuseWarnings(args, count)
   }
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
+  const own = ownModels(loaded, models)
+  const line = own.size === 0 ? '' : `${servedInWords([...own.values()])}\n`
+  const missing = [...own].filter(([, reason]) => reason === 'no price').map(([id]) => id)
   process.stdout.write(
-    `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
+    line +
+      priceless(missing) +
+      `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
       table(
         HEADINGS,
         models.map((model) => rowOf(model, ofModels.get(model.id))),
@@ -58,6 +65,33 @@ export async function check(args: Arguments): Promise<void> {
   process.stdout.write(settingsTable(others))
   process.stdout.write(remarks(models, warnings, logins))
   refuseWarnings(args, count)
+  if (missing.length > 0) throw new CommandError(NOT_SERVED)
+}
+
+const NOT_SERVED =
+  'Models without a price are not served: give each a "pricing", or run "sluicegate models import".'
+
+/** By id, why a model that a person has written is not served. */
+function ownModels(
+  { origins, config }: LoadedConfig,
+  models: readonly Model[],
+): Map<string, string | undefined> {
+  const wildcards = models.flatMap(({ wildcard }) => wildcard ?? [])
+  const served = new Set([...models.map(({ id }) => id), ...wildcards])
+  for (const [id, wildcard] of Object.entries(config.wildcards ?? {})) {
+    if (wildcard.enabled && wildcard.pricing) served.add(id)
+  }
+  const priceless = new Set(config.unpriced?.map(({ id }) => id))
+  return new Map(
+    origins.ownModels().map((id) => {
+      if (served.has(id)) return [id, undefined]
+      return [id, priceless.has(id) ? 'no price' : 'disabled']
+    }),
+  )
+}
+
+function priceless(ids: readonly string[]): string {
+  return ids.map((id) => `not served, because no list has a price: ${id}\n`).join('')
 }
 
 const HEADINGS = [

@@ -1,4 +1,5 @@
 /** Opens the port, or reports why it cannot be used. */
+import { createServer } from 'node:net'
 import type { Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import type { Siblings } from '../server/siblings.ts'
@@ -15,10 +16,19 @@ export async function openPort(
     return await listen(gateway, { ...where, ...(siblings && { siblings }) })
   } catch (error) {
     const { port, host } = { ...gateway.runtime.config.server, ...where }
-    const reason = REASONS[(error as NodeJS.ErrnoException).code ?? '']
+    const reason = REASONS[(await refusalOf(host, port)) ?? '']
     if (!reason) throw error
     throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)
   }
+}
+
+/** The system's error code for an address that cannot be used; listhen does not report it. */
+function refusalOf(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
+    server.listen(port, host, () => server.close(() => resolve(undefined)))
+  })
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -10,7 +10,7 @@ import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gatewa
 import { idleGuards } from '../guard/policy-check.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
-import { lint } from '../models/lint.ts'
+import { lintOfWritten } from '../models/lint.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { tokensOf } from '../server/admin/auth.ts'
 import { signInLink } from '../server/admin/session.ts'
@@ -135,7 +135,7 @@ function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
   }
-  for (const { model, code, level, message } of lint(catalog.at().all())) {
+  for (const { model, code, level, message } of lintOfWritten(catalog.at().all())) {
     if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
   }
 }

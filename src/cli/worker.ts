@@ -87,7 +87,10 @@ async function serveUntilTold(
     using _freeing = freeStartMemory(gateway)
     channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
+    const { unserved } = gateway.runtime
+    unserved.join(() => link.unserved())
     const release = link.answerFor({
+      unserved: () => unserved.list(),
       families: () => familiesOf(gateway),
       reasons: () => notReady(gateway),
     })

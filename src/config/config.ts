@@ -12,7 +12,8 @@ import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layer
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
-import { extendBy, STARTER_FILE } from './starter.ts'
+import { STARTER_FILE } from './starter.ts'
+import { withVendors } from './vendors.ts'
 import { validate, type ValidConfig } from './validate.ts'
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes, paths of `state` absolute. */
@@ -107,7 +108,8 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     if (modelsFile !== undefined) folders.add(dirname(modelsFile))
     const modelsLabel = modelsFile && labelOf(modelsFile, cwd)
     const entries = modelsFile && (await readModels(modelsFile, modelsLabel!, environment))
-    const extended = extendBy(own, starter) as Record<string, unknown>
+    const extended = { ...(extendBy(own, starter) as Record<string, unknown>) }
+    extended.providers = withVendors(extended.providers, environment, label)
     const first = named ? entries : own.models
     const merged = mergeModels(first, entries, (starter as UserConfig).models)
     if (modelsLabel) {
@@ -278,4 +280,34 @@ function labelOf(file: string, cwd: string): string {
 
 function fail(source: string, message: string, path = ''): never {
   throw new ConfigError(source, [{ path, message }])
+}
+
+/**
+ * A configuration with the providers and search engines of the starter beside its own. Of two with the same name the own one
+ * is taken, whole. Sections that are no objects are left as they are, so that the schema can say what is wrong.
+ */
+function extendBy(own: unknown, starter: unknown): unknown {
+  if (!isRaw(own) || !isRaw(starter)) return own
+  const search = mergeNames(own.search, starter.search)
+  return {
+    ...own,
+    providers: mergeNames(own.providers, starter.providers),
+    ...(search !== undefined && {
+      search: isRaw(search)
+        ? {
+            ...search,
+            engines: mergeNames(member(own.search, 'engines'), member(starter.search, 'engines')),
+          }
+        : search,
+    }),
+  }
+}
+
+function mergeNames(own: unknown, starter: unknown): unknown {
+  if (own === undefined) return starter
+  return isRaw(own) && isRaw(starter) ? { ...starter, ...own } : own
+}
+
+function member(value: unknown, name: string): unknown {
+  return isRaw(value) ? value[name] : undefined
 }

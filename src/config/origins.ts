@@ -52,6 +52,17 @@ export class Origins {
     this.#sources = sources
   }
 
+  /** Ids of models, and `vendor/*`, that files of the operator name. */
+  ownModels(): string[] {
+    const own = this.#sources.layers.filter(
+      ({ origin: { from } }) => from === 'configuration' || from === 'models',
+    )
+    const ids = own.flatMap(({ value }) =>
+      isRaw(value) && isRaw(value.models) ? Object.keys(value.models) : [],
+    )
+    return [...new Set(ids)]
+  }
+
   /** The origin of the value with this path. */
   of(path: readonly string[]): Origin {
     const { layers, set, models, listed } = this.#sources
@@ -78,11 +89,6 @@ export class Origins {
 function wholeOf([section, member]: readonly string[]): number {
   if (section === 'models' || (section === 'search' && member === 'engines')) return 3
   return section === 'providers' ? 2 : 1
-}
-
-/** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */
-export function originInWords({ from, file, name }: Origin): string {
-  return name ?? file ?? from
 }
 
 function has(value: unknown, path: readonly string[]): boolean {

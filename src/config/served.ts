@@ -45,7 +45,16 @@ export function servedModels(
       entry.wildcard === undefined ||
       entry.deployments.every(({ provider: name }) => {
         const provider = providers.get(name)
-        return !provider || offers(provider, METHODS[modalityOf(entry)])
+        if (!provider) return true
+        const modality = modalityOf(entry)
+        const { capabilities, listed } = entry
+        const further = furtherOf({
+          modality,
+          capabilities: capabilities && new Set(capabilities),
+          ...(listed && { listed }),
+        })
+        const methods = [METHODS[modality], ...(further ? [further.method] : [])]
+        return methods.every((method) => offers(provider, method))
       }),
   )
   return Object.fromEntries(served)

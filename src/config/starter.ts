@@ -2,7 +2,6 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment } from './environment.ts'
-import { isRaw } from '../models/layers.ts'
 
 const STARTER = new URL(`../../config/starter${extname(import.meta.url)}`, import.meta.url)
 
@@ -13,34 +12,4 @@ export const STARTER_FILE = fileURLToPath(STARTER)
 export async function starterHints(env: Environment): Promise<string[]> {
   const starter = (await import(STARTER.href)) as { starterHints(env: Environment): string[] }
   return starter.starterHints(env)
-}
-
-/**
- * A configuration with the providers and search engines of the starter beside its own. Of two with the same name the own one
- * is taken, whole. Sections that are no objects are left as they are, so that the schema can say what is wrong.
- */
-export function extendBy(own: unknown, starter: unknown): unknown {
-  if (!isRaw(own) || !isRaw(starter)) return own
-  const search = mergeNames(own.search, starter.search)
-  return {
-    ...own,
-    providers: mergeNames(own.providers, starter.providers),
-    ...(search !== undefined && {
-      search: isRaw(search)
-        ? {
-            ...search,
-            engines: mergeNames(member(own.search, 'engines'), member(starter.search, 'engines')),
-          }
-        : search,
-    }),
-  }
-}
-
-function mergeNames(own: unknown, starter: unknown): unknown {
-  if (own === undefined) return starter
-  return isRaw(own) && isRaw(starter) ? { ...starter, ...own } : own
-}
-
-function member(value: unknown, name: string): unknown {
-  return isRaw(value) ? value[name] : undefined
 }

@@ -1,14 +1,25 @@
 /** Validates a configuration: its sections, its models with what price lists say of them, and what depends on several of them. */
 import * as v from 'valibot'
-import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { didYouMean, toConfigIssues } from '../errors/issues.ts'
-import { isWildcard, wildcardSchema, type ModelEntry, type WildcardEntry } from '../models/entry.ts'
+import { ConfigError, GatewayError, type ConfigIssue } from '../errors/errors.ts'
+import { didYouMean, show, toConfigIssues } from '../errors/issues.ts'
+import {
+  hasPrices,
+  isWildcard,
+  misplacedChanges,
+  misplacedTiers,
+  missingPrices,
+  wildcardSchema,
+  type ModelEntry,
+  type Unpriced,
+  type WildcardEntry,
+} from '../models/entry.ts'
 import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { expandWildcard, wildcardIssues } from '../models/wildcards.ts'
 import type { resolveEnvironment } from './environment.ts'
-import { crossCheck } from './cross-check.ts'
 import { configSchema, type Settings } from './schema.ts'
+import { clashes } from '../models/names.ts'
+import { preparePolicy, readPolicy } from '../policy/policy.ts'
 
 type Listed = PriceList['models']
 
@@ -18,6 +29,8 @@ export type ValidConfig = Omit<Settings, 'models'> & {
   readonly models: Readonly<Record<string, ModelEntry>>
   /** By id, `vendor/*`. */
   readonly wildcards?: Readonly<Record<string, WildcardEntry>>
+  /** What is written and not served. */
+  readonly unpriced?: readonly Unpriced[]
 }
 
 /** @param label names the file @throws ConfigError with all issues */
@@ -53,8 +66,7 @@ export async function validate(
   if (config && issues.length === 0) return config
   const traced = issues.map(({ path, message }) => {
     const variable = overrides.get(path)
-    const told = message + unpriced(path, message, listed)
-    return { path, message: variable ? `${told} (set by ${variable})` : told }
+    return { path, message: variable ? `${message} (set by ${variable})` : message }
   })
   throw new ConfigError(label, traced)
 }
@@ -80,48 +92,190 @@ function takeWildcards(value: unknown): {
   }
 }
 
-/** The configuration with the models of its wildcards, and with what the price list says of each model. */
+/** The configuration with the models of its wildcards, with what the price list says of each, and without those that have no price. */
 function withWildcards(
   config: Settings,
   wildcards: Readonly<Record<string, WildcardEntry>>,
   listed: Listed,
 ): ValidConfig {
-  const own = Object.entries(config.models).map(([id, entry]): [string, ModelEntry] => {
+  const unpriced: Unpriced[] = []
+  const own = Object.entries(config.models).flatMap(([id, entry]): [string, ModelEntry][] => {
+    const needs = missingPrices(entry)
+    if (needs.length > 0 || !hasPrices(entry)) {
+      if (entry.enabled) unpriced.push({ id, needs })
+      return []
+    }
     const model = listedFor(id, entry, listed)
-    return [id, model ? { ...entry, listed: model } : entry]
+    return [[id, model ? { ...entry, listed: model } : entry]]
   })
   const taken = (id: string) => Object.hasOwn(config.models, id)
   const added = Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
-    .flatMap(([id, wildcard]) => expandWildcard(id, wildcard, listed, taken, Date.now()))
-  const models = Object.fromEntries([...own, ...added])
-  return Object.keys(wildcards).length === 0
-    ? { ...config, models }
-    : { ...config, models, wildcards }
+    .flatMap(([id, wildcard]) => {
+      const models = expandWildcard(id, wildcard, listed, taken)
+      if (models.length === 0 && !wildcard.pricing) unpriced.push({ id, needs: [] })
+      return models
+    })
+  return {
+    ...config,
+    models: Object.fromEntries([...own, ...added]),
+    ...(Object.keys(wildcards).length > 0 && { wildcards }),
+    ...(unpriced.length > 0 && { unpriced }),
+  }
 }
 
 function checkWildcards(
-  { models, providers }: ValidConfig,
+  { providers }: ValidConfig,
   wildcards: Readonly<Record<string, WildcardEntry>>,
 ): ConfigIssue[] {
-  const used = new Set(Object.values(models).map(({ wildcard }) => wildcard))
   const names = Object.keys(providers)
   return Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, entry]) =>
-      wildcardIssues(id, entry, names, used.has(id)).map(({ member, message }) => ({
+      wildcardIssues(id, entry, names).map(({ member, message }) => ({
         path: ['models', id, ...(member === undefined ? [] : [member])].join('.'),
         message,
       })),
     )
 }
 
-/** What a message about a model without prices says of the price list. */
-function unpriced(path: string, message: string, listed: Listed): string {
-  const id = /^models\.(.+)\.pricing$/.exec(path)?.[1]
-  if (id === undefined || !message.endsWith(', found nothing')) return ''
-  const ids = Object.keys(listed)
-  const near = didYouMean(id, ids)
-  const hint = near.startsWith('did') ? `${near} Otherwise write` : 'write'
-  return `, and no price list has ${JSON.stringify(id)}: ${hint} "pricing", or run "sluicegate models import"`
+// Checks between the sections of a configuration.
+
+/** Issues between the sections of a configuration that is valid by its schema. */
+async function crossCheck(
+  config: Omit<Settings, 'models'> & { readonly models: Readonly<Record<string, ModelEntry>> },
+): Promise<ConfigIssue[]> {
+  const providers = Object.keys(config.providers)
+  const models = Object.entries(config.models).filter(([, model]) => model.enabled)
+  return [
+    ...clashes(models.map(([id, { aliases }]) => ({ id, aliases }))).map(
+      ({ id, index, message }) => ({ path: `models.${id}.aliases.${index}`, message }),
+    ),
+    ...models.flatMap(([id, { pricing }]) =>
+      misplacedTiers(pricing).map(({ index, message }) => ({
+        path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,
+        message,
+      })),
+    ),
+    ...models.flatMap(([id, model]) =>
+      misplacedChanges(model).map(({ path, message }) => ({
+        path: `models.${id}.${path}`,
+        message,
+      })),
+    ),
+    ...models.flatMap(([id, model]) =>
+      model.deployments.flatMap(({ provider }, index) => {
+        if (providers.includes(provider)) return []
+        const path = `models.${id}.deployments.${index}.provider`
+        const near = didYouMean(provider, providers)
+        return [
+          { path, message: `expected the name of a provider, found ${show(provider)}; ${near}` },
+        ]
+      }),
+    ),
+    ...models.flatMap(([id, model]) => {
+      const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
+      return repeated(names, (index) => `models.${id}.deployments.${index}`)
+    }),
+    ...checkWorkers(config),
+    ...checkLog(config),
+    ...checkSearch(config.search),
+    ...checkSinks(config),
+    ...checkTokens(config.admin),
+    ...(await checkSeed(config.seed)),
+  ]
+}
+
+/** Workers share limits and money, which only Redis lets several processes do. */
+function checkWorkers({
+  server: { workers },
+  state: { driver },
+}: Pick<Settings, 'server' | 'state'>): ConfigIssue[] {
+  if (driver === 'redis' || workers === 1) return []
+  const why =
+    driver === 'file'
+      ? 'the file of a ledger has one owner, and several processes would wait for each other'
+      : 'each process would have limits and balances of its own'
+  const message = `expected 1 with state.driver ${show(driver)}, found ${show(workers)}: ${why}. Use state.driver "redis" for several workers`
+  return [{ path: 'server.workers', message }]
+}
+
+/** A request log in Redis is one that gateways share. */
+function checkLog({ log: { url }, state: { driver } }: Pick<Settings, 'log' | 'state'>) {
+  if (url === undefined || driver === 'redis') return []
+  const message = `expected none with state.driver ${show(driver)}: the request log is in files or in memory then, and only gateways that share a state have it in Redis`
+  return [{ path: 'log.url', message }]
+}
+
+function checkSearch({ default: chosen, engines }: Settings['search']): ConfigIssue[] {
+  if (chosen === undefined || Object.hasOwn(engines, chosen)) return []
+  const near = didYouMean(chosen, Object.keys(engines))
+  const message = `expected the name of a search engine, found ${show(chosen)}; ${near}`
+  return [{ path: 'search.default', message }]
+}
+
+/** Calls reach sinks as lines of the request log. */
+function checkSinks({ sinks, log: { requests } }: Pick<Settings, 'sinks' | 'log'>): ConfigIssue[] {
+  if (sinks.length === 0 || requests) return []
+  return [{ path: 'log.requests', message: 'expected true, because sinks get calls from it' }]
+}
+
+/** A name says in the audit log who it was, so each stands for one token. */
+function checkTokens({ token, tokens }: Settings['admin']): ConfigIssue[] {
+  const names = ['admin', ...tokens.map((one) => one.name)]
+  const secrets = [token, ...tokens.map((one) => one.token)]
+  const pathOf = (member: string) => (index: number) =>
+    index === 0 ? 'admin.token' : `admin.tokens.${index - 1}.${member}`
+  return [
+    ...repeated(names, (index) =>
+      index === 0 ? 'the name of admin.token' : pathOf('name')(index),
+    ),
+    ...repeated(secrets, pathOf('token')),
+  ]
+}
+
+async function checkSeed({ accounts }: Settings['seed']): Promise<ConfigIssue[]> {
+  const keys = accounts.flatMap((account, a) =>
+    account.keys.map((key, k) => ({ ...key, path: `seed.accounts.${a}.keys.${k}` })),
+  )
+  const policies: ConfigIssue[] = []
+  for (const { policy, path } of keys) {
+    policies.push(...(await checkPolicy(policy, `${path}.policy`)))
+  }
+  const accountIds = accounts.map(({ id }) => id)
+  const keyIds = keys.map(({ id }) => id)
+  return [
+    ...repeated(accountIds, (index) => `seed.accounts.${index}.id`),
+    ...repeated(keyIds, (index) => `${keys[index]!.path}.id`),
+    ...(['sha256', 'secret'] as const).flatMap((member) => {
+      const values = keys.map((key) => key[member])
+      return repeated(values, (index) => `${keys[index]!.path}.${member}`)
+    }),
+    ...policies,
+  ]
+}
+
+async function checkPolicy(policy: unknown, path: string): Promise<ConfigIssue[]> {
+  if (policy === undefined) return []
+  await preparePolicy(policy)
+  try {
+    readPolicy(policy, path)
+    return []
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    return [{ path: error.param ?? path, message: error.message }]
+  }
+}
+
+/** Issues for values that occur more than once; undefined may. */
+function repeated(
+  values: readonly (string | undefined)[],
+  pathOf: (index: number) => string,
+): ConfigIssue[] {
+  return values.flatMap((value, index) => {
+    const first = value === undefined ? index : values.indexOf(value)
+    return first === index
+      ? []
+      : [{ path: pathOf(index), message: `is the same as ${pathOf(first)}` }]
+  })
 }

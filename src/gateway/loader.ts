@@ -248,7 +248,7 @@ export async function checkDeployments(
       return { ...model, deployments: await Promise.all(checks) }
     }),
   )
-  const { bare, wildcards } = catalog.naming
+  const { wildcards, ...names } = catalog.naming
   const checked = await Promise.all(
     Object.entries(wildcards).map(async ([id, wildcard]) => {
       const checks = wildcard.deployments?.map((deployment, i) => check(deployment, id, i))
@@ -257,7 +257,7 @@ export async function checkDeployments(
     }),
   )
   if (issues.length > 0) throw broken(issues)
-  return new Catalog(models, { bare, wildcards: Object.fromEntries(checked) })
+  return new Catalog(models, { ...names, wildcards: Object.fromEntries(checked) })
 }
 
 /**

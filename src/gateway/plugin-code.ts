@@ -67,6 +67,9 @@ const IS_COMMONJS = /Cannot use import statement outside a module|Unexpected tok
 const COMMONJS_ADVICE =
   'its package.json says "type": "commonjs"; say "module" there, or end the name of the file with .mts or .mjs'
 
+/** The table of vendors lies among the providers and is none. */
+const NO_PLUGIN = 'vendors'
+
 /** Built-in plugins are TypeScript in a checkout and JavaScript in a build, like this file. */
 const EXTENSION = extname(import.meta.url)
 
@@ -151,7 +154,7 @@ export async function locate(
     return { url, folder: dirname(fileURLToPath(url)) }
   }
   const builtIn = new URL(use + EXTENSION, folder)
-  if (/^[a-z\d][a-z\d-]*$/.test(use) && existsSync(builtIn)) {
+  if (/^[a-z\d][a-z\d-]*$/.test(use) && use !== NO_PLUGIN && existsSync(builtIn)) {
     return { url: builtIn, folder: fileURLToPath(new URL(use, folder)), builtIn: true }
   }
   const packages = [use, `sluicegate-${kind}-${use}`]
@@ -172,6 +175,7 @@ async function builtInNames(kind: Kind): Promise<string[]> {
   return (await readdir(KINDS[kind].folder).catch(() => []))
     .filter((name) => name.endsWith(EXTENSION))
     .map((name) => name.slice(0, -EXTENSION.length))
+    .filter((name) => name !== NO_PLUGIN)
 }
 
 /** Path of a package's `package.json`, as an import from the folder would find it. */

@@ -93,6 +93,9 @@ export const OWN_FORM: Pick<PriceSource, 'name' | 'matches' | 'read'> = {
         ...(maxOutputTokens !== undefined && { maxOutputTokens }),
         ...(model.capabilities && { capabilities: model.capabilities }),
         ...(model.deprecated_on !== undefined && { deprecatedOn: model.deprecated_on }),
+        ...(model.successor !== undefined && { successor: model.successor }),
+        ...(model.aliases && { aliases: model.aliases }),
+        ...(model.created !== undefined && { created: model.created }),
         source: model.source,
       }
     }
@@ -163,12 +166,16 @@ function toModel(source: string, row: PriceRow): SourcedModel {
   if (tiers.length > MAX_TIERS)
     doubts.set('', `it has ${tiers.length} tiers, more than ${MAX_TIERS}`)
   const { modality, name, contextLength, maxOutputTokens, capabilities, deprecatedOn } = row
+  const { successor, aliases, created } = row
   const entry = {
     ...(modality !== undefined && { modality }),
     ...(name !== undefined && { name }),
     ...(contextLength !== undefined && { context_length: contextLength }),
     ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
+    ...(created !== undefined && { created }),
     ...(deprecatedOn !== undefined && { deprecated_on: deprecatedOn }),
+    ...(successor !== undefined && { successor }),
+    ...(aliases && aliases.length > 0 && { aliases: [...aliases] }),
     ...(capabilities && capabilities.length > 0 && { capabilities: [...capabilities] }),
     source: row.source ?? source,
   }

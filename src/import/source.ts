@@ -22,8 +22,9 @@ interface YamlState {
 
 /** A YAML document, or JSON, which is YAML too. @throws UnreadableSource */
 export function readYaml(text: string): unknown {
+  let document: unknown
   try {
-    return parseYAML(text, {
+    document = parseYAML(text, {
       listener(event: string, state: YamlState) {
         if (event !== 'close' || state.kind !== 'scalar' || typeof state.result !== 'number') return
         const written = lastWord(state)
@@ -33,10 +34,39 @@ export function readYaml(text: string): unknown {
       },
     })
   } catch (error) {
-    const { reason, mark } = error as { reason?: string; mark?: { line: number } }
+    const { reason = 'it cannot be parsed', mark } = error as Partial<YamlError>
     const where = mark ? ` (line ${mark.line + 1})` : ''
-    throw new UnreadableSource(`it is not YAML: ${reason ?? 'it cannot be parsed'}${where}`)
+    // What it quotes, such as the name of an anchor, may be a secret that begins with "*" or "!".
+    const shown = reason.replaceAll(/ ?(["'`]|!?<).*/gs, '')
+    throw new UnreadableSource(`it is not YAML: ${shown}${where}`)
   }
+  return boundedValues(document)
+}
+
+interface YamlError {
+  readonly reason: string
+  readonly mark: { readonly line: number }
+}
+
+/** Values of a document, those that anchors repeat included. A file of some kilobytes can stand for billions. */
+const MAX_VALUES = 1_000_000
+const MAX_DEPTH = 64
+
+/** @throws UnreadableSource for a document whose anchors repeat too much, or contain themselves */
+function boundedValues(document: unknown): unknown {
+  let values = 0
+  const visit = (value: unknown, depth: number): void => {
+    if (++values > MAX_VALUES) {
+      throw new UnreadableSource(
+        'it has more than a million values, those included that its anchors repeat',
+      )
+    }
+    if (depth > MAX_DEPTH) throw new UnreadableSource('its values are nested too deeply')
+    if (typeof value !== 'object' || value === null) return
+    for (const member of Object.values(value)) visit(member, depth + 1)
+  }
+  visit(document, 0)
+  return document
 }
 
 /** The word before the position of the parser. It walks back from there: a file may be one line with a million numbers. */
@@ -77,6 +107,16 @@ export function readTable(text: string, fileName: string): readonly Row[] {
     default:
       throw new UnreadableSource('the name has to end in .csv, .json or .jsonl')
   }
+}
+
+/** The columns of a table: of CSV those that its first line names, else the members of its rows. */
+export function columnsOf(rows: readonly Row[], text: string, fileName: string): readonly string[] {
+  if (/\.csv$/i.test(fileName)) {
+    return rows[0] ? Object.keys(rows[0]) : (recordsOf(withoutMark(text))[0] ?? [])
+  }
+  const columns = new Set<string>()
+  for (const row of rows) for (const column of Object.keys(row)) columns.add(column)
+  return [...columns]
 }
 
 function linesOf(text: string): string[] {

@@ -8,15 +8,7 @@ const MAX_LISTED = 20
 /** Models that a message names of those with the same name. */
 export const MAX_CANDIDATES = 10
 
-/**
- * Whether an allowlist contains a model.
- * @param models entries are model ids, or `vendor/*` for all models of a vendor
- */
-export function isAllowed(models: readonly string[], id: string): boolean {
-  return models.some(
-    (entry) => entry === id || (entry.endsWith('/*') && id.startsWith(entry.slice(0, -1))),
-  )
-}
+export { isAllowed } from './names.ts'
 
 /**
  * An allowlist with the ids of models that it names in another way, each once. An entry that means no model stays as it is.
@@ -46,14 +38,38 @@ export function tierRefusal(catalog: Catalog, model: Model): Forbidden {
 /** 404 for a name that means no model, or several. */
 export function unknownModel(catalog: Catalog, name: string): NotFound {
   const shown = JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}…` : name)
-  const several = catalog.candidates(name).slice(0, MAX_CANDIDATES)
-  if (several.length > 0) {
-    const message = `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
-    return new NotFound('model_not_found', message)
+  const { candidates, charged } = catalog.missOf(name)
+  return new NotFound('model_not_found', missing(shown, candidates, charged, catalog, name))
+}
+
+/** 404 for a model that its vendor no longer offers. */
+export function goneModel(catalog: Catalog, { id, vendor, listed }: Model): NotFound {
+  const successor = listed?.successor
+  const next = successor && (catalog.get(`${vendor}/${successor}`) ?? catalog.find(successor))
+  const hint = next ? ` Did you mean ${JSON.stringify(next.id)}?` : ''
+  return new NotFound(
+    'model_not_found',
+    `The vendor no longer offers ${JSON.stringify(id)}.${hint}`,
+  )
+}
+
+function missing(
+  shown: string,
+  candidates: readonly string[],
+  charged: string | undefined,
+  catalog: Catalog,
+  name: string,
+): string {
+  if (charged !== undefined) {
+    const plain = JSON.stringify(name.replace(/:free(?=$|:)/, ''))
+    return `There is no free model ${shown}. ${plain} is charged: ask for it by that name.`
   }
+  const several = candidates.slice(0, MAX_CANDIDATES)
+  if (several.length > 0)
+    return `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
   const suggestion = catalog.suggest(name)
   const hint = suggestion
     ? `Did you mean ${JSON.stringify(suggestion)}?`
     : 'GET /v1/models lists them.'
-  return new NotFound('model_not_found', `There is no model ${shown}. ${hint}`)
+  return `There is no model ${shown}. ${hint}`
 }

@@ -3,19 +3,28 @@
  * deployment is one way to serve a model and is never shown to them.
  */
 import { LRUCache } from 'lru-cache'
-import { compilePrices, plainPricing, type Prices, type Pricing } from '../money/prices.ts'
-import { MAX_WORD, nearest } from '../errors/nearest.ts'
+import {
+  compilePrices,
+  plainPricing,
+  PRICE_NAMES,
+  pricesUpTo,
+  type Prices,
+  type Pricing,
+} from '../money/prices.ts'
+import { nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import type { Capability } from './capabilities.ts'
 import {
+  hasPrices,
   modalityOf,
   type ListedModel,
   type Modality,
   type ModelEntry,
   type WildcardEntry,
+  type WrittenEntry,
 } from './entry.ts'
 import { entryOf } from './listing.ts'
-import { Names, withoutVendor } from './names.ts'
+import { isAllowed, Names, type Meaning } from './names.ts'
 import { coveredBy, isPriced, type PricedWildcard } from './wildcards.ts'
 
 /** One way to serve a model: a provider instance and the name the upstream knows the model by. */
@@ -82,35 +91,54 @@ export interface Model {
 
 /** How clients may call models. */
 interface Naming {
-  /** Whether clients may leave out the vendor of a name that is unique. */
+  /** Whether clients may leave out the vendor of a name. */
   readonly bare: boolean
+  /** Vendors that are preferred where several have a model of the same name, the best first. */
+  readonly prefer?: readonly string[]
   /** Wildcards with prices, by id: they serve names that are not in the catalog. */
   readonly wildcards: Readonly<Record<string, PricedWildcard>>
 }
 
+/** The model that a name means, and what the name asks for beside it. */
+interface Resolution {
+  readonly model: Model
+  /** The name asks for reasoning. */
+  readonly thinks: boolean
+}
+
+/** Why a name means no model: several are called so, or the one that is called so is not free. */
+interface Miss {
+  readonly candidates: readonly string[]
+  /** The id of a model that was asked for with `:free`, and costs something. */
+  readonly charged?: string
+}
+
 /** Models that wildcards serve and that are remembered. */
 const MAX_COVERED = 1000
+/** Names other than ids whose meaning is remembered. */
+const MAX_RESOLVED = 1000
+/** Longer names get no suggestion, which bounds the time. */
+const MAX_SUGGESTED = 200
 /** Catalogs of different moments that are kept. Calls enter by the clock of the store, so that two moments may be in use at once. */
 const KEPT_MOMENTS = 4
 
 /**
- * The catalog of a validated configuration, without disabled models.
- * @param bare whether clients may leave out the vendor of a name that is unique
+ * The catalog of a validated configuration, without models that are disabled or have no price.
+ * @param names how clients may call models
  * @param wildcards by id; those without prices have no further effect
  */
 export function buildCatalog(
-  models: Readonly<Record<string, ModelEntry>>,
-  bare = true,
+  models: Readonly<Record<string, WrittenEntry | ModelEntry>>,
+  names: Omit<Naming, 'wildcards'> = { bare: true },
   wildcards: Readonly<Record<string, WildcardEntry>> = {},
 ): Catalog {
-  const enabled = Object.entries(models).filter(([, entry]) => entry.enabled)
+  const enabled = Object.entries(models).flatMap(([id, entry]) =>
+    entry.enabled && hasPrices(entry) ? [toModel(id, entry)] : [],
+  )
   const priced = Object.entries(wildcards).flatMap(([id, entry]) =>
     entry.enabled && isPriced(entry) ? [[id, entry] as const] : [],
   )
-  return new Catalog(
-    enabled.map(([id, entry]) => toModel(id, entry)),
-    { bare, wildcards: Object.fromEntries(priced) },
-  )
+  return new Catalog(enabled, { ...names, wildcards: Object.fromEntries(priced) })
 }
 
 /** The models that clients can use. */
@@ -118,27 +146,27 @@ export class Catalog {
   readonly naming: Naming
   readonly #models: readonly Model[]
   readonly #free: readonly Model[]
+  readonly #offered: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
-  /** Ids by lower-case id and by lower-case name without the vendor. */
-  readonly #byName: ReadonlyMap<string, string>
   readonly #names: Names
+  readonly #resolved = new LRUCache<string, Resolution | Miss>({ max: MAX_RESOLVED })
   /** All moments at which a price changes, ascending. */
   readonly #changes: readonly number[]
+  /** Ids that lists of models mean by other names. */
+  readonly #allowed = new WeakMap<readonly string[], ReadonlySet<string>>()
   readonly #moments = new LRUCache<number, Catalog>({ max: KEPT_MOMENTS })
   readonly #covered = new LRUCache<string, Model>({ max: MAX_COVERED })
 
-  constructor(models: readonly Model[], naming: Naming) {
+  /** @param names of the same models, where they are known */
+  constructor(models: readonly Model[], naming: Naming, names?: Names) {
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     const changes = this.#models.flatMap(({ priceChanges }) => priceChanges.map(({ from }) => from))
     this.#changes = [...new Set(changes)].toSorted((a, b) => a - b)
     this.#free = this.#models.filter((model) => model.freeTier)
+    this.#offered = this.#models.filter((model) => !isRetired(model))
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
-    const names = new Map<string, string>()
-    for (const { id } of this.#models.toReversed()) names.set(withoutVendor(id).toLowerCase(), id)
-    for (const { id } of this.#models) names.set(id.toLowerCase(), id)
-    this.#byName = names
     this.naming = naming
-    this.#names = new Names(this.#models, naming.bare)
+    this.#names = names ?? new Names(this.#models, naming)
   }
 
   /**
@@ -151,7 +179,7 @@ export class Catalog {
     let then = this.#moments.get(since)
     if (!then) {
       const models = this.#models.map((model) => modelAt(model, since))
-      this.#moments.set(since, (then = new Catalog(models, this.naming)))
+      this.#moments.set(since, (then = new Catalog(models, this.naming, this.#names)))
     }
     return then
   }
@@ -163,18 +191,48 @@ export class Catalog {
 
   /** The model that a client means: by its id, by another of its names (`names.ts`), or by a name that a wildcard covers. */
   find(name: string): Model | undefined {
-    const known = this.#byId.get(name) ?? this.#byId.get(this.#names.idOf(name) ?? '')
-    return known ?? this.#coveredModel(name)
+    return this.resolve(name)?.model
   }
 
-  /** The ids of several models, to all of which a name without a vendor belongs; empty for one or none. */
+  /** The same, with what the name asks for beside it. */
+  resolve(name: string): Resolution | undefined {
+    const model = this.#byId.get(name)
+    if (model) return { model, thinks: false }
+    const result = this.#resolve(name)
+    return 'model' in result ? result : undefined
+  }
+
+  /** Why a name means no model. */
+  missOf(name: string): Miss {
+    const result = this.#resolve(name)
+    return 'model' in result ? { candidates: [] } : result
+  }
+
+  /** The ids of several models, all of which a name may mean; empty for one or none. */
   candidates(name: string): readonly string[] {
-    return this.#names.candidates(name)
+    return this.missOf(name).candidates
+  }
+
+  /** Whether a list of models that a key may use has one: by its id, its vendor, or another of its names. */
+  allows(models: readonly string[], id: string): boolean {
+    if (isAllowed(models, id)) return true
+    let ids = this.#allowed.get(models)
+    if (!ids) {
+      const others = models.filter((one) => !one.endsWith('/*') && !this.#byId.has(one))
+      ids = new Set(others.flatMap((one) => this.find(one)?.id ?? []))
+      this.#allowed.set(models, ids)
+    }
+    return ids.has(id)
   }
 
   /** All models, sorted by id. */
   all(): readonly Model[] {
     return this.#models
+  }
+
+  /** The models that clients are told of: without those of wildcards that their vendors have given up. */
+  offered(): readonly Model[] {
+    return this.#offered
   }
 
   /** The models that an account can use before its first top-up, sorted by id. */
@@ -184,16 +242,42 @@ export class Catalog {
 
   /**
    * The model id that a client most likely meant: the same name with another vendor, with an extra prefix or without the
-   * vendor, or else the nearest spelling. The time is bounded for every input.
+   * vendor, or else the nearest spelling of any name. The time is bounded for every input.
    */
-  suggest(id: string): string | undefined {
-    if (id.length > MAX_WORD) return undefined
-    const typed = id.toLowerCase()
-    return (
-      this.#byName.get(typed) ??
-      this.#byName.get(withoutVendor(typed)) ??
-      nearest(id, this.#byId.keys())
-    )
+  suggest(name: string): string | undefined {
+    if (name.length > MAX_SUGGESTED) return undefined
+    const other = name.includes('/') ? this.#names.otherVendor(name) : undefined
+    if (other !== undefined) return other
+    const ids = new Map<string, string>()
+    for (const [one, id] of this.#names.similar(name)) if (!ids.has(one)) ids.set(one, id)
+    // Of two that are equally near, the one that begins like it for longer.
+    const names = [...ids.keys()].map((one) => [shared(one, name), one] as const)
+    const sorted = names.toSorted(([a], [b]) => b - a).map(([, one]) => one)
+    return ids.get(nearest(name, sorted) ?? '')
+  }
+
+  /** What a name means that is no id; remembered, because the same programs ask with the same names. */
+  #resolve(name: string): Resolution | Miss {
+    let result = this.#resolved.get(name)
+    if (!result) {
+      const exact = this.#names.exactly(name)
+      const covered = exact ? undefined : this.#coveredModel(name)
+      result = covered
+        ? { model: covered, thinks: false }
+        : this.#meant(exact ?? this.#names.roughly(name))
+      // Names that a wildcard covers have a memory of their own.
+      if (!covered) this.#resolved.set(name, result)
+    }
+    return result
+  }
+
+  #meant(meaning: Meaning | undefined): Resolution | Miss {
+    const { ids, suffixes } = meaning ?? { ids: [], suffixes: [] }
+    const model = ids.length === 1 ? this.#byId.get(ids[0]!) : undefined
+    if (!model) return { candidates: ids }
+    if (suffixes.includes('free') && !costsNothing(model))
+      return { candidates: [], charged: model.id }
+    return { model, thinks: suffixes.includes('thinking') }
   }
 
   #coveredModel(name: string): Model | undefined {
@@ -211,6 +295,27 @@ export class Catalog {
     this.#covered.set(name, model)
     return model
   }
+}
+
+/** Whether the vendor of a model that no person wrote may no longer offer it. It is served as long as the vendor does. */
+function isRetired({ wildcard, deprecatedOn }: Model): boolean {
+  return (
+    wildcard !== undefined && deprecatedOn !== undefined && Date.parse(deprecatedOn) < Date.now()
+  )
+}
+
+/** Number of letters with which two names begin alike. */
+function shared(one: string, other: string): number {
+  let at = 0
+  while (at < one.length && one[at]?.toLowerCase() === other[at]?.toLowerCase()) at++
+  return at
+}
+
+/** Whether all prices are 0, those for long prompts too. */
+function costsNothing({ prices }: Model): boolean {
+  return pricesUpTo(prices, Infinity).every((list) =>
+    PRICE_NAMES.every((name) => (list[name] ?? 0n) === 0n),
+  )
 }
 
 /** The model with the prices of a moment, and the changes after it. */
@@ -237,8 +342,9 @@ function toModel(id: string, entry: ModelEntry): Model {
   }
   const listing = entryOf({
     ...listed,
-    capabilities: capabilities ?? known?.capabilities ?? [],
+    capabilities: capabilities ?? (known?.capabilities && new Set(known.capabilities)),
     created,
+    deprecatedOn: deprecated_on,
     name,
     description,
     contextLength: context_length,

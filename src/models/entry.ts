@@ -143,7 +143,8 @@ const SHARED = {
 /** Schema of one entry of `models` in the configuration. */
 const modelSchema = v.strictObject({
   ...SHARED,
-  pricing: pricingSchema,
+  // Without prices of its own or of a list, a model is not served.
+  pricing: v.optional(pricingSchema),
   price_changes: priceChanges,
   price_source: v.optional(sourceSchema),
   price_of: v.optional(v.string('the id of a model in the price list')),
@@ -159,8 +160,11 @@ const modelSchema = v.strictObject({
     v.minLength(1, 'at least one deployment'),
   ),
 })
-/** A validated entry of `models`. */
-export type ModelEntry = v.InferOutput<typeof modelSchema> & {
+/** A validated entry of `models`, with or without prices. */
+export type WrittenEntry = v.InferOutput<typeof modelSchema>
+/** An entry of a model that can be served. */
+export type ModelEntry = Omit<WrittenEntry, 'pricing'> & {
+  readonly pricing: NonNullable<WrittenEntry['pricing']>
   /** What the price list has under its `price_of`, or else its id. */
   readonly listed?: ListedModel
   /** The wildcard that it comes from, such as `vendor/*`. */
@@ -198,6 +202,8 @@ const listedSchema = v.strictObject({
   max_output_tokens: tokens,
   created: v.optional(created),
   deprecated_on: v.optional(date),
+  successor: v.optional(v.string()),
+  aliases: v.optional(v.array(v.string())),
   capabilities: v.optional(v.array(v.string())),
   source: v.pipe(v.string(SOURCE), v.minLength(1, SOURCE)),
   checked_at: time,
@@ -243,11 +249,11 @@ const NEEDED_PRICES: Readonly<Record<Modality, readonly PriceName[]>> = {
 /** What decides about a modality. */
 interface Priced {
   readonly modality?: Modality | undefined
-  readonly pricing: Pricing
+  readonly pricing?: Pricing | undefined
 }
 
 /** The modality of an entry: its `modality`, or the one that its price names imply. Prices do not tell embeddings, rerank and moderation from chat. */
-export function modalityOf({ modality, pricing }: Priced): Modality {
+export function modalityOf({ modality, pricing = {} }: Priced): Modality {
   if (modality) return modality
   if ('page' in pricing) return 'ocr'
   if ('character' in pricing) return 'speech'
@@ -258,7 +264,21 @@ export function modalityOf({ modality, pricing }: Priced): Modality {
 /** The prices of which an entry needs at least one but has none; empty when it has one. */
 export function missingPrices(entry: Priced): readonly PriceName[] {
   const needed = NEEDED_PRICES[modalityOf(entry)]
-  return needed.some((name) => name in entry.pricing) ? [] : needed
+  const { pricing = {} } = entry
+  return needed.some((name) => name in pricing) ? [] : needed
+}
+
+/** Whether an entry has prices at all. */
+export function hasPrices(entry: WrittenEntry | ModelEntry): entry is ModelEntry {
+  return entry.pricing !== undefined
+}
+
+/** An enabled entry that is not served, because no layer has a price that its modality needs. */
+export interface Unpriced {
+  /** Of the model, or `vendor/*`. */
+  readonly id: string
+  /** Names of prices of which it needs one; empty for a wildcard. */
+  readonly needs: readonly PriceName[]
 }
 
 /** Tiers that do not begin above the one before them: their places in the list, and what is wrong. */

@@ -28,6 +28,9 @@ const HIGH = 10n ** 15n
 const FINE = 10n ** 6n
 const PER_TOKEN = TIER_PRICE_NAMES.filter((name) => name !== 'request')
 
+/** The source of prices that a person wrote. */
+const OWN = 'own'
+
 /** Prices that were not compared for so long are probably not those of the vendor any more. */
 const OLD_DAYS = 90
 /** How long before its end a model is reported. */
@@ -36,8 +39,19 @@ const DAY_MS = 86_400_000
 
 /** What is probably not meant, in the order of the models. @param now ms since epoch */
 export function lint(models: readonly Model[], now = Date.now()): Finding[] {
-  const owners = new Map(models.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
-  const found = models.flatMap((model) => {
+  return [...findings(models, models, now), ...old(models, now)]
+}
+
+/** The same for a start: of models that come from a wildcard only the age of their prices is reported. */
+export function lintOfWritten(models: readonly Model[], now = Date.now()): Finding[] {
+  const written = models.filter(({ wildcard }) => wildcard === undefined)
+  return [...findings(written, models, now), ...old(models, now)]
+}
+
+/** @param all the models of the catalog */
+function findings(models: readonly Model[], all: readonly Model[], now: number): Finding[] {
+  const owners = new Map(all.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
+  return models.flatMap((model) => {
     const { id } = model
     const warnings = [
       ...priceWarnings(model),
@@ -55,7 +69,6 @@ export function lint(models: readonly Model[], now = Date.now()): Finding[] {
       ),
     ]
   })
-  return [...found, ...old(models, now)]
 }
 
 function priceWarnings(model: Model): Found[] {
@@ -97,10 +110,11 @@ function fine(list: Prices): Found[] {
   return names.length > 0 ? [['price-fine', message]] : []
 }
 
-function zero({ freeTier, prices }: Model): Found[] {
+function zero({ freeTier, prices, priceSource }: Model): Found[] {
   const known = PRICE_NAMES.filter((name) => prices[name] !== undefined)
   if (known.every((name) => prices[name] === 0n)) {
-    if (freeTier) return []
+    // A person has accepted what a list has for nothing.
+    if (freeTier || priceSource.from !== OWN) return []
     return [['price-zero', 'all prices are 0, and the model is not on the free tier']]
   }
   const { prompt, completion } = prices

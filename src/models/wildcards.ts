@@ -25,7 +25,6 @@ export function wildcardIssues(
   id: string,
   { free_tier, pricing, deployments }: WildcardEntry,
   providers: readonly string[],
-  hasModels: boolean,
 ): { readonly member?: string; readonly message: string }[] {
   const vendor = vendorOf(id)
   if (!WILDCARD.test(id)) {
@@ -36,12 +35,6 @@ export function wildcardIssues(
     const message = `expected a list of deployments, or a provider with the name "${vendor}"`
     issues.push({ member: 'deployments', message })
   }
-  if (pricing === undefined && !hasModels) {
-    const message =
-      `expected prices for all models of "${vendor}", because no price list has any: ` +
-      'write them, or run "sluicegate models import"'
-    issues.push({ member: 'pricing', message })
-  }
   if (free_tier && !(pricing && isFree(pricing))) {
     const message = 'expected a "pricing" of "0" throughout: free_tier gives away every model'
     issues.push({ member: 'free_tier', message })
@@ -50,24 +43,20 @@ export function wildcardIssues(
 }
 
 /**
- * The models that a wildcard adds: those of its vendor in the price list that have the prices they need and are still
- * offered.
+ * The models that a wildcard adds: those of its vendor in the price list that have the prices they need.
  * @param taken ids with an entry of their own
- * @param now ms since epoch
  */
 export function expandWildcard(
   id: string,
   wildcard: WildcardEntry,
   listed: Readonly<Record<string, ListedModel>>,
   taken: (id: string) => boolean,
-  now: number,
 ): [id: string, entry: ModelEntry][] {
   const prefix = id.slice(0, -1)
   return Object.entries(listed).flatMap(([one, model]): [string, ModelEntry][] => {
     if (!one.startsWith(prefix) || taken(one)) return []
-    const { modality = wildcard.modality, deprecated_on } = model
+    const { modality = wildcard.modality } = model
     if (modality !== undefined && !isModality(modality)) return []
-    if (deprecated_on !== undefined && Date.parse(deprecated_on) < now) return []
     const entry = {
       ...offered(model),
       ...wildcard,
@@ -78,7 +67,7 @@ export function expandWildcard(
         ...(model.price_changes && { price_changes: model.price_changes }),
       }),
       aliases: [],
-      deployments: deploymentsOf(wildcard, one),
+      deployments: deploymentsOf(wildcard, one, optionsOf(model)),
       listed: model,
       wildcard: id,
     }
@@ -132,8 +121,17 @@ function isFree({ overrides = [], ...base }: Pricing): boolean {
   )
 }
 
-function deploymentsOf({ deployments }: WildcardEntry, id: string): ModelEntry['deployments'] {
+/** The list says of the model that it goes on with texts, which providers do where their options say so. */
+function optionsOf({ capabilities }: ListedModel): Readonly<Record<string, unknown>> {
+  return capabilities?.includes('COMPLETIONS') ? { completions: true } : {}
+}
+
+function deploymentsOf(
+  { deployments }: WildcardEntry,
+  id: string,
+  options: Readonly<Record<string, unknown>> = {},
+): ModelEntry['deployments'] {
   const rest = id.slice(id.indexOf('/') + 1)
   if (deployments) return deployments.map(({ model = rest, ...one }) => ({ ...one, model }))
-  return [{ provider: vendorOf(id), model: rest, weight: 1, priority: 0, options: {} }]
+  return [{ provider: vendorOf(id), model: rest, weight: 1, priority: 0, options: { ...options } }]
 }

@@ -9,6 +9,7 @@ import {
   ClientDisconnected,
   type Call,
   type ClientAddress,
+  type Dropped,
   type NativeRequest,
 } from './pipeline.ts'
 
@@ -37,10 +38,9 @@ export function ask(
   const translated = () => {
     target.native = false
     if (request.untranslatable) throw request.untranslatable
-    nameIgnored(
-      call,
-      request.ignored?.filter((one) => one !== target.searchedFor),
-    )
+    const ignored = request.ignored?.filter((one) => one !== target.searchedFor)
+    const names = target.dropped?.flatMap((what) => format.droppedNames?.(what, request) ?? [])
+    nameIgnored(call, names ? [...(ignored ?? []), ...names] : ignored)
     const method = provider[endpoint.operation] as Method
     const input = inputFor(call, name, signal)
     return input instanceof Promise
@@ -57,12 +57,14 @@ export function ask(
 }
 
 export function requestOf(
-  { id: requestId, runtime: { log } }: Call,
+  call: Call,
   { model, options }: Deployment,
   signal: AbortSignal,
   input: any,
 ): ProviderRequest<any> {
-  return { input, model, options, requestId, signal, log }
+  const { id: requestId, format, runtime } = call
+  const dropped = (what: Dropped) => addIgnored(call, format.droppedNames?.(what, call.request))
+  return { input, model, options, requestId, signal, log: runtime.log, dropped }
 }
 
 /** @param provider the instance that was asked */
@@ -107,12 +109,21 @@ async function prepared(call: Call, deployment: Deployment): Promise<NativeReque
 
 const MAX_IGNORED = 512
 
+const IGNORED_HEADER = 'x-service-ignored'
+
+/** Names further members in the header, each once. */
+function addIgnored({ headers }: Call, names: readonly string[] = []): void {
+  const named = headers[IGNORED_HEADER]?.split(', ') ?? []
+  const all = [...new Set([...named, ...names])].join(', ')
+  if (all !== '') headers[IGNORED_HEADER] = all.slice(0, MAX_IGNORED)
+}
+
 /** Names the members in a header that the vendor does not get. */
 function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
-  delete headers['x-service-ignored']
+  delete headers[IGNORED_HEADER]
   if (ignored.length === 0) return
   const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
-  headers['x-service-ignored'] = names.slice(0, MAX_IGNORED)
+  headers[IGNORED_HEADER] = names.slice(0, MAX_IGNORED)
 }
 
 /**

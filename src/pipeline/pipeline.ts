@@ -27,7 +27,6 @@ import {
 } from '../errors/errors.ts'
 import type { Decision, GuardReport } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
-import type { BudgetedQuestions } from '../guard/questions.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
 import type { Estimate, HoldEstimator } from '../money/holds.ts'
 import type {
@@ -57,7 +56,7 @@ import type { Spending } from '../observe/spending.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { GuardModelRequest } from '../guard/host.ts'
 import type { Escalations } from '../guard/escalations.ts'
-import type { GuardRegistry } from '../guard/plan.ts'
+import type { GuardRegistry, BudgetedQuestions } from '../guard/plan.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Audit } from '../state/audit.ts'
 import type { PriceRecords } from '../state/prices.ts'
@@ -69,6 +68,7 @@ import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Routing } from '../models/routing.ts'
+import type { Unserved } from '../models/unserved.ts'
 import type { Downloader } from '../upstream/download.ts'
 
 /**
@@ -180,8 +180,13 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
    * @throws InvalidRequest
    */
   check(input: In, model: Model, catalog: Catalog): void
-  /** The input for providers: without members that are the gateway's own business. */
-  toUpstream(input: In, model: Model): Out
+  /**
+   * The input for providers: without members that are the gateway's own business.
+   * @param thinks the name of the model asks for reasoning
+   */
+  toUpstream(input: In, model: Model, thinks?: boolean): Out
+  /** What {@link toUpstream} leaves out because the model does not have it; absent where that is nothing. */
+  drops?(input: In, model: Model): readonly Dropped[]
   /**
    * The part of the input, or of the request for providers, that is still needed when the answer has begun and no
    * other deployment can be asked. Absent where that is all of it.
@@ -261,6 +266,8 @@ export interface WireFormat<In = unknown, Part = unknown> {
   readonly files?: readonly string[]
   /** Absent where no vendor speaks this form. */
   readonly native?: NativeFormat | undefined
+  /** What the client wrote of something that is dropped, by its own names; absent where there is nothing of that kind. */
+  readonly droppedNames?: ((what: Dropped, request: ParsedRequest) => readonly string[]) | undefined
 }
 
 /** The caller, and the grants of the ledger. Made by `enter`, as soon as the key is known. */
@@ -283,15 +290,22 @@ export interface Admission {
   grow?: (tokens: number) => void
 }
 
+/** What a request asks of reasoning: hints of how to reason, and thoughts of earlier turns. */
+export type Dropped = 'reasoning' | 'thoughts'
+
 /** The model, its rules, and its input. Made by `resolve`; `outbound` is set by `constrain`. */
 export interface Target {
   readonly model: Model
   /** Whether the model id carried `:online`. */
   readonly online: boolean
+  /** Whether the name of the model asks for reasoning. */
+  readonly thinks: boolean
   /** The key's policy, tightened by that of the request. */
   readonly policy: EffectivePolicy
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: unknown
+  /** What `outbound` lacks because the model does not have it. */
+  dropped?: readonly Dropped[]
   /** Whether the client, or the vendor, gets something else than the other one sends; set by `guard` and `ground`. */
   requiresNormalForm: boolean
   /** Whether the vendor is asked in the client's own form; set by `route`. */
@@ -834,6 +848,8 @@ export interface Runtime {
   readonly spending: Spending
   /** Gets events while a console watches. */
   readonly events: LiveEvents
+  /** Names that clients ask for and that mean no model. */
+  readonly unserved: Unserved
   /** Undefined without configured sinks. */
   readonly sinks: Sinks | undefined
   readonly alerts: Alerts

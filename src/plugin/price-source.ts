@@ -44,6 +44,12 @@ export interface PriceRow {
   readonly source?: string
   /** `YYYY-MM-DD` */
   readonly deprecatedOn?: string
+  /** The name of the model that takes its place, at the vendor. */
+  readonly successor?: string
+  /** Other names that mean it at the vendor. */
+  readonly aliases?: readonly string[]
+  /** When the vendor released it, seconds since epoch. */
+  readonly created?: number
 }
 
 /** A model that the gateway cannot serve. */

@@ -38,6 +38,11 @@ export interface ProviderRequest<In, Options = Readonly<Record<string, unknown>>
   /** Pass it to every request. Aborted when the client leaves or the time of the attempt is up. */
   readonly signal: AbortSignal
   readonly log: ConsolaInstance
+  /**
+   * Names what the model does not take and is left out, before the method answers, so that the client is told: `reasoning` the
+   * hints of how to reason, `thoughts` those of earlier turns.
+   */
+  readonly dropped?: (what: 'reasoning' | 'thoughts') => void
 }
 
 /** Result of {@link Provider.logIn}. */

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import type { Timeout } from '../lifetime/scope.ts'
-import { type BodyShare, bodyWeight } from '../gateway/body-budget.ts'
+import type { BodyShare } from '../gateway/body-budget.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { JsonScan, jsonRefusal } from '../stream/json-scan.ts'
@@ -514,4 +514,14 @@ class BodyReader {
     }
     this.#reading = undefined
   }
+}
+
+/** Bytes of memory per byte of a body: its text and parsed values take about as much as its bytes. */
+const WEIGHT_PER_BYTE = 3
+
+const WEIGHT_PER_VALUE = 256
+
+/** The memory of a body by its bytes and number of JSON values. */
+export function bodyWeight(bytes: number, values = 0): number {
+  return WEIGHT_PER_BYTE * bytes + WEIGHT_PER_VALUE * values
 }

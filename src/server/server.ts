@@ -1,9 +1,9 @@
 /** The front door: one Node server, which serves until it is told to close. */
-import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server as NodeServer } from 'node:http'
+import { listen as listhen } from 'listhen'
 import { createHandler } from './handler.ts'
 import type { Siblings } from './siblings.ts'
 import { openFront, shuttingDown } from './front.ts'
@@ -47,7 +47,7 @@ const FAREWELL_MS = 7_000
 /** Time after which a start is over and its first requests are answered: they do not wait for the warming of patterns. */
 const AFTER_START_MS = 2000
 
-/** Starts to serve. @throws Error with the system's code when the address cannot be opened */
+/** Starts to serve. @throws Error when the address cannot be opened; listhen does not report the reason */
 export async function listen(gateway: Gateway, options: ListenOptions = {}): Promise<Server> {
   const settings = gateway.runtime.config.server
   const host = options.host ?? settings.host
@@ -55,7 +55,7 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   let refusing = false
   const { siblings } = options
   const handler = createHandler(gateway, () => refusing, siblings)
-  const server = await bind(handler, host, port)
+  const server = await bind(handler, host, port, siblings !== undefined)
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   limitConnections(server, gateway)
@@ -136,8 +136,53 @@ function openFilesLimit(): number | undefined {
   }
 }
 
-async function bind(handler: RequestListener, hostname: string, port: number): Promise<NodeServer> {
+/**
+ * Opens the port with listhen. Without it for any free port, which it cannot take, and for a port that other processes have
+ * too: to see whether the port is free, listhen opens it, would take connections then, and lose them.
+ */
+function bind(
+  handler: RequestListener,
+  hostname: string,
+  port: number,
+  isShared: boolean,
+): Promise<NodeServer> {
+  return port === 0 || isShared
+    ? bindPlainly(handler, hostname, port)
+    : bindWithListhen(handler, hostname, port)
+}
+
+async function bindPlainly(
+  handler: RequestListener,
+  hostname: string,
+  port: number,
+): Promise<NodeServer> {
   const server = createServer(handler)
-  await once(server.listen(port, hostname), 'listening')
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(port, hostname, resolve)
+  })
+  return server
+}
+
+async function bindWithListhen(
+  handler: RequestListener,
+  hostname: string,
+  port: number,
+): Promise<NodeServer> {
+  const open = ['0.0.0.0', '::', ''].includes(hostname)
+  const listener = await listhen(handler, {
+    hostname,
+    port,
+    public: open,
+    // Without these three, listhen ends running streams on SIGTERM and takes another port when this one is busy.
+    autoClose: false,
+    isProd: true,
+    showURL: false,
+  })
+  const server = listener.server as NodeServer
+  // listhen adds a listener that counts requests for its own way of closing, which is not used.
+  const listeners = server.listeners('request') as RequestListener[]
+  if (listeners.includes(handler)) {
+    for (const one of listeners) if (one !== handler) server.off('request', one)
+  }
   return server
 }

@@ -86,7 +86,7 @@ describe('an absent member', () => {
       providers: {},
       models: {},
       prices: { packaged: true },
-      names: { bare: true },
+      names: { bare: true, prefer: [] },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },
@@ -402,12 +402,6 @@ describe('checks between sections', () => {
       'models.a/b.deployments.0.provider',
       'expected one of openai',
     ],
-    [
-      { 'a/b': { ...MODEL, pricing: { web_search: '1' } } },
-      'models.a/b.pricing',
-      'prompt or completion',
-    ],
-    [{ 'a/b': { ...MODEL, modality: 'ocr' } }, 'models.a/b.pricing', 'a price of ocr models: page'],
     [
       { 'a/b': { ...MODEL, deployments: [...MODEL.deployments, ...MODEL.deployments] } },
       'models.a/b.deployments.1',
@@ -843,9 +837,9 @@ describe('the configurations of the package', () => {
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8787 })
     expect(Object.keys(config.providers)).toEqual(['mock', 'tesseract'])
     const catalog = buildCatalog(config.models)
-    expect(catalog.get('mock/echo')!.pricing).toEqual({
-      prompt: '0.0000001',
-      completion: '0.0000004',
+    expect(catalog.get('mock/echo')!.prices).toMatchObject({
+      prompt: 10n ** 11n,
+      completion: 4n * 10n ** 11n,
     })
     expect(catalog.freeTier().map(({ id }) => id)).toEqual(['local/ocr', 'mock/free'])
     expect(config.admin.token).toBeUndefined()
@@ -860,8 +854,8 @@ describe('the configurations of the package', () => {
       'openai',
       'google',
       'mistral',
-      'openrouter',
       'groq',
+      'openrouter',
     ])
     for (const name of ['openai', 'google', 'mistral', 'openrouter', 'groq']) {
       expect(Object.values(KEYS)).toContain(config.providers[name]!.options.apiKey)

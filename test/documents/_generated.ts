@@ -1,17 +1,19 @@
 /** Tables of the documents that are made from the code. They stand between `<!-- generated:<name> -->` and `<!-- /generated:<name> -->`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { ENGINES } from '../../config/starter-search.ts'
-import { VENDORS } from '../../config/starter-models.ts'
+import { VENDORS } from '../../providers/vendors.ts'
 import type { Page } from './_markdown.ts'
 
 /** The text of each table, by its name. */
 export const TABLES: Readonly<Record<string, () => string>> = {
   vendors: () =>
     table(
-      ['variable', 'models'],
-      VENDORS.map(({ variable, models }) => [
-        code(variable),
-        Object.keys(models).map(code).join(', '),
+      ['vendor', 'variable', 'address', 'makes its models'],
+      VENDORS.filter(({ variables, address }) => variables.length > 0 || address).map((vendor) => [
+        code(vendor.name),
+        (vendor.address ?? vendor.variables).map(code).join(', '),
+        vendor.baseURL === undefined ? '' : code(vendor.baseURL),
+        vendor.maker ? 'yes' : '',
       ]),
     ),
   engines: () =>

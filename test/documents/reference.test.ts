@@ -272,9 +272,10 @@ function sourceTexts(path: string): string[] {
   )
 }
 
-/** Names of the plugins in a folder: one file each. */
+/** Names of the plugins in a folder: one file each, beside the table of vendors. */
 function namesIn(path: string): string[] {
   return filesBelow(path, (name) => name.endsWith('.ts'))
     .filter((file) => file.split('/').length === path.split('/').length + 1)
     .map((file) => basename(file, '.ts'))
+    .filter((name) => name !== 'vendors')
 }

@@ -34,7 +34,11 @@ export async function guarded(
     },
     models: {
       'acme/swift': model,
-      'acme/judge': { ...model, deployments: [{ provider: 'vendor', model: 'judge' }] },
+      'acme/judge': {
+        ...model,
+        capabilities: [...model.capabilities, 'REASONING'],
+        deployments: [{ provider: 'vendor', model: 'judge' }],
+      },
       'acme/free': { ...model, free_tier: true, pricing: { prompt: '0', completion: '0' } },
     },
     guards: { use: use.map((one) => ('kind' in one ? { use: one } : one)), ...guards },

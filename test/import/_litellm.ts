@@ -1,4 +1,4 @@
-/** A LiteLLM installation as its operators have it: a configuration, an export of its keys, and one of its budgets. */
+/** A LiteLLM installation as its operators have it: a configuration, and exports of its keys, users and budgets. */
 import { hashSecret } from '../../src/accounts/secrets.ts'
 
 /** Literal secrets of the configuration; none of them may be shown. */
@@ -111,10 +111,10 @@ environment_variables:
 `
 }
 
-/** What has no counterpart in {@link configurationOf}, by its path. */
+/** What is not as in {@link configurationOf}, by its path. */
 export const UNMAPPED = [
   'model_list[1].litellm_params.rpm',
-  'model_list[5]: input_cost_per_token_batches',
+  'model_list[5].input_cost_per_token_batches',
   'model_list[19].litellm_params.model',
   'model_list[19].litellm_params.max_tokens',
   'model_list[21]',
@@ -122,10 +122,9 @@ export const UNMAPPED = [
   'router_settings.routing_strategy',
   'router_settings.fallbacks',
   'litellm_settings.default_fallbacks',
-  'litellm_settings.callbacks',
   'litellm_settings.cache',
   'general_settings.database_url',
-  'environment_variables.LANGFUSE_HOST',
+  'general_settings.master_key',
 ]
 
 /** Variables that the configuration reads. */
@@ -137,11 +136,13 @@ export const VARIABLES = {
   GROQ_API_KEY: 'gr',
   DEEPSEEK_API_KEY: 'ds',
   XAI_API_KEY: 'xa',
-  TOGETHERAI_API_KEY: 'to',
+  TOGETHER_API_KEY: 'to',
   MOONSHOT_API_KEY: 'mo',
   DASHSCOPE_API_KEY: 'da',
-  PERPLEXITYAI_API_KEY: 'pe',
+  PERPLEXITY_API_KEY: 'pe',
   STRANGE_KEY: 'st',
+  LANGFUSE_PUBLIC_KEY: 'pk-lf',
+  LANGFUSE_SECRET_KEY: 'sk-lf',
 }
 
 /** The secret of a row, from 1. */
@@ -202,7 +203,18 @@ export const ROWS: Readonly<Record<number, Readonly<Record<string, string>>>> = 
 }
 
 /** Rows whose keys are created disabled. */
-export const DISABLED = [11, 12, 13, 14, 15, 16, 18, 19, 20]
+export const DISABLED = [
+  11,
+  12,
+  13,
+  14,
+  15,
+  18,
+  19,
+  20,
+  21,
+  ...Array.from({ length: 10 }, (_, n) => 41 + n),
+]
 
 /** Fifty rows, as PostgreSQL writes them. */
 export function keysCsv(): string {
@@ -218,7 +230,7 @@ export function keysCsv(): string {
       aliases: '{}',
       config: '{}',
       user_id: 'default_user_id',
-      team_id: row > 30 ? `team-${row % 5}` : '',
+      team_id: row > 40 ? `team-${row % 5}` : '',
       permissions: '{}',
       metadata: '{}',
       allowed_cache_controls: '{}',
@@ -231,6 +243,12 @@ export function keysCsv(): string {
   })
   return `${[COLUMNS.join(','), ...rows].join('\n')}\n`
 }
+
+/** The people of the rows. */
+export const USERS = `user_id,user_role,models,max_budget,rpm_limit
+default_user_id,proxy_admin,{},,
+kim,internal_user,"{gpt-4o,no-such-model}",,40
+`
 
 /** The budget of row 17. */
 export const BUDGETS = `budget_id,max_budget,tpm_limit,rpm_limit,budget_duration

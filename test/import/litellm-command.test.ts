@@ -14,10 +14,11 @@ import {
   secretOf,
   SECRETS,
   UNMAPPED,
+  USERS,
   VARIABLES,
 } from './_litellm.ts'
 
-const FILES = ['--config', 'config.yaml', '--keys', 'keys.csv', '--budgets', 'budgets.csv']
+const FILES = ['--config', 'config.yaml', '--tables', 'tables']
 /** The commands of the page for users, in their order. */
 const PAGE = readFileSync(join(import.meta.dirname, '../../docs/migrate/from-litellm.md'), 'utf8')
 const COMMANDS = PAGE.replaceAll('\\\n', ' ')
@@ -46,8 +47,9 @@ async function vendor(): Promise<FakeUpstream> {
 function source(upstream = 'http://127.0.0.1:9/v1'): Promise<string> {
   return folder({
     'config.yaml': configurationOf(upstream),
-    'keys.csv': keysCsv(),
-    'budgets.csv': BUDGETS,
+    'tables/keys.csv': keysCsv(),
+    'tables/budgets.csv': BUDGETS,
+    'tables/users.csv': USERS,
   })
 }
 
@@ -58,24 +60,30 @@ function expectNoSecret(text: string): void {
 }
 
 describe('import litellm', () => {
-  it('only tells what it would do, and lists what has no counterpart line by line', async () => {
+  it('only tells what it would do: the counts first, then what is not as in the source', async () => {
     const cwd = await source()
     const { code, out, err } = await run(COMMANDS[0]!, { cwd })
-    expect([code, err]).toEqual([
-      3,
-      '27 things were not imported as in the source; the list names each.\n',
+    expect(code).toBe(3)
+    expect(err).toMatch(/^\d+ things are not as in LiteLLM; the list names each\.\n$/)
+    const [first] = out.split('\n')
+    expect(first).toBe('20 of 21 models served, 1 not (disabled); 50 keys: 31 active, 19 disabled')
+    const count = Number(/^\d+/.exec(err)![0])
+    const headings = [...out.matchAll(/^[A-Z][^\n]* \((\d+)\):$/gm)]
+    expect(headings.reduce((sum, [, number]) => sum + Number(number), 0)).toBe(count)
+    expect(headings.map(([line]) => line.replace(/ \(.+/, ''))).toEqual([
+      'Models that are not served',
+      'Keys that are created disabled, or left out',
+      'Served in another way than in the source',
+      'Set in another place here',
+      'Without a counterpart here',
     ])
-    expect(out).toMatch(/^Accounts are on the free tier until they get credits/)
-    expect(out).toContain('config.yaml: 20 models, 19 providers, 5 secrets for .env\n')
-    expect(out).toContain('keys.csv: 50 keys, 9 accounts, 9 disabled\n')
-    for (const path of UNMAPPED) expect(out).toContain(`\n  config.yaml  ${path}  `)
-    for (const row of DISABLED.slice(1)) {
-      expect(out).toMatch(
-        new RegExp(`\\n  keys\\.csv  row ${row}: .+: the key is created disabled\\n`),
-      )
-    }
+    for (const path of UNMAPPED) expect(out).toContain(path)
+    const all = await run([...COMMANDS[0]!, '--all'], { cwd })
+    expect(all.out).toContain('keys: metadata')
     expect(out).toMatch(/\nNothing was written\. /)
-    expect(out).toContain(`needs: ${Object.keys(VARIABLES).join(', ')}\n`)
+    expect(out).toContain('needs: ')
+    for (const name of Object.keys(VARIABLES)) expect(out).toContain(name)
+    expect(out.split('\n').length).toBeLessThan(150)
     expectNoSecret(out + err)
     await expect(stat(join(cwd, 'gateway.config.yaml'))).rejects.toThrow('ENOENT')
   })
@@ -165,15 +173,17 @@ describe('import litellm', () => {
     const { code, out } = await call(['import', 'litellm', ...FILES, '--json'], { cwd })
     expect(code).toBe(3)
     expectNoSecret(out)
-    const { models, keys, accounts, variables, notes, written, applied } = JSON.parse(out)
-    expect(Object.keys(models)).toHaveLength(20)
+    const report = JSON.parse(out)
+    const { models, keys, accounts, variables, notes, written, applied } = report
+    expect(report.summary).toMatch(/^20 of 21 models served/)
+    expect(Object.keys(models)).toHaveLength(21)
     expect(models['google/gemini-flash'].pricing.prompt).toBe('0.00000075')
-    expect([keys.length, accounts.length, variables.length]).toEqual([50, 9, 5])
+    expect([keys.length, accounts.length, variables.length]).toEqual([50, 9, 6])
     expect(notes).toContainEqual({
-      file: 'keys.csv',
-      where: 'row 12: tpm_limit',
+      harm: 'locked',
+      where: 'keys row 12: tpm_limit',
       message: 'keys here have no such restriction: the key is created disabled',
-      restriction: 'disabled',
+      remedy: 'decide, then "keys enable"; or repeat with --accept tpm_limit',
     })
     expect([written, applied]).toEqual([[], undefined])
   })
@@ -187,40 +197,51 @@ describe('import litellm', () => {
       DISABLED.filter((row) => row !== 12 && row !== 19),
     )
     const note = JSON.parse(out).notes.find(
-      (one: { where: string }) => one.where === 'row 12: tpm_limit',
+      (one: { where: string }) => one.where === 'keys row 12: tpm_limit',
     )
-    expect(note.restriction).toBe('accepted')
+    expect(note.harm).toBe('wider')
   })
 
-  it('keeps models without a price apart, so that the rest of the configuration is valid', async () => {
+  it('leaves models without a price in the file: the check names them first, the rest is served', async () => {
     const models = [
       ['kept', { model: 'openai/gpt-6-sol' }],
       ['own', { model: 'openai/own', api_base: 'http://127.0.0.1:9/v1', api_key: 'sk-literal' }],
       ['listless/*', { model: 'openai/*', api_base: 'http://127.0.0.1:9/v1' }],
+      ['strange', { model: 'petals/bloom' }],
     ].map(([model_name, litellm_params]) => ({ model_name, litellm_params }))
     const cwd = await folder({ 'c.yaml': JSON.stringify({ model_list: models }) })
-    const { out, code } = await call(
-      ['import', 'litellm', '--config', 'c.yaml', '--out', 'g', '--json'],
-      { cwd },
-    )
-    const { models: priced, unpriced, notes, needs } = JSON.parse(out)
-    expect([code, Object.keys(priced), unpriced.length]).toEqual([3, ['openai/kept'], 2])
-    expect(notes.filter(({ message }: any) => message.includes('has no price'))).toHaveLength(2)
+    const command = ['import', 'litellm', '--config', 'c.yaml']
+    const { out, code } = await call([...command, '--out', 'g', '--json'], { cwd })
+    const { summary, unserved, needs } = JSON.parse(out)
+    expect([code, summary]).toEqual([3, '1 of 4 models served, 3 not (2 no price, 1 disabled)'])
+    expect(unserved).toEqual({
+      'listless/*': 'no price',
+      'openai-compatible/own': 'no price',
+      'petals/strange': 'disabled',
+    })
     const env = Object.fromEntries(needs.map((name: string) => [name, 'value']))
-    const checked = await call(['check'], { cwd: join(cwd, 'g'), env })
-    expect([checked.code, checked.err]).toEqual([0, ''])
-    const apart = await readFile(join(cwd, 'g/models.unpriced.yaml'), 'utf8')
-    for (const id of unpriced) expect(apart).toContain(`\n${id}:\n`)
+    const g = join(cwd, 'g')
+    const checked = await call(['check'], { cwd: g, env })
+    expect(checked.code).toBe(1)
+    const lines = checked.out.split('\n')
+    expect(lines[0]).toBe(summary)
+    expect(lines.slice(1, 3).join('\n')).toContain('listless/*')
+    expect(lines.slice(1, 3).join('\n')).toContain('openai-compatible/own')
+    const gateway = await start(['serve', '--port', '0'], { cwd: g, env })
+    const url = await urlOf(gateway)
+    const { json: list } = await ask(url, '', '/v1/models')
+    expect(list.data.map(({ id }: { id: string }) => id)).toEqual(['openai/kept'])
 
-    // With a price, an entry is one like the others.
-    const entry = apart.split(/\n(?=\S)/).find((text) => text.startsWith('openai-compatible/own:'))!
-    const file = join(cwd, 'g/models.yaml')
-    const pricing = "  pricing: { prompt: '0.000001', completion: '0.000002' }\n"
-    await writeFile(file, `${await readFile(file, 'utf8')}${entry.trimEnd()}\n${pricing}`)
-    const again = await call(['check'], { cwd: join(cwd, 'g'), env })
-    expect([again.code, again.err]).toEqual([0, ''])
-    expect(again.out).toContain('2 models')
-  })
+    // With a price, an entry is served like the others.
+    const file = join(g, 'models.yaml')
+    const text = await readFile(file, 'utf8')
+    const priced = text.replace(/^openai-compatible\/own:\n/m, (line) => {
+      return `${line}  pricing: { prompt: '0.000001', completion: '0.000002' }\n`
+    })
+    await writeFile(file, priced)
+    const again = await call(['check'], { cwd: g, env })
+    expect(again.out.split('\n')[0]).toBe('2 of 4 models served, 2 not (1 no price, 1 disabled)')
+  }, 60_000)
 
   it('makes a configuration that the gateway takes', async () => {
     const price = { input_cost_per_token: 1e-6 }
@@ -268,7 +289,7 @@ describe('import litellm', () => {
     const { code, out, err } = await call(command, { cwd })
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('\nEverything was mapped.\n')
-    expect(out).toContain('{"usd":"10.1","scope":"lifetime"}')
+    expect(out).toContain('spend_cap usd 10.1, scope lifetime')
   })
 
   it('overwrites nothing, and leaves nothing half written', async () => {
@@ -308,7 +329,7 @@ describe('import litellm', () => {
       [['--config', 'x.yaml'], /x\.yaml cannot be imported: it is not YAML: .+ \(line \d\)/],
       [['--config', 'list.yaml'], /list\.yaml cannot be imported: it is no LiteLLM configuration/],
       [['--config', 'empty.yaml'], /it is no LiteLLM configuration/],
-      [['--config', 'gone.yaml'], /gone\.yaml cannot be imported: ENOENT/],
+      [['--config', 'gone.yaml'], /gone\.yaml cannot be imported: there is no such file/],
       [['--keys', 'quote.csv'], /record 2 has a quote out of place/],
       [['--keys', 'short.csv'], /row 1 has 1 fields, and the first line names 2 columns/],
       [['--keys', 'twice.csv'], /names a column twice/],
@@ -335,7 +356,7 @@ describe('import litellm', () => {
     const cwd = await source()
     for (const [options, message] of [
       [[], /--config <file>/],
-      [['--config', 'config.yaml', '--apply'], /--keys <file>/],
+      [['--config', 'config.yaml', '--apply'], /--tables <folder>/],
       [[...FILES, '--credits', '5'], /--credits needs --apply/],
       [[...FILES, '--apply', '--credits', 'five'], /an amount of USD/],
       [[...FILES, '--apply', '--credits', '0'], /an amount of USD/],

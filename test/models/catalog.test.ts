@@ -10,6 +10,14 @@ import { listOf } from '../../src/models/listing.ts'
 const deployments = [{ provider: 'p', model: 'm' }]
 const chat = { pricing: { prompt: '0.000001' }, deployments }
 
+/** Members that OpenRouter's clients need and that say nothing here. */
+const OTHERS = {
+  per_request_limits: null,
+  default_parameters: null,
+  supported_voices: null,
+  expiration_date: null,
+}
+
 function catalogOf(models: Record<string, unknown>) {
   return buildCatalog(v.parse(modelsSchema, models))
 }
@@ -54,6 +62,20 @@ describe('the listing', () => {
         type: 'model',
         display_name: 'acme/ocr:v2',
         created_at: '1970-01-01T00:00:00Z',
+        name: 'acme/ocr:v2',
+        context_length: null,
+        ...OTHERS,
+        canonical_slug: 'acme/ocr:v2',
+        architecture: {
+          modality: 'file+image->text',
+          input_modalities: ['file', 'image'],
+          output_modalities: ['text'],
+          tokenizer: 'Other',
+          instruct_type: null,
+        },
+        top_provider: { context_length: null, max_completion_tokens: null, is_moderated: false },
+        supported_parameters: [],
+        links: { details: '/v1/models/acme/ocr:v2' },
       },
       {
         id: 'zeta/one',
@@ -73,6 +95,22 @@ describe('the listing', () => {
         created_at: '2026-05-28T20:26:40Z',
         max_input_tokens: 128000,
         max_tokens: 4096,
+        ...OTHERS,
+        canonical_slug: 'zeta/one',
+        architecture: {
+          modality: 'text->text',
+          input_modalities: ['text'],
+          output_modalities: ['text'],
+          tokenizer: 'Other',
+          instruct_type: null,
+        },
+        top_provider: {
+          context_length: 128000,
+          max_completion_tokens: 4096,
+          is_moderated: false,
+        },
+        supported_parameters: expect.arrayContaining(['tools', 'temperature', 'max_tokens']),
+        links: { details: '/v1/models/zeta/one' },
       },
     ])
     const { has_more, first_id, last_id } = listing
@@ -86,6 +124,8 @@ describe('the listing', () => {
       has_more: false,
       first_id: null,
       last_id: null,
+      links: { next: null },
+      total_count: 0,
     })
   })
 

@@ -42,6 +42,12 @@ describe('a call for', () => {
     ['assistant-20260101', 'mock/one'],
     ['best-20250101', 'mock/one'],
     ['four:8b', 'other/four:8b'],
+    // Other spellings, and names with a version that no id has.
+    ['Assistant', 'mock/one'],
+    ['best', 'mock/one'],
+    ['mock/one-20260101', 'mock/one'],
+    ['mock/one:latest', 'mock/one'],
+    ['one:nitro', 'mock/one'],
     // An alias comes before a name without its vendor.
     ['three', 'mock/two'],
   ])('%s is answered by %s, under its id', async (name, id) => {
@@ -50,12 +56,13 @@ describe('a call for', () => {
   })
 
   it.each([
-    ['Assistant', /There is no model "Assistant"/],
     ['one-2026', /There is no model "one-2026"/],
-    ['best', /There is no model "best"/],
     ['gone', /There is no model "gone"/],
     ['off', /There is no model "off"/],
-    ['mock/one-20260101', /There is no model "mock\/one-20260101"/],
+    [
+      'one:free',
+      /^There is no free model "one:free"\. "one" is charged: ask for it by that name\.$/,
+    ],
     // The name is known; there is no engine to search with.
     ['assistant:online', /search/],
     ['two', /^Several models are called "two"\. Ask for one of mock\/two, other\/two\.$/],

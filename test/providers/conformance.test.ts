@@ -28,7 +28,8 @@ for (const provider of PROVIDERS) conforms(provider)
 
 it('covers all providers with chat', () => {
   const files = readdirSync(new URL('../../providers/', import.meta.url))
-  const names = files.filter((name) => name.endsWith('.ts')).map((name) => name.slice(0, -3))
+  const plugins = files.filter((name) => name.endsWith('.ts') && name !== 'vendors.ts')
+  const names = plugins.map((name) => name.slice(0, -3))
   expect(PROVIDERS.map(({ name }) => name)).toEqual(
     names.filter((name) => !WITHOUT_CHAT.has(name)).toSorted(),
   )

@@ -1,6 +1,6 @@
 /** Budgets as spend caps. */
-import { readDecimal, roundDown, writeDecimal } from './decimal.ts'
-import { isUnset, textOf } from './values.ts'
+import { readDecimal, roundDown, writeDecimal } from '../shared/decimal.ts'
+import { isUnset, textOf } from '../shared/values.ts'
 
 /** The cap for a budget, or why there is none, and what else is to be said. */
 export type Budget = { readonly remark?: string } & (

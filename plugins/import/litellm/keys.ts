@@ -1,56 +1,41 @@
-/** Rows of LiteLLM's table of keys as accounts and keys. */
+/** Rows of LiteLLM's table of keys as accounts and keys. No key can do here what it could not do there. */
 import { hash } from 'node:crypto'
+import type { MigratedAccount, MigratedKey, MigrationRow } from '../../../src/plugin.ts'
 import { readBudget, type Budget } from './budgets.ts'
+import { both, type AllowedNames, type SourceNames } from './names.ts'
 import {
   flagOf,
-  isRaw,
   isUnset,
   listOf,
   numberOf,
   rawOf,
   textOf,
   unpacked,
-  type Note,
   type Raw,
-} from './values.ts'
-
-/** A key to create, with the members of the admin API. */
-export interface ImportedKey {
-  readonly account: string
-  readonly id: string
-  readonly name: string
-  readonly sha256: string
-  /** What lists show of the secret, where the source tells. */
-  readonly start?: string
-  readonly disabled: boolean
-  readonly settings: Readonly<Record<string, unknown>>
-  /** Number of the row, from 1. */
-  readonly row: number
-}
-
-/** What a table of keys becomes. */
-export interface Keys {
-  /** Names by id. */
-  readonly accounts: ReadonlyMap<string, string>
-  readonly keys: readonly ImportedKey[]
-  readonly notes: readonly Note[]
-}
+  type Say,
+} from '../shared/values.ts'
 
 /** What keys are mapped with. */
 interface KeyOptions {
-  /** The id of a model by its name in the source. */
-  readonly idOf: (name: string) => string | undefined
-  /** Rows of the table of budgets. */
-  readonly budgets: readonly Raw[]
+  readonly tables: ReadonlyMap<string, readonly MigrationRow[]>
+  readonly names: SourceNames
   /** Restrictions without which keys may be used. */
   readonly accept: ReadonlySet<string>
+  /** Receives what is not as in the source. */
+  readonly say: Say
+}
+
+/** What a table of keys becomes. */
+interface Keys {
+  readonly accounts: ReadonlyMap<string, MigratedAccount>
+  readonly keys: readonly MigratedKey[]
 }
 
 /** Columns that say who owns the key, in the order in which one of them names the account. */
 const OWNERS = [
-  ['team_id', 'team'],
-  ['organization_id', 'org'],
-  ['user_id', 'user'],
+  ['team_id', 'team', 'teams'],
+  ['organization_id', 'org', 'organizations'],
+  ['user_id', 'user', 'users'],
 ] as const
 /** Columns that a key is made of. */
 const MAPPED: ReadonlySet<string> = new Set([
@@ -60,71 +45,60 @@ const MAPPED: ReadonlySet<string> = new Set([
   'expires',
   'blocked',
   'models',
+  'access_group_ids',
   'rpm_limit',
   'max_parallel_requests',
   'max_budget',
   'budget_duration',
   'budget_id',
-  ...OWNERS.map(([column]) => column),
+  'team_id',
+  'organization_id',
+  'user_id',
 ])
-/** Restrictions that keys here cannot have. */
-const RESTRICTIONS: ReadonlySet<string> = new Set([
-  'tpm_limit',
-  'tpd_limit',
-  'rpd_limit',
-  'model_max_budget',
-  'model_rpm_limit',
-  'model_tpm_limit',
-  'budget_limits',
-  'budget_fallbacks',
-  'allowed_routes',
-  'allowed_cache_controls',
-  'allowed_vector_store_indexes',
-  'permissions',
-  'policies',
-  'object_permission_id',
-  'access_group_ids',
-  'aliases',
-  'allowed_models',
-  'config',
-])
+/** Columns that restrict nothing. */
+const HARMLESS =
+  /^(metadata|spend|total_spend|model_spend|soft_budget|soft_budget_cooldown|budget_reset_at|rotation_.+|auto_rotate|(last|key)_rotation_at|(created|updated|settings_updated|last_active|last_refreshed)(_at|_by)?|last_active_at|tags|models_alias)$/
+/** Columns of owners that restrict nothing, or are read. */
+const KNOWN_OF_OWNERS =
+  /^(team_id|team_alias|organization_id|organization_alias|user_id|user_alias|user_email|user_role|sso_user_id|password|teams|organization_memberships|budget_id|models|blocked|rpm_limit|max_parallel_requests|max_budget|budget_duration|admins|members|members_with_roles|team_member_permissions|model_id|default_team_member_models|allow_team_guardrail_config|invitation_.+|policies_attached)$/
 /** The same within `metadata`. */
 const RESTRICTING_METADATA =
-  /(_limit|_limits|budget|guardrails|policies|allowed_.*|.*_permissions?)$/
-/** Names that stand for models that the rows do not tell. */
-const NO_MODELS: ReadonlySet<string> = new Set(['all-team-models', 'no-default-models'])
-const ALL_MODELS = 'all-proxy-models'
+  /(_limit|_limits|budget|guardrails|policies|allowed_.*|.*_permissions?|disable_.*)$/
+const NO_RESTRICTION = 'keys here have no such restriction'
 const NAME_LENGTH = 200
 /** What LiteLLM keeps of a secret for lists. */
 const ABBREVIATED = /^[\x21-\x7e]{0,8}\.\.\.[\x21-\x7e]{1,8}$/
 const HEX = /^[0-9a-f]{64}$/i
 
-/** Maps the rows. @param rows numbers are texts */
-export function mapKeys(rows: readonly Raw[], options: KeyOptions): Keys {
-  const accounts = new Map<string, string>()
-  const keys: ImportedKey[] = []
-  const notes: Note[] = []
+/** Maps the rows; numbers are texts. */
+export function mapKeys(options: KeyOptions): Keys {
+  const { tables, say } = options
+  const accounts = new Map<string, MigratedAccount>()
+  const keys: MigratedKey[] = []
   const columns = new Map<string, number>()
   const seen = new Map<string, number>()
-  for (const [index, row] of rows.entries()) {
+  for (const [index, row] of (tables.get('keys') ?? []).entries()) {
     const number = index + 1
-    const say = (column: string, message: string) => {
-      notes.push({ source: 'keys', where: `row ${number}: ${column}`, message })
-    }
+    const where = `keys row ${number}: token`
     const sha256 = hashOf(textOf(row.token))
     if (sha256 === undefined) {
-      say('token', 'left out: expected 64 hexadecimal digits, or a key that begins with "sk-"')
+      const expected = '64 hexadecimal digits, or a key that begins with "sk-"'
+      say('locked', where, `left out: expected ${expected}`)
       continue
     }
     if (seen.has(sha256)) {
-      say('token', `left out: the same key as row ${seen.get(sha256)}`)
+      say('differs', where, `left out: the same key as row ${seen.get(sha256)}`)
       continue
     }
     seen.set(sha256, number)
     const [account, accountName] = accountOf(row)
-    accounts.set(account, accountName)
-    const reader = new RowReader(number, notes, options)
+    const reader = new RowReader(number, options)
     const settings = reader.settings(row)
+    // The limits of an owner hold for all of its keys together.
+    accounts.set(
+      account,
+      accounts.get(account) ?? { name: accountName, settings: reader.ofAccount },
+    )
     keys.push({
       account,
       // Not the hash of the secret itself, which ids would show.
@@ -137,62 +111,165 @@ export function mapKeys(rows: readonly Raw[], options: KeyOptions): Keys {
       row: number,
     })
     for (const [column, value] of Object.entries(row)) {
-      const known = MAPPED.has(column) || RESTRICTIONS.has(column) || isUnset(value)
-      // A 0 restricts nothing that the report would have to name.
-      if (!known && numberOf(value) !== 0) columns.set(column, (columns.get(column) ?? 0) + 1)
+      // A 0 says nothing that the report would have to name.
+      if (!HARMLESS.test(column) || isUnset(value) || numberOf(value) === 0) continue
+      columns.set(column, (columns.get(column) ?? 0) + 1)
     }
   }
   for (const [column, count] of columns) {
     const message = `not mapped, set in ${count === 1 ? '1 row' : `${count} rows`}`
-    notes.push({ source: 'keys', where: column, message })
+    say('none', `keys: ${column}`, message)
   }
-  return { accounts, keys, notes }
+  return { accounts, keys }
 }
 
 /** Reads the settings of one row. */
 class RowReader {
   /** A restriction has no counterpart, and was not accepted. */
   isDisabled = false
+  /** Limits of the owner, as settings of the account. */
+  ofAccount: Record<string, unknown> = {}
   readonly #row: number
-  readonly #notes: Note[]
   readonly #options: KeyOptions
+  readonly #groups: ReadonlyMap<string, readonly string[]>
 
-  constructor(row: number, notes: Note[], options: KeyOptions) {
+  constructor(row: number, options: KeyOptions) {
     this.#row = row
-    this.#notes = notes
     this.#options = options
+    const groups = options.tables.get('groups') ?? []
+    this.#groups = new Map(
+      groups.map((group) => [
+        textOf(group.access_group_id) ?? '',
+        listOf(group.access_model_names) ?? [],
+      ]),
+    )
   }
 
   settings(row: Raw): Record<string, unknown> {
     const limits = this.#withBudget(row)
-    const settings: Record<string, unknown> = {}
-    this.#count(limits, 'rpm_limit', settings, 'rpm_limit')
-    this.#count(limits, 'max_parallel_requests', settings, 'concurrency_limit')
-    this.#budget(limits, settings)
-    this.#models(row.models, settings)
+    const settings = this.#limits(limits)
+    const own = this.#own(row)
+    const allowed = this.#owners(row).reduce(both, own)
+    if (allowed !== undefined) {
+      const ids = this.#options.names.idsOf(allowed)
+      // An empty list would allow all.
+      if (ids.length > 0) settings.models = ids
+      else {
+        this.isDisabled = true
+        this.#say('locked', 'models', 'none of its models is there: the key is created disabled')
+      }
+    }
     this.#expiry(row.expires, settings)
-    for (const name of RESTRICTIONS) {
-      if (!isUnset(limits[name])) this.#restricts(name, 'keys here have no such restriction')
+    for (const [name, value] of Object.entries(limits)) {
+      if (MAPPED.has(name) || HARMLESS.test(name) || isUnset(value)) continue
+      this.#restricts(name, NO_RESTRICTION)
     }
     for (const [name, value] of Object.entries(rawOf(unpacked(row.metadata)))) {
       if (RESTRICTING_METADATA.test(name) && !isUnset(value)) {
-        this.#restricts(`metadata.${name}`, 'keys here have no such restriction')
+        this.#restricts(`metadata.${name}`, NO_RESTRICTION)
       }
     }
     return settings
   }
 
+  /** Rates and budget of a key or an owner. */
+  #limits(limits: Raw): Record<string, unknown> {
+    const settings: Record<string, unknown> = {}
+    this.#count(limits, 'rpm_limit', settings, 'rpm_limit')
+    this.#count(limits, 'max_parallel_requests', settings, 'concurrency_limit')
+    const budget: Budget = readBudget({
+      most: limits.max_budget,
+      duration: limits.budget_duration,
+      spend: limits.spend,
+    })
+    if ('problem' in budget) this.#restricts(budget.column, budget.problem)
+    if ('cap' in budget) settings.spend_cap = budget.cap
+    if (budget.remark) this.#say('differs', 'max_budget', budget.remark)
+    return settings
+  }
+
+  /** What the owners of the key allow. */
+  #owners(row: Raw): AllowedNames[] {
+    for (const column of ['project_id', 'agent_id']) {
+      if (!isUnset(row[column])) {
+        this.#restricts(column, 'its models, budget and rates hold too, and are not read')
+      }
+    }
+    const isOfTeam = !isUnset(row.team_id)
+    const [owner] = OWNERS.find(([column]) => !isUnset(row[column])) ?? []
+    return OWNERS.flatMap(([column, , table]): AllowedNames[] => {
+      const id = textOf(row[column])
+      // The limits of a person do not hold for keys of a team.
+      if (id === undefined || isUnset(id) || (column === 'user_id' && isOfTeam)) return []
+      const found = this.#options.tables.get(table)?.find((one) => textOf(one[column]) === id)
+      if (column === 'team_id') {
+        this.#restricts(column, 'what the team may do holds too, and there are no teams here')
+        if (found) return [this.#ofOwner(found, column, false)]
+      } else if (found) return [this.#ofOwner(found, column, column === owner)]
+      else this.#restricts(column, `its row is not in a table of ${table}`)
+      return []
+    })
+  }
+
+  /** @param isAccount whether the account is made of this owner, and takes its limits */
+  #ofOwner(found: MigrationRow, column: string, isAccount: boolean): AllowedNames {
+    if (flagOf(found.blocked)) {
+      this.isDisabled = true
+      this.#say('locked', column, 'its owner is blocked: the key is created disabled')
+    }
+    const limits = this.#withBudget(found)
+    // A team has been named as a whole.
+    if (column !== 'team_id') {
+      const settings = this.#limits(limits)
+      if (isAccount) this.ofAccount = settings
+      else if (Object.keys(settings).length > 0) {
+        this.#restricts(column, 'its limits hold too, and a key has one account here')
+      }
+      for (const [name, value] of Object.entries(limits)) {
+        if (KNOWN_OF_OWNERS.test(name) || HARMLESS.test(name) || isUnset(value)) continue
+        this.#restricts(
+          name,
+          'accounts here have no such restriction, and the owner of the key has',
+        )
+      }
+    }
+    return this.#allowedBy(found.models, 'models')
+  }
+
+  /** What the lists of the key itself allow. */
+  #own(row: Raw): AllowedNames {
+    const { models } = row
+    const groups = listOf(row.access_group_ids) ?? []
+    const isFromTeam = listOf(models)?.includes('all-team-models') ?? false
+    if (isFromTeam) {
+      if (isUnset(row.team_id)) {
+        this.#restricts('models', 'all-team-models means models that the row does not tell')
+      }
+      return undefined
+    }
+    const own = this.#allowedBy(models, 'models')
+    // Groups add to a list; without one, all models are allowed already.
+    if (own === undefined || groups.length === 0) return own
+    const more = groups.filter((group) => this.#groups.has(group))
+    if (more.length < groups.length) {
+      this.#say('differs', 'access_group_ids', 'a group is in no table: its models are not allowed')
+    }
+    const names = more.flatMap((group) => this.#groups.get(group) ?? [])
+    return new Set([...own, ...(this.#allowedBy(names, 'access_group_ids') ?? [])])
+  }
+
   /** The row with the limits of its budget, where it has none of its own. */
   #withBudget(row: Raw): Raw {
     const id = textOf(row.budget_id)
-    if (id === undefined) return row
-    const found = this.#options.budgets.find((budget) => textOf(budget.budget_id) === id)
+    if (id === undefined || isUnset(id)) return row
+    const budgets = this.#options.tables.get('budgets') ?? []
+    const found = budgets.find((budget) => textOf(budget.budget_id) === id)
     if (!found) {
-      this.#restricts('budget_id', 'its budget is not among the rows of --budgets')
+      this.#restricts('budget_id', 'its budget is in no table')
       return row
     }
     const limits = Object.entries(found).filter(
-      ([name, value]) => LIMITS_OF_BUDGETS.has(name) && !isUnset(value) && isUnset(row[name]),
+      ([name, value]) => !HARMLESS.test(name) && !isUnset(value) && isUnset(row[name]),
     )
     return { ...row, ...Object.fromEntries(limits) }
   }
@@ -204,42 +281,18 @@ class RowReader {
     else this.#restricts(column, 'not a whole number of at least 1')
   }
 
-  #budget(row: Raw, settings: Record<string, unknown>): void {
-    const budget: Budget = readBudget({
-      most: row.max_budget,
-      duration: row.budget_duration,
-      spend: row.spend,
-    })
-    if ('problem' in budget) this.#restricts(budget.column, budget.problem)
-    if ('cap' in budget) settings.spend_cap = budget.cap
-    if (budget.remark) this.#say('max_budget', budget.remark)
-  }
-
-  #models(value: unknown, settings: Record<string, unknown>): void {
-    if (isUnset(value)) return
+  /** The names that a list allows. */
+  #allowedBy(value: unknown, column: string): AllowedNames {
+    if (isUnset(value)) return undefined
     const names = listOf(value)
-    if (names?.includes(ALL_MODELS)) return
-    if (!names) return void this.#restricts('models', 'not a list of models')
-    const ids = new Set<string>()
-    let isOpen = false
-    for (const name of names) {
-      const id = this.#options.idOf(name)
-      if (id !== undefined) ids.add(id)
-      else if (NO_MODELS.has(name)) {
-        isOpen = this.#restricts('models', `${name} means models that the row does not tell`)
-      } else if (/^[^/\s:]+\/\S+$/.test(name)) {
-        ids.add(name)
-        this.#say('models', `the configuration has no model ${JSON.stringify(name)}`)
-      } else {
-        isOpen = this.#restricts(
-          'models',
-          `${JSON.stringify(name)} is no model of the configuration`,
-        )
-      }
+    if (!names) {
+      this.#restricts(column, 'not a list of models')
+      return new Set()
     }
-    // Without any model the list would be none, which allows all.
-    if (ids.size > 0) settings.models = [...ids]
-    else if (!isOpen) this.isDisabled = true
+    return this.#options.names.allowedBy(names, () => {
+      const message = 'a name of its list is no model of the configuration, and allows nothing'
+      this.#say('differs', column, message)
+    })
   }
 
   #expiry(value: unknown, settings: Record<string, unknown>): void {
@@ -257,33 +310,21 @@ class RowReader {
     else this.#restricts('expires', 'not a moment that can be read')
   }
 
-  /** @returns whether the key may be used without the restriction */
-  #restricts(field: string, why: string): boolean {
-    const accepted = this.#options.accept.has(field)
-    if (!accepted) this.isDisabled = true
-    this.#notes.push({
-      source: 'keys',
-      where: `row ${this.#row}: ${field}`,
-      message: accepted ? `${why}: accepted without it` : `${why}: the key is created disabled`,
-      restriction: accepted ? 'accepted' : 'disabled',
-    })
-    return accepted
+  /** Something that the source forbids, and that cannot be forbidden here. */
+  #restricts(field: string, why: string): void {
+    if (this.#options.accept.has(field)) {
+      this.#say('wider', field, `${why}: accepted without it`)
+    } else {
+      this.isDisabled = true
+      const remedy = `decide, then "keys enable"; or repeat with --accept ${field}`
+      this.#say('locked', field, `${why}: the key is created disabled`, remedy)
+    }
   }
 
-  #say(column: string, message: string): void {
-    this.#notes.push({ source: 'keys', where: `row ${this.#row}: ${column}`, message })
+  #say(harm: Parameters<Say>[0], column: string, message: string, remedy?: string): void {
+    this.#options.say(harm, `keys row ${this.#row}: ${column}`, message, remedy)
   }
 }
-
-const LIMITS_OF_BUDGETS: ReadonlySet<string> = new Set([
-  'max_budget',
-  'budget_duration',
-  'rpm_limit',
-  'tpm_limit',
-  'max_parallel_requests',
-  'model_max_budget',
-  'allowed_models',
-])
 
 /** LiteLLM stores SHA-256 of a key in hexadecimal digits, and very old versions the key itself. */
 function hashOf(token: string | undefined): string | undefined {
@@ -315,7 +356,7 @@ function startOf(row: Raw): { start?: string } {
 function accountOf(row: Raw): readonly [id: string, name: string] {
   for (const [column, kind] of OWNERS) {
     const owner = textOf(row[column])
-    if (owner === undefined) continue
+    if (owner === undefined || isUnset(owner)) continue
     const wished = `litellm-${kind}-${owner}`
     const id = wished.toLowerCase().replaceAll(/[^a-z0-9_-]/g, '-')
     const name = `LiteLLM ${kind} ${printable(owner)}`.slice(0, NAME_LENGTH)
@@ -324,9 +365,4 @@ function accountOf(row: Raw): readonly [id: string, name: string] {
     return [`${id.slice(0, 64 - 1 - digest.length)}-${digest}`, name]
   }
   return ['litellm', 'LiteLLM']
-}
-
-/** Whether a row can be one of the table of keys. */
-export function looksLikeKeys(rows: readonly Raw[]): boolean {
-  return rows.every((row) => isRaw(row) && 'token' in row)
 }

@@ -1,20 +1,11 @@
 /** Models of a configuration: one entry for each name, with a deployment for each model that serves it. */
+import type { MigratedModel } from '../../../src/plugin.ts'
 import { MODALITIES } from './modes.ts'
+import { SourceNames } from './names.ts'
 import { isPrice, pricingOf } from './prices.ts'
-import { INSTANCE_MEMBERS, type Instances } from './providers.ts'
-import { isUnset, numberOf, rawOf, textOf, type Raw } from './values.ts'
-import type { Target } from './vendors.ts'
-
-/** A model here, as the models file has it. */
-export interface Entry {
-  readonly modality?: string
-  readonly price_of?: string
-  readonly pricing?: Readonly<Record<string, unknown>>
-  aliases?: string[]
-  readonly deployments: Readonly<Record<string, unknown>>[]
-}
-
-type Say = (where: string, message: string) => void
+import { INSTANCE_MEMBERS, type Instances, type Served } from './providers.ts'
+import { isUnset, listOf, numberOf, rawOf, textOf, type Raw, type Say } from '../shared/values.ts'
+import { priceIdsOf } from './vendors.ts'
 
 /** Members of `litellm_params` that a deployment is made of. */
 const DEPLOYMENT_MEMBERS: ReadonlySet<string> = new Set([
@@ -24,155 +15,310 @@ const DEPLOYMENT_MEMBERS: ReadonlySet<string> = new Set([
   'stream_timeout',
   'drop_params',
 ])
-/** Members of `model_info` that say what the gateway asks its vendors or lists itself. */
+/** Members of `model_info` that say what the gateway asks its vendors or lists itself, or that are read. */
 const KNOWN_INFO =
-  /^(id|db_model|mode|base_model|supports_.+|max_tokens|max_(input|output)_tokens)$/
+  /^(id|db_model|mode|base_model|access_groups|supports_.+|max_tokens|max_(input|output)_tokens)$/
+/** What is known of single members that have no counterpart. */
+const LOST: Readonly<Record<string, string>> = {
+  rpm: 'not counted here: a 429 of the vendor rests the deployment, and another one is asked',
+  tpm: 'not counted here: a 429 of the vendor rests the deployment, and another one is asked',
+}
+/** Defaults of a deployment, without which callers get those of the vendor. */
+const DEFAULTS =
+  /^(temperature|top_p|top_k|max_tokens|max_completion_tokens|reasoning_effort|thinking|seed|stop|presence_penalty|frequency_penalty|verbosity)$/
 const MODEL_ID = /^[^/\s:]+\/\S+$/
-const ALIAS = /^\S{1,120}$/
+const ALIAS = /^[^\s\p{Cc}]{1,120}$/u
+const VENDOR_WILDCARD = /^[^/\s:*]+\/\*$/
 const RESERVED = 'user'
 const MAX_ALIASES = 16
 
+/** A model while it is put together. */
+interface Draft {
+  modality?: string
+  pricing?: NonNullable<MigratedModel['pricing']>
+  price_of?: string
+  context_length?: number
+  readonly aliases: string[]
+  readonly deployments: Readonly<Record<string, unknown>>[]
+  /** A deployment that is not served, and what is said of it. */
+  readonly waiting: { readonly provider: string; readonly model: string }[]
+}
+
+/** What an entry says of a model. */
+interface Entry {
+  readonly name: string
+  readonly params: Raw
+  readonly info: Raw
+  readonly where: string
+}
+
 /** The models, and how clients call them. */
 export class Models {
-  readonly byId = new Map<string, Entry>()
-  /** Ids by the names that clients use. */
-  readonly #ids = new Map<string, string>()
+  readonly names: SourceNames
+  /** Every vendor is served whose key is in the environment. */
+  isOpen = false
+  readonly #drafts = new Map<string, Draft>()
+  /** Names of the source that have the form of an id: no other model gets them as its id. */
+  readonly #reserved = new Set<string>()
   readonly #instances: Instances
+  readonly #listed: ReadonlySet<string>
   readonly #say: Say
 
-  /** @param say receives what is not mapped */
-  constructor(instances: Instances, say: Say) {
+  /** @param listed ids in price lists @param say receives what is not as in the source */
+  constructor(instances: Instances, listed: ReadonlySet<string>, say: Say) {
     this.#instances = instances
+    this.#listed = listed
     this.#say = say
+    this.names = new SourceNames(listed)
   }
 
-  /** The id of a model by its name in the source. */
-  idOf(name: string): string | undefined {
-    return this.#ids.get(name)
-  }
-
-  /** Adds an element of `model_list`. @param where its path */
-  add(element: unknown, where: string): void {
-    const { model_name, litellm_params, model_info, ...others } = rawOf(element)
-    const name = textOf(model_name)
-    if (name === undefined) return this.#say(where, 'it has no model_name')
-    const params = rawOf(litellm_params)
-    const info = rawOf(model_info)
-    const served = this.#instances.serve(params, (member) =>
-      this.#say(`${where}.litellm_params.${member}`, 'the plugin has no such setting'),
+  /** The entries by id. One without a deployment that is served waits, not enabled. */
+  byId(): Map<string, MigratedModel> {
+    return new Map(
+      [...this.#drafts].map(
+        ([id, { aliases, deployments, waiting, ...draft }]): [string, MigratedModel] => {
+          if (deployments.length === 0) return [id, { enabled: false, deployments: waiting }]
+          return [id, { ...draft, ...(aliases.length > 0 && { aliases }), deployments }]
+        },
+      ),
     )
-    if (typeof served === 'string') return this.#say(where, `left out: ${served}`)
-    const { target, provider, options } = served
-    const modality = this.#modalityOf(info, where)
-    if (modality === null) return undefined
-    const isWildcard = name.endsWith('*')
-    if (isWildcard && (!/^[^/\s:*]+\/\*$/.test(name) || target.model !== '*')) {
-      return this.#say(
-        where,
-        'left out: a wildcard is vendor/* here, and serves every model by its own name',
-      )
-    }
-    const id = this.#place(name, target.vendor.vendor, where)
-    if (id === undefined) return undefined
-    if (target.guessed) {
-      const message = `served as a vendor like OpenAI, because ${JSON.stringify(target.prefix)} has no plugin here: check it`
-      this.#say(`${where}.litellm_params.model`, message)
-    }
-    const deployment = {
-      provider,
-      ...(!isWildcard && { model: target.model }),
-      ...this.#numbers(params, where),
-      ...(Object.keys(options).length > 0 && { options }),
-    }
-    const { pricing, unmapped } = pricingOf({ ...info, ...params }, modality)
-    for (const [member, message] of unmapped) this.#say(`${where}: ${member}`, message)
-    // Without a base model it is the vendor's name of it.
-    const listed = isWildcard ? undefined : listedAs(textOf(info.base_model), target)
-    this.#enter(id, { modality, pricing, listed, deployment }, where)
-    this.#sayOthers({ params, info, others }, where)
+  }
+
+  /** Adds the elements of `model_list`. */
+  addAll(list: readonly unknown[]): void {
+    const entries = list.flatMap((element, index) => {
+      const { model_name, litellm_params, model_info, ...others } = rawOf(element)
+      const where = `model_list[${index}]`
+      const name = textOf(model_name)
+      if (name === undefined) {
+        this.#say('unserved', where, 'it has no model_name')
+        return []
+      }
+      for (const [member, value] of Object.entries(others)) {
+        if (!isUnset(value)) this.#say('lost', `${where}.${member}`, 'not mapped')
+      }
+      return [{ name, params: rawOf(litellm_params), info: rawOf(model_info), where }]
+    })
+    for (const { name } of entries) if (isShaped(name)) this.#reserved.add(name)
+    // Wildcards first: an id must not be taken for a model that one of them serves.
+    for (const entry of entries) if (entry.name.includes('*')) this.#addWildcard(entry)
+    for (const entry of entries) if (!entry.name.includes('*')) this.#add(entry)
   }
 
   /** Another name for a model. */
   addAlias(alias: string, name: string, where: string): void {
-    const id = this.#ids.get(name)
-    if (id === undefined)
-      return this.#say(where, `it means ${JSON.stringify(name)}, which is not there`)
-    if (this.#ids.has(alias)) return this.#say(where, 'it is the name of a model as well')
-    if (this.#alias(id, alias, where)) this.#ids.set(alias, id)
+    const id = this.names.idOf(name)
+    if (id === undefined) {
+      return this.#say('lost', where, `it means ${JSON.stringify(name)}, which is not there`)
+    }
+    if (this.names.idOf(alias) !== undefined) {
+      return this.#say('differs', where, 'it is the name of a model as well, which counts')
+    }
+    if (this.#alias(id, alias, where)) this.names.addAlias(alias, name)
+  }
+
+  #addWildcard(entry: Entry): void {
+    const { name, where, params } = entry
+    if (name === '*' && textOf(params.model) === '*') {
+      this.isOpen = true
+      const message =
+        '"*" is "extends: starter": all models of each vendor whose key is in the environment'
+      return this.#say('wider', where, message, 'take "extends" out of gateway.config.yaml')
+    }
+    const served = this.#serve(entry)
+    if (typeof served === 'string') return this.#wait(entry, name, served)
+    const { target, provider, options } = served
+    if (name === '*' && target.model === '*') {
+      this.names.addWildcard('', `${target.vendor}/`)
+      this.#say(
+        'differs',
+        where,
+        `"*" is ${target.vendor}/*: the models of this vendor that price lists have, by their own names`,
+      )
+    } else if (!VENDOR_WILDCARD.test(name) || target.model !== '*') {
+      const reason = 'a wildcard is vendor/* here, and serves every model by its own name'
+      return this.#wait(entry, name, reason)
+    } else if (
+      target.line &&
+      name.slice(0, -2) === target.prefix &&
+      target.prefix !== target.vendor
+    ) {
+      this.names.addWildcard(`${target.prefix}/`, `${target.vendor}/`)
+      this.#say(
+        'differs',
+        where,
+        `the vendor is called ${target.vendor} here: clients ask for ${target.vendor}/… in place of ${target.prefix}/…`,
+      )
+    } else {
+      this.names.addWildcard(name.slice(0, -1), name.slice(0, -1))
+    }
+    const [{ id: prefix } = { id: '' }] = this.names.wildcards.slice(-1)
+    const draft = this.#draft(`${prefix}*`)
+    const { pricing } = this.#pricing(entry, undefined)
+    if (pricing) draft.pricing ??= pricing
+    draft.deployments.push({
+      provider,
+      ...this.#numbers(params, where),
+      ...(Object.keys(options).length > 0 && { options }),
+    })
+    this.#sayOthers(entry)
+  }
+
+  #add(entry: Entry): void {
+    const { name, params, info, where } = entry
+    for (const group of listOf(info.access_groups) ?? []) this.names.addToGroup(group, name)
+    const served = this.#serve(entry)
+    if (typeof served === 'string') return this.#wait(entry, name, served)
+    const { target, provider, options } = served
+    const mode = textOf(info.mode)
+    const modality = mode === undefined ? undefined : MODALITIES[mode]
+    const id = this.#place(entry, target)
+    if (id === undefined) return undefined
+    if (target.guessed) {
+      const message = `served as a vendor with the API of OpenAI, because ${JSON.stringify(target.prefix)} is not known here: check it`
+      this.#say('differs', `${where}.litellm_params.model`, message)
+    }
+    const draft = this.#draft(id)
+    if (modality !== undefined) draft.modality ??= modality
+    this.#price(id, draft, entry, target)
+    const context = numberOf(info.max_input_tokens)
+    if (context !== undefined && Number.isSafeInteger(context) && context > 0) {
+      draft.context_length ??= context
+    }
+    const own = { ...options, ...(isCohereRerank(target, modality) && { rerank: 'cohere' }) }
+    const same = (one: Raw) => one.provider === provider && one.model === target.model
+    if (draft.deployments.some(same)) {
+      this.#say('none', where, 'the same model of the same provider is there already')
+    } else {
+      draft.deployments.push({
+        provider,
+        model: target.model,
+        ...this.#numbers(params, where),
+        ...(Object.keys(own).length > 0 && { options: own }),
+      })
+    }
+    this.#sayOthers(entry)
+  }
+
+  /** Where an entry is served, or why it is not. */
+  #serve({ params, info, where }: Entry): Served | string {
+    const mode = textOf(info.mode)
+    if (mode !== undefined && !Object.hasOwn(MODALITIES, mode)) {
+      return `there are no models of the mode ${JSON.stringify(mode.slice(0, 40))} here`
+    }
+    if (!isUnset(info.team_id)) {
+      return 'it is a model of one team, and here all keys without a list could use it'
+    }
+    return this.#instances.serve(params, (member) =>
+      this.#say('lost', `${where}.litellm_params.${member}`, 'the plugin has no such setting'),
+    )
+  }
+
+  /** A deployment that is not served. Without another one the model is written, and not enabled. */
+  #wait({ params, where }: Entry, name: string, reason: string): void {
+    const [, prefix = 'unknown', model = ''] =
+      /^(?:([^/]*)\/)?(.*)$/s.exec(textOf(params.model) ?? '') ?? []
+    const known = this.names.idOf(name)
+    const id = known ?? this.#free(isShaped(name) ? name : `${slug(prefix)}/${name}`, name)
+    this.#draft(id).waiting.push({ provider: slug(prefix), model: model || name })
+    if (known === undefined) this.names.add(name, id)
+    this.#say('unserved', where, reason, 'it is in models.yaml, and not enabled')
+  }
+
+  #draft(id: string): Draft {
+    let draft = this.#drafts.get(id)
+    if (!draft) {
+      draft = { aliases: [], deployments: [], waiting: [] }
+      this.#drafts.set(id, draft)
+    }
+    return draft
+  }
+
+  /** An id that no other model has. @param name by which clients ask for it */
+  #free(wished: string, name: string): string {
+    const clean = wished.replaceAll(/[\s\p{Cc}]+/gu, '-')
+    const isTaken = (id: string) => this.#drafts.has(id) || (id !== name && this.#reserved.has(id))
+    let id = clean
+    for (let n = 2; isTaken(id); n++) id = `${clean}-${n}`
+    return id
   }
 
   /** The id for a name: the name itself if it has the form of one. */
-  #place(name: string, vendor: string, where: string): string | undefined {
-    const known = this.#ids.get(name)
-    if (known !== undefined) return known
-    const shaped = MODEL_ID.test(name) && !name.endsWith(':online')
-    if (!shaped && !ALIAS.test(name)) {
-      this.#say(where, 'left out: its name has white space or more than 120 characters')
+  #place(entry: Entry, target: Served['target']): string | undefined {
+    const { name, where } = entry
+    const known = this.names.idOf(name)
+    // Another entry of the name was not served: clients ask by it all the same.
+    if (known !== undefined) {
+      if (name !== known && !this.#draft(known).aliases.includes(name)) {
+        this.#alias(known, name, where)
+      }
+      return known
+    }
+    if (!ALIAS.test(name)) {
+      this.#wait(entry, name, 'its name has white space or more than 120 characters')
       return undefined
     }
-    const wished = shaped ? name : `${vendor}/${name}`
-    let id = wished
-    for (let n = 2; this.byId.has(id); n++) id = `${wished}-${n}`
-    this.byId.set(id, { deployments: [] })
-    this.#ids.set(name, id)
+    const wished = isShaped(name) ? name : `${target.vendor}/${name}`
+    // A wildcard of the source serves another model by this id.
+    const isTaken =
+      !isShaped(name) &&
+      target.model !== name &&
+      this.names.isCovered(wished) &&
+      this.#listed.has(wished)
+    const id = this.#free(isTaken ? `${wished}-2` : wished, name)
+    this.#draft(id)
+    this.names.add(name, id)
     if (id !== name) this.#alias(id, name, where)
     return id
   }
 
   #alias(id: string, alias: string, where: string): boolean {
-    const entry = this.byId.get(id)!
+    const { aliases } = this.#draft(id)
     const problem =
       (!ALIAS.test(alias) && 'it has white space or more than 120 characters') ||
       (alias.endsWith(':online') && 'it ends in ":online"') ||
       (alias === RESERVED && '"user" is an address of the API') ||
-      (this.byId.has(alias) && 'it is the id of a model') ||
-      ((entry.aliases?.length ?? 0) >= MAX_ALIASES &&
-        `${id} has ${MAX_ALIASES} other names already`)
+      (this.#drafts.has(alias) && 'it is the id of a model') ||
+      (aliases.length >= MAX_ALIASES && `${id} has ${MAX_ALIASES} other names already`)
     if (problem) {
-      this.#say(where, `clients cannot use the name ${JSON.stringify(alias)}: ${problem}`)
+      const message = `clients cannot use the name ${JSON.stringify(alias)}: ${problem}`
+      this.#say('differs', where, message, `they ask for ${id}`)
       return false
     }
-    entry.aliases = [...(entry.aliases ?? []), alias]
+    aliases.push(alias)
     return true
   }
 
-  #enter(
-    id: string,
-    model: {
-      readonly modality: string | undefined
-      readonly pricing: Entry['pricing'] | undefined
-      /** Its id in price lists. */
-      readonly listed: string | undefined
-      readonly deployment: Readonly<Record<string, unknown>>
-    },
-    where: string,
-  ): void {
-    const { modality, pricing, listed, deployment } = model
-    const entry = this.byId.get(id)!
-    if (pricing && entry.pricing && JSON.stringify(pricing) !== JSON.stringify(entry.pricing)) {
-      this.#say(where, `its prices differ from the first of ${id}: a model has one price list here`)
+  /** Prices of the source, else the id under which a price list has the model. */
+  #price(id: string, draft: Draft, entry: Entry, target: Served['target']): void {
+    const { pricing } = this.#pricing(entry, draft.modality)
+    if (pricing) {
+      const known = draft.pricing ?? pricing
+      if (JSON.stringify(pricing) !== JSON.stringify(known)) {
+        const message = `its prices differ from the first of ${id}: a model has one price list here`
+        this.#say('differs', entry.where, message)
+      }
+      draft.pricing = known
+      delete draft.price_of
+      return
     }
-    const same = ({ provider, model: name }: Readonly<Record<string, unknown>>) =>
-      provider === deployment.provider && name === deployment.model
-    if (entry.deployments.some(same)) {
-      this.#say(where, 'left out: the same model of the same provider is there already')
-    } else {
-      entry.deployments.push(deployment)
+    if (draft.pricing || draft.price_of !== undefined) return
+    if (target.line?.local && isTexts(draft.modality)) {
+      draft.pricing = { prompt: '0', ...(draft.modality !== 'embedding' && { completion: '0' }) }
+      const message = 'charged 0 USD, because it is a server of your own without a price'
+      return this.#say('differs', entry.where, message)
     }
-    this.byId.set(id, {
-      ...(modality !== undefined && { modality }),
-      ...(pricing ? { pricing } : listed !== undefined && listed !== id && { price_of: listed }),
-      ...entry,
-    })
+    // Without a base model it is the vendor's name of it.
+    const base = textOf(entry.info.base_model)
+    const ids = base === undefined ? target.listed : priceIdsOf(base, target.vendor)
+    const listed = ids.find((one) => this.#listed.has(one)) ?? ids[0]
+    if (listed !== undefined && listed !== id) draft.price_of = listed
   }
 
-  /** Null where there is no endpoint for it. */
-  #modalityOf(info: Raw, where: string): string | undefined | null {
-    const mode = textOf(info.mode)
-    if (mode === undefined) return undefined
-    if (Object.hasOwn(MODALITIES, mode)) return MODALITIES[mode]
-    this.#say(`${where}.model_info.mode`, `left out: there are no ${mode} models here`)
-    return null
+  #pricing({ params, info, where }: Entry, modality: string | undefined) {
+    const { pricing, unmapped } = pricingOf({ ...info, ...params }, modality)
+    for (const [member, message] of unmapped) this.#say('differs', `${where}.${member}`, message)
+    return { pricing }
   }
 
   #numbers(params: Raw, where: string): Record<string, number> {
@@ -181,42 +327,60 @@ export class Models {
       if (isUnset(params[member])) return
       const value = numberOf(params[member])
       if (value !== undefined && fits(value)) found[name] = value
-      else this.#say(`${where}.litellm_params.${member}`, 'not a number that is possible here')
+      else {
+        const message = 'not a number that is possible here'
+        this.#say('differs', `${where}.litellm_params.${member}`, message)
+      }
     }
-    const positive = (value: number) => value > 0 && value <= 1_000_000
+    const isPositive = (value: number) => value > 0 && value <= 1_000_000
     take('weight', 'weight', (value) => value > 0)
     take('order', 'priority', Number.isSafeInteger)
-    take('timeout', 'timeout', positive)
-    take('stream_timeout', 'firstPartTimeout', positive)
+    take('timeout', 'timeout', isPositive)
+    take('stream_timeout', 'firstPartTimeout', isPositive)
     return found
   }
 
-  #sayOthers(
-    { params, info, others }: { params: Raw; info: Raw; others: Raw },
-    where: string,
-  ): void {
-    const sayEach = (members: Raw, path: string, isKnown: (name: string) => boolean) => {
-      for (const [name, value] of Object.entries(members)) {
-        if (!isKnown(name) && !isPrice(name) && !isUnset(value)) {
-          this.#say(`${path}.${name}`, 'not mapped')
-        }
-      }
+  #sayOthers({ params, info, where }: Entry): void {
+    for (const [member, value] of Object.entries(params)) {
+      const isKnown = INSTANCE_MEMBERS.has(member) || DEPLOYMENT_MEMBERS.has(member)
+      if (isKnown || isPrice(member) || isUnset(value)) continue
+      const place = `${where}.litellm_params.${member}`
+      if (DEFAULTS.test(member)) {
+        this.#say(
+          'differs',
+          place,
+          'not added here: callers who do not set it get the default of the vendor',
+        )
+      } else this.#say('lost', place, LOST[member] ?? 'not mapped')
     }
-    const isParam = (name: string) => INSTANCE_MEMBERS.has(name) || DEPLOYMENT_MEMBERS.has(name)
-    sayEach(params, `${where}.litellm_params`, isParam)
-    sayEach(info, `${where}.model_info`, (name) => KNOWN_INFO.test(name))
-    sayEach(others, where, () => false)
+    for (const [member, value] of Object.entries(info)) {
+      if (KNOWN_INFO.test(member) || isPrice(member) || isUnset(value)) continue
+      this.#say('none', `${where}.model_info.${member}`, 'not mapped')
+    }
   }
 }
 
-/** The id of a model in price lists: that of its base model, else of the model that its vendor knows. */
-function listedAs(
-  base: string | undefined,
-  { vendor, model, guessed }: Target,
-): string | undefined {
-  if (base !== undefined)
-    return base.includes('/') ? base.replace(/^azure\//, 'openai/') : `openai/${base}`
-  // Names at Azure, and at servers of one's own, are not those of price lists.
-  const isOwn = guessed || vendor.plugin === 'azure' || vendor.vendor === 'openai-compatible'
-  return isOwn ? undefined : `${vendor.listed ?? vendor.vendor}/${model}`
+function isCohereRerank({ vendor }: Served['target'], modality: string | undefined): boolean {
+  return vendor === 'cohere' && modality === 'rerank'
+}
+
+/** Whether models are paid by the token of a text. */
+function isTexts(modality = 'chat'): boolean {
+  return modality === 'chat' || modality === 'embedding'
+}
+
+/** Whether a name has the form of an id. */
+function isShaped(name: string): boolean {
+  return MODEL_ID.test(name) && ALIAS.test(name) && !name.endsWith(':online')
+}
+
+/** A name as a provider can have it. */
+function slug(text: string): string {
+  return (
+    text
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9_-]+/g, '-')
+      .replace(/^[^a-z0-9]+/, '')
+      .slice(0, 60) || 'unknown'
+  )
 }

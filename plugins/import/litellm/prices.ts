@@ -1,7 +1,7 @@
 /** Prices of models in a configuration: USD per unit, as text. */
-import { readDecimal, writeDecimal } from './decimal.ts'
+import { readDecimal, writeDecimal } from '../shared/decimal.ts'
 import { TOKEN_PRICES } from './price-names.ts'
-import { isUnset, textOf, type Raw } from './values.ts'
+import { isUnset, textOf, type Raw } from '../shared/values.ts'
 
 /** Prices here by LiteLLM's names. */
 const NAMES: Readonly<Record<string, string>> = {

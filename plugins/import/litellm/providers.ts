@@ -1,16 +1,16 @@
 /** Provider instances for the models of a configuration: one for each vendor, address and key. */
-import type { Settings } from './settings.ts'
-import { isRaw, isUnset, rawOf, textOf, type Raw } from './values.ts'
-import { targetOf, type Target, type Vendor } from './vendors.ts'
+import type { Settings } from '../shared/settings.ts'
+import { isRaw, isUnset, rawOf, textOf, type Raw } from '../shared/values.ts'
+import { targetOf, type Target } from './vendors.ts'
 
 /** A provider instance, as the configuration has it. */
-export interface Instance {
+interface Instance {
   readonly use: string
-  readonly options: Readonly<Record<string, unknown>>
+  readonly options?: Readonly<Record<string, unknown>>
 }
 
 /** Where a model is served. */
-interface Served {
+export interface Served {
   readonly target: Target
   /** Name of the instance. */
   readonly provider: string
@@ -48,6 +48,8 @@ const DATED = /^\d{4}-\d\d-\d\d/
 /** The instances of a configuration. */
 export class Instances {
   readonly byName = new Map<string, Instance>()
+  /** Variables with the keys of vendors, which the configuration does not name. */
+  readonly variables = new Set<string>()
   readonly #settings: Settings
   readonly #names = new Map<string, string>()
 
@@ -71,62 +73,95 @@ export class Instances {
       used.add(member)
       return params[member]
     }
-    const { plugin, vendor } = target.vendor
     const options = this.#options(target, base, take)
     if (typeof options === 'string') return options
     for (const member of INSTANCE_MEMBERS) {
       if (!used.has(member) && !isUnset(params[member])) unused(member)
     }
-    const version = plugin === 'azure' ? this.#settings.plain(params.api_version) : undefined
+    const version = target.kind === 'azure' ? this.#settings.plain(params.api_version) : undefined
     return {
       target,
-      provider: this.#instance(vendor, { use: plugin, options }),
-      options: version === undefined ? {} : { apiVersion: version },
+      provider: this.#instance(target.vendor, {
+        use: target.use,
+        ...(Object.keys(options).length > 0 && { options }),
+      }),
+      options: {
+        ...(version !== undefined && { apiVersion: version }),
+        ...(target.responses && { api: 'responses' }),
+      },
     }
   }
 
   #options(
-    { vendor }: Target,
+    target: Target,
     base: unknown,
     take: (member: string) => unknown,
   ): Record<string, unknown> | string {
-    const settings = this.#settings
     const headers = this.#headers(take('extra_headers'), take('headers'))
-    const own: Record<string, unknown> = { ...vendor.options, ...(headers && { headers }) }
-    if (vendor.plugin === 'bedrock') return { ...own, ...this.#bedrock(base, take) }
-    if (vendor.vendor.startsWith('vertex')) {
-      const credentials = take('vertex_credentials')
-      const path = typeof credentials === 'string' && !/^\s*\{/.test(credentials)
-      const given = isRaw(credentials) ? JSON.stringify(credentials) : credentials
-      return compact({
-        ...own,
-        baseURL: settings.address(base),
-        vertex: compact({
-          project: settings.plain(take('vertex_project')) ?? '${VERTEXAI_PROJECT}',
-          location: settings.plain(take('vertex_location')) ?? '${VERTEXAI_LOCATION}',
-          credentials: path ? settings.plain(given) : settings.secret(given),
-        }),
-      })
+    const own: Record<string, unknown> = { ...target.options, ...(headers && { headers }) }
+    switch (target.kind) {
+      case 'bedrock':
+        return { ...own, ...this.#bedrock(base, take) }
+      case 'vertex':
+        return compact({ ...own, ...this.#vertex(base, take) })
+      case 'azure':
+        return this.#azure(target, own, base, take)
+      case 'hosted':
+        return this.#hosted(target, own, base, take)
     }
-    const baseURL = this.#address(vendor, base)
-    const needsAddress = vendor.plugin === 'azure' || vendor.plugin === 'openai-compatible'
-    if (needsAddress && baseURL === undefined) return 'it has no api_base'
-    const version = vendor.plugin === 'azure' ? textOf(take('api_version')) : undefined
-    const dated = vendor.vendor === 'azure' && version !== undefined && DATED.test(version)
+  }
+
+  /** Models of a vendor of the table, which knows address and key, or of an address of one's own. */
+  #hosted(
+    { line, use }: Target,
+    own: Record<string, unknown>,
+    base: unknown,
+    take: (member: string) => unknown,
+  ): Record<string, unknown> | string {
+    const apiKey = this.#settings.secret(take('api_key'))
+    const baseURL = this.#settings.address(base)
+    if (line === undefined) {
+      return baseURL === undefined ? 'it has no api_base' : compact({ ...own, baseURL, apiKey })
+    }
+    const [variable] = line.variables
+    if (apiKey === undefined && variable !== undefined && baseURL === undefined) {
+      this.variables.add(variable)
+    }
+    const organization = use === 'openai' ? this.#settings.plain(take('organization')) : undefined
+    return compact({ ...own, baseURL: withPath(line, baseURL), apiKey, organization })
+  }
+
+  #azure(
+    { vendor }: Target,
+    own: Record<string, unknown>,
+    base: unknown,
+    take: (member: string) => unknown,
+  ): Record<string, unknown> {
+    const settings = this.#settings
+    const variables = vendor === 'azure' ? 'AZURE' : 'AZURE_AI'
+    const version = textOf(take('api_version'))
+    const isDated = vendor === 'azure' && version !== undefined && DATED.test(version)
     return compact({
       ...own,
-      baseURL,
-      apiKey: settings.secret(take('api_key')) ?? (vendor.variable && `\${${vendor.variable}}`),
-      quirks: vendor.quirks,
-      surface: dated ? 'deployments' : own.surface,
-      organization: vendor.plugin === 'openai' ? settings.plain(take('organization')) : undefined,
+      baseURL: settings.address(base) ?? `\${${variables}_API_BASE}`,
+      apiKey: settings.secret(take('api_key')) ?? `\${${variables}_API_KEY}`,
+      surface: isDated ? 'deployments' : own.surface,
     })
   }
 
-  #address({ base, baseVariable, path }: Vendor, given: unknown): string | undefined {
-    const address = this.#settings.address(given) ?? base ?? (baseVariable && `\${${baseVariable}}`)
-    if (address === undefined || path === undefined || address.endsWith(path)) return address
-    return address.replace(/\/+$/, '') + path
+  #vertex(base: unknown, take: (member: string) => unknown): Record<string, unknown> {
+    const settings = this.#settings
+    const credentials = take('vertex_credentials')
+    const isPath = typeof credentials === 'string' && !/^\s*\{/.test(credentials)
+    const given = isRaw(credentials) ? JSON.stringify(credentials) : credentials
+    return {
+      baseURL: settings.address(base),
+      vertex: compact({
+        project: settings.plain(take('vertex_project')) ?? '${VERTEXAI_PROJECT}',
+        location: settings.plain(take('vertex_location')) ?? '${VERTEXAI_LOCATION}',
+        credentials: isPath ? settings.plain(given) : settings.secret(given),
+      }),
+    }
   }
 
   #bedrock(base: unknown, take: (member: string) => unknown): Record<string, unknown> {
@@ -175,6 +210,23 @@ export class Instances {
     }
     return name
   }
+}
+
+/**
+ * The address of a server of the operator's own. LiteLLM adds the version to that of Ollama, and has one for llamafile.
+ * @param given without it the table of vendors has one, or a variable
+ */
+function withPath(
+  { name, local, address, baseURL }: NonNullable<Target['line']>,
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined) {
+    const variable = address?.at(-1)
+    if (!local || variable === undefined || baseURL !== undefined) return undefined
+    return name === 'llamacpp' ? `\${${variable}:-http://127.0.0.1:8080/v1}` : `\${${variable}}`
+  }
+  if (name !== 'ollama' || given.endsWith('/v1')) return given
+  return `${given.replace(/\/+$/, '')}/v1`
 }
 
 /** Without the members that are undefined. */

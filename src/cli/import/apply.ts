@@ -1,5 +1,5 @@
 /** Creates accounts and keys of an import in a running gateway. Accounts and keys that exist stay as they are. */
-import type { ImportedKey, Keys } from '../../../plugins/import/litellm.ts'
+import type { MigratedKey, Migration } from '../../plugin.ts'
 import { Refused, type Admin } from '../admin.ts'
 
 /** Counts of what an import has created or found, for its report. */
@@ -13,12 +13,14 @@ export interface Applied {
 /**
  * Creates accounts and keys that do not exist yet. May be repeated: ids are derived from those of the other program, and
  * credits have a reference.
- * @param credits USD as decimal text, for each account
+ * @param source the name of the other program, which references of credits begin with
+ * @param credits USD as decimal text, for each account that has no credit in the source
  * @throws CommandError when the gateway does not answer, or refuses more than a row
  */
 export async function apply(
   admin: Admin,
-  { accounts, keys }: Keys,
+  source: string,
+  { accounts, keys }: Pick<Migration, 'accounts' | 'keys'>,
   credits: string | undefined,
 ): Promise<Applied> {
   const done: Applied = {
@@ -30,14 +32,16 @@ export async function apply(
     return new Set((await admin.list(path)).map(({ id }: { id: string }) => id))
   }
   const [knownAccounts, knownKeys] = [await idsOf('/accounts'), await idsOf('/keys')]
-  for (const [id, name] of accounts) {
+  for (const [id, { name, settings, credit: own }] of accounts) {
     if (knownAccounts.has(id)) done.accounts.same++
     else {
       await admin.ask('POST', '/accounts', { id, name })
+      if (Object.keys(settings).length > 0) await admin.ask('PATCH', `/accounts/${id}`, settings)
       done.accounts.created++
     }
-    if (credits === undefined) continue
-    if (await credit(admin, id, credits)) done.accounts.credited++
+    const usd = own ?? credits
+    if (usd === undefined) continue
+    if (await credit(admin, id, usd, `${source}-import:${id}`)) done.accounts.credited++
   }
   for (const key of keys) {
     const outcome = knownKeys.has(key.id) ? 'same' : await create(admin, key)
@@ -51,8 +55,8 @@ export async function apply(
 }
 
 /** False when an import has credited the account before, with whatever amount. */
-async function credit(admin: Admin, id: string, usd: string): Promise<boolean> {
-  const body = { usd, reference: `litellm-import:${id}`, note: 'import' }
+async function credit(admin: Admin, id: string, usd: string, reference: string): Promise<boolean> {
+  const body = { usd, reference, note: 'import' }
   try {
     return !(await admin.ask('POST', `/accounts/${id}/credits`, body)).data.duplicate
   } catch (error) {
@@ -61,7 +65,7 @@ async function credit(admin: Admin, id: string, usd: string): Promise<boolean> {
   }
 }
 
-async function create(admin: Admin, key: ImportedKey): Promise<'created' | 'same' | Refused> {
+async function create(admin: Admin, key: MigratedKey): Promise<'created' | 'same' | Refused> {
   const { account, settings, row: _, ...own } = key
   try {
     await admin.ask('POST', `/accounts/${account}/keys`, { ...own, ...settings })

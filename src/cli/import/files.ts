@@ -4,14 +4,30 @@ import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringifyYAML } from 'confbox/yaml'
 import { UnreadableSource } from '../../import/source.ts'
+import { PRICE_LIST_FILE } from '../../models/price-list.ts'
 import { CommandError } from '../command.ts'
 
 /** Larger files are no configuration and no table of keys. */
 const MAX_BYTES = 256 * 1024 * 1024
 const SECRET_MODE = 0o600
 const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
-/** Holds models that wait for a price. A gateway does not read it. */
-export const UNPRICED_FILE = 'models.unpriced.yaml'
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'it may not be read',
+}
+
+/** The text of a file. @throws CommandError that names the file */
+export async function readText(file: string): Promise<string> {
+  try {
+    const { size } = await stat(file)
+    if (size <= MAX_BYTES) return await readFile(file, 'utf8')
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    return unreadable(file, REASONS[code] ?? `it cannot be read (${code})`)
+  }
+  return unreadable(file, 'it is larger than 256 MiB')
+}
 
 /**
  * What a file holds.
@@ -20,30 +36,39 @@ export const UNPRICED_FILE = 'models.unpriced.yaml'
  */
 export async function readSource<Content>(
   file: string,
-  read: (text: string, name: string) => Content,
+  read: (text: string) => Content,
 ): Promise<Content> {
+  const text = await readText(file)
+  return readable(file, () => read(text))
+}
+
+/**
+ * Runs what makes sense of files that were read.
+ * @param file what a message begins with; undefined where the message names a file itself
+ * @throws CommandError in place of an error that is about their content
+ */
+export function readable<Content>(file: string | undefined, read: () => Content): Content {
   try {
-    const { size } = await stat(file)
-    if (size > MAX_BYTES) throw new UnreadableSource('it is larger than 256 MiB')
-    return read(await readFile(file, 'utf8'), file)
+    return read()
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (!(error instanceof UnreadableSource || error instanceof TypeError) && !code) throw error
-    throw new CommandError(`${file} cannot be imported: ${code ?? message}. Nothing was written.`)
+    if (!(error instanceof UnreadableSource || error instanceof TypeError)) throw error
+    return unreadable(file, error.message)
   }
 }
 
-const UNPRICED =
-  'Not served, because no price is known. Give each "pricing", and move it to models.yaml.'
+function unreadable(file: string | undefined, reason: string): never {
+  const what = file === undefined ? reason : `${file} cannot be imported: ${reason}`
+  throw new CommandError(`${what}. Nothing was written.`)
+}
 
 /** Files of a gateway. */
 interface GatewayFiles {
   readonly config: object
   readonly models: object
-  /** Models without a price; their file is written if there is one. */
-  readonly unpriced: object
   /** Secrets by variable. */
   readonly env: ReadonlyMap<string, string>
+  /** Content of the price list; without it none is written. */
+  readonly prices: string | undefined
 }
 
 /**
@@ -56,9 +81,7 @@ export async function writeFiles(folder: string, files: GatewayFiles): Promise<s
   const contents = [
     ['.env', [...env].map(([name, value]) => `${name}=${quoted(value)}\n`).join(''), SECRET_MODE],
     ['models.yaml', yaml('Models by id, see docs/models-and-prices.md.', files.models), 0o644],
-    ...(Object.keys(files.unpriced).length === 0
-      ? []
-      : [[UNPRICED_FILE, yaml(UNPRICED, files.unpriced), 0o644] as const]),
+    ...(files.prices === undefined ? [] : [[PRICE_LIST_FILE, files.prices, 0o644] as const]),
     [
       'gateway.config.yaml',
       yaml('Every member is described in docs/configuration.md.', files.config),
@@ -66,8 +89,9 @@ export async function writeFiles(folder: string, files: GatewayFiles): Promise<s
     ],
   ] as const
   const written: string[] = []
+  let made: string | undefined
   try {
-    await mkdir(folder, { recursive: true })
+    made = await mkdir(folder, { recursive: true })
     for (const [name, text, mode] of contents) {
       const path = join(folder, name)
       await writeFile(path, text, { flag: 'wx', mode })
@@ -76,6 +100,8 @@ export async function writeFiles(folder: string, files: GatewayFiles): Promise<s
     return written
   } catch (error) {
     await Promise.all(written.map((path) => rm(path, { force: true })))
+    // The folders that were made for it are empty again.
+    if (made !== undefined) await rm(made, { recursive: true, force: true })
     const { code, path } = error as NodeJS.ErrnoException
     const reason =
       code === 'EEXIST' ? `${path} exists already; choose another folder` : `${path}: ${code}`

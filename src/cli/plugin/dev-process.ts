@@ -95,7 +95,8 @@ function loadedOf(config: UserConfig, directory: string): LoadedConfig {
   const whole = { ...config, state: { driver: 'memory' as const }, log: { access: false } }
   const layers = [{ origin: { from: 'command line' as const, name: 'plugin dev' }, value: whole }]
   return {
-    config: v.parse(configSchema, whole),
+    // Its models have prices of their own.
+    config: v.parse(configSchema, whole) as LoadedConfig['config'],
     origins: new Origins({ layers, set: new Map(), models: {}, listed: new WeakMap() }),
     file: 'plugin dev',
     directory,

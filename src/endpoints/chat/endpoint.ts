@@ -6,6 +6,7 @@ import type { RawJson } from '../../stream/raw-json.ts'
 import { randomId } from '../../state/ids.ts'
 import type {
   Call,
+  Dropped,
   Endpoint,
   ParsedRequest,
   ProviderAnswer,
@@ -70,11 +71,18 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
 
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 
-  toUpstream(input, model) {
-    const outbound = withinLimit(outboundChat(input), model)
+  toUpstream(input, model, thinks = false) {
+    const whole = unreasoned(outboundChat(input), model)
+    const hinted =
+      thinks && !whole.reasoning && reasons(model)
+        ? { ...whole, reasoning: { enabled: true } }
+        : whole
+    const outbound = withinLimit(hinted, model)
     // A model that cannot stream answers whole; the client still gets a stream.
     return input.stream && lacks(model, 'STREAMING') ? { ...outbound, stream: false } : outbound
   },
+
+  drops: (input, model) => (reasons(model) ? [] : droppedOf(input)),
 
   withoutContent: (request) => ({
     ...request,
@@ -126,7 +134,7 @@ export function answerOf(call: Call): ChatAnswer | undefined {
 /** The pure translation between one client form of chat and the normal form: no state, no money, no policy. */
 interface Dialect<Part = AnswerChunk> extends Pick<
   WireFormat<ChatRequest, Part>,
-  'path' | 'body' | 'write' | 'writeError' | 'native'
+  'path' | 'body' | 'write' | 'writeError' | 'native' | 'droppedNames'
 > {
   /** Translates a parsed body. The `policy` stays as the client wrote it. @throws InvalidRequest */
   read(body: RawJson, header: Incoming['header']): DialectRequest
@@ -149,6 +157,7 @@ export function chatFormat<Part = AnswerChunk>({
   write,
   writeError,
   native,
+  droppedNames,
   limitBytes,
 }: Dialect<Part>): WireFormat<ChatRequest, Part> {
   return {
@@ -174,7 +183,43 @@ export function chatFormat<Part = AnswerChunk>({
     write,
     writeError,
     native,
+    droppedNames,
   }
+}
+
+/** Whether a model may reason: one whose entry says nothing may. */
+function reasons(model: Model): boolean {
+  return !lacks(model, 'REASONING')
+}
+
+/** What a request asks of reasoning. */
+function droppedOf(input: ChatRequest): Dropped[] {
+  const { reasoning, reasoning_effort, messages } = input
+  return [
+    ...(reasoning || reasoning_effort ? (['reasoning'] as const) : []),
+    ...(messages.some(isThoughtful) ? (['thoughts'] as const) : []),
+  ]
+}
+
+function isThoughtful(message: ChatMessage): boolean {
+  const { role, reasoning, reasoning_content, reasoning_details } = message
+  return role === 'assistant' && Boolean(reasoning || reasoning_content || reasoning_details)
+}
+
+/** A request without hints and thoughts, for a model that does not reason: a refusal of them would end the turn. */
+function unreasoned(outbound: ChatInput, model: Model): ChatInput {
+  if (reasons(model)) return outbound
+  const { reasoning, ...rest } = outbound
+  const messages = rest.messages.some(isThoughtful)
+    ? rest.messages.map(withoutThoughts)
+    : rest.messages
+  return reasoning || messages !== rest.messages ? ({ ...rest, messages } as ChatInput) : outbound
+}
+
+function withoutThoughts(message: ChatMessage): ChatMessage {
+  if (!isThoughtful(message)) return message
+  const { reasoning: _, reasoning_content: _text, reasoning_details: _parts, ...rest } = message
+  return rest
 }
 
 function withinLimit(outbound: ChatInput, { maxOutputTokens }: Model): ChatInput {

@@ -1,7 +1,12 @@
 /** Moderation by guards of the configuration: by all that run on this machine, or by one that the client names. */
 import { Forbidden, InvalidRequest, Unavailable } from '../../errors/errors.ts'
-import { askedBy, type GuardInstance } from '../../guard/plan.ts'
-import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
+import {
+  askedBy,
+  type GuardInstance,
+  ATTEMPTS,
+  questionsAbout,
+  type BudgetedQuestions,
+} from '../../guard/plan.ts'
 import {
   type GuardRunner,
   ruleFilter,
@@ -10,7 +15,7 @@ import {
   type FaultKind,
   type GuardFault,
 } from '../../guard/runner.ts'
-import { isAllowed, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Call, ParsedRequest, Stage } from '../../pipeline/pipeline.ts'
 import { GuardRunners } from '../../pipeline/stages/guard.ts'
@@ -43,7 +48,7 @@ export const resolveGuards: Stage = {
     const judge = judgeOf(call, guards)
     const isPaid = guards.some(({ billing }) => billing === 'account')
     const model = standIn(request.model, judge, isPaid)
-    if (judge && key.models && !isAllowed(key.models, model.id)) {
+    if (judge && key.models && !runtime.catalog.allows(key.models, model.id)) {
       throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
     }
     if (!entered!.paid && !model.freeTier) throw tierRefusal(catalog, model)
@@ -54,6 +59,7 @@ export const resolveGuards: Stage = {
     call.made.target = {
       model,
       online: false,
+      thinks: false,
       policy: NO_POLICY,
       outbound: undefined,
       requiresNormalForm: false,

@@ -1,7 +1,9 @@
-import { isAllowed, modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
+import { reasonOf } from '../../models/unserved.ts'
+import { tellUnserved } from '../unserved.ts'
 import { labelsOf, TAG_HEADER, type Labelled } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
@@ -153,15 +155,20 @@ export const resolve: Stage = {
   before(call) {
     const { endpoint, request, catalog } = call
     const id = withoutOnline(request.model)
-    const model = catalog.find(id)
-    if (!model) throw unknownModel(catalog, id)
+    const found = catalog.resolve(id)
+    if (!found) {
+      tellUnserved(call, id, reasonOf(id, catalog.candidates(id), call.runtime.config))
+      throw unknownModel(catalog, id)
+    }
+    const { model } = found
     const { policy } = call.admission.key
     call.made.target = {
       model,
       online: model.modality === 'chat' && request.model.endsWith(ONLINE),
       policy: policy || request.policy ? tighten(policy, request.policy) : NO_POLICY,
       outbound: undefined,
-      requiresNormalForm: false,
+      thinks: found.thinks,
+      requiresNormalForm: found.thinks,
       native: false,
     }
     allow(call, model)
@@ -190,8 +197,8 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
 function allow(call: Call, model: Model): void {
   const { key, entered } = call.admission
   const { models } = key
-  if (models && !isAllowed(models, model.id)) {
-    const usable = call.runtime.catalog.all().filter((one) => isAllowed(models, one.id))
+  if (models && !call.catalog.allows(models, model.id)) {
+    const usable = call.catalog.all().filter((one) => call.catalog.allows(models, one.id))
     throw new Forbidden(
       'model_not_allowed',
       `This key may not use ${model.id}. Models it may use: ${modelNames(usable)}.`,
@@ -209,7 +216,12 @@ export const constrain: Stage = {
   before(call) {
     const { endpoint, request, target } = call
     const { policy } = target
-    target.outbound = endpoint.toUpstream(request.input, target.model)
+    target.outbound = endpoint.toUpstream(request.input, target.model, target.thinks)
+    const dropped = endpoint.drops?.(request.input, target.model) ?? []
+    if (dropped.length > 0) {
+      target.dropped = dropped
+      target.requiresNormalForm = true
+    }
     if (policy === NO_POLICY) return
     if (policy.ignored.length > 0) {
       call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')

@@ -4,14 +4,15 @@ import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/decisions.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
-import { type ModelAnswer, deploymentView } from './resources/model.ts'
+import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resources/model.ts'
 import { type Answer, type AdminRequest, viewer, type Routes } from './route.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Routing } from '../../models/routing.ts'
-import { moment } from './resources/settings.ts'
+import { moment, second } from './resources/settings.ts'
 
 export const modelRoutes: Routes = {
   '/models': { GET: viewer(listModels) },
+  '/models/unserved': { GET: viewer(listUnserved) },
 }
 
 const PARAMETERS = new Set(['q', 'sort'])
@@ -37,6 +38,15 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     cost_usd: (_, { cost }) => cost,
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
+
+/** Lists names that clients ask for and that are not served. */
+async function listUnserved({ runtime }: AdminRequest): Promise<Answer> {
+  const names = await runtime.unserved.all()
+  const data = names.map(({ firstAt, lastAt, ...row }): UnservedAnswer => {
+    return { ...row, first_at: second(firstAt), last_at: second(lastAt) }
+  })
+  return { body: { data, next: null } }
+}
 
 /** Lists models. @throws InvalidRequest for an unknown or unreadable parameter */
 async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {

@@ -53,6 +53,13 @@ const REPLICA_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 500
 /** Least time between two log entries of the same refusal. */
 const SAME_REFUSAL_MS = 60_000
+/** How often a script is run that shows whether the ledger can be written. */
+const PULSE_MS = 1000
+const PULSE_DEADLINE_MS = 500
+/** A ledger whose last pulse is older than this cannot be written. */
+const PULSE_LASTS_MS = 2500
+/** Writes a key that nobody reads, as admissions write: a server may answer reads and refuse this. */
+const PULSE_SCRIPT = "redis.call('SET', KEYS[1], '1', 'EX', 60) return 1"
 /** How often the list of a cluster's servers is read. */
 const REFRESH_MS = 5000
 
@@ -85,6 +92,7 @@ export async function connect(
   try {
     const { refusal, risks } = await connection.open()
     if (refusal !== undefined) throw refused(refusal)
+    if (holdsLedger) await connection.startPulse()
     for (const risk of risks) log.warn(risk)
     await connection.renewFiles()
     return { connection, driver: driver as Driver }
@@ -101,8 +109,13 @@ export class RedisConnection {
   readonly #holdsLedger: boolean
   #ready = Promise.withResolvers<void>()
   #connected = false
-  /** The error with which Redis refused the last request; '' if it did not. */
+  /** The error with which Redis refused a request since the last pulse; '' if it did not. */
   #refusal = ''
+  /** Steady ms of the last pulse that succeeded. */
+  #pulsedAt = -Infinity
+  #pulse: NodeJS.Timeout | undefined
+  /** One key for each primary. */
+  #pulseKeys: readonly string[] = []
   /** The refusal that was logged last, and its time, steady ms. */
   #logged = ''
   #loggedAt = -Infinity
@@ -128,9 +141,10 @@ export class RedisConnection {
     client.on('refresh', () => this.#comparePrimaries(client))
   }
 
-  /** Whether the last request was answered without a refusal, and the connection is up. */
+  /** Whether the ledger can be written: the connection is up, and a script has written within the last seconds. */
   get ok(): boolean {
-    return this.#connected && this.#refusal === ''
+    if (!this.#connected || this.#refusal !== '') return false
+    return !this.#holdsLedger || performance.now() - this.#pulsedAt < PULSE_LASTS_MS
   }
 
   /** @param listener called whenever the connection is back, or another server has become primary */
@@ -157,6 +171,40 @@ export class RedisConnection {
     }
   }
 
+  /**
+   * Runs a script that writes, now and every second. What passes by itself (a full memory, a replica, a failing disk) only
+   * makes {@link ok} false.
+   * @throws ConfigError when the server does not run scripts at all
+   */
+  async startPulse(): Promise<void> {
+    this.client.defineCommand('pulse', { numberOfKeys: 1, lua: PULSE_SCRIPT })
+    await this.#beat(START_MS)
+    // ioredis sends a script whole the first time, by its hash from then on.
+    if (this.ok) await this.#beat(START_MS)
+    if (/^NOPERM|unknown command/.test(this.#refusal)) {
+      const name = serversOf(this.client).map(nameOf).join(', ')
+      throw refused(
+        `${name} does not run scripts ("${this.#refusal}"): allow EVALSHA, EVAL and SCRIPT LOAD.`,
+      )
+    }
+    this.#pulse = setInterval(() => void this.#beat(), PULSE_MS)
+    this.#pulse.unref()
+  }
+
+  async #beat(deadlineMs = PULSE_DEADLINE_MS): Promise<void> {
+    const client = this.client as (Redis | Cluster) & { pulse(key: string): Promise<unknown> }
+    try {
+      await this.#within(async () => {
+        if (this.#pulseKeys.length === 0) this.#pulseKeys = await pulseKeys(client)
+        await Promise.all(this.#pulseKeys.map((key) => client.pulse(key)))
+      }, deadlineMs)
+      this.#refusal = ''
+      this.#pulsedAt = performance.now()
+    } catch (cause) {
+      if (isRefusal(cause)) this.#report(cause.message)
+    }
+  }
+
   /** See {@link renewFiles}; a failure is logged. */
   async renewFiles(): Promise<void> {
     if (!this.#holdsLedger) return
@@ -178,9 +226,7 @@ export class RedisConnection {
    */
   async ask<T>(send: () => Promise<T>, ms = BACKGROUND_MS): Promise<T> {
     try {
-      const answer = await this.#within(send, ms)
-      this.#refusal = ''
-      return answer
+      return await this.#within(send, ms)
     } catch (cause) {
       if (isRefusal(cause)) this.#report(cause.message)
       const message = 'The gateway cannot reach its ledger right now.'
@@ -202,6 +248,7 @@ export class RedisConnection {
 
   close(): void {
     this.#closed = true
+    clearInterval(this.#pulse)
     this.client.disconnect()
   }
 
@@ -272,6 +319,7 @@ export class RedisConnection {
     this.#ready.resolve()
     if (!this.#opened) return
     this.#log.info('Redis is back')
+    if (this.#pulse) void this.#beat()
     this.#return()
   }
 
@@ -294,6 +342,7 @@ export class RedisConnection {
     const names = primaries.sort().join()
     if (names === this.#primaries) return
     this.#primaries = names
+    this.#pulseKeys = []
     this.#return()
   }
 }
@@ -404,6 +453,19 @@ async function inspectServers(client: Redis | Cluster): Promise<ServerInfo> {
   )
   const refused = inspections.find(({ refusal }) => refusal !== undefined)
   return refused ?? { risks: inspections.flatMap(({ risks }) => risks) }
+}
+
+/** A key for each primary: scripts of a cluster run where the slot of their key is. */
+async function pulseKeys(client: Redis | Cluster): Promise<readonly string[]> {
+  const keys = new Map<string, string>()
+  const primaries = serversOf(client).length
+  for (let n = 0; keys.size < primaries; n++) {
+    const key = `${PREFIX}:pulse:${n}`
+    if (!isCluster(client)) return [key]
+    const slot = Number(await client.cluster('KEYSLOT', key))
+    keys.set(client.slots[slot]?.[0] ?? '', key)
+  }
+  return [...keys.values()]
 }
 
 /** Waits for the servers. @throws Error when one does not answer */

@@ -64,22 +64,6 @@ export async function checkHang(
   })
 }
 
-/** Run after the checks above: every request to the vendor needs the signal of its call. */
-export function checkSignal({ provider }: Fixture): Check {
-  const { requests } = provider.host
-  if (requests.length === 0) {
-    return skipped(
-      'signal',
-      null,
-      'no request was made with host.request; connections were checked instead',
-    )
-  }
-  // The kit aborts every call at its end.
-  const withoutSignal = requests.filter(({ signal }) => !signal?.aborted)
-  const problem = `${withoutSignal.length} of ${requests.length} requests were made without the signal of their call`
-  return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
-}
-
 export async function checkPressure(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
   const { provider, vendor, timeoutMs } = fixture

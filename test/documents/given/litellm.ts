@@ -1,5 +1,5 @@
 /** Files of a LiteLLM proxy. */
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 
 writeFileSync(
   'config.yaml',
@@ -13,5 +13,6 @@ writeFileSync(
 `,
 )
 const hash = 'ab'.repeat(32)
-writeFileSync('keys.csv', `token,key_alias,models,tpm_limit\n${hash},laptop,{},1000\n`)
-writeFileSync('budgets.csv', 'budget_id,max_budget\n')
+mkdirSync('tables', { recursive: true })
+writeFileSync('tables/keys.csv', `token,key_alias,models,tpm_limit\n${hash},laptop,{},1000\n`)
+writeFileSync('tables/budgets.csv', 'budget_id,max_budget\n')

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
+import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
@@ -123,6 +124,41 @@ describe('GET /v1/models', () => {
       expect(head.headers[name], name).toBe(get.headers[name])
     }
   })
+})
+
+it("output_modalities=text gives chat models alone, with all that OpenRouter's SDK reads", async () => {
+  const { json, status } = await t.ask('GET', '/v1/models?output_modalities=text', { key: null })
+  expect(status).toBe(200)
+  const all = (await t.ask('GET', '/v1/models', { key: null })).json
+  expect(json.total_count).toBe(json.data.length)
+  expect(json.total_count).toBeLessThanOrEqual(all.total_count)
+  expect(json.links).toEqual({ next: null })
+  for (const one of json.data) {
+    expect(one).toMatchObject({
+      modality: 'chat',
+      canonical_slug: one.id,
+      name: expect.any(String),
+      pricing: { prompt: expect.any(String), completion: expect.any(String) },
+      architecture: {
+        input_modalities: expect.arrayContaining(['text']),
+        output_modalities: ['text'],
+      },
+      top_provider: { is_moderated: false },
+      supported_parameters: expect.any(Array),
+      per_request_limits: null,
+      default_parameters: null,
+      supported_voices: null,
+      links: { details: `/v1/models/${one.id}` },
+    })
+    expect(JSON.stringify(one).length).toBeLessThanOrEqual(2048)
+  }
+})
+
+it('the SDK of Anthropic reads the list', async () => {
+  const client = new Anthropic({ baseURL: t.url, apiKey: t.key.secret })
+  const found: string[] = []
+  for await (const one of client.models.list()) found.push(one.id)
+  expect(found).toContain('acme/swift-1')
 })
 
 describe('GET /v1/models/{id}', () => {

@@ -1,21 +1,30 @@
 import { describe, expect, it } from 'vitest'
-import { mapConfiguration, mapKeys } from '../../../plugins/import/litellm.ts'
+import litellm from '../../../plugins/import/litellm.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { readJson, readTable, readYaml } from '../../../src/import/source.ts'
+import type { Installation } from '../../../src/plugin.ts'
 
 const PRICE = { input_cost_per_token: '1e-6' }
 
+/** Models of price lists. */
+const LISTED = ['openai/gpt-4o', 'azure/gpt-4o', 'anthropic/claude-sonnet-5', 'openai/gpt-4o-mini']
+
+function read(config: unknown, more: Partial<Installation> = {}) {
+  const given = { tables: new Map(), accept: new Set<string>(), listed: new Set(LISTED) }
+  return litellm.read({ config, ...given, ...more })
+}
+
 function mapped(models: readonly object[], sections: object = {}) {
   const text = JSON.stringify({ model_list: models, ...sections })
-  const { config, models: byId, env, notes, idOf } = mapConfiguration(readYaml(text))
+  const { config, models: byId, env, notes, needs } = read(readYaml(text))
   const providers = config.providers as Record<string, { use: string; options: object }>
   return {
     config: config as Record<string, any>,
     providers,
     models: Object.fromEntries(byId),
     env: Object.fromEntries(env),
-    notes: notes.map(({ where, message }) => `${where}: ${message}`),
-    idOf,
+    needs,
+    notes: notes.map(({ harm, where, message }) => `${harm} ${where}: ${message}`),
   }
 }
 
@@ -26,33 +35,57 @@ function one(params: object, more: object = {}) {
 
 describe('providers', () => {
   it.each([
-    ['gpt-4o', 'openai/m', 'openai', 'gpt-4o', { apiKey: '${OPENAI_API_KEY}' }],
+    ['gpt-4o', 'openai/m', 'openai', 'gpt-4o', {}],
     ['claude-sonnet-5', 'anthropic/m', 'anthropic', 'claude-sonnet-5', {}],
-    ['gemini/gemini-3', 'google/m', 'google', 'gemini-3', { apiKey: '${GEMINI_API_KEY}' }],
+    ['gemini/gemini-3', 'google/m', 'google', 'gemini-3', {}],
     ['azure_ai/grok-4', 'azure-ai/m', 'azure', 'grok-4', { surface: 'models' }],
     ['bedrock/converse/us.x.y:0', 'bedrock/m', 'bedrock', 'us.x.y:0', { credentials: 'chain' }],
     ['bedrock/arn:aws:bedrock:x/y', 'bedrock/m', 'bedrock', 'arn:aws:bedrock:x/y', {}],
     ['codestral/codestral-latest', 'codestral/m', 'mistral', 'codestral-latest', {}],
-    ['dashscope/qwen', 'alibaba/m', 'openai-compatible', 'qwen', { quirks: 'alibaba' }],
-    ['cerebras/x', 'cerebras/m', 'openai-compatible', 'x', { quirks: 'cerebras' }],
-    ['openrouter/a/b', 'openrouter/m', 'openai-compatible', 'a/b', { quirks: 'openrouter' }],
+    ['dashscope/qwen', 'alibaba/m', 'alibaba', 'qwen', {}],
+    ['openrouter/a/b', 'openrouter/m', 'openrouter', 'a/b', {}],
+    ['fireworks_ai/accounts/x/y', 'fireworks/m', 'fireworks', 'accounts/x/y', {}],
+    ['cohere_chat/command-a', 'cohere/m', 'cohere', 'command-a', {}],
+    ['nvidia_nim/nvidia/x', 'nvidia/m', 'nvidia', 'nvidia/x', {}],
+    ['jina_ai/reranker', 'jina/m', 'jina', 'reranker', {}],
+    ['ollama_chat/l', 'ollama/m', 'ollama', 'l', {}],
+    ['hosted_vllm/l', 'vllm/m', 'vllm', 'l', { baseURL: '${HOSTED_VLLM_API_BASE}' }],
     [
-      'ollama_chat/l',
-      'ollama/m',
-      'openai-compatible',
+      'llamafile/l',
+      'llamacpp/m',
+      'llamacpp',
       'l',
-      { baseURL: 'http://localhost:11434/v1' },
+      { baseURL: '${LLAMAFILE_API_BASE:-http://127.0.0.1:8080/v1}' },
     ],
-    ['llamafile/l', 'llamacpp/m', 'openai-compatible', 'l', { quirks: 'llamacpp' }],
-    ['deepgram/nova-3', 'deepgram/m', 'deepgram', 'nova-3', { apiKey: '${DEEPGRAM_API_KEY}' }],
-    ['elevenlabs/v3', 'elevenlabs/m', 'elevenlabs', 'v3', {}],
-    ['vertex_ai/claude-x', 'vertex-anthropic/m', 'anthropic', 'claude-x', {}],
+    ['deepgram/nova-3', 'deepgram/m', 'deepgram', 'nova-3', {}],
+    ['vertex_ai/claude-x', 'vertex/m', 'anthropic', 'claude-x', {}],
+    ['vertex_ai/gemini-3', 'vertex/m', 'google', 'gemini-3', {}],
+    ['vertex_ai/meta/llama-4', 'vertex/m', 'openai-compatible', 'meta/llama-4', {}],
   ])('of %s', (model, id, use, name, options) => {
     const { models, providers } = one({ model })
     expect(Object.keys(models)).toEqual([id])
     const [provider] = Object.keys(providers)
     expect(models[id]!.deployments).toEqual([{ provider, model: name }])
-    expect(providers[provider!]).toMatchObject({ use, options })
+    expect(providers[provider!]).toMatchObject({ use })
+    expect(providers[provider!]!.options ?? {}).toMatchObject(options)
+  })
+
+  it.each([
+    ['openai/responses/gpt-5.4-pro', 'openai/m', 'gpt-5.4-pro'],
+    ['azure/responses/o3', 'azure/m', 'o3'],
+  ])('are asked by the Responses API for %s', (model, id, name) => {
+    expect(one({ model }).models[id]!.deployments).toEqual([
+      { provider: id.split('/')[0], model: name, options: { api: 'responses' } },
+    ])
+  })
+
+  it('read the variable of the vendor where the source names no key', () => {
+    const { providers, needs } = one({ model: 'groq/x' })
+    expect(providers).toEqual({ groq: { use: 'groq' } })
+    expect(needs).toEqual(['GROQ_API_KEY'])
+    expect(one({ model: 'ollama/l', api_base: 'http://box:11434' }).providers).toEqual({
+      ollama: { use: 'ollama', options: { baseURL: 'http://box:11434/v1' } },
+    })
   })
 
   it('are one for each vendor, address and key', () => {
@@ -130,7 +163,7 @@ describe('providers', () => {
       sessionToken: '${LITELLM_SECRET_3}',
     })
     expect(notes).toEqual([
-      'model_list[0].litellm_params.aws_profile_name: the plugin has no such setting',
+      'lost model_list[0].litellm_params.aws_profile_name: the plugin has no such setting',
     ])
     const vertex = { model: 'vertex_ai/gemini-3', vertex_project: 'p', vertex_location: 'us' }
     for (const [credentials, expected] of [
@@ -145,16 +178,34 @@ describe('providers', () => {
   })
 
   it.each([
-    ['petals/bloom', 'the vendor "petals" has no plugin here, and there is no api_base'],
-    ['my-model', 'the vendor is not known: the name has no prefix'],
+    ['petals/bloom', 'the vendor "petals" is not known here, and there is no api_base'],
+    ['my-model', 'its vendor is not known, because its name has no prefix'],
     ['bedrock/invoke/x', 'the route bedrock/invoke has no counterpart'],
-    ['hosted_vllm/x', undefined],
+    [
+      'vertex_ai/mistral-large@2411',
+      'this model of a partner on Vertex AI has an API that is not spoken here',
+    ],
+    ['openai_like/x', 'the vendor "openai_like" is not known here, and there is no api_base'],
     ['', 'it names no model'],
-  ])('are not made of %s', (model, reason) => {
+  ])('are not made of %s: the model waits, not enabled', (model, reason) => {
     const { notes, models } = one({ model })
-    if (reason === undefined) return expect(Object.keys(models)).toHaveLength(1)
-    expect(notes).toEqual([`model_list[0]: left out: ${reason}`])
-    expect(models).toEqual({})
+    expect(notes).toEqual([`unserved model_list[0]: ${reason}`])
+    const [[id, entry] = []] = Object.entries(models)
+    expect(id).toMatch(/^[a-z_-]+\/m$/)
+    expect(entry).toMatchObject({ enabled: false })
+  })
+
+  it('of an unknown vendor with an address are a guess', () => {
+    const { models, providers, notes } = one({
+      model: 'litellm_proxy/x',
+      api_base: 'https://other.example/v1',
+    })
+    expect(providers).toEqual({
+      litellm_proxy: { use: 'openai-compatible', options: { baseURL: 'https://other.example/v1' } },
+    })
+    expect(Object.keys(models)).toEqual(['litellm_proxy/m'])
+    expect(notes).toHaveLength(1)
+    expect(notes[0]).toMatch(/^differs model_list\[0\]\.litellm_params\.model: .+: check it$/)
   })
 })
 
@@ -180,8 +231,8 @@ describe('models', () => {
       ],
     })
     expect(notes).toEqual([
-      'model_list[0]: input_cost_per_token_priority: a price that has no counterpart',
-      'model_list[0]: output_cost_per_reasoning_token: not a number of at most 18 fractional digits that is written out',
+      'differs model_list[0].input_cost_per_token_priority: a price that has no counterpart',
+      'differs model_list[0].output_cost_per_reasoning_token: not a number of at most 18 fractional digits that is written out',
     ])
   })
 
@@ -242,7 +293,7 @@ describe('models', () => {
   })
 
   it('take no price from a float', () => {
-    const { notes, models } = mapConfiguration(
+    const { notes, models } = read(
       readYaml(`model_list:
   - { model_name: a, litellm_params: { model: openai/a, input_cost_per_token: &price 1e-6 } }
   - { model_name: b, litellm_params: { model: openai/b, input_cost_per_token: *price } }
@@ -250,7 +301,7 @@ describe('models', () => {
     )
     expect(models.get('openai/a')!.pricing).toEqual({ prompt: '0.000001' })
     expect(models.get('openai/b')!.pricing).toBeUndefined()
-    expect(notes.map(({ where }) => where)).toEqual(['model_list[1]: input_cost_per_token'])
+    expect(notes.map(({ where }) => where)).toEqual(['model_list[1].input_cost_per_token'])
   })
 
   it('without a price are priced from the price list', () => {
@@ -262,29 +313,88 @@ describe('models', () => {
         litellm_params: { model: 'azure/my-deployment' },
         model_info: { base_model: 'azure/gpt-4o' },
       },
+      { model_name: 'azure/gpt-4o-mini', litellm_params: { model: 'azure/gpt-4o-mini' } },
+      { model_name: 'own', litellm_params: { model: 'azure/own' } },
     ])
     expect(
       Object.entries(models).map(([id, entry]) => [id, entry.pricing, entry.price_of]),
     ).toEqual([
       ['anthropic/sonnet', undefined, 'anthropic/claude-sonnet-5'],
       ['openai/gpt-4o', undefined, undefined],
-      ['azure/azure', undefined, 'openai/gpt-4o'],
+      ['azure/azure', undefined, 'azure/gpt-4o'],
+      ['azure/gpt-4o-mini', undefined, 'openai/gpt-4o-mini'],
+      ['azure/own', undefined, undefined],
     ])
   })
 
-  it('of a wildcard are those of its vendor', () => {
+  it('on a server of the operator cost nothing, unless a price is written', () => {
     const { models, notes } = mapped([
-      { model_name: 'openai/*', litellm_params: { model: 'openai/*' } },
-      { model_name: '*', litellm_params: { model: 'openai/*' } },
-      { model_name: 'anthropic/claude-*', litellm_params: { model: 'anthropic/claude-*' } },
+      { model_name: 'l', litellm_params: { model: 'ollama/l' } },
+      { model_name: 'e', litellm_params: { model: 'ollama/e' }, model_info: { mode: 'embedding' } },
+      { model_name: 'p', litellm_params: { model: 'ollama/p', ...PRICE } },
     ])
-    expect(models).toEqual({ 'openai/*': { deployments: [{ provider: 'openai' }] } })
-    expect(notes).toHaveLength(2)
+    expect(Object.values(models).map(({ pricing }) => pricing)).toEqual([
+      { prompt: '0', completion: '0' },
+      { prompt: '0' },
+      { prompt: '0.000001' },
+    ])
+    expect(notes.filter((note) => note.startsWith('differs'))).toHaveLength(2)
+  })
+
+  it('of a wildcard are those of its vendor', () => {
+    const { models, notes, config } = mapped([
+      { model_name: 'openai/*', litellm_params: { model: 'openai/*' } },
+      { model_name: 'anthropic/claude-*', litellm_params: { model: 'anthropic/claude-*' } },
+      { model_name: 'gemini/*', litellm_params: { model: 'gemini/*' } },
+    ])
+    expect(models).toEqual({
+      'openai/*': { deployments: [{ provider: 'openai' }] },
+      'google/*': { deployments: [{ provider: 'google' }] },
+      'anthropic/claude-*': {
+        enabled: false,
+        deployments: [{ provider: 'anthropic', model: 'claude-*' }],
+      },
+    })
+    expect(notes.map((note) => note.split(':')[0])).toEqual([
+      'unserved model_list[1]',
+      'differs model_list[2]',
+    ])
+    expect(config.extends).toBeUndefined()
+    const open = mapped([{ model_name: '*', litellm_params: { model: '*' } }])
+    expect([open.config.extends, open.models]).toEqual(['starter', {}])
+    expect(open.notes).toHaveLength(1)
+    expect(open.notes[0]).toMatch(/^wider model_list\[0\]/)
+    const all = mapped([{ model_name: '*', litellm_params: { model: 'openai/*' } }])
+    expect(Object.keys(all.models)).toEqual(['openai/*'])
+  })
+
+  it('of one team are not served to all', () => {
+    const { models, notes } = one({ model: 'openai/x' }, { model_info: { team_id: 'red' } })
+    expect(models['openai/m']).toMatchObject({ enabled: false })
+    expect(notes[0]).toMatch(/^unserved model_list\[0\]: it is a model of one team/)
+  })
+
+  it('have an id that no other name of the source has', () => {
+    const params = (model: string) => ({ litellm_params: { model, ...PRICE } })
+    const { models } = mapped([
+      { model_name: 'gpt-4o', ...params('openai/whisper-1') },
+      { model_name: 'openai/gpt-4o', ...params('openai/gpt-4o') },
+    ])
+    expect(
+      Object.entries(models).map(([id, { aliases, deployments }]) => [
+        id,
+        aliases,
+        deployments![0]!.model,
+      ]),
+    ).toEqual([
+      ['openai/gpt-4o-2', ['gpt-4o'], 'whisper-1'],
+      ['openai/gpt-4o', undefined, 'gpt-4o'],
+    ])
   })
 
   it('have a name of their own each', () => {
     const params = (model: string) => ({ model, ...PRICE })
-    const { models, notes, idOf } = mapped(
+    const { models, notes } = mapped(
       [
         { model_name: 'openai/x', litellm_params: params('openai/x') },
         { model_name: 'x', litellm_params: params('openai/y') },
@@ -298,13 +408,13 @@ describe('models', () => {
       },
     )
     expect(models['openai/x-2']).toMatchObject({ aliases: ['x', 'y'] })
-    expect([idOf('x'), idOf('y'), idOf('z')]).toEqual(['openai/x-2', 'openai/x-2', undefined])
+    expect(models['openai/two-words']).toMatchObject({ enabled: false })
     expect(notes).toEqual([
-      'model_list[2]: left out: the same model of the same provider is there already',
-      'model_list[3]: left out: its name has white space or more than 120 characters',
-      'model_list[4]: clients cannot use the name "user": "user" is an address of the API',
-      'model_list[5]: it has no model_name',
-      'router_settings.model_group_alias.x: it is the name of a model as well',
+      'unserved model_list[5]: it has no model_name',
+      'none model_list[2]: the same model of the same provider is there already',
+      'unserved model_list[3]: its name has white space or more than 120 characters',
+      'differs model_list[4]: clients cannot use the name "user": "user" is an address of the API',
+      'differs router_settings.model_group_alias.x: it is the name of a model as well, which counts',
     ])
   })
 })
@@ -321,25 +431,70 @@ describe('sections', () => {
     expect(config.server).toEqual({ requestTimeout: 600 })
     expect(config.admin).toEqual({ token: '${SLUICEGATE_ADMIN_TOKEN}' })
     expect(notes).toEqual([
-      'router_settings.num_retries: cut to 10 attempts',
-      'litellm_settings.num_retries: not mapped',
-      'general_settings.alerting: not mapped',
-      'guardrails: not mapped',
+      'differs router_settings.num_retries: cut to 10 attempts',
+      'lost litellm_settings.num_retries: not mapped',
+      'elsewhere general_settings.master_key: not taken over: the admin token in .env is a new one',
+      'elsewhere general_settings.alerting: set "alerts", and a sink "webhook" that sends them',
+      'wider guardrails[0]: this guardrail is not here',
     ])
+  })
+
+  it('name the nearest that there is, and map Langfuse', () => {
+    const { config, env, notes, needs } = mapped([], {
+      litellm_settings: { callbacks: ['langfuse', 'prometheus', 'unheard'] },
+      guardrails: [{ guardrail_name: 'x', litellm_params: { guardrail: 'presidio' } }],
+      environment_variables: { LANGFUSE_SECRET_KEY: 'sk-lf-literal', OTHER: 'x' },
+    })
+    expect(config.sinks).toEqual([
+      {
+        use: 'langfuse',
+        options: { publicKey: '${LANGFUSE_PUBLIC_KEY}', secretKey: '${LANGFUSE_SECRET_KEY}' },
+      },
+    ])
+    expect(env).toEqual({ LANGFUSE_SECRET_KEY: 'sk-lf-literal' })
+    expect(needs).toEqual(['LANGFUSE_PUBLIC_KEY'])
+    expect(notes.map((note) => note.split(':')[0])).toEqual([
+      'elsewhere litellm_settings.callbacks',
+      'lost litellm_settings.callbacks',
+      'wider guardrails[0]',
+      'elsewhere environment_variables.OTHER',
+    ])
+    expect(notes[2]).toContain('"pii"')
   })
 })
 
 describe('keys', () => {
   const hash = hashSecret('sk-1234567890')
-  const keysOf = (rows: readonly object[], accept: readonly string[] = []) => {
-    const options = {
-      idOf: (name: string) => (name === 'gpt' ? 'openai/gpt' : undefined),
-      budgets: [],
+  const GPT = {
+    model_list: [
+      {
+        model_name: 'gpt',
+        litellm_params: { model: 'openai/gpt' },
+        model_info: { access_groups: ['house'] },
+      },
+      { model_name: 'gpt-4o', litellm_params: { model: 'openai/gpt-4o' } },
+      { model_name: 'draw', litellm_params: { model: 'openai/gpt-image' } },
+    ],
+  }
+  const keysOf = (
+    rows: readonly object[],
+    accept: readonly string[] = [],
+    others: Readonly<Record<string, readonly object[]>> = {},
+    config: object = GPT,
+  ) => {
+    const tables = Object.entries({ keys: rows, ...others }).map(([kind, table]) => {
+      return [kind, readTable(JSON.stringify(table), `${kind}.json`)] as const
+    })
+    const { keys, accounts, notes } = read(config, {
+      tables: new Map(tables),
       accept: new Set(accept),
+    })
+    const ofKeys = notes.filter(({ where }) => where.startsWith('keys'))
+    return {
+      keys,
+      accounts,
+      notes: ofKeys.map(({ harm, where, message }) => `${harm} ${where}: ${message}`),
     }
-    const table = readTable(JSON.stringify(rows), 'keys.json')
-    const { keys, accounts, notes } = mapKeys(table, options)
-    return { keys, accounts, notes: notes.map(({ where, message }) => `${where}: ${message}`) }
   }
   const settingsOf = (row: object, accept?: readonly string[]) => {
     const { keys, notes } = keysOf([{ token: hash, ...row }], accept)
@@ -355,10 +510,11 @@ describe('keys', () => {
       { token: null },
     ])
     expect(keys.map(({ sha256 }) => sha256)).toEqual([hash, hashSecret('sk-raw-secret')])
+    const expected = 'left out: expected 64 hexadecimal digits, or a key that begins with "sk-"'
     expect(notes).toEqual([
-      'row 3: token: left out: the same key as row 2',
-      'row 4: token: left out: expected 64 hexadecimal digits, or a key that begins with "sk-"',
-      'row 5: token: left out: expected 64 hexadecimal digits, or a key that begins with "sk-"',
+      'differs keys row 3: token: left out: the same key as row 2',
+      `locked keys row 4: token: ${expected}`,
+      `locked keys row 5: token: ${expected}`,
     ])
     expect(JSON.stringify(keys.map(({ id }) => id))).not.toContain(hash.slice(0, 12))
   })
@@ -406,8 +562,8 @@ describe('keys', () => {
     expect(settingsOf({ max_budget: 1, spend: 2 })).toEqual({
       disabled: true,
       notes: [
-        'row 1: max_budget: nothing is left of it: the key is created disabled',
-        'spend: not mapped, set in 1 row',
+        'locked keys row 1: max_budget: nothing is left of it: the key is created disabled',
+        'none keys: spend: not mapped, set in 1 row',
       ],
     })
     expect(settingsOf({ max_budget: 9e9 }).disabled).toBe(true)
@@ -415,7 +571,7 @@ describe('keys', () => {
     expect(settingsOf({ max_budget: 5, budget_duration: '7d' }, ['budget_duration'])).toEqual({
       disabled: false,
       notes: [
-        'row 1: budget_duration: caps here are for a day, a month or a lifetime: accepted without it',
+        'wider keys row 1: budget_duration: caps here are for a day, a month or a lifetime: accepted without it',
       ],
     })
   })
@@ -425,6 +581,13 @@ describe('keys', () => {
       { models: ['no-default-models'] },
       { models: ['unknown-group'] },
       { models: ['gpt', 'all-team-models'] },
+      { models: ['openai/gpt'] },
+      { team_id: 't' },
+      { user_id: 'u' },
+      { organization_id: 'o' },
+      { project_id: 'p' },
+      { budget_id: 'b' },
+      { a_new_column: 'x' },
       { models: 'gpt' },
       { rpm_limit: 0 },
       { rpm_limit: 1.5 },
@@ -440,15 +603,55 @@ describe('keys', () => {
     ]) {
       expect(settingsOf(row).disabled, JSON.stringify(row)).toBe(true)
     }
-    expect(settingsOf({ models: ['gpt', 'all-team-models'] }, ['models'])).toMatchObject({
-      models: ['openai/gpt'],
+    // A name that the source does not serve allows nothing: here it might be the id of a model.
+    expect(settingsOf({ models: ['gpt-4o', 'openai/draw', 'other/*'] })).toMatchObject({
+      models: ['openai/gpt-4o'],
       disabled: false,
     })
-    const other = settingsOf({ models: ['gpt', 'other/model', 'other/*'] })
-    expect(other).toMatchObject({
-      models: ['openai/gpt', 'other/model', 'other/*'],
-      disabled: false,
+  })
+
+  it('may use the models that the names of their list meant', () => {
+    const list = (models: readonly string[]) => {
+      return (settingsOf({ models }) as { models?: string[] }).models
+    }
+    expect(list(['house'])).toEqual(['openai/gpt'])
+    // LiteLLM knows gpt-4o to be of OpenAI, and nothing of the others.
+    expect(list(['openai/*'])).toEqual(['openai/gpt-4o'])
+    expect(list(['g*'])).toEqual(['openai/gpt', 'openai/gpt-4o'])
+    expect(list(['*'])).toBeUndefined()
+    expect(list(['all-proxy-models'])).toBeUndefined()
+    const wildcard = { model_name: 'openai/*', litellm_params: { model: 'openai/*' } }
+    const config = { model_list: [...GPT.model_list, wildcard] }
+    const { keys } = keysOf([{ token: hash, models: ['openai/*'] }], [], {}, config)
+    expect(keys[0]!.settings.models).toEqual(['openai/gpt-4o', 'openai/gpt-4o-mini'])
+  })
+
+  it('have the limits of their owners', () => {
+    const users = [
+      { user_id: 'kim', models: ['gpt'], rpm_limit: 7, max_budget: 9, budget_duration: '30d' },
+      { user_id: 'lee', models: ['no-default-models'] },
+      { user_id: 'max', tpm_limit: 5 },
+    ]
+    const groups = [{ access_group_id: 'g', access_group_name: 'G', access_model_names: ['draw'] }]
+    const owned = (row: object, others: Record<string, readonly object[]>) =>
+      keysOf([{ token: hash, ...row }], [], others)
+    const kim = owned({ user_id: 'kim', models: ['gpt', 'draw'] }, { users })
+    expect(kim.keys[0]).toMatchObject({ disabled: false, settings: { models: ['openai/gpt'] } })
+    expect(kim.accounts.get('litellm-user-kim')).toMatchObject({
+      settings: { rpm_limit: 7, spend_cap: { usd: '9', scope: 'month' } },
     })
+    expect(owned({ user_id: 'lee' }, { users }).keys[0]!.disabled).toBe(true)
+    expect(owned({ user_id: 'max' }, { users }).keys[0]!.disabled).toBe(true)
+    const grouped = owned({ models: ['gpt'], access_group_ids: ['g', 'gone'] }, { groups })
+    expect(grouped.keys[0]!.settings.models).toEqual(['openai/gpt', 'openai/draw'])
+    const teams = [{ team_id: 't', team_alias: 'T', models: ['gpt'], blocked: 't' }]
+    const team = keysOf([{ token: hash, team_id: 't' }], ['team_id'], { teams })
+    expect(team.keys[0]).toMatchObject({ disabled: true, settings: { models: ['openai/gpt'] } })
+    const open = keysOf([{ token: hash, team_id: 't' }], ['team_id'], {
+      teams: [{ ...teams[0], blocked: 'f' }],
+    })
+    expect(open.keys[0]!.disabled).toBe(false)
+    expect(open.notes[0]).toMatch(/^wider keys row 1: team_id: .+ there are no teams here/)
   })
 
   it('take unset for unset', () => {

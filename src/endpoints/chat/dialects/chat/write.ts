@@ -51,6 +51,7 @@ export const chatCompletions = chatFormat({
     body.record('messages')
     return { input }
   },
+  droppedNames: (what) => (what === 'reasoning' ? ['reasoning'] : ['messages.reasoning']),
   write: writeChat,
   writeError: errorWriter(chatUsageJson),
 })

@@ -12,6 +12,8 @@ import { WORDS } from './words.ts'
 
 export interface AnswerOptions {
   readonly hidesThinking: boolean
+  /** Members with which the client asks for reasoning. */
+  readonly hints: readonly string[]
   readonly stopSequences: readonly string[]
 }
 
@@ -176,9 +178,17 @@ function formatOf({ output_config, output_format }: Record<string, any>): Partia
   return { response_format: { type: 'json_schema', json_schema } }
 }
 
-function answerOptions({ thinking, stop_sequences }: Record<string, any>): AnswerOptions {
+function answerOptions({
+  thinking,
+  output_config: output,
+  stop_sequences,
+}: Record<string, any>): AnswerOptions {
   return {
     hidesThinking: isObject(thinking) && thinking.display === 'omitted',
+    hints: [
+      ...(thinking ? ['thinking'] : []),
+      ...(isObject(output) && output.effort ? ['output_config.effort'] : []),
+    ],
     stopSequences: stop_sequences ?? [],
   }
 }

@@ -23,6 +23,8 @@ export const messages = chatFormat({
   body: messageBody,
   read: readMessagesRequest,
   native: { method: 'messages', prepare },
+  droppedNames: (what, { answerOptions }) =>
+    what === 'reasoning' ? (answerOptions as AnswerOptions).hints : ['messages.thinking'],
   write: writeMessage,
   writeError,
 })

@@ -23,6 +23,7 @@ export const responses = chatFormat({
   body: responseBody,
   read: (body) => readResponsesRequest(body),
   native: { method: 'responses', prepare },
+  droppedNames: (what) => (what === 'reasoning' ? ['reasoning'] : ['input.reasoning']),
   write: writeResponse,
   writeError,
 })
