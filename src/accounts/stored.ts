@@ -12,8 +12,7 @@ import {
   type KeySettingsChange,
 } from '../server/admin/resources/key.ts'
 import { changeOf, type Settings } from '../server/admin/resources/settings.ts'
-import { checkName, need } from './checks.ts'
-import type { GivenSecret } from './secrets.ts'
+import { type GivenSecret, checkName, need } from './secrets.ts'
 
 export type { Account } from '../server/admin/resources/account.ts'
 export type { Key } from '../server/admin/resources/key.ts'

@@ -8,7 +8,7 @@ import type { Timeout } from '../lifetime/scope.ts'
 import type { BodyShare } from '../gateway/body-budget.ts'
 import { ClientDisconnected, type Call } from '../pipeline/pipeline.ts'
 import type { Incoming, Outgoing } from '../pipeline/http.ts'
-import { JsonScan, jsonRefusal } from '../stream/json-scan.ts'
+import { JsonScan, jsonRefusal } from '../stream/raw-json.ts'
 import type { BodyLimits } from '../config/config.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
 

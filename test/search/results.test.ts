@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { domainRules } from '../../src/search/domains.ts'
 import {
   ALL_CHARACTERS,
   cleanResults,
@@ -9,6 +8,7 @@ import {
   singleLine,
   shorten,
   visible,
+  domainRules,
 } from '../../src/search/results.ts'
 
 const ANYWHERE = domainRules([], [])

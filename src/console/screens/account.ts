@@ -213,7 +213,7 @@ interface ActionProps {
 }
 
 /** Books money. The same reference books once, so that a repeated request is no second booking. */
-export function AddCredits({ row, onClose, onDone }: ActionProps) {
+function AddCredits({ row, onClose, onDone }: ActionProps) {
   const [usd, setUsd] = useState('')
   const [reference, setReference] = useState(() => `console-${crypto.randomUUID().slice(0, 13)}`)
   const [note, setNote] = useState('')
@@ -244,7 +244,7 @@ export function AddCredits({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-export function Adjust({ row, onClose, onDone }: ActionProps) {
+function Adjust({ row, onClose, onDone }: ActionProps) {
   const [usd, setUsd] = useState('')
   const [reason, setReason] = useState('')
   const [reference] = useState(() => `console-${crypto.randomUUID().slice(0, 13)}`)
@@ -272,7 +272,7 @@ export function Adjust({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-export function EditAccount({ row, onClose, onDone }: ActionProps) {
+function EditAccount({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))
   const [alert, setAlert] = useState(row.alert_below_usd ?? '')
@@ -304,7 +304,7 @@ export function EditAccount({ row, onClose, onDone }: ActionProps) {
 }
 
 /** Refuses all keys of the account, or lets them work again. */
-export function DisableAccount({ row, onClose, onDone }: ActionProps) {
+function DisableAccount({ row, onClose, onDone }: ActionProps) {
   const act = async () => {
     await call('PATCH', `/admin/accounts/${row.id}`, {
       body: { disabled: !row.disabled },
@@ -323,7 +323,7 @@ export function DisableAccount({ row, onClose, onDone }: ActionProps) {
 }
 
 /** Refuses all keys of the account for good. */
-export function ArchiveAccount({ row, onClose, onDone }: ActionProps) {
+function ArchiveAccount({ row, onClose, onDone }: ActionProps) {
   const act = async () => {
     await call('DELETE', `/admin/accounts/${row.id}`, { revision: row.revision ?? null })
     onDone()
@@ -333,7 +333,7 @@ export function ArchiveAccount({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-export function VerifyNow({ id }: { readonly id: string }) {
+function VerifyNow({ id }: { readonly id: string }) {
   const [state, setState] = useState<'idle' | 'busy' | 'ok' | 'wrong'>('idle')
   const [error, setError] = useState<ApiError>()
   const verify = async () => {
@@ -383,7 +383,7 @@ const DAYS = 30
 const DAY_MS = 86_400_000
 const HEIGHT = 160
 
-export function BalanceCurve({ id }: { readonly id: string }) {
+function BalanceCurve({ id }: { readonly id: string }) {
   const from = new Date(Date.now() - DAYS * DAY_MS).toISOString().slice(0, 10)
   const answer = useAnswer<Read<Balances>>(withQuery(`/admin/accounts/${id}/balance`, { from }))
   return html`<${Answered} of=${answer} lines=${6}>
@@ -424,11 +424,11 @@ function dayOf(end: string): string {
   return new Date(Date.parse(end) - DAY_MS).toISOString().slice(0, 10)
 }
 
-export type LedgerRow = Read<LedgerEntry>
+type LedgerRow = Read<LedgerEntry>
 
 // The statement of an account for a month: four sums that agree, as a page that can be printed.
 
-export function Statement({ id }: { readonly id: string }) {
+function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })
   const answer = useAnswer<Read<StatementAnswer>>(path)

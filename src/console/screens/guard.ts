@@ -295,12 +295,12 @@ interface Violations {
 const MOST_SERIES = 7
 
 /** The class of a rule's colour. @param place the index among all rules */
-export function swatchOf(place: number): string {
+function swatchOf(place: number): string {
   return `swatch s${Math.min(MOST_SERIES, place) + 1}`
 }
 
 /** Stacked bars. The table below is the legend. */
-export function GuardPlot({
+function GuardPlot({
   rules,
   days,
 }: {
@@ -341,7 +341,7 @@ interface Case {
   readonly expected: 'block' | 'pass'
 }
 
-export function Review({
+function Review({
   rows,
   onClose,
 }: {

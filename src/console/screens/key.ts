@@ -199,7 +199,7 @@ interface ActionProps {
   readonly onDone: () => void
 }
 
-export function EditKey({ row, onClose, onDone }: ActionProps) {
+function EditKey({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
   const [limits, setLimits] = useState(textsOf(row))
   const [expires, setExpires] = useState(row.expires_at?.slice(0, 10) ?? '')
@@ -247,7 +247,7 @@ export function EditKey({ row, onClose, onDone }: ActionProps) {
 }
 
 /** Gives the key another secret; the previous one works for a while. */
-export function RotateKey({ row, onClose, onDone }: ActionProps) {
+function RotateKey({ row, onClose, onDone }: ActionProps) {
   const [days, setDays] = useState(1)
   // In the component and nowhere else: leaving the dialog forgets it.
   const [secret, setSecret] = useState<string>()
@@ -286,7 +286,7 @@ export function RotateKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-export function DisableKey({ row, onClose, onDone }: ActionProps) {
+function DisableKey({ row, onClose, onDone }: ActionProps) {
   const { id, name, start, disabled, revision = null } = row
   const act = async () => {
     await call('PATCH', `/admin/keys/${id}`, { body: { disabled: !disabled }, revision })
@@ -301,7 +301,7 @@ export function DisableKey({ row, onClose, onDone }: ActionProps) {
   <//>`
 }
 
-export function ArchiveKey({ row, onClose, onDone }: ActionProps) {
+function ArchiveKey({ row, onClose, onDone }: ActionProps) {
   const archive = async () => {
     await call('DELETE', `/admin/keys/${row.id}`, { revision: row.revision ?? null })
     onDone()

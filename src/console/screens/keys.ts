@@ -164,7 +164,7 @@ function pathOf(query: URLSearchParams): string {
 // Making a key: its rights, and then its secret, once.
 
 /** The form, then the secret. @param account the account, where it is chosen already */
-export function NewKey({
+function NewKey({
   account: given,
   onClose,
   onCreated,

@@ -160,7 +160,7 @@ function signOut(): void {
 const MONTH_MS = 30 * 86_400_000
 
 /** Nothing where the operator does not show it here. */
-export function Lately({ secret }: { readonly secret: string }) {
+function Lately({ secret }: { readonly secret: string }) {
   const paths = useMemo(() => {
     const from = new Date(Date.now() - MONTH_MS).toISOString()
     return {
@@ -232,7 +232,7 @@ const MODELS: readonly Column<ModelRow>[] = [
   },
 ]
 
-export function HolderUsage({ secret }: HolderProps) {
+function HolderUsage({ secret }: HolderProps) {
   const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
   const answer = useAnswer<UsageAnswer>(
     withQuery('/v1/key/usage', { from, group: 'model', rollup: 'month' }),
@@ -260,7 +260,7 @@ export function HolderUsage({ secret }: HolderProps) {
   <//>`
 }
 
-export function HolderRequests({ secret }: HolderProps) {
+function HolderRequests({ secret }: HolderProps) {
   const list = usePages<Read<HolderCall>>('/v1/key/requests', 'after', secret)
   if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
   if (!list.loading && !list.error && list.rows.length === 0)
@@ -270,7 +270,7 @@ export function HolderRequests({ secret }: HolderProps) {
     ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
 }
 
-export function HolderModels({ secret }: HolderProps) {
+function HolderModels({ secret }: HolderProps) {
   const answer = useAnswer<{ data: readonly ModelRow[] }>('/v1/models', { key: secret })
   return html`<${Answered} of=${answer} lines=${8}>
     ${({
@@ -282,7 +282,7 @@ export function HolderModels({ secret }: HolderProps) {
   <//>`
 }
 
-export function Connect({ secret }: HolderProps) {
+function Connect({ secret }: HolderProps) {
   return html`<div class="stack prose">
     <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
     <${Snippets} asKey=${secret} />
@@ -317,7 +317,7 @@ function pricesIn(pricing: ModelRow['pricing']): Content {
 }
 
 /** Advice for the holder of a key after a refusal, by `code`. */
-export const MEANINGS: Readonly<Record<string, string>> = {
+const MEANINGS: Readonly<Record<string, string>> = {
   rate_limited:
     'The key, or all keys of its account together, made more requests than a minute allows. The header Retry-After says when to try again.',
   too_many_concurrent:

@@ -23,7 +23,7 @@ const OLD_DAYS = 90
 
 const DAY_MS = 86_400_000
 
-export function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
+function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
   if (!source) return '–'
   const { from, checked_at: at } = source
   if (from === 'own' || !at) return html`<span>${from === 'own' ? 'own' : from}</span>`
@@ -43,7 +43,7 @@ const TONES: Readonly<Record<HealthState, string>> = {
   cooldown: 'bad',
 }
 
-export function Health({ state }: { readonly state: HealthState }) {
+function Health({ state }: { readonly state: HealthState }) {
   return html`<span class=${TONES[state]}>${MARKS[state]} ${state}</span>`
 }
 
@@ -222,7 +222,7 @@ const SPANS = [
 ]
 
 /** @param model undefined where the catalog has none of that id */
-export function ModelSheet({
+function ModelSheet({
   id,
   model,
   onChanged,
@@ -392,4 +392,4 @@ function abilitiesOf(capabilities: ModelRow['capabilities']): string {
   return capabilities.map((one) => one.toLowerCase().replaceAll('_', ' ')).join(', ')
 }
 
-export type Deployment = Read<SentDeployment> & Partial<ModelRow['deployments'][number]>
+type Deployment = Read<SentDeployment> & Partial<ModelRow['deployments'][number]>

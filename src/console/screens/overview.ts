@@ -352,13 +352,7 @@ function hoursOf({ hours, as_of }: OverviewData): readonly (UsageTotals | undefi
 const looked = signal(false)
 
 /** The steps; once shown they stay until the screen is left. @param called whether a call was made */
-export function FirstSteps({
-  shown,
-  called,
-}: {
-  readonly shown: boolean
-  readonly called: boolean
-}) {
+function FirstSteps({ shown, called }: { readonly shown: boolean; readonly called: boolean }) {
   const begun = useRef(false)
   if (shown) begun.current = true
   const keys = useAnswer<{ data: readonly { readonly name: string }[] }>(

@@ -150,7 +150,7 @@ export function Requests() {
 }
 
 /** Loads the rest of a list, and shows how far a search came. */
-export function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
+function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
   if (list.next === null) return null
   return html`<p class="more">
     ${list.searchedTo ? html`<span class="muted">searched back to <${Time} at=${list.searchedTo} /></span>` : null}
@@ -244,13 +244,7 @@ function guardOf({ guard }: ShownCall): Content {
 
 // One call, in a sheet: the request, where its time went, its cost and why.
 
-export function RequestSheet({
-  id,
-  onClose,
-}: {
-  readonly id: string
-  readonly onClose: () => void
-}) {
+function RequestSheet({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const answer = useAnswer<{ data: ShownDetails }>(`/admin/requests/${encodeURIComponent(id)}`)
   useKeys({ c: () => void copyText(id) })
   return html`<${Sheet} title=${html`<${Id} id=${id} />`} onClose=${onClose}>
@@ -445,7 +439,7 @@ function curlOf({ method, endpoint, model, stream }: ShownDetails): string {
     : `${head} \\\n  -H "Content-Type: application/json" \\\n  -d '${body.replace('"…":"…"', '…')}'`
 }
 
-export function KeptContent({ id }: { readonly id: string }) {
+function KeptContent({ id }: { readonly id: string }) {
   const [open, setOpen] = useState(false)
   const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(id) : null)
   return html`<section>
@@ -462,4 +456,4 @@ export function KeptContent({ id }: { readonly id: string }) {
   </section>`
 }
 
-export const ESTIMATED = 'The vendor reported nothing; 4 characters count as a token.'
+const ESTIMATED = 'The vendor reported nothing; 4 characters count as a token.'

@@ -26,7 +26,7 @@ import { Heads } from '../parts/heads.ts'
 
 const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
 
-export function Gateways() {
+function Gateways() {
   const answer = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS })
   const all = useAnswer<{ data: readonly GatewayAnswer[] }>('/admin/gateways', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>
@@ -161,7 +161,7 @@ function Result({ proof }: { readonly proof: Agreement & { readonly indexed: num
 /** Rows of one section: price lists have thousands, and a search finds them. */
 const MOST_ROWS = 500
 
-export function Configuration() {
+function Configuration() {
   const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
     allows('admin') ? '/admin/config' : null,
   )
@@ -297,7 +297,7 @@ const COLUMNS: readonly Column<ChangeAnswer>[] = [
   { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
 ]
 
-export function AuditLog() {
+function AuditLog() {
   const { query } = place.value
   const parameters = [...query].filter(([name]) => name !== 'open').join('&')
   const path = useMemo(() => pathOf(query, Date.now()), [parameters])
@@ -375,7 +375,7 @@ function pathOf(query: URLSearchParams, now: number): string {
 const EVERY_MS = 10_000
 const MUTE_SECONDS = 86_400
 
-export function Alerts() {
+function Alerts() {
   const answer = useAnswer<{ data: readonly Alert[] }>('/admin/alerts', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>
     ${({ data }: { data: readonly Alert[] }) => {

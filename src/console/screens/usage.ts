@@ -423,7 +423,7 @@ function isoOf(ms: number, rollup: Rollup): string {
 // Whether the shown cost equals the ledger's: below every figure about money that comes from the index of usage.
 
 /** @param cost null where the figures are none of the ledger's */
-export function Proof({
+function Proof({
   ledger,
   cost,
   indexed,
@@ -479,11 +479,11 @@ export function Proof({
 
 // The question about usage that the address asks, and the addresses of the answers behind a figure.
 
-export const STANDARD = '-30d'
+const STANDARD = '-30d'
 /** Groups shown by themselves where the address has no number, and by how many more a link shows. */
-export const USUAL_TOP = 20
+const USUAL_TOP = 20
 
-export const METRICS: Readonly<Record<string, string>> = {
+const METRICS: Readonly<Record<string, string>> = {
   cost_usd: 'Cost',
   calls: 'Calls',
   prompt_tokens: 'Prompt tokens',
@@ -502,7 +502,7 @@ export const METRICS: Readonly<Record<string, string>> = {
   blocked: 'Blocked calls',
 }
 /** Spans of time; '' leaves the choice to the gateway. */
-export const ROLLUPS: Readonly<Record<string, string>> = {
+const ROLLUPS: Readonly<Record<string, string>> = {
   '': 'day or hour',
   hour: 'hour',
   day: 'day',
@@ -510,23 +510,22 @@ export const ROLLUPS: Readonly<Record<string, string>> = {
 }
 
 /** Groups of calls, and the parts that a group leads to. */
-export const GROUPS: Readonly<Record<string, { readonly label: string; readonly within: string }>> =
-  {
-    model: { label: 'Model', within: 'key' },
-    account: { label: 'Account', within: 'key' },
-    key: { label: 'Key', within: 'model' },
-    deployment: { label: 'Deployment', within: 'model' },
-    endpoint: { label: 'Endpoint', within: 'model' },
-    outcome: { label: 'Outcome', within: 'model' },
-    tag: { label: 'Tag', within: 'key' },
-    user: { label: 'User', within: 'key' },
-    code: { label: 'Error code', within: 'key' },
-    limit: { label: 'Limit', within: 'key' },
-  }
+const GROUPS: Readonly<Record<string, { readonly label: string; readonly within: string }>> = {
+  model: { label: 'Model', within: 'key' },
+  account: { label: 'Account', within: 'key' },
+  key: { label: 'Key', within: 'model' },
+  deployment: { label: 'Deployment', within: 'model' },
+  endpoint: { label: 'Endpoint', within: 'model' },
+  outcome: { label: 'Outcome', within: 'model' },
+  tag: { label: 'Tag', within: 'key' },
+  user: { label: 'User', within: 'key' },
+  code: { label: 'Error code', within: 'key' },
+  limit: { label: 'Limit', within: 'key' },
+}
 /** Groups that only the request log has: no amounts. */
 const CIRCUMSTANCES = ['code', 'limit']
 const LABELS = ['tag', 'user']
-export const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => ({
+const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => ({
   name,
   label: label.toLowerCase(),
 }))
@@ -542,7 +541,7 @@ const IN_REQUESTS: Readonly<Record<string, string>> = {
   limit: 'limited_by',
 }
 
-export interface Question {
+interface Question {
   readonly group: readonly string[]
   readonly metric: Metric
   readonly rollup: string
@@ -552,7 +551,7 @@ export interface Question {
 }
 
 /** Reads the address; the usual values replace missing and invalid ones. */
-export function questionOf(query: URLSearchParams): Question {
+function questionOf(query: URLSearchParams): Question {
   const [first = '', second = ''] = (query.get('group') ?? 'model')
     .split(',')
     .filter((name) => name in GROUPS)
@@ -568,7 +567,7 @@ export function questionOf(query: URLSearchParams): Question {
   }
 }
 
-export function fits(one: string, other: string): boolean {
+function fits(one: string, other: string): boolean {
   if (one === other || other === '') return other === ''
   const [first, second] = [one, other].map((name) =>
     LABELS.includes(name) ? 'label' : CIRCUMSTANCES.includes(name) ? 'circumstance' : name,
@@ -580,11 +579,7 @@ export function fits(one: string, other: string): boolean {
   return second !== 'circumstance' || !settled.includes(first!)
 }
 
-export function pathOf(
-  query: URLSearchParams,
-  { group, metric, rollup, top }: Question,
-  now: number,
-) {
+function pathOf(query: URLSearchParams, { group, metric, rollup, top }: Question, now: number) {
   const { from, to } = spanOf(query, STANDARD, now)
   const parameters = new URLSearchParams({ metric, top: String(top) })
   if (group.length > 0) parameters.set('group', group.join())
@@ -596,12 +591,12 @@ export function pathOf(
   return withQuery('/admin/usage', parameters)
 }
 
-export function csvOf(path: string): string {
+function csvOf(path: string): string {
   return `${path}&format=csv`
 }
 
 /** The address of the list of requests with range and filters of this screen. */
-export function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
+function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
   const { query } = place.value
   const parameters = new URLSearchParams({ from: query.get('from') ?? STANDARD })
   const to = query.get('to')

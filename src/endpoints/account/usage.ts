@@ -9,7 +9,7 @@ import { usageBody } from '../../observe/usage/view.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
-import type { GroupName } from '../../observe/usage/question.ts'
+import type { GroupName } from '../../observe/usage/query.ts'
 
 /** Groups that the holder of a key may use. */
 export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']

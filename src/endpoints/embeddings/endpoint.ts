@@ -1,7 +1,6 @@
 /** `POST /v1/embeddings`: paid by the token of the input. */
 import { Buffer } from 'node:buffer'
 import { endianness } from 'node:os'
-import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -11,6 +10,8 @@ import {
   oneOf,
   wrongType,
   type Check,
+  described,
+  schemaOf,
 } from '../../errors/checks.ts'
 import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import type { EmbeddingInput, EmbeddingResult, Embedding } from '../../plugin.ts'

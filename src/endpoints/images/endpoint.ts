@@ -36,7 +36,6 @@ import {
 } from '../../money/plausible.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 import { Received, type Billed } from '../shared/billing.ts'
-import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
   filledText,
@@ -54,6 +53,7 @@ import {
   wrongType,
   type Check,
   type Problem,
+  described,
 } from '../../errors/checks.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import type { Incoming } from '../../pipeline/http.ts'

@@ -37,6 +37,8 @@ import {
   wrongType,
   type Members,
   type Problem,
+  described,
+  schemaOf,
 } from '../../errors/checks.ts'
 import type {
   AtomicPiece,
@@ -47,7 +49,6 @@ import type {
 } from '../../guard/adapter.ts'
 import type { Billed } from '../shared/billing.ts'
 import { stringsInJson } from '../shared/texts.ts'
-import { described, schemaOf } from '../../errors/check-schema.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { givenMembers, readJson } from '../shared/body.ts'

@@ -8,7 +8,7 @@ import { InvalidRequest } from '../../errors/errors.ts'
 import { firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE, fileTooLarge } from './media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
-import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/json-scan.ts'
+import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/raw-json.ts'
 import { prepared } from './body.ts'
 
 export interface Form {

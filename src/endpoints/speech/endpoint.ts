@@ -1,5 +1,4 @@
 /** `POST /v1/audio/speech`: paid by the character (Unicode code point), which is known before the first sound. */
-import { described } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -8,6 +7,7 @@ import {
   oneOf,
   shortText,
   codePointsIn,
+  described,
 } from '../../errors/checks.ts'
 import { GatewayError, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { costJson } from '../../money/money.ts'

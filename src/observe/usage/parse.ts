@@ -5,7 +5,7 @@ import {
   wholeNumber,
   wrongQuery,
 } from '../../errors/query.ts'
-import { isAnswerable, labelOf, type GroupName, type UsageQuery } from './question.ts'
+import { isAnswerable, labelOf, type GroupName, type UsageQuery } from './query.ts'
 import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 

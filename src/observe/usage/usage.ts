@@ -9,14 +9,14 @@ import type { BookedCharge, LedgerReader, LedgerSource } from '../../state/ledge
 import { LineLimit } from '../access-log.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../../threads/client.ts'
 import type { UsageDifference } from './ledger-index.ts'
-import type {
-  UsageInit,
-  UsageNotice,
-  UsageQuestion,
-  UsageQuestions,
-  UsageReport,
-} from './messages.ts'
-import { UsageWork } from './work.ts'
+import {
+  UsageWork,
+  type UsageInit,
+  type UsageNotice,
+  type UsageQuestion,
+  type UsageQuestions,
+  type UsageReport,
+} from './work.ts'
 
 interface UsageOptions {
   /** Absent for tables in memory. */

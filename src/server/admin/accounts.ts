@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Account } from '../../accounts/stored.ts'
-import { note } from './audit.ts'
+import { note, changing } from './audit.ts'
 import { requireRole } from './auth.ts'
-import { changing } from './change.ts'
 import {
   ACCOUNT_SETTINGS,
   accountChange,
@@ -28,7 +27,7 @@ import {
 import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import { type Settled, ACCOUNT } from '../../state/ledger/ledger.ts'
-import { limitsOfAccount } from '../../accounts/limits.ts'
+import { limitsOfAccount } from '../../accounts/accounts.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { listAccounts } from './lists.ts'
 

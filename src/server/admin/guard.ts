@@ -1,5 +1,5 @@
 import { readRange } from '../../observe/usage/parse.ts'
-import type { DecisionSums } from '../../observe/usage/decisions.ts'
+import type { DecisionSums } from '../../observe/usage/work.ts'
 import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './views.ts'
 import type { GuardAnswer } from './resources/guard.ts'

@@ -1,10 +1,9 @@
-import { limitsOfKey } from '../../accounts/limits.ts'
+import { limitsOfKey } from '../../accounts/accounts.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { playTokenFor } from '../../accounts/play.ts'
 import { allowlistOf, isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { note } from './audit.ts'
-import { changing } from './change.ts'
+import { note, changing } from './audit.ts'
 import { requireJudge } from './policies.ts'
 import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
 import {
@@ -127,7 +126,7 @@ async function wholeKey(runtime: Runtime, key: Key) {
 }
 
 async function warningsOf(
-  { models, policy }: Key,
+  { models, policy, expiresAt }: Key,
   { catalog, guards }: Runtime,
 ): Promise<string[]> {
   const unknown = (models ?? []).filter(
@@ -137,6 +136,11 @@ async function warningsOf(
       catalog.all().every(({ id }) => !isAllowed([entry], id)),
   )
   return [
+    ...(expiresAt !== undefined && expiresAt <= Date.now()
+      ? [
+          `the key expired on ${new Date(expiresAt).toISOString().slice(0, 10)}: it is refused until expires_at is changed`,
+        ]
+      : []),
     ...unknown.map((entry) => {
       const several = catalog.candidates(entry)
       if (several.length > 0) {

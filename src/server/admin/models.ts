@@ -1,7 +1,7 @@
 import { Unavailable } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
-import type { FailureSum } from '../../observe/usage/decisions.ts'
+import type { FailureSum } from '../../observe/usage/work.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resources/model.ts'

@@ -1,8 +1,7 @@
 /** The overview: health and present cost of the gateway. */
 import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
-import type { UsageAnswer } from '../../observe/usage/query.ts'
-import type { UsageQuery } from '../../observe/usage/question.ts'
+import type { UsageAnswer, UsageQuery } from '../../observe/usage/query.ts'
 import { agreementView, sumsView } from '../../observe/usage/view.ts'
 import { noSums } from '../../observe/usage/sums.ts'
 import { alertView, mute } from './resources/alert.ts'

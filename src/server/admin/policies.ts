@@ -2,13 +2,15 @@
 import type * as v from 'valibot'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { InputTexts } from '../../guard/adapter.ts'
-import { coverageWarnings, testPolicy, type PolicyTestResult } from '../../guard/policy-check.ts'
 import {
+  coverageWarnings,
+  testPolicy,
+  type PolicyTestResult,
   rehearse,
   type RehearsalInit,
   type Rehearsal,
   type Rehearsed,
-} from '../../guard/rehearsal.ts'
+} from '../../guard/policy-check.ts'
 import { isAllowed } from '../../models/allowlist.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -20,6 +22,9 @@ import {
   type Policy,
   tighten,
   knownRefusals,
+  diffPolicies,
+  differenceOfSets,
+  tighteningsOf,
 } from '../../policy/policy.ts'
 import { requireRole } from './auth.ts'
 import {
@@ -32,7 +37,6 @@ import {
   type Replayed,
   type SideVerdict,
 } from './resources/policy.ts'
-import { diffPolicies, differenceOfSets, tighteningsOf } from '../../policy/diff.ts'
 import {
   bodyOf,
   incomingOf,

@@ -4,8 +4,12 @@ import { usdJson } from '../../money/money.ts'
 import { readRange, readUsageQuery } from '../../observe/usage/parse.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
-import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
-import { type UsageQuery, GROUPS } from '../../observe/usage/question.ts'
+import {
+  type TooLarge,
+  type UsageAnswer,
+  type UsageQuery,
+  GROUPS,
+} from '../../observe/usage/query.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'

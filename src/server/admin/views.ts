@@ -1,6 +1,6 @@
 import type { Gateway } from '../../gateway/gateway.ts'
 import { Unavailable } from '../../errors/errors.ts'
-import type { UsageQuestions } from '../../observe/usage/messages.ts'
+import type { UsageQuestions } from '../../observe/usage/work.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Outbox } from './resources/gateway.ts'
 import { momentOrNull } from './resources/settings.ts'

@@ -56,11 +56,10 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
-import { RedisHistory } from './history.ts'
-import { RedisImport } from './import.ts'
+import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords } from './records.ts'
 import { toLimitsText, toPico, type ScriptReply, type ScriptClient } from './replies.ts'
-import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
+import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
 interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
@@ -447,7 +446,7 @@ function openOutbox(folder: string, limitBytes: number | undefined): OutboxFile 
   }
 }
 
-export function toAdmission([why, ...rest]: ScriptReply): Admission {
+function toAdmission([why, ...rest]: ScriptReply): Admission {
   switch (why) {
     case 'ok': {
       const [at = 0, lease = 0, paid, ...rate] = rest.map(Number)
@@ -473,7 +472,7 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
 }
 
 /** The reply of the script `hold`, unless it is `range`. */
-export function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
+function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
       return { ok: true, day: first!, billed: second === '1', tight: third === '1' }
@@ -492,6 +491,11 @@ export function toHoldResult([why, first, second, third]: ScriptReply): HoldResu
 }
 
 /** The reply of the scripts `settle`, `topUp` and `adjust`, unless it is `range`. */
-export function toSettled([state, cost, balance]: ScriptReply): Settled {
+function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }
+
+/** Reads the clock of the server into `now`, ms since epoch. */
+const STORE_CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
