@@ -27,6 +27,10 @@ export class OutputItem {
   readonly id: string | null
   /** Index of the call; undefined until it was emitted. */
   call: number | undefined = undefined
+  /** The vendor's id of the call. */
+  callId: string | undefined = undefined
+  /** The vendor has ended it. */
+  done = false
   readonly #parts = new Map<string, Part>()
 
   constructor(type: string, id: string | null) {
@@ -121,6 +125,12 @@ export class AnswerWriter {
         ],
       }),
     )
+  }
+
+  /** Ends a call that was opened. */
+  done(item: OutputItem, emit: Emit): void {
+    item.done = true
+    emit(toChunk({ tool_calls: [{ index: item.call!, done: true }] }))
   }
 
   /** Writes the encrypted content of reasoning as an entry of its own. */

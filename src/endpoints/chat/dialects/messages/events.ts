@@ -2,6 +2,7 @@
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatDelta, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
 import { randomId } from '../../../../state/ids.ts'
+import { interruptedCall } from '../../answer.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMAT } from './conversation.ts'
@@ -17,9 +18,10 @@ type Emit = (event: MessageEvent) => void
 
 type OpenBlock =
   | { readonly kind: 'text' }
-  | { readonly kind: 'call'; readonly call: number; isEmpty: boolean }
+  | { readonly kind: 'call'; readonly call: number; readonly isCustom: boolean }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
 
+const CUSTOM_INPUT = '{"input":"'
 const MAX_CITED_CHARACTERS = 150
 const THINKING = { type: 'thinking', thinking: '', signature: '' }
 const REFUSED = { type: 'refusal', category: null, explanation: null }
@@ -164,8 +166,8 @@ export class MessageEvents {
     this.#stop()
   }
 
-  #call({ index = 0, id, function: called }: ToolCallDelta): void {
-    const name = called?.name
+  #call({ index = 0, id, function: called, custom }: ToolCallDelta): void {
+    const name = (called ?? custom)?.name
     if (name) {
       const block = {
         type: 'tool_use',
@@ -173,13 +175,19 @@ export class MessageEvents {
         name,
         input: {},
       }
-      this.#begin({ kind: 'call', call: index, isEmpty: true }, block)
+      this.#begin({ kind: 'call', call: index, isCustom: custom !== undefined }, block)
+      // The input of a tool of another kind is a text; here it has to be an object.
+      if (custom) this.#inputOf(CUSTOM_INPUT)
     }
+    const text = called?.arguments ?? custom?.input
+    if (!text) return
     const open = this.#open
-    const text = called?.arguments
-    if (!text || open?.kind !== 'call' || open.call !== index) return
-    open.isEmpty = false
-    this.#deltaOf({ type: 'input_json_delta', partial_json: text })
+    if (open?.kind !== 'call' || open.call !== index) throw interruptedCall()
+    this.#inputOf(open.isCustom ? JSON.stringify(text).slice(1, -1) : text)
+  }
+
+  #inputOf(partial_json: string): void {
+    this.#deltaOf({ type: 'input_json_delta', partial_json })
   }
 
   #begin(open: OpenBlock, block: object): void {
@@ -206,9 +214,7 @@ export class MessageEvents {
     if (!open) return
     this.#open = undefined
     if (open.kind === 'thinking') return this.#endThinking(open.detail)
-    if (open.kind === 'call' && open.isEmpty) {
-      this.#deltaOf({ type: 'input_json_delta', partial_json: '{}' })
-    }
+    if (open.kind === 'call' && open.isCustom) this.#inputOf('"}')
     this.#stop()
   }
 

@@ -2,6 +2,7 @@
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunkChoice, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
+import { interruptedCall } from '../../answer.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { CallItem, MessageItem, ReasoningItem, type OpenItem, type ResponseEvent } from './items.ts'
 import type { AnswerOptions } from './read.ts'
@@ -135,7 +136,7 @@ export class ResponseEvents {
       this.#begin(new CallItem(index, id ?? '', tool, custom !== undefined))
     }
     const open = this.#open
-    if (!(open instanceof CallItem) || open.call !== index) return
+    if (!(open instanceof CallItem) || open.call !== index) throw interruptedCall()
     open.add(part.arguments ?? part.input ?? '', this.#sayOf(open))
   }
 
