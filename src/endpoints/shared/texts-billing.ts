@@ -1,7 +1,7 @@
 /** What work on texts costs whose answers have no text: by the token of the prompt. */
 import { Buffer } from 'node:buffer'
 import type { Estimate } from '../../money/holds.ts'
-import { costJson } from '../../money/money.ts'
+import { CHAT_SIDES, costJson } from '../../money/money.ts'
 import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
 import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Usage } from '../../plugin.ts'
@@ -47,6 +47,6 @@ export function promptUsageJson(receipt: Receipt): object {
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens,
-    ...costJson(receipt.bill),
+    ...costJson(receipt.bill, CHAT_SIDES),
   }
 }

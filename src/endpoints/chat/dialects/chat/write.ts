@@ -1,4 +1,4 @@
-import { costJson } from '../../../../money/money.ts'
+import { CHAT_SIDES, costJson } from '../../../../money/money.ts'
 import type { Call, Done, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import {
@@ -37,7 +37,7 @@ export function chatUsageJson({ bill, meter }: Receipt): object {
     },
     ...(searches !== undefined &&
       searches <= 1 && { server_tool_use_details: { web_search_requests: searches } }),
-    ...costJson(bill),
+    ...costJson(bill, CHAT_SIDES),
   }
 }
 
@@ -63,10 +63,12 @@ function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
     return new EventWriter(call, out, done, format)
   }
   return new WholeWriter<AnswerChunk>(call, out, done, (chunks) => {
-    const { id, ...completion } = collect(chunks)
+    const { id, system_fingerprint = null, ...completion } = collect(chunks)
     const { receipt } = chunks.at(-1)!
     const billed = billedJson(receipt!, chatUsageJson(receipt!))
-    return { text: JSON.stringify({ id, object: 'chat.completion', ...completion, ...billed }) }
+    const head = { id, object: 'chat.completion', ...completion }
+    const provider = call.target.model.vendor
+    return { text: JSON.stringify({ ...head, system_fingerprint, provider, ...billed }) }
   })
 }
 

@@ -1,7 +1,7 @@
 /** Events of a vendor with this API, as the client gets them: the gateway's id, the name that was asked for, the cost. */
 import { isObject } from '../../../../errors/checks.ts'
 import type { ErrorBody } from '../../../../errors/errors.ts'
-import { costJson } from '../../../../money/money.ts'
+import { RESPONSE_SIDES, costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { endingOf } from './events.ts'
@@ -91,7 +91,9 @@ function usageOf(given: unknown, receipt: Receipt): object {
   const charged = usageJson(receipt)
   if (!isObject(given)) return charged
   const isCounted = Number(given.input_tokens) > 0 || Number(given.output_tokens) > 0
-  return isCounted ? { ...given, ...costJson(receipt.bill) } : { ...given, ...charged }
+  return isCounted
+    ? { ...given, ...costJson(receipt.bill, RESPONSE_SIDES) }
+    : { ...given, ...charged }
 }
 
 /** Whether this is an answer that came whole, not an event of a stream. */
