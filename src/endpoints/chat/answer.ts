@@ -442,7 +442,7 @@ class ChoiceState {
     this.#say({ refusal: this.#refusal.rest() })
     const isCut = this.#isCut
     for (const call of this.#calls) {
-      // A call that was cut cannot be run: what nobody has seen of it is dropped.
+      // A call that was cut cannot be run: it is dropped where nothing of it has gone out.
       const isLost = isCut && !call.done && call.index === undefined && !this.#isWhole(call)
       if (isLost) this.#queue.splice(this.#queue.indexOf(call), 1)
       call.done = true

@@ -194,7 +194,7 @@ describe('conform', () => {
         [0, '{}'],
         [1, '{}'],
       ])
-      // What nobody has seen of a call that was cut is dropped.
+      // A call that was cut is dropped where nothing of it has gone out.
       expect(argumentsIn(await run([...bare, says({}, 'length')]))).toEqual([[0, '']])
     })
 

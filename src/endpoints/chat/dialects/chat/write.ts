@@ -1,17 +1,12 @@
 import { CHAT_SIDES, costJson } from '../../../../money/money.ts'
 import type { Call, Done, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
-import {
-  billedJson,
-  errorWriter,
-  EventWriter,
-  WholeWriter,
-  type EventFormat,
-} from '../../../shared/write.ts'
+import { billedJson, EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
 import type { AnswerChunk, AnswerHead } from '../../billing.ts'
 import { collect } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk, type ChatRequest } from '../../request.ts'
+import { chatErrorWriter } from '../shared/errors.ts'
 import { chatBody, readChatRequest } from './read.ts'
 
 export function chatUsageJson({ bill, meter }: Receipt): object {
@@ -53,7 +48,7 @@ export const chatCompletions = chatFormat({
   },
   droppedNames: (what) => (what === 'reasoning' ? ['reasoning'] : ['messages.reasoning']),
   write: writeChat,
-  writeError: errorWriter(chatUsageJson),
+  writeError: chatErrorWriter(chatUsageJson),
 })
 
 function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {

@@ -24,7 +24,6 @@ type OpenBlock =
 const CUSTOM_INPUT = '{"input":"'
 const MAX_CITED_CHARACTERS = 150
 const THINKING = { type: 'thinking', thinking: '', signature: '' }
-const REFUSED = { type: 'refusal', category: null, explanation: null }
 
 export const STOP_REASONS: Readonly<Record<string, string>> = {
   length: 'max_tokens',
@@ -43,6 +42,8 @@ export class MessageEvents {
   #index = 0
   #open: OpenBlock | undefined
   #hasRefusal = false
+  /** The text of a refusal, which some clients show in place of the answer. */
+  #explanation = ''
   readonly #waiting: ChatDelta[] = []
 
   /**
@@ -96,6 +97,7 @@ export class MessageEvents {
     // A refusal of a whole answer is said in both members.
     if (refusal) {
       this.#hasRefusal = true
+      if (!this.#isRefused()) this.#explanation += refusal
       if (refusal !== content) this.#say(refusal)
     }
     if (tool_calls) for (const call of tool_calls) this.#call(call)
@@ -104,6 +106,7 @@ export class MessageEvents {
 
   #say(text: string): void {
     let shown = text
+    if (this.#isRefused()) this.#explanation += text
     if (this.#open?.kind !== 'text') {
       // The blank line before a refusal parts it from text in the same block.
       if (this.#isRefused()) shown = text.trimStart()
@@ -224,7 +227,7 @@ export class MessageEvents {
     const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
     const sequence = stop === 'end_turn' ? this.#stopSequence() : undefined
     const ended = sequence === undefined ? stop : 'stop_sequence'
-    endEvents(ended, receipt, sequence).forEach(this.#emit)
+    endEvents(ended, receipt, sequence, this.#explanation.trim() || null).forEach(this.#emit)
   }
 }
 
@@ -232,9 +235,11 @@ export function endEvents(
   stop_reason: string,
   receipt: Receipt,
   stop_sequence: string | null = null,
+  explanation: string | null = null,
 ): MessageEvent[] {
   const { guard } = receipt
-  const stop_details = stop_reason === 'refusal' ? REFUSED : null
+  const refused = { type: 'refusal', category: null, explanation }
+  const stop_details = stop_reason === 'refusal' ? refused : null
   return [
     {
       type: 'message_delta',
