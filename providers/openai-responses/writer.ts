@@ -205,9 +205,10 @@ export function toChunk(delta: ChatDelta): ChatChunk {
 function toLogprobs(given: unknown): { content: object[] } | undefined {
   if (!Array.isArray(given) || given.length === 0) return undefined
   const toToken = ({ token = '', logprob = 0, bytes = null }: any) => ({ token, logprob, bytes })
-  const content = given.map((one) => ({
+  const listOf = (value: unknown) => (Array.isArray(value) ? value.map(Object) : [])
+  const content = listOf(given).map((one: any) => ({
     ...toToken(one),
-    top_logprobs: (one.top_logprobs ?? []).map(toToken),
+    top_logprobs: listOf(one.top_logprobs).map(toToken),
   }))
   return { content }
 }

@@ -60,7 +60,7 @@ interface BillItem {
 export const NO_COST = new Bill(0n, [])
 
 /** Members that OpenRouter's clients require beside the parts of a cost: of the prompt, and of the answer. */
-export type Sides = readonly [prompt: string, completion: string]
+type Sides = readonly [prompt: string, completion: string]
 export const CHAT_SIDES: Sides = [
   'upstream_inference_prompt_cost',
   'upstream_inference_completions_cost',

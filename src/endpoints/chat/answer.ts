@@ -700,5 +700,19 @@ function extrasOf(delta: ChatDelta): ChatDelta | undefined {
 }
 
 function tokensOf(logprobs: any): object {
-  return { content: logprobs.content ?? null, refusal: logprobs.refusal ?? null }
+  return { content: tokenList(logprobs.content), refusal: tokenList(logprobs.refusal) }
+}
+
+/** The tokens of a list that clients can read; null for no list. */
+function tokenList(given: unknown): object[] | null {
+  if (!Array.isArray(given)) return null
+  return given.filter(isToken).map((token) => {
+    const { top_logprobs: others } = token
+    if (others === undefined || (Array.isArray(others) && others.every(isToken))) return token
+    return { ...token, top_logprobs: Array.isArray(others) ? others.filter(isToken) : [] }
+  })
+}
+
+function isToken(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && typeof value.token === 'string'
 }

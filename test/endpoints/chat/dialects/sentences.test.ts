@@ -24,6 +24,7 @@ beforeAll(async () => {
       'm/server': at('server'),
       'm/responses': at('openai', { api: 'responses' }),
       'm/claude': at('claude'),
+      'm/logs': { ...at('server'), capabilities: ['LOGPROBS' as const] },
       'm/known': { ...at('server'), context_length: 8192 },
     },
   })
@@ -158,4 +159,33 @@ it('shows the text of a refusal where Claude Code looks for it, before and in pl
   const { text } = await ask('messages', 'm/server', { key, stream: true })
   const end = JSON.parse(/^data: (\{"type":"message_delta".*)$/m.exec(text)![1]!)
   expect(end.delta).toMatchObject({ stop_reason: 'refusal', stop_details: details })
+})
+
+it('has no path of a vendor where a policy is confidential: paths can quote', async () => {
+  const policy = { version: 1 as const, systemPrompt: 'Be kind.', bannedPatterns: ['swordfish'] }
+  const { secret: key } = await t.newKey({ policy })
+  const error = { message: 'Bad.', type: 'invalid_request_error', param: 'the swordfish is kind' }
+  vendor.answer(() => json({ error }, 400))
+  for (const dialect of Object.keys(PATHS) as Dialect[]) {
+    const { text } = await ask(dialect, 'm/server', { key })
+    expect(text).not.toContain('swordfish')
+    expect(JSON.parse(text).error.param).toBeNull()
+  }
+})
+
+it('shows log probabilities of any form, or none', async () => {
+  const content = [{ token: 'Hi', logprob: -1, top_logprobs: null }, { token: 7 }, null]
+  const message = { role: 'assistant', content: 'Hi' }
+  vendor.answer(() =>
+    json({
+      choices: [{ index: 0, message, finish_reason: 'stop', logprobs: { content } }],
+      usage: { prompt_tokens: 1, completion_tokens: 1 },
+    }),
+  )
+  const body = { model: 'm/logs', input: 'Hi', include: ['message.output_text.logprobs'] }
+  const { status, json: answer } = await t.ask('POST', '/v1/responses', { body })
+  expect(status).toBe(200)
+  expect(answer.output[0].content[0].logprobs).toEqual([
+    { token: 'Hi', logprob: -1, bytes: [], top_logprobs: [] },
+  ])
 })

@@ -76,7 +76,8 @@ export class ResponseEvents {
     if (!delta) return
     const { reasoning_details, content, refusal, tool_calls, annotations, phase } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
-    const tokens: object[] = logprobs?.content ?? []
+    const given: unknown = logprobs?.content
+    const tokens: unknown[] = Array.isArray(given) ? given : []
     if (content) this.#say(content, tokens.map(toLogprob))
     // A guard's refusal of a whole answer is said in both members.
     if (refusal && refusal !== content) this.#refuse(refusal)
@@ -192,11 +193,17 @@ function billed(receipt: Receipt): object {
   return { usage: usageJson(receipt), ...(guard && { guard }) }
 }
 
-function toLogprob({ token, logprob, bytes, top_logprobs = [] }: any): object {
-  const others = top_logprobs.map((one: any) => ({
-    token: one.token,
-    logprob: one.logprob,
-    bytes: one.bytes ?? [],
-  }))
-  return { token, logprob, bytes: bytes ?? [], top_logprobs: others }
+function toLogprob(given: any): object {
+  const { token, logprob, bytes, top_logprobs } = Object(given)
+  const others = Array.isArray(top_logprobs) ? top_logprobs.map(Object) : []
+  return {
+    token,
+    logprob,
+    bytes: bytes ?? [],
+    top_logprobs: others.map((one: any) => ({
+      token: one.token,
+      logprob: one.logprob,
+      bytes: one.bytes ?? [],
+    })),
+  }
 }

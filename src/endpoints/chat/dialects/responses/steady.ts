@@ -320,7 +320,8 @@ export class SteadyEvents {
     const list = type === 'message' ? 'content' : 'summary'
     const last: readonly unknown[] = Array.isArray(given[list]) ? given[list] : []
     const told = type === 'message' || type === 'reasoning'
-    for (let at = 0; told && at < Math.max(parts.length, last.length); at++) {
+    const count = told ? Math.max(parts.length, last.length) : 0
+    for (let at = 0; at < count; at++) {
       const one = last[at]
       const kind = isObject(one) ? String(one.type) : ''
       if (!parts[at] && PARTS[kind]?.list !== list) break
