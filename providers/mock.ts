@@ -1,7 +1,7 @@
 /**
  * A provider that is free of charge and answers the same every time: for the first start, tests, demos and benchmarks.
  * It repeats the last user message; a deployment's options may script any other answer. The model name `tools` calls
- * the tools that the request offers.
+ * the tools that the request offers, the model name `agent` those that the user names.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'

@@ -331,8 +331,8 @@ describe('architecture', () => {
         .filter(({ text }) => new RegExp(`\\bledger\\.${method}\\(`).test(text))
         .map(({ path }) => path)
     expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
-    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/credits.ts'])
-    expect(callers('adjust')).toEqual(['src/server/admin/credits.ts'])
+    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/accounts.ts'])
+    expect(callers('adjust')).toEqual(['src/server/admin/accounts.ts'])
   })
 
   it('never branches on the operation inside a stage', () => {

@@ -4,38 +4,7 @@
  * replacement for a judge. The check is local, and its result does not depend on how an answer is split.
  */
 import * as v from 'valibot'
-import {
-  CATEGORIES,
-  defineGuard,
-  type Category,
-  type GuardContext,
-  type CheckProgress,
-  type OutputCheck,
-  type TextItem,
-  type Verdict,
-} from '../../src/plugin.ts'
-import {
-  scorerNow,
-  scorerSoon,
-  type Reading,
-  type Score,
-  type Scorer,
-  Sentences,
-} from './categories/score.ts'
-import { warmUp, readInSlices } from './text/slices.ts'
-
-const PASS: Verdict = { action: 'pass' }
-const NOT_CHECKED: Verdict = { action: 'abstain', why: 'not-applicable' }
-/** Channels of an answer that only patterns check: refusals of the model, and cited pages. */
-const UNCHECKED_OUTPUT = new Set<TextItem['channel']>(['refusal', 'annotation'])
-/** Channels of an input that are checked. Tool definitions and tool data are left to patterns. */
-const CHECKED_INPUT = new Set<TextItem['channel']>([
-  'content',
-  'document',
-  'prompt',
-  'search',
-  'speech',
-])
+import { CATEGORIES, defineGuard, type Guard } from '../../src/plugin.ts'
 
 const options = v.strictObject({
   /** `hint` blocks nothing and enforces no rule. It writes what it would have blocked to the log, without the text. */
@@ -44,133 +13,22 @@ const options = v.strictObject({
   threshold: v.optional(v.pipe(v.number(), v.gtValue(0.5), v.ltValue(1)), 0.85),
 })
 
-export default defineGuard({
+type Options = v.InferOutput<typeof options>
+
+const outline = ({ mode }: Options): Pick<Guard, 'enforces' | 'execution'> => ({
+  enforces: mode === 'hint' ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
+  execution: 'local',
+})
+
+const categories = defineGuard({
   name: 'categories',
   options,
-  setup({ mode, threshold }, host) {
-    const isHint = mode === 'hint'
-    void warmUp()
-    const begin = ({ rules, requestId }: GuardContext, side: TextItem['side']): CategoryCheck => {
-      const wanted = new Set(isHint ? CATEGORIES : rules.deny)
-      const verdictOf = ({ category, score, cues }: Score): Verdict | undefined => {
-        const rule = `deny:${category}` as const
-        if (!isHint) return { action: 'block', rule, score, reason: cues.join(' ') }
-        host.log.info(`${requestId}: ${side} looks like ${category} (${score.toFixed(2)})`)
-        return undefined
-      }
-      return new CategoryCheck(scorerNow(), wanted, side, threshold, verdictOf)
-    }
-    return {
-      enforces: isHint ? [] : CATEGORIES.map((category) => `deny:${category}` as const),
-      execution: 'local',
-      checkInput(items, context) {
-        const yieldIfDue = () => host.yieldIfDue(context)
-        const read = () => {
-          const currentTurn = begin(context, 'input')
-          return readInSlices(
-            items,
-            ({ channel, role, current }) => {
-              const isAnswered = (role === 'assistant' || role === 'tool') && !current
-              if (!CHECKED_INPUT.has(channel) || isAnswered) return undefined
-              // Texts of an earlier turn stand alone; those of the current turn are scored as one.
-              return current ? currentTurn.next() : begin(context, 'input')
-            },
-            yieldIfDue,
-          )
-        }
-        const scorer = scorerSoon(yieldIfDue)
-        return scorer instanceof Promise ? scorer.then(read) : read()
-      },
-      checkOutput({ channel, text }, context) {
-        if (UNCHECKED_OUTPUT.has(channel)) return NOT_CHECKED
-        const check = begin(context, 'output')
-        check.push(text)
-        return check.end().verdict ?? PASS
-      },
-      streamOutput: ({ channel }, context) =>
-        UNCHECKED_OUTPUT.has(channel) ? releaseAll() : begin(context, 'output'),
-    }
+  async setup(chosen, host) {
+    const { createGuard } = await import('./categories/guard.ts')
+    const { mode, threshold } = chosen
+    const guard = await createGuard({ isHint: mode === 'hint', threshold }, host)
+    return { ...outline(chosen), ...guard }
   },
 })
 
-/** Releases all text. */
-function releaseAll(): OutputCheck {
-  let safe = 0
-  return {
-    push: ({ length }) => ({ safeOffset: (safe += length) }),
-    end: () => ({ safeOffset: safe }),
-  }
-}
-
-/** Scores one text, sentence by sentence. */
-class CategoryCheck implements OutputCheck {
-  readonly #scorer: Scorer
-  readonly #wanted: ReadonlySet<Category>
-  readonly #side: TextItem['side']
-  readonly #threshold: number
-  readonly #verdictOf: (score: Score) => Verdict | undefined
-  readonly #reading: Reading
-  #sentences = new Sentences()
-  #verdict: Verdict | undefined = undefined
-  #safe = 0
-
-  constructor(
-    scorer: Scorer,
-    wanted: ReadonlySet<Category>,
-    side: TextItem['side'],
-    threshold: number,
-    verdictOf: (score: Score) => Verdict | undefined,
-  ) {
-    this.#scorer = scorer
-    this.#wanted = wanted
-    this.#side = side
-    this.#threshold = threshold
-    this.#verdictOf = verdictOf
-    this.#reading = scorer.begin()
-  }
-
-  push(text: string): CheckProgress {
-    if (!this.#verdict) {
-      for (const sentence of this.#sentences.push(text)) if (this.#score(sentence)) break
-    }
-    return this.#progress()
-  }
-
-  end(): CheckProgress {
-    const rest = this.#verdict ? undefined : this.#sentences.end()
-    if (rest) this.#score(rest)
-    return this.#progress()
-  }
-
-  /** Starts another text of the same turn. The scores of earlier texts count on. */
-  next(): this {
-    this.#sentences = new Sentences()
-    this.#verdict = undefined
-    return this
-  }
-
-  /** Scores a sentence. @returns whether it blocks */
-  #score(sentence: { readonly start: number; readonly text: string }): boolean {
-    const found = this.#scorer.add(
-      sentence,
-      this.#reading,
-      this.#wanted,
-      this.#side,
-      this.#threshold,
-    )
-    const verdict = found && this.#verdictOf(found)
-    const end = sentence.start + sentence.text.length
-    if (verdict?.action === 'block') {
-      this.#verdict = { ...verdict, spans: [{ start: sentence.start, end }] }
-      return true
-    }
-    this.#safe = end
-    return false
-  }
-
-  #progress(): CheckProgress {
-    return this.#verdict
-      ? { safeOffset: this.#safe, verdict: this.#verdict }
-      : { safeOffset: this.#safe }
-  }
-}
+export default { ...categories, outline }

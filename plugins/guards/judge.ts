@@ -25,8 +25,8 @@ import {
   windowsOf,
   windowsOfAnswer,
   type Window,
+  WindowJudge,
 } from './judge/windows.ts'
-import { WindowJudge } from './judge/window-judge.ts'
 
 const PASS: Verdict = { action: 'pass' }
 const NOT_JUDGED: Verdict = { action: 'abstain', why: 'not-applicable' }

@@ -33,6 +33,7 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
   supports_pdf_input: 'FILE_INPUT',
 }
 
+const WRITE_NOTHING: ReadonlySet<string> = new Set(['embedding', 'rerank', 'moderation'])
 const ABOVE = /^(.+)_above_(\d{1,6})k_tokens$/
 /** The explanation of the members, among the models. */
 const SAMPLE = 'sample_spec'
@@ -131,6 +132,8 @@ function pricesOf(row: Row, modality: string): Pick<PriceRow, 'prices' | 'tiers'
     if (!/cost|price/.test(member) || value === null) continue
     const [, base = member, thousands] = ABOVE.exec(member) ?? []
     const name = Object.hasOwn(TOKEN_PRICES, base) ? TOKEN_PRICES[base] : otherOf(member, modality)
+    // The list says of models that write nothing that this costs nothing.
+    if (name === 'completion' && WRITE_NOTHING.has(modality) && Number(value) === 0) continue
     if (name === undefined || !isText(value)) unmapped.push(member)
     else if (thousands === undefined) prices[name] = { text: value }
     else (tiers[`${Number(thousands) * 1000 + 1}`] ??= {})[name] = { text: value }

@@ -2,7 +2,7 @@
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import * as v from 'valibot'
-import { eventsOption } from './shared/options.ts'
+import { eventsOption } from './webhook.ts'
 import { defineSink } from '../../src/plugin.ts'
 
 const MODE = 0o600

@@ -4,8 +4,17 @@
  */
 import { createHmac } from 'node:crypto'
 import * as v from 'valibot'
-import { eventsOption } from './shared/options.ts'
 import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
+
+// Options that sinks have in common.
+
+const EVENTS = ['call.ended', 'guard.blocked', 'guard.escalation', 'alert'] as const
+
+/** Which events a sink takes. @param usual where the operator does not say */
+export function eventsOption(usual: (typeof EVENTS)[number][]) {
+  const events = v.pipe(v.array(v.picklist(EVENTS)), v.minLength(1, 'at least one event'))
+  return v.optional(events, usual)
+}
 
 /** Posts under way at a time. */
 const AT_ONCE = 8

@@ -75,11 +75,16 @@ function resultsOf({ messages }: ChatInput): string[] {
   return messages.slice(from).map((message) => textOf(message.content))
 }
 
-/** Calls the first tool, or the first two when parallel calls are allowed. No calls follow tool results. */
+/**
+ * Of the model `tools` the first tool, or the first two when parallel calls are allowed; of the model `agent` those that the user has
+ * written down. No calls follow tool results.
+ */
 function callsOf(input: ChatInput, model: string): ToolCall[] {
   const choice: any = input.tool_choice
-  if (model !== 'tools' || choice === 'none' || resultsOf(input).length > 0) return []
+  if (choice === 'none' || resultsOf(input).length > 0) return []
   const offered = (input.tools ?? []).filter((tool) => tool?.type === 'function')
+  if (model === 'agent') return scriptedCalls(input, writtenCalls(input, offered))
+  if (model !== 'tools') return []
   const named = offered.filter((tool) => tool.function.name === choice?.function?.name)
   const count = input.parallel_tool_calls === false ? 1 : 2
   const called = named.length > 0 ? named : offered.slice(0, count)
@@ -90,6 +95,30 @@ function callsOf(input: ChatInput, model: string): ToolCall[] {
       arguments: exampleOf(tool.function.parameters ?? { type: 'object' }),
     })),
   )
+}
+
+/** Places of a text that are tried as the end of the arguments. */
+const MAX_ENDS = 100
+
+/** Calls in the last message of the user, such as `Read({"path":"a.txt"})`, of tools that are offered. */
+function writtenCalls({ messages }: ChatInput, offered: readonly any[]) {
+  const text = textOf(messages.findLast(({ role }) => role === 'user')?.content)
+  return offered.flatMap(({ function: { name } }) => {
+    const begin = text.indexOf(`${name}({`)
+    if (begin < 0 || /\w/.test(text[begin - 1] ?? '')) return []
+    const from = begin + name.length + 1
+    let end = from
+    for (let i = 0; i < MAX_ENDS; i++) {
+      end = text.indexOf('})', end) + 1
+      if (end === 0) return []
+      try {
+        return [{ name, arguments: JSON.parse(text.slice(from, end)) as unknown }]
+      } catch {
+        // The object goes on.
+      }
+    }
+    return []
+  })
 }
 
 /** Ids contain the position in the conversation, so none occurs twice. */

@@ -1,6 +1,6 @@
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { need } from './checks.ts'
+import { InvalidRequest } from '../errors/errors.ts'
 
 const SHA256 = /^[0-9a-f]{64}$/
 const GIVEN = /^[\x21-\x7e]{8,512}$/
@@ -86,4 +86,18 @@ function checksum(text: string): string {
 /** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
 function startOf(secret: string): string {
   return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : OTHER_ORIGIN
+}
+
+const NAME_LENGTH = 200
+
+/** @throws InvalidRequest for an empty or long name */
+export function checkName(name: string): void {
+  const length = name.trim().length
+  need(length > 0 && length <= NAME_LENGTH, 'name', `a text of 1 to ${NAME_LENGTH} characters`)
+}
+
+/** @throws InvalidRequest about a member, unless the condition holds. @param expected description of a valid value */
+export function need(holds: boolean, param: string, expected: string): void {
+  if (holds) return
+  throw new InvalidRequest('invalid_value', `"${param}" has to be ${expected}.`, { param })
 }

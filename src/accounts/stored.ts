@@ -1,3 +1,4 @@
+import * as v from 'valibot'
 import { readPolicy } from '../policy/policy.ts'
 import {
   ACCOUNT_SETTINGS,
@@ -11,8 +12,7 @@ import {
   type KeySettingsChange,
 } from '../server/admin/resources/key.ts'
 import { changeOf, type Settings } from '../server/admin/resources/settings.ts'
-import { checkName, checkSettings, need } from './checks.ts'
-import type { GivenSecret } from './secrets.ts'
+import { type GivenSecret, checkName, need } from './secrets.ts'
 
 export type { Account } from '../server/admin/resources/account.ts'
 export type { Key } from '../server/admin/resources/key.ts'
@@ -92,4 +92,14 @@ function changed<Stored extends Account | Key>(
 /** A stored account in its present form: records of earlier releases lack two members. */
 export function complete(stored: Account | undefined): Account | undefined {
   return stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
+}
+
+function checkSettings(settings: Settings, change: object): void {
+  for (const [name, { stored, schema, record = schema }] of Object.entries(settings)) {
+    const value = (change as Readonly<Record<string, unknown>>)[stored]
+    if (value === undefined || value === null) continue
+    const [issue] = v.safeParse(record, value).issues ?? []
+    const path = [name, ...(issue?.path ?? []).map(({ key }) => String(key))]
+    if (issue) need(false, path.join('.'), issue.message)
+  }
 }

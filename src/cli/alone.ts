@@ -10,6 +10,7 @@ import { openPort } from './open-port.ts'
 import { keepUpToDate } from './reload.ts'
 import {
   closeGateway,
+  freeStartMemory,
   gatewayToServe,
   ofLedger,
   prepareState,
@@ -48,6 +49,7 @@ export async function serveAlone(
     const isSeen = isTerminal || args.on.has('print-key')
     const report = await prepareState(gateway, isSeen, demo)
     const server = await openPort(gateway, where)
+    using _freeing = freeStartMemory(gateway)
     watcher = await keepUpToDate({ log, loaded, options }, (next) =>
       withChangesLogged(gateway, () => gateway.reload(next)),
     )

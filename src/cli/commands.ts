@@ -101,7 +101,11 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'check',
     help: 'Validate configuration and plugins, and print the models.',
-    options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
+    options: {
+      strict: { help: 'fail if there are warnings' },
+      models: { help: 'a line for each model that comes with the key of a vendor, too' },
+      ...LOCAL,
+    },
     run: async (args) => (await import('./local.ts')).check(args),
   },
   {
@@ -161,7 +165,18 @@ export const COMMANDS: readonly Command[] = [
   remote('credits show', 'Show the balance and the last rows of the ledger.', 'showCredits', [
     'account',
   ]),
+  {
+    name: 'vendors',
+    help: 'List the vendors that are known by name, and the variables of their keys.',
+    options: JSON_OUTPUT,
+    run: async (args) => (await import('./vendors.ts')).listVendors(args),
+  },
   remote('models', 'List the models with their deployments and their health.', 'listModels'),
+  remote(
+    'models unserved',
+    'List names that clients ask for and that are not served, and what changes it.',
+    'listUnserved',
+  ),
   {
     name: 'models lint',
     help: 'Look for mistakes in the prices of the configuration, or of a price list.',

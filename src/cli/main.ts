@@ -123,13 +123,17 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
 /** The help of a command, or the list of commands of a family such as `keys`. */
 function helpFor(words: readonly string[], commands: readonly Command[]): string {
   const family = commands.filter(({ name }) => name.startsWith(`${words[0]} `))
-  if (words.length === 1 && family.length > 0) return overview(family)
+  const isCommand = commands.some(({ name }) => name === words[0])
+  if (words.length === 1 && family.length > 0 && !isCommand) return overview(family)
   const command = commandOf(words, commands)
   const options = Object.entries(command.options ?? {}).map(
     ([name, { value, optional, help }]) =>
       [`--${name}${value ? (optional ? `[=<${value}>]` : ` <${value}>`) : ''}`, help] as const,
   )
-  return `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
+  const own = `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
+  if (words.length > 1 || family.length === 0) return own
+  const others = family.map((one) => [usageOf(one, ''), one.help] as const)
+  return `${own}\nRelated commands:\n\n${columns(others)}`
 }
 
 function overview(commands: readonly Command[]): string {

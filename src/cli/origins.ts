@@ -1,6 +1,6 @@
 /** The origins of settings, as `check` shows them. */
 import type { LoadedConfig } from '../config/config.ts'
-import { originInWords, type Origin } from '../config/origins.ts'
+import type { Origin } from '../config/origins.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 import { table } from './output.ts'
 
@@ -47,4 +47,9 @@ export function settingsTable(settings: readonly Setting[]): string {
       originInWords(origin),
     ])
   return rows.length === 0 ? '' : `\n${table(['SETTING', 'VALUE', 'FROM'], rows)}`
+}
+
+/** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */
+export function originInWords({ from, file, name }: Origin): string {
+  return name ?? file ?? from
 }

@@ -25,8 +25,11 @@ export function toJson(value: unknown): string {
 /** The text of a table cell; a dash for an absent value. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-'
-  if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '-'
   if (JSON.isRawJSON(value)) return JSON.stringify(value)
+  if (Array.isArray(value)) {
+    const isOfObjects = value.some((one) => typeof one === 'object' && !JSON.isRawJSON(one))
+    return value.length > 0 ? value.map(cell).join(isOfObjects ? '; ' : ', ') : '-'
+  }
   if (typeof value !== 'object') return String(value)
   const members = Object.entries(value).map(([name, member]) => `${name} ${cell(member)}`)
   return members.join(', ')

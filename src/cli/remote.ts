@@ -197,6 +197,16 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
   )
 }
 
+/** `models unserved`: names that clients ask for and that are not served, with a remedy for each. */
+export async function listUnserved(admin: Admin, args: Arguments): Promise<void> {
+  const names = await admin.list('/models/unserved')
+  const rows = names.map(({ name, reason, asked, accounts, last_at, remedy }) => {
+    return [name, reason, asked, accounts, last_at, remedy]
+  })
+  const headings = ['NAME', 'REASON', 'ASKED', 'ACCOUNTS', 'LAST', 'REMEDY']
+  print(args, names, () => (rows.length > 0 ? table(headings, rows) : 'There are none.\n'))
+}
+
 /** `ledger outbox`: settlements that the ledger has not confirmed yet. */
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')

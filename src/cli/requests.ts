@@ -82,6 +82,6 @@ function attemptLines(path: string, attempts: any[]): [string, unknown][] {
   return attempts.map(({ deployment, ms, result, status, message }, i) => {
     const reason = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
     const end = reason === '' ? '' : ` (${reason})`
-    return [`${path}.${i + 1}`, `${deployment} ${result} after ${ms} ms${end}`]
+    return [`${path}.${i + 1}`, `${deployment} ${result} after ${cell(ms)} ms${end}`]
   })
 }

@@ -19,6 +19,7 @@ import { failed } from './fatal.ts'
 import { openPort } from './open-port.ts'
 import {
   closeGateway,
+  freeStartMemory,
   gatewayToServe,
   ofLedger,
   prepareState,
@@ -83,9 +84,13 @@ async function serveUntilTold(
     const isSeen = isTerminal || args.on.has('print-key')
     const report = isFirst ? await prepareState(gateway, isSeen) : { accounts: [], keys: [] }
     const server = await openPort(gateway, addressOf(args), link)
+    using _freeing = freeStartMemory(gateway)
     channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
+    const { unserved } = gateway.runtime
+    unserved.join(() => link.unserved())
     const release = link.answerFor({
+      unserved: () => unserved.list(),
       families: () => familiesOf(gateway),
       reasons: () => notReady(gateway),
     })

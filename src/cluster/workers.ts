@@ -1,15 +1,21 @@
 /** Starts the worker processes, restarts those that end, and passes requests to the gateway on to all of them. */
 import cluster from 'node:cluster'
 import type { ConsolaInstance } from 'consola'
+import { once } from 'node:events'
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
 import { logEvent } from '../observe/events.ts'
-import type { MetricFamily } from '../observe/prometheus.ts'
+import type { UnservedName } from '../models/unserved.ts'
+import {
+  type MetricFamily,
+  combineFamilies,
+  gaugeFamily,
+  type Gauge,
+} from '../observe/prometheus.ts'
 import type { Reason } from '../server/siblings.ts'
-import { Disconnected, RemoteError } from '../threads/channel.ts'
-import { SILENT_SECONDS, watchLiveness } from './liveness.ts'
-import { Member, type End } from './member.ts'
-import { Restarts } from './restarts.ts'
+import { Disconnected, RemoteError, Channel } from '../threads/channel.ts'
 import { SharedThreads } from './threads.ts'
-import { Totals } from './totals.ts'
 
 interface WorkersOptions {
   readonly count: number
@@ -143,6 +149,16 @@ export class Workers {
     return Math.max(0, ...ends.map(({ code }) => code ?? FAULT))
   }
 
+  /** The names that workers other than the asking one do not serve. One that does not answer is left out. */
+  async #unservedOf(asking: Channel): Promise<readonly (readonly UnservedName[])[]> {
+    const others = this.#serving().filter(({ channel }) => channel !== asking)
+    return Promise.all(
+      others.map(({ channel }) =>
+        channel.ask<readonly UnservedName[]>('unserved', undefined, ANSWER_MS).catch(() => []),
+      ),
+    )
+  }
+
   #serving(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'serving')
   }
@@ -156,6 +172,7 @@ export class Workers {
     const release = watchLiveness(channel, () => this.#silent(member))
     channel.on('thread', (message) => this.#threads.receive(channel, message))
     channel.on('total', (families: readonly MetricFamily[]) => this.#totals.of(channel, families))
+    channel.on('unserved of others', () => this.#unservedOf(channel))
     channel.on('reasons', (reasons: readonly Reason[]) => {
       member.reasons = reasons
       this.#spreadReasons()
@@ -312,4 +329,209 @@ function unlessEnded(error: unknown): undefined {
 
 function inWords({ code, signal }: End): string {
   return signal ? `by ${signal}` : `with status ${code}`
+}
+
+const ASK_MS = 5000
+/** Number of questions in a row without an answer after which the worker does not come back. */
+const MOST_UNANSWERED = 6
+
+/** Longest time that a worker may give no answer, in seconds. */
+export const SILENT_SECONDS = (ASK_MS * MOST_UNANSWERED) / 1000
+
+/**
+ * Asks a worker from time to time. Questions are counted, not time: a machine that sleeps keeps this process from asking as
+ * well.
+ * @param silent called once, when it no longer answers. @returns a function that ends it
+ */
+export function watchLiveness(channel: Channel, silent: () => void): () => void {
+  let unanswered = 0
+  const timer = setInterval(() => {
+    if (unanswered === MOST_UNANSWERED) {
+      clearInterval(timer)
+      return silent()
+    }
+    unanswered++
+    channel.ask('alive').then(
+      () => (unanswered = 0),
+      () => clearInterval(timer),
+    )
+  }, ASK_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+// When a worker that has ended is started again.
+
+/** A life shorter than this counts as an early end. */
+const EARLY_MS = 10_000
+/** Number of early ends in a row after which it is of no use to go on. */
+const MOST_EARLY = 5
+const FIRST_MS = 250
+const LONGEST_MS = 30_000
+
+/** Counts the ends of one worker and its replacements. */
+export class Restarts {
+  #early = 0
+  #refused = 0
+
+  /**
+   * Counts an end.
+   * @param livedMs since its start. @returns ms to wait before the next start; undefined where it has ended early repeatedly
+   */
+  ended(livedMs: number): number | undefined {
+    this.#early = livedMs < EARLY_MS ? this.#early + 1 : 0
+    if (this.#early === MOST_EARLY) return undefined
+    return this.#early === 0 ? 0 : FIRST_MS * 2 ** (this.#early - 1)
+  }
+
+  /** Counts a refused start: a configuration or a store may be repaired meanwhile. @returns ms to wait */
+  refused(): number {
+    return Math.min(2 * FIRST_MS * 2 ** this.#refused++, LONGEST_MS)
+  }
+
+  started(): void {
+    this.#refused = 0
+  }
+}
+
+type Families = readonly MetricFamily[]
+
+/** Time limit of a worker's answer; in metrics, a later worker is counted with its previous figures. */
+const ANSWER_MS = 2000
+
+/** Adds up the metrics of workers. Those of ended workers stay, so that no counter goes back. */
+export class Totals {
+  /** Last metrics of the running workers. */
+  readonly #latest = new Map<Channel, Families>()
+  #ended: Families = []
+  readonly #own: () => Gauge[]
+
+  /** @param own further metrics, of the process that starts the workers */
+  constructor(own: () => Gauge[]) {
+    this.#own = own
+  }
+
+  joined(channel: Channel): void {
+    this.#latest.set(channel, [])
+  }
+
+  tell(channel: Channel, families: Families): void {
+    if (this.#latest.has(channel)) this.#latest.set(channel, families)
+  }
+
+  /** Adds the last metrics of a worker that has ended. */
+  left(channel: Channel): void {
+    const counted = (this.#latest.get(channel) ?? []).filter(({ type }) => type !== 'gauge')
+    this.#latest.delete(channel)
+    this.#ended = combineFamilies([this.#ended, counted])
+  }
+
+  async of(asking: Channel, families: Families): Promise<Families> {
+    this.tell(asking, families)
+    const others = [...this.#latest.keys()].filter((one) => one !== asking)
+    await Promise.all(
+      others.map(async (one) => {
+        const answer = await one
+          .ask<Families>('metrics', undefined, ANSWER_MS)
+          .catch(() => undefined)
+        if (answer) this.tell(one, answer)
+      }),
+    )
+    const own = this.#own().map(gaugeFamily)
+    return combineFamilies([
+      families,
+      ...others.map((one) => this.#latest.get(one) ?? []),
+      own,
+      this.#ended,
+    ])
+  }
+}
+
+// One worker process, from the view of the process that starts it.
+
+/** Most bytes of one line that are kept together. */
+const MOST_OF_LINE = 1024 * 1024
+
+interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+class Member {
+  /** Number from 1; a replacement has the number of its predecessor. */
+  readonly number: number
+  readonly pid: number
+  readonly channel: Channel
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<End>
+  /** Resolves when the last line of its output was passed on, too. */
+  readonly silent: Promise<unknown>
+  readonly #startedAt = performance.now()
+  readonly #kill: () => void
+  /** `refused`: it could not start; `leaving`: it takes no more connections. */
+  state: 'starting' | 'serving' | 'refused' | 'leaving' = 'starting'
+  reasons: readonly Reason[] = []
+  digest = ''
+
+  constructor(number: number) {
+    const worker = cluster.fork(environment())
+    const child = worker.process
+    this.number = number
+    this.pid = child.pid!
+    this.channel = new Channel({
+      send: (message, onError) => void worker.send(message, onError),
+      on: (event, listener) => worker.on(event, listener),
+    })
+    // The error of a message that could not be sent; the end of the process reports the same.
+    worker.on('error', () => {})
+    this.#kill = () => void child.kill('SIGKILL')
+    passLines(child.stdout!, process.stdout)
+    passLines(child.stderr!, process.stderr)
+    this.silent = once(child, 'close')
+    this.ended = once(child, 'exit').then(([code, signal]) => {
+      this.channel.close()
+      return { code, signal }
+    })
+  }
+
+  /** ms since its start. */
+  get livedMs(): number {
+    return performance.now() - this.#startedAt
+  }
+
+  kill(): void {
+    this.#kill()
+  }
+}
+
+function environment(): Record<string, string> {
+  const cache = getCompileCacheDir()
+  return {
+    // Its output is a pipe; where that ends at a terminal, colours are wanted.
+    ...(process.stdout.isTTY && { FORCE_COLOR: '1' }),
+    // Node adds a folder of its version to this path.
+    ...(cache !== undefined && { NODE_COMPILE_CACHE: dirname(cache) }),
+  }
+}
+
+/** Passes whole lines on: parts of lines of several processes would mix. */
+function passLines(from: Readable, to: Writable): void {
+  let begun: Buffer[] = []
+  let bytes = 0
+  const pass = (last?: Buffer) => {
+    if (last) begun.push(last)
+    if (begun.length > 0) to.write(begun.length === 1 ? begun[0]! : Buffer.concat(begun))
+    begun = []
+    bytes = 0
+  }
+  from.on('data', (chunk: Buffer) => {
+    const end = chunk.lastIndexOf(0x0a) + 1
+    if (end > 0) pass(chunk.subarray(0, end))
+    if (end === chunk.length) return
+    begun.push(chunk.subarray(end))
+    bytes += chunk.length - end
+    if (bytes > MOST_OF_LINE) pass()
+  })
+  from.on('end', () => pass())
+  from.on('error', () => {})
 }

@@ -12,7 +12,7 @@ import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layer
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
-import { extendBy, STARTER_FILE } from './starter.ts'
+import { STARTER_FILE } from './starter.ts'
 import { withVendors } from './vendors.ts'
 import { validate, type ValidConfig } from './validate.ts'
 
@@ -117,7 +117,9 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     }
     layers.push({ origin: { from: 'starter' }, value: starter })
     const packaged = !isRaw(resolved.value.prices) || resolved.value.prices.packaged !== false
-    listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged)
+    const vendors = vendorsOf(merged)
+    const isNeeded = (id: string) => vendors.has(vendorOf(id))
+    listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged, isNeeded)
     extended.models = withDeployments(withPrices(merged, listed.models), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
@@ -130,6 +132,22 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   const origins = new Origins({ layers, set, models: config.models, listed: listed.origins })
   const { secrets } = resolved
   return { config, file, directory, secrets, origins, folders: [...folders], otherDataFolders }
+}
+
+/** Vendors of the price lists that entries of models refer to, by their ids or by `price_of`. */
+function vendorsOf(models: unknown): ReadonlySet<string> {
+  if (!isRaw(models)) return new Set()
+  return new Set(
+    Object.entries(models).flatMap(([id, entry]) =>
+      isRaw(entry) && typeof entry.price_of === 'string'
+        ? [vendorOf(id), vendorOf(entry.price_of)]
+        : [vendorOf(id)],
+    ),
+  )
+}
+
+function vendorOf(id: string): string {
+  return id.slice(0, Math.max(0, id.indexOf('/')))
 }
 
 /**
@@ -280,4 +298,34 @@ function labelOf(file: string, cwd: string): string {
 
 function fail(source: string, message: string, path = ''): never {
   throw new ConfigError(source, [{ path, message }])
+}
+
+/**
+ * A configuration with the providers and search engines of the starter beside its own. Of two with the same name the own one
+ * is taken, whole. Sections that are no objects are left as they are, so that the schema can say what is wrong.
+ */
+function extendBy(own: unknown, starter: unknown): unknown {
+  if (!isRaw(own) || !isRaw(starter)) return own
+  const search = mergeNames(own.search, starter.search)
+  return {
+    ...own,
+    providers: mergeNames(own.providers, starter.providers),
+    ...(search !== undefined && {
+      search: isRaw(search)
+        ? {
+            ...search,
+            engines: mergeNames(member(own.search, 'engines'), member(starter.search, 'engines')),
+          }
+        : search,
+    }),
+  }
+}
+
+function mergeNames(own: unknown, starter: unknown): unknown {
+  if (own === undefined) return starter
+  return isRaw(own) && isRaw(starter) ? { ...starter, ...own } : own
+}
+
+function member(value: unknown, name: string): unknown {
+  return isRaw(value) ? value[name] : undefined
 }

@@ -91,11 +91,6 @@ function wholeOf([section, member]: readonly string[]): number {
   return section === 'providers' ? 2 : 1
 }
 
-/** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */
-export function originInWords({ from, file, name }: Origin): string {
-  return name ?? file ?? from
-}
-
 function has(value: unknown, path: readonly string[]): boolean {
   let inner = value
   for (const key of path) {

@@ -3,15 +3,115 @@
  * bytes or texts such as `50mib`.
  */
 import * as v from 'valibot'
-import { duration, modelsSchema, price } from '../models/entry.ts'
+import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
 import { isObject } from '../errors/checks.ts'
 import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { keySeed, secretHash } from '../server/admin/resources/key.ts'
 import { recordId, usd, usdOrNothing } from '../server/admin/resources/settings.ts'
-import { alerts, metrics, sink, telemetry } from './observing.ts'
-import { count, FLAG, name, number, pause, size, text } from './values.ts'
+import { ALERT_KINDS } from '../observe/alerts.ts'
+
+// Schemas of single values of the configuration.
+
+const UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kb: 1000,
+  mb: 1_000_000,
+  gb: 1_000_000_000,
+  kib: 1024,
+  mib: 1_048_576,
+  gib: 1_073_741_824,
+}
+const SIZE = 'a size such as "50mib", or a number of bytes'
+/** A size in bytes, or a text such as `50mib`. */
+const size = v.pipe(
+  v.union([v.string(), v.number()], SIZE),
+  v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
+    const bytes = toBytes(value)
+    if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
+    addIssue({ message: SIZE })
+    return NEVER
+  }),
+)
+
+const PAUSE = `a number of seconds from 0 to ${MAX_SECONDS}`
+/** Seconds that may be none. */
+const pause = v.pipe(v.number(PAUSE), v.minValue(0, PAUSE), v.maxValue(MAX_SECONDS, PAUSE))
+
+const COUNT = 'a whole number above 0'
+/** A whole number above 0. */
+const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
+
+/** true or false. */
+const FLAG = v.boolean('true or false')
+
+const NAME = 'a name of letters, digits, "-" and "_", at most 64'
+/** The name of an instance. */
+const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
+
+/** Text that is not empty. */
+function text(expected: string) {
+  return v.pipe(v.string(expected), v.minLength(1, expected))
+}
+
+/** A whole number from `min` to `max`. */
+function number(min: number, max: number, expected: string) {
+  return v.pipe(
+    v.number(expected),
+    v.integer(expected),
+    v.minValue(min, expected),
+    v.maxValue(max, expected),
+  )
+}
+
+/** A size in bytes; NaN for a text that is no size. */
+function toBytes(value: string | number): number {
+  if (typeof value === 'number') return value
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(value.trim())
+  return match ? Math.round(Number(match[1]) * (UNITS[match[2]!.toLowerCase() || 'b'] ?? NaN)) : NaN
+}
+
+// Settings of what others are told: sinks, traces, alerts, and metrics of money.
+
+const SINK = 'the name or path of a plugin'
+/** One sink. */
+const sink = v.strictObject({
+  use: text(SINK),
+  name: v.optional(name),
+  options: v.optional(v.record(v.string(), v.unknown()), {}),
+})
+
+const RATIO = 'a number from 0 to 1'
+/** What traces are made of, and of which calls. */
+const telemetry = v.strictObject({
+  semconv: v.optional(v.picklist(['v1.41', 'genai-dev']), 'v1.41'),
+  service: v.optional(text('a name'), 'sluicegate'),
+  ratio: v.optional(v.pipe(v.number(RATIO), v.minValue(0, RATIO), v.maxValue(1, RATIO)), 1),
+  slow: v.optional(duration, 30),
+  content: v.optional(v.boolean('true or false'), false),
+})
+
+/** Which alerts are raised, and the balance that is low where an account has no bound of its own. */
+const alerts = v.strictObject({
+  balance: v.optional(v.pipe(usdOrNothing, v.transform(parsePico)), '1'),
+  off: v.optional(v.array(v.picklist(ALERT_KINDS)), []),
+})
+
+const MONEY = 'false, or an object with "top"'
+/** Gauges of money, which are off because their labels are accounts and keys. */
+const metrics = v.strictObject({
+  money: v.optional(
+    v.union(
+      [
+        v.literal(false),
+        v.strictObject({ top: v.optional(number(1, 1000, 'a whole number from 1 to 1000'), 50) }),
+      ],
+      MONEY,
+    ),
+    false,
+  ),
+})
 
 const limits = v.strictObject({
   chat: v.optional(size, '50mib'),

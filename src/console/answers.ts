@@ -1,9 +1,7 @@
 /** Answers of the API as the page has them. */
 import type { AccountAnswer } from '../server/admin/resources/account.ts'
 import type { KeyAnswer } from '../server/admin/resources/key.ts'
-import type { Limit as SentLimit } from '../server/admin/resources/limit.ts'
-import type { LedgerEntry } from '../server/admin/resources/ledger.ts'
-import type { Deployment as SentDeployment, ModelAnswer } from '../server/admin/resources/model.ts'
+import type { ModelAnswer } from '../server/admin/resources/model.ts'
 import type { Overview as SentOverview } from '../server/admin/resources/overview.ts'
 import type { RequestDetails, RequestView } from '../server/admin/resources/request.ts'
 import type * as usage from '../server/admin/resources/usage.ts'
@@ -18,16 +16,11 @@ export type { Usd } from './amounts.ts'
 
 export type ShownCall = Read<RequestView>
 export type ShownDetails = Read<RequestDetails>
-export type Limit = Read<SentLimit>
 export type KeyRow = Read<KeyAnswer>
-export type SpendCap = NonNullable<KeyRow['spend_cap']>
 export type AccountRow = Read<AccountAnswer>
-export type LedgerRow = Read<LedgerEntry>
 export type ModelRow = Read<ModelAnswer>
-export type Deployment = Read<SentDeployment> & Partial<ModelRow['deployments'][number]>
 export type Overview = Read<SentOverview>
 export type UsageAnswer = Read<usage.UsageAnswer>
 export type UsageCell = Read<usage.UsageCell>
-export type UsageSums = Read<usage.UsageSums>
 export type UsageTotals = Read<usage.UsageTotals>
 export type Agreement = Read<usage.Agreement> & { readonly cost_usd?: Usd | null }

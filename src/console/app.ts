@@ -2,15 +2,88 @@
 import { render, type ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { call, toApiError, whenSignedOut, type ApiError } from './api.ts'
-import { Frame } from './frame.ts'
+import { Frame, Mark } from './frame.ts'
 import { html } from './html.ts'
 import { listenToKeys } from './keys.ts'
 import { applyTheme, followAddress, place, session, type ScreenProps } from './state.ts'
 import { Empty, Failure, Skeleton } from './parts/states.ts'
 import { Toasts } from './parts/toast.ts'
-import { ROUTES } from './routes.ts'
-import { SignIn } from './screens/signin.ts'
 import type { Session } from '../server/admin/resources/session.ts'
+import { Button } from './parts/button.ts'
+import { TextField, useSubmission } from './parts/form.ts'
+import { Dialog } from './parts/sheet.ts'
+
+// The screens by address. They are loaded when they are opened.
+
+interface Route {
+  /** The path, in which parts that begin with a colon are parameters. */
+  readonly path: string
+  readonly title: string
+  readonly load: () => Promise<ComponentType<ScreenProps>>
+}
+
+const ROUTES: readonly Route[] = [
+  {
+    path: '/console',
+    title: 'Overview',
+    load: async () => (await import('./screens/overview.ts')).Overview,
+  },
+  {
+    path: '/console/usage',
+    title: 'Usage',
+    load: async () => (await import('./screens/usage.ts')).Usage,
+  },
+  {
+    path: '/console/requests',
+    title: 'Requests',
+    load: async () => (await import('./screens/requests.ts')).Requests,
+  },
+  {
+    path: '/console/keys',
+    title: 'Keys',
+    load: async () => (await import('./screens/keys.ts')).Keys,
+  },
+  ...['/console/keys/:id', '/console/keys/:id/:tab'].map((path) => ({
+    path,
+    title: 'Key',
+    load: async () => (await import('./screens/key.ts')).Key,
+  })),
+  {
+    path: '/console/accounts',
+    title: 'Accounts',
+    load: async () => (await import('./screens/accounts.ts')).Accounts,
+  },
+  ...['/console/accounts/:id', '/console/accounts/:id/:tab'].map((path) => ({
+    path,
+    title: 'Account',
+    load: async () => (await import('./screens/account.ts')).Account,
+  })),
+  {
+    path: '/console/models',
+    title: 'Models',
+    load: async () => (await import('./screens/models.ts')).Models,
+  },
+  {
+    path: '/console/guard',
+    title: 'Guard',
+    load: async () => (await import('./screens/guard.ts')).Guard,
+  },
+  ...['/console/settings', '/console/settings/:tab'].map((path) => ({
+    path,
+    title: 'Settings',
+    load: async () => (await import('./screens/settings.ts')).Settings,
+  })),
+  {
+    path: '/console/play',
+    title: 'Playground',
+    load: async () => (await import('./screens/play.ts')).Playground,
+  },
+  ...['/me', '/me/:tab'].map((path) => ({
+    path,
+    title: 'Your key',
+    load: async () => (await import('./screens/me.ts')).Me,
+  })),
+]
 
 applyTheme()
 followAddress()
@@ -100,4 +173,54 @@ function routeOf(path: string) {
     return { route, params: Object.fromEntries(named) }
   }
   return undefined
+}
+
+// Signing in as an operator. Over a screen whose session has ended, it keeps what was typed there.
+
+/** @param failure the error of a sign-in link that did not work */
+function SignIn({
+  over = false,
+  failure,
+}: {
+  readonly over?: boolean
+  readonly failure?: ApiError
+}) {
+  if (over) {
+    return html`<${Dialog} title="Your session has ended" onClose=${() => {}}><${TokenForm} /><//>`
+  }
+  return html`<main class="lone">
+    <h1 class="brand"><${Mark} />Sluicegate</h1>
+    ${failure && html`<${Failure} error=${failure} />`}
+    <${TokenForm} />
+    <p class="help">
+      On the gateway's machine, <code>sluicegate console</code> prints a link that signs you in. The
+      holder of an API key goes to <a href="/me">their own page</a>.
+    </p>
+  </main>`
+}
+
+function TokenForm() {
+  const [token, setToken] = useState('')
+  const [missing, setMissing] = useState(false)
+  const form = useSubmission(async () => {
+    if (token.trim() === '') return setMissing(true)
+    const { data } = await call<{ data: Session }>('POST', '/admin/session', {
+      body: { token: token.trim() },
+    })
+    setToken('')
+    session.value = data
+  })
+  return html`<form class="form" onSubmit=${form.submit}>
+    <${TextField}
+      label="Admin token"
+      type="password"
+      value=${token}
+      onInput=${setToken}
+      autofocus
+      autocomplete="current-password"
+      error=${form.error?.message ?? (missing && token === '' ? 'Enter a token of the configuration.' : undefined)}
+      help="One of admin.token and admin.tokens of the configuration."
+    />
+    <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Sign in<//></div>
+  </form>`
 }

@@ -40,10 +40,6 @@ export function money(amount: string | null | undefined): string {
   return signed(negative, `$${text}`)
 }
 
-export function isNegative(amount: string | null | undefined): boolean {
-  return amount?.startsWith('-') ?? false
-}
-
 export function addAmounts(amounts: readonly string[]): string {
   const scale = Math.max(0, ...amounts.map((one) => parts(one).fraction.length))
   const sum = amounts.reduce((total, one) => total + scaled(one, scale), 0n)

@@ -2,7 +2,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, useAnswer } from './api.ts'
 import type { Status } from '../server/admin/resources/gateway.ts'
-import { Banners } from './banners.ts'
 import { count } from './format.ts'
 import { html, type Content } from './html.ts'
 import { SHORTCUTS, useKeys } from './keys.ts'
@@ -10,7 +9,8 @@ import { Button } from './parts/button.ts'
 import { CheckField } from './parts/form.ts'
 import { Dialog } from './parts/sheet.ts'
 import { Search } from './search.ts'
-import { carried, go, place, prefer, preferences, session } from './state.ts'
+import { go, place, prefer, preferences, session } from './state.ts'
+import { Notice } from './parts/states.ts'
 
 const PLACES = [
   {
@@ -235,4 +235,76 @@ function useRenewal(): void {
 function skipToMain(event: Event): void {
   event.preventDefault()
   document.getElementById('main')?.focus()
+}
+
+// Messages above every screen: never a toast, because they stay true until they are repaired.
+
+const OF_FIGURES = {
+  'ledger.differs': {
+    tone: 'bad',
+    text: 'Usage differs from the ledger. The ledger is right; the accounts are read again.',
+  },
+  'log.dropped': {
+    tone: 'warn',
+    text: 'The request log has lost calls. Costs and usage are complete.',
+  },
+} as const
+/** Places where a reader could change something. */
+const CHANGING = /^\/console\/(?:accounts|keys|models|play|settings)/
+
+function Banners({ status }: { readonly status: Status | undefined }) {
+  const loaded = useRef(session.value?.version)
+  const isOutdated =
+    loaded.current !== undefined &&
+    session.value?.version !== undefined &&
+    loaded.current !== session.value.version
+  return html`<div class="banners">
+    ${
+      session.value?.demo_filling &&
+      html`<${Notice}>
+        The invented calls of 30 days are being written, the oldest first. Figures still grow.
+      <//>`
+    }
+    ${
+      isOutdated &&
+      html`<${Notice} tone="warn">
+        The gateway serves a newer console. <a href=${location.pathname} target="_self">Reload</a>
+      <//>`
+    }
+    ${
+      status &&
+      !status.ledger.ok &&
+      html`<${Notice} tone="bad">
+        <strong>The ledger cannot book.</strong> New calls are refused; ${status.ledger.outbox}
+        charges wait to be written.
+      <//>`
+    }
+    ${Object.entries(OF_FIGURES).map(
+      ([kind, { tone, text }]) =>
+        status?.alerts.some((alert) => alert.kind === kind) &&
+        html`<${Notice} key=${kind} tone=${tone}>
+          ${text} <a href="/console/settings/gateways">Gateways</a>
+        <//>`,
+    )}
+    ${
+      session.value?.role === 'viewer' &&
+      CHANGING.test(place.value.path) &&
+      html`<${Notice}>You are signed in to read: what changes something needs another role.<//>`
+    }
+    ${
+      status?.state === 'memory' &&
+      html`<${Notice} tone="warn">
+        State is in memory: accounts, keys and balances are gone when the gateway ends.
+      <//>`
+    }
+  </div>`
+}
+
+/** Parameters that usage, requests and guard have in common, so that they stay when the reader goes from one to another. */
+const CARRIED = ['from', 'to', 'account', 'key', 'model']
+
+function carried(path: string): string {
+  const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))
+  const text = new URLSearchParams(kept).toString()
+  return text === '' ? path : `${path}?${text}`
 }

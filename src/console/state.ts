@@ -24,8 +24,6 @@ interface Preferences {
 
 const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
 const STORED = 'sluicegate.console'
-/** Parameters that usage, requests and guard have in common, so that they stay when the reader goes from one to another. */
-const CARRIED = ['from', 'to', 'account', 'key', 'model']
 
 export type { Role } from '../server/admin/resources/session.ts'
 
@@ -66,12 +64,6 @@ export function hrefWith(
     for (const one of values) next.append(name, one)
   }
   const text = next.toString()
-  return text === '' ? path : `${path}?${text}`
-}
-
-export function carried(path: string): string {
-  const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))
-  const text = new URLSearchParams(kept).toString()
   return text === '' ? path : `${path}?${text}`
 }
 

@@ -1,8 +1,8 @@
 /** Findings about everything that has alerts. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Finding } from '../observe/alerts.ts'
-import { RecentErrors } from '../observe/recent-errors.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
+import type { ModelOutcomes } from '../observe/metrics.ts'
 
 const OLD_MS = 60_000
 const YOUNG_MS = 10_000
@@ -97,4 +97,36 @@ function* sinks({ sinks: running }: Runtime): Generator<Finding> {
 
 function wrongIf(isWrong: boolean): 'wrong' | 'well' {
   return isWrong ? 'wrong' : 'well'
+}
+
+const STEP_MS = 30_000
+const STEPS = 10
+const LEAST_CALLS = 20
+const HIGH = 0.2
+const LOW = 0.1
+
+export class RecentErrors {
+  readonly #past: ReadonlyMap<string, ModelOutcomes>[] = []
+  #steppedAt = -Infinity
+
+  /** @param now steady ms */
+  findings(current: ReadonlyMap<string, ModelOutcomes>, now: number): Finding[] {
+    if (now - this.#steppedAt >= STEP_MS) {
+      this.#steppedAt = now
+      this.#past.push(current)
+      if (this.#past.length > STEPS) this.#past.shift()
+    }
+    return [...current].map(([model, { calls, failed }]) => {
+      const before = this.#past[0]?.get(model) ?? { calls: 0, failed: 0 }
+      const [recent, bad] = [calls - before.calls, failed - before.failed]
+      const share = recent === 0 ? 0 : bad / recent
+      const isHigh = recent >= LEAST_CALLS && share > HIGH
+      return {
+        kind: 'errors.high',
+        object: model,
+        state: isHigh ? 'wrong' : share < LOW ? 'well' : 'between',
+        message: `${bad} of the last ${recent} calls of ${model} have failed`,
+      }
+    })
+  }
 }

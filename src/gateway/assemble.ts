@@ -1,21 +1,20 @@
 /** Sets up everything that one configuration creates, and closes it again. */
+import { extname } from 'node:path'
+import type { ConsolaInstance } from 'consola'
 import type { Config, LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
-import { ConfigError } from '../errors/errors.ts'
+import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { Escalations } from '../guard/escalations.ts'
 import { inTime } from '../lifetime/scope.ts'
-import { buildCatalog } from '../models/catalog.ts'
+import { buildCatalog, type Catalog } from '../models/catalog.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
-import type { Host, Provider, ProviderPlugin } from '../plugin.ts'
+import type { Host, Provider, ProviderPlugin, Telemetry } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
-import { isPrivateUrl } from '../upstream/addresses.ts'
-import { createDownloader, type Downloader } from '../upstream/download.ts'
+import { createDownloader, type Downloader, isPrivateUrl } from '../upstream/download.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
-import { setUpGuards } from './guard-setup.ts'
 import type { Common, Shared } from './shared.ts'
-import { setUpSinks } from './sinks/set-up.ts'
 import { packageVersion } from './version.ts'
 import {
   checkDeployments,
@@ -24,7 +23,15 @@ import {
   loadSearch,
   type OpenedPlugin,
   type PluginSource,
+  loadGuard,
 } from './loader.ts'
+import { Sinks } from '../observe/sinks/sinks.ts'
+import type { SinkMetrics } from '../observe/metrics.ts'
+import { startAlone } from '../threads/client.ts'
+import type { SinksInit } from './sinks/thread.ts'
+import { guardHost, FairSemaphore } from '../guard/host.ts'
+import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
+import { fail } from './plugin-code.ts'
 
 export interface Assembled {
   readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access' | 'requests'>
@@ -242,4 +249,78 @@ const GUARD_SECONDS = 30
 function sameLimits(seconds: number): UpstreamSettings {
   const ms = seconds * 1000
   return { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms, connections: 64 }
+}
+
+// Sets up the sinks of a configuration in a thread of their own.
+
+interface SinkSetup {
+  readonly loaded: LoadedConfig
+  readonly gatewayId: string
+  readonly telemetry: Telemetry
+  readonly log: ConsolaInstance
+  readonly metrics: SinkMetrics
+  readonly mask: (sink: string, secrets: readonly string[]) => void
+}
+
+/** @throws ConfigError with issues at `sinks.<index>.use` and `.options` */
+async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
+  const { loaded, gatewayId, telemetry, log, metrics, mask } = setup
+  const { config, file, directory, secrets } = loaded
+  if (config.sinks.length === 0) return undefined
+  const issues = config.sinks.flatMap(({ options }, index) => notPlain(options, index))
+  if (issues.length > 0) throw new ConfigError(file, issues)
+  const init = {
+    sinks: config.sinks,
+    directory,
+    secrets: [...secrets],
+    gateway: gatewayId,
+    telemetry,
+  }
+  const script = new URL(`./sinks/thread${extname(import.meta.url)}`, import.meta.url)
+  const start = (entered: Int32Array, without: readonly number[]) =>
+    startAlone('sinks', script, { ...init, entered, without } satisfies SinksInit)
+  const sinks = new Sinks({ gateway: gatewayId, start, log, metrics, mask })
+  try {
+    const issues = await sinks.open()
+    if (issues.length > 0) throw new ConfigError(file, issues)
+    return sinks
+  } catch (error) {
+    await sinks.close()
+    throw error
+  }
+}
+
+/** Issues of options that are not plain data: a thread gets only data. */
+function notPlain(options: object, index: number): ConfigIssue[] {
+  try {
+    structuredClone(options)
+    return []
+  } catch {
+    const message = 'expected plain data, because a sink runs in a thread of its own'
+    return [{ path: `sinks.${index}.options`, message }]
+  }
+}
+
+/** Most models that guards ask at the same time. */
+const MOST_QUESTIONS = 64
+
+/** Loads the guards of a configuration. @param origin with the hosts of ordinary plugins. @throws ConfigError with all problems */
+async function setUpGuards(
+  config: Config,
+  catalog: Catalog,
+  origin: PluginSource,
+): Promise<GuardRegistry> {
+  const made: GuardInstance[] = []
+  const places = new FairSemaphore(MOST_QUESTIONS)
+  const createHost = (name: string) => guardHost(origin.createHost(name), places)
+  await loadEach(config.guards.use.entries(), async ([index, settings]) => {
+    const { applies, mode, billing } = settings
+    const { guard, plugin, load } = await loadGuard(index, settings, { ...origin, createHost })
+    const name = settings.name ?? plugin.name
+    const isTaken = made.some((one) => one.name === name)
+    made.push({ name, plugin: plugin.name, guard, load, applies, mode, billing })
+    if (isTaken)
+      fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
+  })
+  return new GuardRegistry(made, (id) => catalog.get(id)?.modality === 'chat')
 }

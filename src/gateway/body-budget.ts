@@ -4,9 +4,6 @@ import { getHeapStatistics, type HeapInfo } from 'node:v8'
 import { TooManyRequests, Unavailable } from '../errors/errors.ts'
 
 const MIB = 1024 * 1024
-/** Bytes of memory per byte of a body: its text and parsed values take about as much as its bytes. */
-const WEIGHT_PER_BYTE = 3
-const WEIGHT_PER_VALUE = 256
 /** Shares grow in steps, so that a body asks for memory a few times only. */
 const STEP_BYTES = MIB
 /** How long a body waits for memory before anything of it was kept. */
@@ -25,11 +22,6 @@ export interface BodyOwner {
   readonly key: string
   readonly account: string
   readonly freeTier: boolean
-}
-
-/** The memory of a body by its bytes and number of JSON values. */
-export function bodyWeight(bytes: number, values = 0): number {
-  return WEIGHT_PER_BYTE * bytes + WEIGHT_PER_VALUE * values
 }
 
 /** A quarter of the memory that the process may use, from 256 MiB to 2 GiB. */

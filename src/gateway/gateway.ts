@@ -11,9 +11,7 @@ import { completable, needsToken, ownAdminToken, useOwnToken } from './admin-tok
 import { assemble, type Assembled } from './assemble.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { Generations, type PreparedConfig } from './generations.ts'
-import type { Instances } from './instances.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
-import type { Peers } from './peers.ts'
 import {
   createCommon,
   createShared,
@@ -22,8 +20,13 @@ import {
   type Shared,
   TICK_MS,
 } from './shared.ts'
-import { createSharing, isShared } from './sharing.ts'
-import type { DisabledDeployments } from './taken-out.ts'
+import {
+  createSharing,
+  isShared,
+  type DisabledDeployments,
+  type Peers,
+  type Instances,
+} from './sharing.ts'
 import { packageVersion } from './version.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from '../observe/alerts.ts'

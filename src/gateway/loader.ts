@@ -63,11 +63,18 @@ interface PluginSettings {
   readonly options: unknown
 }
 
-/** A plugin, the result of its setup, and whether its code belongs to this package. */
-interface Loaded<P extends AnyPlugin> {
+/** A plugin whose options are valid, and whether its code belongs to this package. */
+interface Prepared<P extends AnyPlugin> {
   readonly plugin: P
-  readonly made: Awaited<ReturnType<P['setup']>>
+  readonly options: unknown
   readonly isBuiltIn: boolean
+  /** @throws ConfigError when the plugin cannot be set up */
+  readonly setUp: () => Promise<Awaited<ReturnType<P['setup']>>>
+}
+
+/** A guard of this package that is set up on first use: it tells beforehand what it enforces. */
+interface DeferredGuard {
+  outline?(options: unknown): Pick<Guard, 'enforces' | 'execution'>
 }
 
 const SETUP_LIMIT_SECONDS = 10
@@ -96,8 +103,14 @@ export async function loadProvider(
   origin: PluginSource,
 ): Promise<LoadedProvider> {
   const path = ['providers', instance]
-  const loaded = await load<ProviderPlugin>('provider', path, settings, origin, instance)
-  const { plugin, made, isBuiltIn } = loaded
+  const { plugin, setUp, isBuiltIn } = await prepare<ProviderPlugin>(
+    'provider',
+    path,
+    settings,
+    origin,
+    instance,
+  )
+  const made = await setUp()
   const { deploymentOptions = plugin.deploymentOptions } = made
   const whole = deploymentOptions ? { ...plugin, deploymentOptions } : plugin
   return { plugin: whole, provider: made, isBuiltIn }
@@ -110,12 +123,20 @@ export async function loadSearch(
   origin: PluginSource,
 ): Promise<{ readonly engine: SearchEngine; readonly plugin: SearchPlugin }> {
   const path = ['search', 'engines', name]
-  const { plugin, made } = await load<SearchPlugin>('search', path, settings, origin, name)
-  return { engine: made, plugin }
+  const { plugin, setUp } = await prepare<SearchPlugin>('search', path, settings, origin, name)
+  return { engine: await setUp(), plugin }
+}
+
+/** A guard, and its plugin. */
+interface LoadedGuard {
+  readonly guard: Guard
+  readonly plugin: GuardPlugin
+  /** Completes a guard that is set up on first use. */
+  readonly load?: () => Promise<void>
 }
 
 /**
- * Loads a guard.
+ * Loads a guard. One of this package that tells what it enforces is set up on first use.
  * @param index position under `guards.use`; an instance without a name has that of its plugin
  * @throws ConfigError with issues at `guards.use.<index>.use` and `.options`
  */
@@ -123,18 +144,49 @@ export async function loadGuard(
   index: number,
   settings: Config['guards']['use'][number],
   origin: PluginSource<GuardHost>,
-): Promise<{ readonly guard: Guard; readonly plugin: GuardPlugin }> {
+): Promise<LoadedGuard> {
   const path = ['guards', 'use', String(index)]
-  const { plugin, made } = await load<GuardPlugin>('guard', path, settings, origin, settings.name)
-  const use = [...path, 'use'].join('.')
-  const answers: unknown = made.enforces
-  if (!Array.isArray(answers) || (made.execution !== 'local' && made.execution !== 'remote')) {
-    const message = `expected ${show(plugin.name)} to make a guard with "enforces" and an "execution"`
-    fail(use, message)
+  const found = await prepare<GuardPlugin>('guard', path, settings, origin, settings.name)
+  const { plugin, options, isBuiltIn } = found
+  const setUp = async () => {
+    const made = await found.setUp()
+    checkGuard(made, plugin, [...path, 'use'].join('.'))
+    return withDerivedMethods(made)
   }
-  const problem = methodProblem(made)
-  if (problem) fail(use, `${show(plugin.name)}: ${problem}`)
-  return { guard: withDerivedMethods(made), plugin }
+  const outline = isBuiltIn ? (plugin as DeferredGuard).outline?.(options) : undefined
+  return outline ? { plugin, ...deferred(outline, setUp) } : { plugin, guard: await setUp() }
+}
+
+/** @throws ConfigError for a guard that cannot be asked. @param path dotted */
+function checkGuard(guard: Guard, { name }: GuardPlugin, path: string): void {
+  const answers: unknown = guard.enforces
+  if (!Array.isArray(answers) || (guard.execution !== 'local' && guard.execution !== 'remote')) {
+    fail(path, `expected ${show(name)} to make a guard with "enforces" and an "execution"`)
+  }
+  const problem = methodProblem(guard)
+  if (problem) fail(path, `${show(name)}: ${problem}`)
+}
+
+/** A guard that gets its methods when it is loaded. Until then it only says which sides it reads: both. */
+function deferred(
+  outline: Pick<Guard, 'enforces' | 'execution'>,
+  setUp: () => Promise<Guard>,
+): Required<Pick<LoadedGuard, 'guard' | 'load'>> {
+  const absent = () => {
+    throw new Error('the guard is asked before it is loaded')
+  }
+  const methods = { checkInput: absent, checkOutput: absent, streamOutput: absent }
+  const guard: Guard = { ...outline, ...methods }
+  let loading: Promise<void> | undefined
+  const load = async () => {
+    try {
+      await (loading ??= setUp().then((made) => void Object.assign(guard, made)))
+    } catch (error) {
+      loading = undefined
+      throw error
+    }
+  }
+  return { guard, load }
 }
 
 /**
@@ -148,7 +200,8 @@ export async function loadSink(
   origin: PluginSource<SinkHost>,
 ): Promise<NamedSink> {
   const path = ['sinks', String(index)]
-  const { plugin, made } = await load<SinkPlugin>('sink', path, settings, origin, settings.name)
+  const { plugin, setUp } = await prepare<SinkPlugin>('sink', path, settings, origin, settings.name)
+  const made = await setUp()
   const { takes, send } = made as unknown as Partial<Record<string, unknown>>
   if (!Array.isArray(takes) || typeof send !== 'function') {
     fail([...path, 'use'].join('.'), `expected ${show(plugin.name)} to make "takes" and "send"`)
@@ -208,16 +261,16 @@ export async function checkDeployments(
 }
 
 /**
- * Finds the plugin of an instance, checks it, validates the options, and sets it up within a time limit.
+ * Finds the plugin of an instance, checks it, and validates the options. It is set up within a time limit.
  * @param instance its name; that of the plugin when absent
  */
-async function load<P extends AnyPlugin>(
+async function prepare<P extends AnyPlugin>(
   kind: P['kind'],
   path: readonly string[],
   { use, options }: PluginSettings,
   { directory, secrets, createHost, own, opened }: PluginSource<Parameters<P['setup']>[1]>,
   instance?: string,
-): Promise<Loaded<P>> {
+): Promise<Prepared<P>> {
   const where = [...path, 'use'].join('.')
   const code = typeof use === 'string' ? await locate(kind, use, directory, where) : undefined
   if (code && !code.builtIn) providePluginImports()
@@ -228,16 +281,19 @@ async function load<P extends AnyPlugin>(
   const source: Source = { path: [...path, 'options'], value: options, ...(secrets && { secrets }) }
   const result = await plugin.options['~standard'].validate(options)
   if (result.issues) throw broken(toConfigIssues(result.issues, source, plugin.options))
-  try {
-    const setup = async () =>
-      plugin.setup(result.value, createHost(instance ?? plugin.name) as never)
-    const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
-    opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
-    return { plugin, made: made as never, isBuiltIn: code?.builtIn === true }
-  } catch (error) {
-    const reason = redact(messageOf(error), source)
-    return fail(where, `the plugin ${show(plugin.name)} could not be set up: ${reason}`)
+  const name = instance ?? plugin.name
+  const setUp = async () => {
+    try {
+      const setup = async () => plugin.setup(result.value, createHost(name) as never)
+      const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
+      opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
+      return made as never
+    } catch (error) {
+      const reason = redact(messageOf(error), source)
+      return fail(where, `the plugin ${show(plugin.name)} could not be set up: ${reason}`)
+    }
   }
+  return { plugin, options: result.value, isBuiltIn: code?.builtIn === true, setUp }
 }
 
 async function madeBy<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {

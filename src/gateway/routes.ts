@@ -1,6 +1,5 @@
-import { description } from '../endpoints/account/description.ts'
 import { credits, key } from '../endpoints/account/endpoints.ts'
-import { model, models, usableModels } from '../endpoints/account/models.ts'
+import { model, models, usableModels, description } from '../endpoints/account/models.ts'
 import { answerOf, formatOf, type GetRoute } from '../endpoints/account/route.ts'
 import { keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'

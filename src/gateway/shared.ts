@@ -2,7 +2,7 @@
 import type { ConsolaInstance } from 'consola'
 import { Accounts } from '../accounts/accounts.ts'
 import { Labels } from '../accounts/labels.ts'
-import type { LoadedConfig } from '../config/config.ts'
+import type { LoadedConfig, Config } from '../config/config.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { Routing } from '../models/routing.ts'
 import { Unserved } from '../models/unserved.ts'
@@ -20,18 +20,27 @@ import { Metrics } from '../observe/metrics.ts'
 import { Spending } from '../observe/spending.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
-import type { Runtime } from '../pipeline/pipeline.ts'
+import { type Runtime, Call, type Admission, type CallerContext } from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
-import type { AlertNotice } from '../plugin.ts'
+import type { AlertNotice, ChatCompletion } from '../plugin.ts'
 import type { Audit } from '../state/audit.ts'
 import { randomId } from '../state/ids.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import { PriceRecords } from '../state/prices.ts'
 import type { Records } from '../state/records.ts'
-import { internalChat } from './guard-setup.ts'
 import { createLog } from './log.ts'
-import { moneySettings, topSpenders } from './money-settings.ts'
 import type { OpenState } from './open-state.ts'
+import type { Pico } from '../money/money.ts'
+import type { UsageQuery } from '../observe/usage/query.ts'
+import { chat } from '../endpoints/chat/endpoint.ts'
+import type { AnswerChunk } from '../endpoints/chat/billing.ts'
+import { collect } from '../endpoints/chat/chunks.ts'
+import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
+import type { ChatRequest } from '../endpoints/chat/request.ts'
+import type { GuardModelRequest } from '../guard/host.ts'
+import type { Incoming } from '../pipeline/http.ts'
+import { NO_POLICY } from '../policy/policy.ts'
+import { route } from '../pipeline/stages/route.ts'
 
 export interface Shared extends Common {
   readonly ledger: Ledger
@@ -173,4 +182,113 @@ export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'se
 function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
   if (state.driver === 'redis') return { redis: log.url ?? state.url, isOwn: log.url !== undefined }
   return log.path === undefined ? undefined : { folder: log.path }
+}
+
+function moneySettings({ alerts, metrics }: Config): {
+  readonly below: Pico
+  readonly top: number | undefined
+} {
+  const top = metrics.money === false ? undefined : metrics.money.top
+  return { below: alerts.balance, top }
+}
+
+async function topSpenders(usage: UsageIndex | undefined, most: number) {
+  if (!usage) return { accounts: [], keys: [] }
+  const now = new Date()
+  const ask = (group: 'account' | 'key'): UsageQuery => ({
+    from: Date.UTC(now.getUTCFullYear(), now.getUTCMonth()),
+    to: now.getTime() + 1,
+    rollup: 'month',
+    group: [group],
+    filters: {},
+    metric: 'cost_usd',
+    top: most,
+  })
+  const { result } = await usage.ask('usage', { queries: [ask('account'), ask('key')] })
+  const [accounts = [], keys = []] = result.map((answer) =>
+    'fits' in answer ? [] : answer.cells.map(({ group }) => group[0]!).filter(Boolean),
+  )
+  return { accounts, keys }
+}
+
+/**
+ * Asks a model for a guard, by the same routing as calls: without policy, guards, limits of the key, or a row in the ledger.
+ * @param track adds a call to the running ones
+ */
+function internalChat(track: (call: Call) => void) {
+  return async function ask(
+    beside: CallerContext,
+    { model: id, request, signal, book }: GuardModelRequest,
+  ): Promise<ChatCompletion> {
+    const { id: requestId, path, runtime, catalog, account } = beside
+    const incoming = withoutBody(beside.incoming)
+    const model = catalog.get(id)
+    if (model?.modality !== 'chat') throw new Error(`there is no chat model ${JSON.stringify(id)}`)
+    const init = { id: requestId, path, endpoint: chat, format: chatCompletions, incoming, runtime }
+    const call = new Call(init)
+    const input = { ...request, model: id, stream: false } as ChatRequest
+    // A question has no key of its own, and `route` needs none.
+    call.made.admission = { account, played: false } as Admission
+    call.made.target = {
+      model,
+      online: false,
+      thinks: false,
+      policy: NO_POLICY,
+      outbound: chat.toUpstream(input, model),
+      requiresNormalForm: false,
+      native: false,
+    }
+    call.made.request = {
+      input,
+      model: id,
+      stream: false,
+      policy: undefined,
+      session: undefined,
+      affinityToken: undefined,
+    }
+    track(call)
+    const giveUp = () => call.abort(signal.reason)
+    signal.addEventListener('abort', giveUp, { once: true })
+    try {
+      signal.throwIfAborted()
+      void call.enter(route)
+      return await new Promise<ChatCompletion>((resolve, reject) => {
+        const chunks: AnswerChunk[] = []
+        call
+          .chainTo({
+            push: (chunk: AnswerChunk) => void chunks.push(chunk),
+            batchEnd: () => true,
+            end: () => resolve(collect(chunks)),
+            fail: (error) => reject(error as Error),
+          })
+          .start(call.source!)
+      })
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+      await call.end('completed')
+      const { flags, reported, meter } = call.answer
+      if (flags.has('suspicious')) beside.answer?.flags.add('suspicious')
+      if (reported && beside.answer) {
+        beside.answer.reported = { ...beside.answer.reported, ...reported }
+      }
+      for (const line of meter) book({ ...line, source: 'guard' })
+    }
+  }
+}
+
+/** The same request without the body, which belongs to the call that reads it. */
+function withoutBody(incoming: Incoming): Incoming {
+  return {
+    method: incoming.method,
+    url: incoming.url,
+    header: (name) => incoming.header(name),
+    json: unreachable,
+    pieces: unreachable,
+    release: () => {},
+    throwIfGone: () => incoming.throwIfGone(),
+  }
+}
+
+function unreachable(): never {
+  throw new Error('a call for a guard has no body, and route is its last stage')
 }

@@ -82,6 +82,7 @@ export function compare(
     const checked_at = old && result.held.length > 0 ? old.checked_at : now
     models[id] = { ...kept(old), ...model.entry, pricing: mutable(result.prices), checked_at }
   }
+  dropTakenAliases(models, found)
   const names = new Set(sources.map(({ name }) => name))
   for (const [id, { source }] of Object.entries(present.own)) {
     if (found.has(id) || !names.has(source) || !isWanted(id)) continue
@@ -101,6 +102,25 @@ export function compare(
     held,
     same,
     disagreements: disagreementsOf(sources, isWanted),
+  }
+}
+
+/** Removes aliases that a source now gives to another model of the same vendor, such as the name of the latest one. */
+function dropTakenAliases(
+  models: PriceList['models'],
+  found: ReadonlyMap<string, SourcedModel>,
+): void {
+  const keyOf = (id: string, alias: string) => `${id.slice(0, id.indexOf('/'))}/${alias}`
+  const owners = new Map(
+    [...found].flatMap(([id, { entry }]) =>
+      (entry.aliases ?? []).map((alias) => [keyOf(id, alias), id] as const),
+    ),
+  )
+  for (const [id, { aliases, ...entry }] of Object.entries(models)) {
+    if (!aliases) continue
+    const own = aliases.filter((alias) => (owners.get(keyOf(id, alias)) ?? id) === id)
+    if (own.length < aliases.length)
+      models[id] = own.length > 0 ? { ...entry, aliases: own } : entry
   }
 }
 
@@ -130,6 +150,16 @@ export function ownDifferences(
   })
 }
 
+/** Why a new model would be free by mistake: routers, for instance, cost what their models cost. */
+function freeOf(prices: ReadonlyMap<string, bigint>): string | undefined {
+  if ([...prices.values()].every((price) => price === 0n)) return 'all its prices are 0'
+  const [prompt, completion] = [prices.get('prompt'), prices.get('completion')]
+  if (prompt === undefined || completion === undefined) return undefined
+  return (prompt === 0n) === (completion === 0n)
+    ? undefined
+    : `its ${prompt === 0n ? 'prompt' : 'completion'} is 0`
+}
+
 interface ModelResult {
   readonly prices: ReadonlyMap<string, bigint>
   readonly changed: readonly PriceMove[]
@@ -149,13 +179,10 @@ function compareModel(
     const whole = { model: id, from: old ? 'listed' : 'none', to: 'doubtful', move: '' }
     return { prices: before, changed: [], held: [{ ...whole, reason: doubt, accept: id }] }
   }
-  if (!old && !accepted.has(id) && [...now.values()].every((price) => price === 0n)) {
+  const free = old || accepted.has(id) ? undefined : freeOf(now)
+  if (free !== undefined) {
     const whole = { model: id, from: 'none', to: '0', move: '' }
-    return {
-      prices: now,
-      changed: [],
-      held: [{ ...whole, reason: 'all its prices are 0', accept: id }],
-    }
+    return { prices: now, changed: [], held: [{ ...whole, reason: free, accept: id }] }
   }
   const prices = new Map<string, bigint>()
   const changed: PriceMove[] = []

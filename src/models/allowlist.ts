@@ -42,6 +42,17 @@ export function unknownModel(catalog: Catalog, name: string): NotFound {
   return new NotFound('model_not_found', missing(shown, candidates, charged, catalog, name))
 }
 
+/** 404 for a model that its vendor no longer offers. */
+export function goneModel(catalog: Catalog, { id, vendor, listed }: Model): NotFound {
+  const successor = listed?.successor
+  const next = successor && (catalog.get(`${vendor}/${successor}`) ?? catalog.find(successor))
+  const hint = next ? ` Did you mean ${JSON.stringify(next.id)}?` : ''
+  return new NotFound(
+    'model_not_found',
+    `The vendor no longer offers ${JSON.stringify(id)}.${hint}`,
+  )
+}
+
 function missing(
   shown: string,
   candidates: readonly string[],

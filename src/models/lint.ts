@@ -9,6 +9,7 @@ import {
   type Prices,
 } from '../money/prices.ts'
 import type { Model } from './catalog.ts'
+import { written } from './by-vendor.ts'
 import { withoutVendor } from './names.ts'
 
 /** Something about a model that an operator should look at. */
@@ -39,8 +40,18 @@ const DAY_MS = 86_400_000
 
 /** What is probably not meant, in the order of the models. @param now ms since epoch */
 export function lint(models: readonly Model[], now = Date.now()): Finding[] {
-  const owners = new Map(models.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
-  const found = models.flatMap((model) => {
+  return [...findings(models, models, now), ...old(models, now)]
+}
+
+/** The same for a start: of models that come from a wildcard only the age of their prices is reported. */
+export function lintOfWritten(models: readonly Model[], now = Date.now()): Finding[] {
+  return [...findings(written(models), models, now), ...old(models, now)]
+}
+
+/** @param all the models of the catalog */
+function findings(models: readonly Model[], all: readonly Model[], now: number): Finding[] {
+  const owners = new Map(all.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
+  return models.flatMap((model) => {
     const { id } = model
     const warnings = [
       ...priceWarnings(model),
@@ -58,7 +69,6 @@ export function lint(models: readonly Model[], now = Date.now()): Finding[] {
       ),
     ]
   })
-  return [...found, ...old(models, now)]
 }
 
 function priceWarnings(model: Model): Found[] {

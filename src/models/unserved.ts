@@ -2,10 +2,10 @@
 import { LRUCache } from 'lru-cache'
 
 /** Why a name is not served. */
-type UnservedReason = 'no_price' | 'unknown' | 'ambiguous' | 'disabled'
+export type UnservedReason = 'no_price' | 'unknown' | 'ambiguous' | 'disabled' | 'gone'
 
 /** A name that is not served. */
-interface UnservedName {
+export interface UnservedName {
   readonly name: string
   readonly reason: UnservedReason
   readonly asked: number
@@ -53,6 +53,7 @@ export class Unserved {
   readonly #names = new LRUCache<string, UnservedName & { toldAt: number }>({ max: MAX_NAMES })
   #hour = 0
   #lines = 0
+  #others: () => Promise<readonly (readonly UnservedName[])[]> = async () => []
 
   /** A name was asked for. @param now ms since epoch @returns the line for the log; undefined where it was told lately */
   note(asked: string, reason: UnservedReason, account: string, now: number): string | undefined {
@@ -77,7 +78,22 @@ export class Unserved {
     return `"${name}" was asked for ${times} and is not served: ${SENTENCES[reason]}\n  ${row.remedy}`
   }
 
-  /** The names, the one that was asked for last first. */
+  /** Adds the names of the other processes that serve the same address. @param others never rejects */
+  join(others: () => Promise<readonly (readonly UnservedName[])[]>): void {
+    this.#others = others
+  }
+
+  /** The names of all processes, the one that was asked for last first. */
+  async all(): Promise<readonly UnservedName[]> {
+    const tables = [this.list(), ...(await this.#others())]
+    const groups = Map.groupBy(tables.flat(), ({ name }) => name)
+    return [...groups.values()]
+      .map(sum)
+      .toSorted((a, b) => b.lastAt - a.lastAt)
+      .slice(0, MAX_NAMES)
+  }
+
+  /** The names of this process, the one that was asked for last first. */
   list(): readonly UnservedName[] {
     return [...this.#names.values()].map((entry) => {
       const { toldAt: _, ...row } = entry
@@ -93,11 +109,24 @@ export class Unserved {
   }
 }
 
+/** One name of several processes. */
+function sum(rows: readonly UnservedName[]): UnservedName {
+  const latest = rows.reduce((one, other) => (other.lastAt > one.lastAt ? other : one))
+  const accounts = [...new Set([latest, ...rows].flatMap((row) => row.accounts))]
+  return {
+    ...latest,
+    asked: rows.reduce((asked, row) => asked + row.asked, 0),
+    accounts: accounts.slice(0, MAX_ACCOUNTS),
+    firstAt: Math.min(...rows.map(({ firstAt }) => firstAt)),
+  }
+}
+
 const SENTENCES: Readonly<Record<UnservedReason, string>> = {
   no_price: 'no price list has it.',
   unknown: 'no model has this name, and no vendor of this name is configured.',
   ambiguous: 'several models have this name.',
   disabled: 'its entry has "enabled: false".',
+  gone: 'its vendor offers it no more.',
 }
 
 function remedyFor(name: string, reason: UnservedReason): string {
@@ -109,6 +138,8 @@ function remedyFor(name: string, reason: UnservedReason): string {
       )
     case 'ambiguous':
       return 'names: { prefer: [<vendor>] } chooses one'
+    case 'gone':
+      return `models: { ${JSON.stringify(name)}: { enabled: false } }     or: deployments of another model under this name`
     case 'disabled':
       return `models: { ${JSON.stringify(name)}: { enabled: true } }`
     case 'unknown':

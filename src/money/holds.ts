@@ -5,8 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import type { Usage } from '../plugin.ts'
-import { isPlainUsage } from './plain.ts'
-import { costOf, parsePico, type Pico, type UsageLine } from './money.ts'
+import { costOf, parsePico, type Pico, type UsageLine, isPlainUsage } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
 /** Consumption of a call, estimated from its request. */

@@ -53,7 +53,7 @@ export type Prices = Readonly<Partial<Record<PriceName, bigint>>> & {
   readonly plain?: PlainPrices
 }
 
-/** Factors of a plain usage (`plain.ts`), in whole pico-dollars for a token and for a request. */
+/** Factors of a plain usage (`money.ts`), in whole pico-dollars for a token and for a request. */
 interface PlainPrices {
   readonly prompt: number
   readonly cached: number

@@ -3,7 +3,6 @@ import type { AuthFailure } from './auth-failures.ts'
 import { GuardMetrics } from './guard-metrics.ts'
 import type { Quantity } from '../server/admin/resources/usage.ts'
 import type { KnownCall } from './record.ts'
-import { SinkMetrics } from './sinks/metrics.ts'
 import {
   Counter,
   familiesText,
@@ -15,9 +14,9 @@ import {
   type Count,
   type Distribution,
 } from './prometheus.ts'
-import type { ModelOutcomes } from './recent-errors.ts'
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { KeySpend } from '../state/ledger/ledger.ts'
+import type { SinkCounts, SinkLoss } from './sinks/work.ts'
 
 /** Upper bounds in seconds: from an answer of a cache to the longest stream. */
 const REQUEST_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
@@ -259,8 +258,6 @@ export class MoneyMetrics {
 function usd(amount: Pico): number {
   return Number(formatPico(amount))
 }
-
-export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Upper bounds in seconds: from a write to a local disk to an outage of the ledger. */
 const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
@@ -511,4 +508,41 @@ export class Metrics {
       ...gauges.map(gaugeFamily),
     ]
   }
+}
+
+export class SinkMetrics {
+  readonly #events = new Counter({
+    name: 'sluicegate_sink_events_total',
+    help: 'Events of sinks: delivered, refused by the receiver, or failed and to be tried again.',
+    labels: ['sink', 'result'],
+  })
+  readonly #lost = new Counter({
+    name: 'sluicegate_sink_dropped_total',
+    help: 'Events that did not reach a sink.',
+    labels: ['sink', 'reason'],
+  })
+  readonly queued = new Map<string, number>()
+
+  /** Counts the results of a sink's events. */
+  counted({ name, results, lost, queued }: SinkCounts): void {
+    this.queued.set(name, queued)
+    for (const [result, events] of Object.entries(results)) this.#events.add(events, name, result)
+    for (const [reason, events] of Object.entries(lost)) this.#lost.add(events, name, reason)
+  }
+
+  /** Counts lost events. @param why `thread`: the thread of sinks accepted no more */
+  lost(name: string, reason: SinkLoss | 'thread', events: number): void {
+    this.#lost.add(events, name, reason)
+  }
+
+  families(): MetricFamily[] {
+    return [this.#events.family(), this.#lost.family()]
+  }
+}
+
+// Models that fail often: calls and failures of the last five minutes, computed from the counters.
+
+export interface ModelOutcomes {
+  readonly calls: number
+  readonly failed: number
 }

@@ -3,7 +3,7 @@ import type { Deployment } from '../models/catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../policy/policy.ts'
 import type { ProviderRequest } from '../plugin.ts'
-import { isPublicUrl } from '../upstream/addresses.ts'
+import { isPublicUrl } from '../upstream/download.ts'
 import { isConfidential, isGuarded, speaksForm } from './native.ts'
 import {
   ClientDisconnected,

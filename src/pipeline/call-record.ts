@@ -1,6 +1,6 @@
 /** Makes the record of a call, for logs and for watchers of running calls. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
-import { limitsInForce } from '../accounts/limits.ts'
+import { limitsInForce } from '../accounts/accounts.ts'
 import type { UsageLine } from '../money/money.ts'
 import {
   agentOf,

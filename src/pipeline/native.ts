@@ -1,8 +1,8 @@
 /** Whether a call can go to a vendor in the client's own form, and the consequences. */
 import type { SearchRequest } from '../search/search.ts'
-import { mayBlock } from '../policy/policy.ts'
 import type { Deployment } from '../models/catalog.ts'
 import type { Call } from './pipeline.ts'
+import type { EffectivePolicy } from '../policy/policy.ts'
 
 export function isGuarded({ target: { policy }, runtime }: Call): boolean {
   return mayBlock(policy) || runtime.guards.blocksWithoutRules(policy)
@@ -39,4 +39,10 @@ function vendorCanSearch(call: Call): boolean {
   const { model } = call.target
   if (model.prices.web_search === undefined || isGuarded(call)) return false
   return model.deployments.some((deployment) => speaksForm(call, deployment))
+}
+
+/** Whether rules of the policy may block an input or an answer. */
+function mayBlock({ guard, scopes, deny, bannedPatterns }: EffectivePolicy): boolean {
+  const hasRules = scopes.length + deny.length + bannedPatterns.length > 0
+  return hasRules && guard.mode === 'block' && (guard.input || guard.output)
 }

@@ -15,9 +15,14 @@ import type {
   Step,
   Usage,
 } from '../plugin.ts'
-import { domainRules } from './domains.ts'
-import { ALL_CHARACTERS, cleanResults, EXCERPT_CHARACTERS } from './results.ts'
-import { singleLine, shorten } from './texts.ts'
+import {
+  ALL_CHARACTERS,
+  cleanResults,
+  EXCERPT_CHARACTERS,
+  singleLine,
+  shorten,
+  domainRules,
+} from './results.ts'
 
 export const MAX_RESULTS = 10
 

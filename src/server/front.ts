@@ -73,6 +73,8 @@ interface Connection {
   /** Response of the running request, or else of the last one. */
   response: ServerResponse
   isBusy: boolean
+  /** Owner of the response, told once that it is closed. */
+  onClose?: (() => void) | undefined
   /** Requests that came meanwhile. */
   readonly waiting: Turn[]
 }
@@ -199,6 +201,11 @@ function keepsBodyBack(request: IncomingMessage): boolean {
   return waitingForContinue.has(request)
 }
 
+/** Has the owner of a running response told that it is closed; its connection listens already. */
+export function whenClosed({ socket }: IncomingMessage, onClose: () => void): void {
+  connections.get(socket)!.onClose = onClose
+}
+
 /**
  * Gives each connection one request at a time: Node.js itself would start all that a client sends ahead. While eight wait, the
  * socket is paused.
@@ -210,6 +217,9 @@ export function oneAtATime(handler: RequestListener): RequestListener {
     connection.isBusy = true
     response.on('close', () => {
       const { socket } = request
+      const { onClose } = connection
+      connection.onClose = undefined
+      onClose?.()
       const next = waiting.shift()
       connection.isBusy = next !== undefined && !socket.destroyed
       if (!next || !connection.isBusy) return

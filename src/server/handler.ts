@@ -1,7 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { H3, withBase, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
-import { adminApp } from './admin/api.ts'
 import { AdminAuth } from './admin/auth.ts'
 import { requireKnownHost, sessionReader } from './admin/session.ts'
 import { CONSOLE_PATHS, ConsolePages } from './console.ts'
@@ -18,6 +17,7 @@ import {
   letContinue,
   errorHeaders,
   finish,
+  whenClosed,
 } from './front.ts'
 import { commonHeaders, NodeIncoming, NodeOutgoing } from './node-http.ts'
 import {
@@ -103,9 +103,8 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
     setCommonHeaders(event)
     return metricsOf(gateway, auth, event, siblings)
   })
-  const admin = adminApp(gateway, auth, setOwnHeaders, () => pages.version())
   // Mounted, its middleware would see every request of the API.
-  app.all('/admin/**', withBase('/admin', admin.handler))
+  app.all('/admin/**', withBase('/admin', adminHandler(gateway, auth, pages)))
   const servePage = nodeHandler(async (request, response) => {
     if (!(await pages.answer(request, response))) {
       await refuseByPath(request, response, unknown.refuse(request))
@@ -122,6 +121,16 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   }
   app.all('/**', refuseUnknown)
   return app
+}
+
+/** The admin API, which is loaded with its first request. */
+function adminHandler(gateway: Gateway, auth: AdminAuth, pages: ConsolePages): EventHandler {
+  let app: Promise<H3> | undefined
+  const load = async () => {
+    const { adminApp } = await import('./admin/api.ts')
+    return adminApp(gateway, auth, setOwnHeaders, () => pages.version())
+  }
+  return async (event) => (await (app ??= load())).handler(event)
 }
 
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */
@@ -336,7 +345,7 @@ function serve(
   gateway.track(call)
   call.scope.defer(() => incoming.release())
   const out = new NodeOutgoing(response, call)
-  response.on('close', () => {
+  whenClosed(request, () => {
     if (response.writableFinished) return
     // Abort first: an answer that waits notices nothing else.
     call.abort(new ClientDisconnected())

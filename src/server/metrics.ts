@@ -2,7 +2,6 @@
 import { HTTPResponse, type H3Event } from 'h3'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { METRICS_TYPE } from '../observe/metrics.ts'
 import { familiesText, type Gauge, type MetricFamily } from '../observe/prometheus.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { AdminAuth } from './admin/auth.ts'
@@ -201,3 +200,5 @@ function logGauges({ requests, contents }: Runtime): Gauge[] {
     { name: 'sluicegate_log_bytes', help: 'Size of the request log.', over: 'max', value: bytes },
   ]
 }
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'

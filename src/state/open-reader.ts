@@ -1,7 +1,6 @@
 /** Opens the reader of a ledger, and the messages between its gateways, in the thread that reads. */
 import type { OpenAnnouncements } from './announcements.ts'
-import type { Log } from './ledger/ledger.ts'
-import type { LedgerReader, LedgerSource } from './ledger/reader.ts'
+import type { Log, LedgerReader, LedgerSource } from './ledger/ledger.ts'
 import { openReader } from './sqlite/reader.ts'
 
 /** @throws Error when the ledger cannot be read */

@@ -69,6 +69,8 @@ export class StoredRecords implements Records {
   readonly #storage: Storage
   /** The last add to each index. */
   readonly #adds = new Map<string, Promise<void>>()
+  /** The last change of each record that is being made. */
+  readonly #changes = new Map<string, Promise<boolean>>()
 
   constructor(storage: Storage) {
     this.#storage = storage
@@ -95,23 +97,38 @@ export class StoredRecords implements Records {
     await this.#storage.setItem(key, value, ttlSeconds === undefined ? {} : { ttl: ttlSeconds })
   }
 
-  // The storage belongs to this process, whose callers create records one after the other.
-  async create(key: string, value: object): Promise<boolean> {
-    if (await this.get(key)) return false
-    await this.put(key, value)
-    return true
+  create(key: string, value: object): Promise<boolean> {
+    return this.#putWhere(key, value, (stored) => stored === undefined)
   }
 
-  // As `create`: callers in this process replace one after the other.
-  async replace(
+  replace(key: string, value: { readonly revision: number }, revision: number): Promise<boolean> {
+    return this.#putWhere<{ readonly revision?: number }>(
+      key,
+      value,
+      (stored) => stored !== undefined && (stored.revision ?? 0) === revision,
+    )
+  }
+
+  /** The storage belongs to this process, whose changes of one record run one after the other. */
+  async #putWhere<T extends object>(
     key: string,
-    value: { readonly revision: number },
-    revision: number,
+    value: object,
+    isRight: (stored: T | undefined) => boolean,
   ): Promise<boolean> {
-    const stored = await this.get<{ readonly revision?: number }>(key)
-    if (!stored || (stored.revision ?? 0) !== revision) return false
-    await this.put(key, value)
-    return true
+    const before = this.#changes.get(key)
+    const change = (async () => {
+      // What an earlier change came to is told to its own caller.
+      await before?.catch(() => undefined)
+      if (!isRight(await this.get<T>(key))) return false
+      await this.put(key, value)
+      return true
+    })()
+    this.#changes.set(key, change)
+    try {
+      return await change
+    } finally {
+      if (this.#changes.get(key) === change) this.#changes.delete(key)
+    }
   }
 
   async del(key: string): Promise<void> {

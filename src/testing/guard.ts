@@ -1,4 +1,6 @@
 /** The conformance kit for guards: checks a guard as the gateway would, without a gateway. */
+import { createHook } from 'node:async_hooks'
+import { isDeepStrictEqual } from 'node:util'
 import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import type { BlockVerdict } from '../guard/runner.ts'
 import { CATEGORIES, type Guard, type GuardPlugin, type Span } from '../plugin.ts'
@@ -15,20 +17,7 @@ import {
 } from './report.ts'
 import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
-import {
-  checkGuardMemory,
-  checkGuardTime,
-  checkInForce,
-  checkInterleaved,
-  checkLocal,
-  checkPads,
-  checkRelease,
-  checkReleased,
-  checkRepeated,
-  passesFiller,
-} from './checks/guard-streams.ts'
-import { checkService } from './checks/guard-services.ts'
-import { startUpstream } from './fake-upstream.ts'
+import { startUpstream, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
 import { cutAt, randomFrom } from './splits.ts'
 import { TestHost, type FakeModel } from './hosts.ts'
 import {
@@ -39,7 +28,13 @@ import {
   type GuardFixture,
   type GuardCase,
   type Outcome,
+  contextOf,
+  progressOf,
+  textItem,
+  prepare,
 } from './guard-cases.ts'
+import { growth, heapGrowth } from './measure.ts'
+import { within } from './provider-under-test.ts'
 
 export type { GuardCase }
 
@@ -276,4 +271,460 @@ function nameOf({ name, text }: GuardCase): string {
 function shortened(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
   return line.length > MAX_NAME_CHARACTERS ? `${line.slice(0, MAX_NAME_CHARACTERS - 1)}…` : line
+}
+
+// Checks of guards on texts that grow, and on texts among others.
+
+/** Words that no rule forbids, of any guard that can be tested with texts. */
+const FILLER = 'The weather was mild, and the garden was quiet. '
+const PADS = [1, 7, 64, 3000]
+const LONG = 20_000
+const PIECE = 100
+const MOST_RETAINED = 4096
+const CALLS = 200
+const STARTED = /^(?:Timeout|TCP|FS|GETADDR|WORKER)/
+const MAX_HEAP_BYTES = 4 * 1024 * 1024
+
+/** The beginning, of this length, of a text that passes. */
+function fillerOf(length: number): string {
+  return FILLER.repeat(Math.ceil(length / FILLER.length)).slice(0, length)
+}
+
+/** Whether the guard passes the filler under a case's rules. @throws its errors, unless the text is too large */
+async function passesFiller(fixture: GuardFixture, one: GuardCase): Promise<boolean> {
+  const text = fillerOf(LONG)
+  try {
+    if (fixture.guard.checkInput) return !(await checkTexts(fixture, one, [text]))[0]
+    return !(await checkWholeText(fixture, one, text))
+  } catch (error) {
+    if ((error as Error)?.name === 'TooLarge') return false
+    throw error
+  }
+}
+
+/** Checks that verdict and place are the same anywhere in a longer text, with every character around. */
+async function checkPads(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const problems: string[] = []
+  const around = [...PADS.map((length) => `${fillerOf(length - 1)} `), '👋🏽 ', '\n']
+  for (const before of around) {
+    const text = `${before}${one.text}${before === '\n' ? '\n' : ` ${before}`}`
+    const moved = { ...one, text, ...(one.spans && { spans: shifted(one, before.length) }) }
+    const where = `behind ${before.length} characters`
+    const compare = (block: BlockVerdict | undefined, side: string) => {
+      const verdict = block?.rule ?? 'pass'
+      if (verdict !== one.expect) problems.push(`${side}, ${where}: it was ${verdict}`)
+      else if (moved.spans && block && placesOf(block.spans) !== placesOf(moved.spans)) {
+        const places = `${placesOf(block.spans)}, expected ${placesOf(moved.spans)}`
+        problems.push(`${side}, ${where}: it was found at ${places}`)
+      }
+    }
+    if (one.side !== 'output' && fixture.guard.checkInput)
+      compare((await checkTexts(fixture, moved, [text]))[0], 'input')
+    if (one.side !== 'input' && (fixture.guard.checkOutput ?? fixture.guard.streamOutput))
+      compare(await checkWholeText(fixture, moved, text), 'output')
+    if (problems.length > 0) break
+  }
+  return toCheck('pads', on, problems)
+}
+
+/** Checks that nothing of a match goes out before it is known, and that text that passes goes out soon. */
+async function checkRelease(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const random = randomFrom(fixture.seed)
+  const problems: string[] = []
+  for (const pad of [0, 7, 3000]) {
+    const before = pad === 0 ? '' : `${fillerOf(pad - 1)} `
+    const text = `${before}${one.text} ${fillerOf(LONG)}`
+    const start = before.length + (one.spans?.[0]?.start ?? (await firstNeeded(fixture, one)))
+    for (const size of [1, 2, 3, 5, 16, 1 + random(40)]) {
+      const { released, block } = await streamText(fixture, one, slices(text, size, start + 400))
+      if (!block) problems.push(`in pieces of ${size} it passes`)
+      else if (released > start)
+        problems.push(`in pieces of ${size}, ${released - start} characters of a match went out`)
+      if (problems.length > 0) return toCheck('hold-back', on, problems)
+    }
+  }
+  return toCheck('hold-back', on, problems)
+}
+
+/** Checks that of a long text that passes all but a bounded end is released at any time. */
+async function checkReleased(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  const { guard } = fixture
+  const most = Math.max(MOST_RETAINED, 2 * (guard.reach ?? 0))
+  let worst = 0
+  await streamText(fixture, one, slices(fillerOf(LONG), PIECE), (safe, length) => {
+    worst = Math.max(worst, length - safe)
+  })
+  const late = `of a text that passes it keeps ${worst} characters back`
+  return toCheck('release', null, worst > most ? [late] : [])
+}
+
+async function checkInterleaved(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const texts = [one.text, fillerOf(one.text.length + 40)] as const
+  const verdicts: (string | undefined)[] = []
+  const streams = texts.map((text, choice) => ({
+    text,
+    progress: progressOf(fixture, one, choice),
+    at: 0,
+  }))
+  const STEP = 3
+  for (let going = true; going;) {
+    going = false
+    for (const [i, stream] of streams.entries()) {
+      if (verdicts[i] !== undefined || stream.at === Infinity) continue
+      const piece = stream.text.slice(stream.at, stream.at + STEP)
+      const { block } = await stream.progress.push(piece === '' ? undefined : piece)
+      stream.at = piece === '' ? Infinity : stream.at + STEP
+      if (block) verdicts[i] = block.rule
+      going = true
+    }
+  }
+  const problems = []
+  if (verdicts[0] !== one.expect)
+    problems.push(`beside another text it was ${verdicts[0] ?? 'pass'}`)
+  if (verdicts[1] !== undefined) problems.push(`the other text was ${verdicts[1]}`)
+  return toCheck('interleaved', on, problems)
+}
+
+async function checkRepeated(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const { guard } = fixture
+  const verdicts: string[] = []
+  const note = (block: BlockVerdict | undefined) => void verdicts.push(block?.rule ?? 'pass')
+  for (let i = 0; i < 3; i++) {
+    if (one.side !== 'output' && guard.checkInput)
+      (
+        await checkTexts(
+          fixture,
+          one,
+          guard.execution === 'local' ? [one.text, one.text] : [one.text],
+        )
+      ).forEach(note)
+    if (one.side !== 'input' && (guard.checkOutput ?? guard.streamOutput))
+      note(await checkWholeText(fixture, one))
+  }
+  const others = verdicts.filter((rule) => rule !== one.expect)
+  const again = `asked again about the same text it says ${others[0]}`
+  return toCheck('repeat', on, others.length > 0 ? [again] : [])
+}
+
+/** Checks that ten times the text costs at most 25 times the time. */
+async function checkGuardTime(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  const { guard } = fixture
+  // Beginnings of what is looked for are the hardest text that still passes.
+  const core = one.text.slice(0, Math.max(1, one.text.length - 1))
+  const texts = [
+    (size: number) => fillerOf(size),
+    (size: number) => core.repeat(size / core.length + 1),
+  ]
+  const problems: string[] = []
+  for (const textOf of texts) {
+    const judge = async (size: number) => {
+      if (guard.checkInput) await checkTexts(fixture, one, [textOf(size).slice(0, size)])
+      else await checkWholeText(fixture, one, textOf(size).slice(0, size))
+    }
+    problems.push(...(await growth('characters', judge, 2000)))
+    if (guard.streamOutput && problems.length === 0) {
+      const stream = (size: number) =>
+        streamText(fixture, one, slices(textOf(size).slice(0, size), 4))
+      problems.push(...(await growth('characters in pieces of 4', stream, 2000)))
+    }
+    if (problems.length > 0) break
+  }
+  return toCheck('time', null, problems)
+}
+
+async function checkGuardMemory(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  let count = 0
+  const bytes = await heapGrowth(CALLS, async () => {
+    const text = `${fillerOf(20_000)}${count++}`
+    if (fixture.guard.checkInput) await checkTexts(fixture, one, [text])
+    if (fixture.guard.checkOutput ?? fixture.guard.streamOutput)
+      await checkWholeText(fixture, one, text)
+  })
+  if (bytes === undefined) return skipped('memory', null, 'memory is measured by testPlugin only')
+  const mib = (bytes / 1024 / 1024).toFixed(1)
+  const left = `${CALLS} texts leave ${mib} MiB behind`
+  return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [left] : [])
+}
+
+/** Checks that a guard of several categories blocks only for those in force. */
+async function checkInForce(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const { enforces, checkInput } = fixture.guard
+  const deny = CATEGORIES.filter(
+    (category) => enforces.includes(`deny:${category}`) && one.expect !== `deny:${category}`,
+  )
+  if (deny.length === 0) return skipped('in force', on, 'the guard enforces one category')
+  const without: GuardCase = { ...one, rules: { deny }, expect: 'pass' }
+  const block = checkInput
+    ? (await checkTexts(fixture, without, [one.text]))[0]
+    : await checkWholeText(fixture, without)
+  const problem = `it blocks for ${block?.rule}, which is not in force`
+  return toCheck('in force', on, block?.rule === one.expect ? [problem] : [])
+}
+
+async function checkLocal(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const { guard, host } = fixture
+  const before = host.requestCount
+  const started = new Set<string>()
+  // Decision: a read of a file that blocks cannot be seen; it shows in the time.
+  const hook = createHook({
+    init: (_id, type) => void (STARTED.test(type) && started.add(type)),
+  })
+  const context = contextOf(fixture, one)
+  const input = [textItem(one, one.text, 'input', 0)]
+  hook.enable()
+  let answer: unknown
+  try {
+    answer = guard.checkInput?.(input, context)
+    if (!guard.checkInput)
+      answer = guard.checkOutput?.(textItem(one, one.text, 'output', 0), context)
+  } finally {
+    hook.disable()
+  }
+  await answer
+  const problems = host.requestCount > before ? ['it asks a model or a service'] : []
+  if (started.size > 0) problems.push(`it starts ${[...started].join(', ')} while it judges`)
+  return toCheck('local', on, problems)
+}
+
+/** The start of the shortest part of a text that still blocks. */
+async function firstNeeded(fixture: GuardFixture, one: GuardCase): Promise<number> {
+  const blocks = async (text: string) => {
+    const verdict = await checkWholeText(fixture, one, text).catch(() => undefined)
+    return verdict?.rule === one.expect
+  }
+  let start = 0
+  for (let step = one.text.length >> 1; step > 0; step >>= 1) {
+    while (start + step < one.text.length && (await blocks(one.text.slice(start + step))))
+      start += step
+  }
+  return start
+}
+
+/** A text in pieces of one size. @param end from here on in larger ones */
+function slices(text: string, size: number, end = text.length): string[] {
+  const pieces: string[] = []
+  for (let at = 0; at < text.length;) {
+    const next = at + (at < end ? size : PIECE)
+    pieces.push(text.slice(at, next))
+    at = next
+  }
+  return pieces
+}
+
+function shifted({ spans = [] }: GuardCase, by: number) {
+  return spans.map(({ start, end }) => ({ start: start + by, end: end + by }))
+}
+
+function placesOf(spans: readonly { readonly start: number; readonly end: number }[] = []): string {
+  return spans.map(({ start, end }) => `${start}–${end}`).join(', ') || 'nowhere'
+}
+
+// Checks of remote guards: a missing verdict of a model or a service never counts as a pass.
+
+const NO_VERDICTS: readonly (readonly [name: string, answer: string])[] = [
+  ['nothing', ''],
+  ['an excuse', "I'm sorry, but I can't help with that."],
+  ['a verdict without a value', '{"verdict":null}'],
+]
+
+const page = '<!DOCTYPE html><p>Bad gateway</p>'
+const FAULTS: readonly (readonly [name: string, answer: FakeResponse])[] = [
+  ['refuses the connection', { pieces: [], ending: 'refuse' }],
+  ['says 401', { status: 401, pieces: ['{}'] }],
+  ['says 429', { status: 429, pieces: ['{}'] }],
+  ['says 500', { status: 500, pieces: ['{}'] }],
+  ['answers with a web page', { headers: { 'content-type': 'text/html' }, pieces: [page] }],
+  ['answers with nothing', { pieces: [] }],
+  ['answers {}', { pieces: ['{}'] }],
+]
+
+async function checkService(fixture: GuardFixture, run: CheckRun): Promise<void> {
+  const { cases } = fixture
+  const passing = cases.find(({ expect, answer }) => expect === 'pass' && answer)
+  const blocking = cases.find(({ expect, answer }) => expect !== 'pass' && answer)
+  const modelled = cases.find(({ model }) => model !== undefined)
+  if (modelled) await run.run('down', 'a model', () => checkModel(fixture, modelled))
+  const served = passing ?? blocking
+  if (!served) return
+  for (const [name, answer] of FAULTS) {
+    await run.run('down', `the service ${name}`, () => checkFault(fixture, served, name, answer))
+  }
+  await run.run('once', null, () => checkOnce(fixture, served))
+  await run.run('cancel', null, () => checkCancel(fixture, served))
+  if (passing && blocking) {
+    await run.run('repeat', 'another text', () => checkAnother(fixture, passing, blocking))
+  }
+  const missing = 'write a case that passes and one that is blocked, each with its .http'
+  await run.run('verdicts', null, () =>
+    passing && blocking
+      ? checkVerdicts(fixture, passing, blocking)
+      : toCheck('verdicts', null, [missing]),
+  )
+}
+
+/** The sides on which a text is judged, and whether it passes there. */
+async function passesOn(fixture: GuardFixture, one: GuardCase, text: string): Promise<string[]> {
+  const { guard } = fixture
+  const passed: string[] = []
+  const passes = async (side: string, judge: () => Promise<unknown>) => {
+    const block = await judge().catch(() => 'an error')
+    if (block === undefined) passed.push(side)
+  }
+  if (guard.checkInput && one.side !== 'output') {
+    await passes('input', async () => (await checkTexts(fixture, one, [text]))[0])
+  }
+  if ((guard.checkOutput ?? guard.streamOutput) && one.side !== 'input') {
+    await passes('output', () => checkWholeText(fixture, one, text))
+  }
+  return passed
+}
+
+function anew({ text }: GuardCase): string {
+  return `${text} ${Math.trunc(performance.now() * 1000)}`
+}
+
+async function checkModel(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  const problems: string[] = []
+  for (const [name, model] of NO_VERDICTS) {
+    const passed = await passesOn(fixture, { ...one, model }, anew(one))
+    if (passed.length > 0) problems.push(`a model answers ${name}, and the text passes`)
+  }
+  return toCheck('down', 'a model', problems)
+}
+
+async function checkFault(
+  fixture: GuardFixture,
+  { answer: _answer, ...one }: GuardCase,
+  name: string,
+  answer: FakeResponse,
+): Promise<Check> {
+  fixture.service.answer(answer)
+  const passed = await passesOn(fixture, one, anew(one))
+  const problem = `the text passes (${passed.join(', ')})`
+  return toCheck('down', `the service ${name}`, passed.length > 0 ? [problem] : [])
+}
+
+async function checkOnce(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  const { service, host, guard } = fixture
+  const before = { asked: service.requests.length, made: host.requestCount }
+  const text = anew(one)
+  if (guard.checkInput) await checkTexts(fixture, one, [text]).catch(() => {})
+  else await checkWholeText(fixture, one, text).catch(() => {})
+  const requests = service.requests.length - before.asked
+  const made = host.requestCount - before.made
+  const problems: string[] = []
+  if (requests > 1)
+    problems.push(`it asks ${requests} times about one text; the gateway decides what follows`)
+  if (requests > made) problems.push('it asks without host.request and host.http')
+  return toCheck('once', null, problems)
+}
+
+/** Checks two texts of one length, of which the service passes one: first this one, then the other. */
+async function checkAnother(
+  fixture: GuardFixture,
+  passing: GuardCase,
+  blocking: GuardCase,
+): Promise<Check> {
+  const problems: string[] = []
+  const longer = Math.max(passing.text.length, blocking.text.length) + 1
+  const passes = (one: GuardCase, length: number) =>
+    passesOn(fixture, one, one.text.padEnd(length, '.'))
+  await passes(passing, longer)
+  if ((await passes(blocking, longer)).length > 0)
+    problems.push('a text that the service blocks passes after one of the same length')
+  await passes(blocking, longer + 1)
+  if ((await passes(passing, longer + 1)).length === 0)
+    problems.push('a text that the service lets pass is blocked after one of the same length')
+  return toCheck('repeat', 'another text', problems)
+}
+
+/** Checks a verdict that is no longer wanted while the service is silent. */
+async function checkCancel(fixture: GuardFixture, one: GuardCase): Promise<Check> {
+  const { guard, service, timeoutMs } = fixture
+  const arrived = Promise.withResolvers<ReceivedRequest>()
+  prepare(fixture, one)
+  service.answer((request) => {
+    arrived.resolve(request)
+    return { pieces: [], ending: 'silent' }
+  })
+  const call = new AbortController()
+  const context = { ...contextOf(fixture, one), signal: call.signal }
+  const judging = (async () =>
+    guard.checkInput
+      ? guard.checkInput([textItem(one, anew(one), 'input', 0)], context)
+      : guard.checkOutput?.(textItem(one, anew(one), 'output', 0), context))()
+  const ended = judging.then(
+    () => 'it gave a verdict for a text that was given up',
+    () => undefined,
+  )
+  try {
+    const request = await within(arrived.promise, 'no request', timeoutMs)
+    call.abort(new Error('the verdict is not wanted any more'))
+    const problem = await within(ended, 'the guard did not end', timeoutMs)
+    await within(request.aborted, 'the connection was not closed', timeoutMs)
+    return toCheck('cancel', null, problem === undefined ? [] : [problem])
+  } catch (error) {
+    return toCheck('cancel', null, [describeError(error)])
+  }
+}
+
+/** Checks the members in which a passing and a blocking answer differ: without one of them there is no verdict. */
+async function checkVerdicts(
+  fixture: GuardFixture,
+  passing: GuardCase,
+  blocking: GuardCase,
+): Promise<Check> {
+  const [pass, block] = [passing, blocking].map(({ answer }) => parsed(answer!.body))
+  if (pass === undefined || block === undefined) return toCheck('verdicts', null, [], ['no JSON'])
+  const problems: string[] = []
+  for (const path of differencesOf(pass, block)) {
+    for (const [what, change] of CHANGES) {
+      const changed = changedAt(structuredClone(pass), path, change)
+      if (isDeepStrictEqual(changed, pass)) continue
+      const body = Buffer.from(JSON.stringify(changed))
+      const one = { ...passing, answer: { ...passing.answer!, body } }
+      const passed = await passesOn(fixture, one, anew(passing))
+      if (passed.length > 0) problems.push(`without a verdict it passes: ${path.join('.')} ${what}`)
+    }
+  }
+  return toCheck('verdicts', null, problems)
+}
+
+type Path = readonly (string | number)[]
+const ABSENT = Symbol('absent')
+const CHANGES: readonly (readonly [what: string, change: (value: unknown) => unknown])[] = [
+  ['is missing', () => ABSENT],
+  ['is null', () => null],
+  ['has another type', (value) => (typeof value === 'string' ? 7 : 'other')],
+  ['is an empty list', (value) => (Array.isArray(value) ? [] : value)],
+]
+
+function differencesOf(one: unknown, other: unknown, path: Path = []): Path[] {
+  if (isDeepStrictEqual(one, other)) return []
+  const isHolder = typeof one === 'object' && one !== null
+  if (!isHolder || typeof other !== 'object' || other === null) return [path]
+  const inner = Object.keys(one).flatMap((name) =>
+    differencesOf(one[name as never], other[name as never], [
+      ...path,
+      Array.isArray(one) ? Number(name) : name,
+    ]),
+  )
+  return path.length > 0 ? [path, ...inner] : inner
+}
+
+function changedAt(value: any, path: Path, change: (value: unknown) => unknown): unknown {
+  const [name, ...rest] = path as [string, ...string[]]
+  const inner = rest.length > 0 ? changedAt(value[name], rest, change) : change(value[name])
+  if (inner !== ABSENT) value[name] = inner
+  else if (Array.isArray(value)) value.splice(Number(name), 1)
+  else delete value[name]
+  return value
+}
+
+function parsed(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString())
+  } catch {
+    return undefined
+  }
 }

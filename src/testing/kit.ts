@@ -1,5 +1,13 @@
 /** The conformance kit for providers: runs every check against a fake upstream. */
-import { NO_UPSTREAM, replay, type Fixture, type Case } from './fixture.ts'
+import { isDeepStrictEqual } from 'node:util'
+import {
+  NO_UPSTREAM,
+  replay,
+  type Fixture,
+  type Case,
+  splitPoints,
+  toFakeResponse,
+} from './fixture.ts'
 import {
   CheckRun,
   describeError,
@@ -10,26 +18,29 @@ import {
   type Check,
   type KitOptions,
   type KitReport,
+  notFailure,
 } from './report.ts'
-import { schemaViolations } from './shapes.ts'
-import { checkAnswer, checkCutOff, checkCuts, checkRules } from './checks/answers.ts'
+import { schemaViolations, streamViolations, usageViolations } from './rules.ts'
 import { checkConversations, type RequestForm } from './checks/conversations.ts'
-import { checkFailures, checkSecrets } from './checks/failures.ts'
-import { checkCancel, checkHang, checkPressure, checkSignal } from './checks/disconnects.ts'
-import { checkErrorEvent, checkLeftOut, eventsOf, lastEventOf } from './checks/events.ts'
-import { checkForms } from './checks/forms.ts'
+import { checkFailures, checkSecrets, checkTexts, textAsks } from './checks/failures.ts'
+import {
+  checkCancel,
+  checkHang,
+  checkPressure,
+  checkMemory,
+  checkRepeat,
+  checkTime,
+} from './checks/disconnects.ts'
 import { checkForwarded } from './checks/forwarded.ts'
-import { checkTexts, textAsks } from './checks/texts.ts'
-import { checkMemory, checkRepeat, checkTime } from './checks/repeat.ts'
-import { choicesIn } from './compare.ts'
-import { randomFrom } from './splits.ts'
-import { SAMPLES } from './samples.ts'
+import { choicesIn, differences, usageDifferences, missingMembers, show } from './compare.ts'
+import { randomFrom, cutAt, splitBytewise, splitRandomly, boundariesOf } from './splits.ts'
 import { secretsIn } from './secrets.ts'
 import { toTestRequest, type TestRequest } from './requests.ts'
 import { setUp, type ProviderSetup } from './set-up.ts'
 import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
-import type { Transcript } from './transcripts.ts'
-import { startUpstream } from './fake-upstream.ts'
+import type { Transcript, RecordedResponse, Expected } from './transcripts.ts'
+import { startUpstream, type ReceivedRequest, json } from './fake-upstream.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
 
 export interface TestOptions extends ProviderSetup, KitOptions {
   /** When absent, two samples of a vendor in OpenAI's format are used, if the provider can read them. */
@@ -244,4 +255,391 @@ function randomKey(seed: number): string {
   const random = randomFrom(seed)
   const letters = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789'
   return `sk-${Array.from({ length: 40 }, () => letters[random(letters.length)]).join('')}`
+}
+
+// Sample responses of a vendor in OpenAI's format, used when there are no transcripts.
+
+/** Text with characters of every length in UTF-8. */
+const TEXTS = ['Grüße, ', 'こんにちは ', 'und ', '👋🏽', '!']
+const REQUEST = { messages: [{ role: 'user', content: 'Say hello.' }] }
+const USAGE = { prompt_tokens: 11, completion_tokens: 9, total_tokens: 20 }
+const COMMON = { id: 'chatcmpl-sample', created: 1_790_000_000, model: 'test-model' }
+const EXPECTED = {
+  text: TEXTS.join(''),
+  finish_reason: 'stop',
+  usage: { prompt_tokens: 11, completion_tokens: 9 },
+}
+
+const SAMPLES: readonly Transcript[] = [
+  {
+    name: 'sample-stream',
+    request: { ...REQUEST, stream: true },
+    answer: streamed(),
+    expect: EXPECTED,
+  },
+  { name: 'sample-whole', request: REQUEST, answer: whole(), expect: EXPECTED },
+]
+
+function streamed(): RecordedResponse {
+  const common = { ...COMMON, object: 'chat.completion.chunk' }
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    event({ ...common, choices: [{ index: 0, delta, finish_reason }] })
+  const body = [
+    chunk({ role: 'assistant', content: '' }),
+    ...TEXTS.map((content) => chunk({ content })),
+    chunk({}, 'stop'),
+    event({ ...common, choices: [], usage: USAGE }),
+    'data: [DONE]\n\n',
+  ].join('')
+  return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: Buffer.from(body) }
+}
+
+function whole(): RecordedResponse {
+  const message = { role: 'assistant', content: TEXTS.join('') }
+  const body = JSON.stringify({
+    ...COMMON,
+    object: 'chat.completion',
+    choices: [{ index: 0, message, finish_reason: 'stop' }],
+    usage: USAGE,
+  })
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: Buffer.from(body) }
+}
+
+function event(payload: object): string {
+  return `data: ${JSON.stringify(payload)}\n\n`
+}
+
+// Checks that a question has one answer, whether the client wants it streamed or whole.
+
+/**
+ * Asks the question of a case in the other form. A vendor that gets the same request gives the same answer, and clients have to
+ * get the same; one that gets another request needs a case that shows its other answer.
+ * @param cases all of the provider
+ */
+async function checkForms(
+  fixture: Fixture,
+  { transcript, request }: Case,
+  cases: readonly Case[],
+): Promise<Check> {
+  const { provider, vendor } = fixture
+  const { name, answer } = transcript
+  const before = vendor.requests.length
+  const one = await replay(fixture, request, answer!)
+  const [sent] = vendor.requests.slice(before)
+  const otherRequest = await toTestRequest(provider.plugin, inOtherForm(transcript))
+  const since = vendor.requests.length
+  const other = await replay(fixture, otherRequest, answer!)
+  const [askedNext] = vendor.requests.slice(since)
+  // A provider may refuse a form.
+  if (!sent || !askedNext) return toCheck('stream off', name, [])
+  const streamed = isStreamed(transcript)
+  if (isSame(sent, askedNext)) {
+    const problems = [
+      ...differences({ choices: choicesIn(one.completion) }, other.completion),
+      ...usageDifferences(one.usage, other.usage),
+    ]
+    const how = streamed ? 'not streamed' : 'streamed'
+    return toCheck(
+      'stream off',
+      name,
+      problems.map((problem) => `${how}, ${problem}`),
+    )
+  }
+  const shown = cases.some((known) => isStreamed(known.transcript) !== streamed)
+  const form = streamed ? 'without "stream"' : 'with "stream": true'
+  const problem = `${form} the vendor is asked for another answer, which no case shows; write a case ${form}`
+  return toCheck('stream off', name, shown ? [] : [problem])
+}
+
+function isStreamed({ request }: Transcript): boolean {
+  return request.stream === true
+}
+
+function inOtherForm(transcript: Transcript): Transcript {
+  const { stream_options: _, ...request } = transcript.request
+  return { ...transcript, request: { ...request, stream: !isStreamed(transcript) } }
+}
+
+function isSame(one: ReceivedRequest, other: ReceivedRequest): boolean {
+  return one.path === other.path && one.body.equals(other.body)
+}
+
+// Checks that answers have the expected content, form and usage, however the network splits them, and that a truncated one is an error.
+
+const RANDOM_SPLITS = 20
+const MAX_SPLITS = 12
+const MAX_SINGLE_BYTES = 1024
+const MAX_TRUNCATIONS = 32
+const RANDOM_TRUNCATIONS = 8
+
+async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
+  const { provider, vendor } = fixture
+  const { transcript, request } = one
+  const { name, answer, expect } = transcript
+  const before = vendor.requests.length
+  vendor.answer(
+    answer ? toFakeResponse(answer) : json({ error: { message: 'no transcript' } }, 500),
+  )
+  const outcome = await provider.outcome(request)
+  const requests = vendor.requests.slice(before)
+  if ((outcome.error as Error | undefined)?.name === 'AbortError') {
+    const problem =
+      'it was given up, although its own signal was not: the signal is that of another call'
+    return [toCheck('signal', name, [problem])]
+  }
+  const problems = answer
+    ? requests.length === 0
+      ? ['it sent no request to the vendor; is the address in another option? (--base-url-option)']
+      : missingMembers(expect.sent ?? {}, bodyOf(requests[0]!.body), 'sent')
+    : requests.length > 0
+      ? [`it sent a request, but there is no ${name}.http with a response`]
+      : []
+  problems.push(...failureProblems(expect, outcome.error))
+  problems.push(...differences(expect, outcome.completion))
+  const checks = [
+    toCheck('answer', name, problems),
+    checkRules(name, outcome, request.envelope.logprobs),
+  ]
+  // A failure does not need usage.
+  if (!expect.failure || expect.usage) checks.push(checkUsage(name, outcome, expect))
+  return checks
+}
+
+function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
+  const problems = schemaViolations(outcome.raw)
+  if (outcome.error === undefined) {
+    // The gateway's writer adds `object`; everything else of an event is in the chunk.
+    const payloads = outcome.chunks.map(({ head, ...one }) => ({
+      object: 'chat.completion.chunk',
+      ...(head as object | undefined),
+      ...one,
+    }))
+    problems.push(...streamViolations(payloads, { usage: 'none', logprobs }))
+  }
+  return toCheck('stream rules', on, problems.slice(0, 5))
+}
+
+function checkUsage(name: string, { usage }: Outcome, expect: Expected): Check {
+  const problems = [
+    ...usageDifferences(expect.usage, usage),
+    ...(usage ? usageViolations(usage) : []),
+  ]
+  return toCheck('usage', name, problems, usage ? [] : ['none: calls are charged by estimate'])
+}
+
+function failureProblems({ failure, retry_after_ms }: Expected, error: unknown): string[] {
+  if (!failure)
+    return error === undefined ? [] : [`expected an answer, it failed: ${describeError(error)}`]
+  const problem = notFailure(error, [failure])
+  if (problem) return [problem]
+  const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
+  if (wait === retry_after_ms) return []
+  return [`retry_after_ms: expected ${retry_after_ms ?? 'none'}, found ${wait ?? 'none'}`]
+}
+
+function bodyOf(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return {}
+  }
+}
+
+/** Sends the same response in one piece, split after events, into bytes, and at random. */
+async function checkCuts(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  if (!answer) return skipped('cuts', name, NO_UPSTREAM)
+  const random = randomFrom(fixture.seed)
+  const ways: [how: string, pieces: Uint8Array[]][] = [
+    ['after each event', cutAt(answer.body, splitPoints(answer))],
+    ['byte by byte', splitBytewise(answer.body, MAX_SINGLE_BYTES)],
+  ]
+  for (let i = 1; i <= RANDOM_SPLITS; i++) {
+    ways.push([`at random, number ${i}`, splitRandomly(answer.body, random, MAX_SPLITS)])
+  }
+  const whole = await replay(fixture, request, answer)
+  for (const [how, pieces] of ways) {
+    const [problem] = changes(whole, await replay(fixture, request, answer, pieces))
+    if (problem) return toCheck('cuts', name, [`split ${how}, the answer differs: ${problem}`])
+  }
+  return toCheck('cuts', name, [], [`${ways.length} ways to split ${answer.body.length} bytes`])
+}
+
+/** Sends the beginning of a valid response: it has to be an error, unless nothing of the content is missing. */
+async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  if (!answer) return skipped('cut off', name, NO_UPSTREAM)
+  const random = randomFrom(fixture.seed)
+  const whole = choicesIn((await replay(fixture, request, answer)).completion)
+  const breaks = splitPoints(answer)
+  const step = Math.ceil(breaks.length / MAX_TRUNCATIONS)
+  const ends = [0, ...breaks.filter((_, i) => i % step === 0 || i >= breaks.length - 2)]
+  for (let i = 0; i < RANDOM_TRUNCATIONS; i++) ends.push(random(answer.body.length))
+  for (const [i, end] of ends.entries()) {
+    const beginning = [answer.body.subarray(0, end)]
+    const ending = i % 2 === 0 ? 'end' : 'cut'
+    const { completion, error } = await replay(fixture, request, answer, beginning, ending)
+    const where = `cut off after ${end} of ${answer.body.length} bytes`
+    const choices = choicesIn(completion)
+    if (error === undefined && !isDeepStrictEqual(choices, whole)) {
+      return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(choices)}`])
+    }
+    const problem = error === undefined ? undefined : notFailure(error, ['upstream_error'])
+    if (problem) return toCheck('cut off', name, [`${where}, ${problem}`])
+  }
+  return toCheck('cut off', name, [], [`${ends.length} places`])
+}
+
+function changes(whole: Outcome, cut: Outcome): string[] {
+  const problems = [
+    ...differences({ choices: choicesIn(whole.completion) }, cut.completion),
+    ...usageDifferences(whole.usage, cut.usage),
+  ]
+  if (endOf(whole.error) !== endOf(cut.error)) {
+    problems.push(`it ended with ${endOf(cut.error)} in place of ${endOf(whole.error)}`)
+  }
+  if (problems.length === 0 && !isDeepStrictEqual(whole.completion, cut.completion)) {
+    problems.push('annotations, reasoning details, ids or other members differ')
+  }
+  return problems
+}
+
+function endOf(error: unknown): string {
+  if (error === undefined) return 'no error'
+  return UpstreamFailure.is(error)
+    ? `${describeError(error)}, ${error.retryAfterMs} ms`
+    : describeError(error)
+}
+
+/** Run after the checks above: every request to the vendor needs the signal of its call. */
+function checkSignal({ provider }: Fixture): Check {
+  const { requests } = provider.host
+  if (requests.length === 0) {
+    return skipped(
+      'signal',
+      null,
+      'no request was made with host.request; connections were checked instead',
+    )
+  }
+  // The kit aborts every call at its end.
+  const withoutSignal = requests.filter(({ signal }) => !signal?.aborted)
+  const problem = `${withoutSignal.length} of ${requests.length} requests were made without the signal of their call`
+  return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
+}
+
+// Checks of streams with a missing event, or an event that is an error.
+
+/** The most events that are left out of a longer answer, spread over it. */
+const MAX_LEFT_OUT = 16
+
+function eventsOf({ headers, body }: RecordedResponse): Uint8Array[] {
+  const ends = boundariesOf(body, headers['content-type'] ?? '')
+  if (ends.length === 0) return []
+  const all = [...ends, body.length].map((end, i) => body.subarray(ends[i - 1] ?? 0, end))
+  return all.filter((event) => event.length > 0)
+}
+
+/** Leaves out one event after the other: the remainder is an error, or has less content. */
+async function checkLeftOut(
+  fixture: Fixture,
+  { transcript: { name, answer }, request }: Case,
+): Promise<Check> {
+  const events = eventsOf(answer!)
+  const play = (some: readonly Uint8Array[]) => replay(fixture, request, answer!, some)
+  const whole = await play(events)
+  const step = Math.ceil(events.length / MAX_LEFT_OUT)
+  for (let i = 0; i < events.length; i += step) {
+    const outcome = await play(events.toSpliced(i, 1))
+    const problem = problemOf(whole, outcome)
+    if (problem) return toCheck('left out', name, [`without event ${i + 1}, ${problem}`])
+  }
+  const end = await endOfEvents(play, events)
+  const ended = madeUp(whole, await play(events.toSpliced(end - 1, 1)))
+  const problem = `without event ${end}, which brings the finish_reason, it ends with one all the same`
+  return toCheck('left out', name, ended ? [problem] : [], [`each of ${events.length} events`])
+}
+
+/** Ends another answer in its middle with the event with which a case fails. */
+async function checkErrorEvent(
+  fixture: Fixture,
+  { transcript: { name, answer }, request }: Case,
+  failing: Case,
+): Promise<Check> {
+  const events = eventsOf(answer!)
+  const play = (some: readonly Uint8Array[]) => replay(fixture, request, answer!, some)
+  const error = lastEventOf(failing)!
+  const { failure } = failing.transcript.expect
+  const last = (await endOfEvents(play, events)) - 1
+  const on = `in ${name}`
+  for (const at of new Set([1, last >> 1, last])) {
+    if (at < 1 || at > last) continue
+    const outcome = await play([...events.slice(0, at), error])
+    const problem = notFailure(outcome.error, [failure!])
+    const where = `with the last event of ${failing.transcript.name} after event ${at}`
+    if (problem) return toCheck('errors', on, [`${where}, ${problem}`])
+  }
+  return toCheck('errors', on, [])
+}
+
+function lastEventOf({ transcript: { answer, expect } }: Case): Uint8Array | undefined {
+  if (!expect.failure || !answer || answer.status !== 200) return undefined
+  return eventsOf(answer).findLast((event) => !Buffer.from(event).includes('[DONE]'))
+}
+
+/** The number of events until the provider ends a choice; all, where it never does. */
+async function endOfEvents(
+  play: (some: readonly Uint8Array[]) => Promise<Outcome>,
+  events: readonly Uint8Array[],
+): Promise<number> {
+  let [none, enough] = [0, events.length]
+  while (enough - none > 1) {
+    const middle = (none + enough) >> 1
+    if (reasonsIn(await play(events.slice(0, middle))).length > 0) enough = middle
+    else none = middle
+  }
+  return enough
+}
+
+function problemOf(whole: Outcome, { completion, error, raw }: Outcome): string | undefined {
+  if (error !== undefined) return notFailure(error, ['upstream_error'])
+  const [all, left] = [choicesIn(whole.completion), choicesIn(completion)]
+  const less = left.every((choice, i) => {
+    const { text = '', refusal = '', reasoning = '', tool_calls = [] } = all[i] ?? {}
+    const calls = choice.tool_calls.every((call) =>
+      tool_calls.some((one) => isLess(String(call.arguments), String(one.arguments))),
+    )
+    const texts =
+      isLess(choice.text, text) &&
+      isLess(choice.refusal, refusal) &&
+      isLess(choice.reasoning, reasoning)
+    return texts && calls && choice.tool_calls.length <= tool_calls.length
+  })
+  if (!less) return `it says what the whole answer does not: ${show(left)}`
+  const counts = (outcome: readonly { tool_calls: readonly unknown[] }[]) =>
+    outcome.reduce((sum, { tool_calls }) => sum + tool_calls.length, 0)
+  const [before, now] = [reasonsIn(whole), reasonsIn({ raw })]
+  const other = now.find((reason) => !before.includes(reason))
+  return other !== undefined && counts(all) === counts(left)
+    ? `its finish_reason is ${show(other)} in place of ${show(before[0])}`
+    : undefined
+}
+
+/** Whether an answer without the event of its end ends, although the whole one has one end only. */
+function madeUp(whole: Outcome, outcome: Outcome): boolean {
+  const marks = reasonsIn(whole).length
+  const once = marks > 0 && marks === whole.completion.choices.length
+  return once && outcome.error === undefined && reasonsIn(outcome).length >= marks
+}
+
+function reasonsIn({ raw }: Pick<Outcome, 'raw'>): string[] {
+  return raw.flatMap(({ choices }) =>
+    (choices ?? []).flatMap(({ finish_reason }) => finish_reason ?? []),
+  )
+}
+
+/** Whether one text is another without a part of it. */
+function isLess(part: string, whole: string): boolean {
+  let same = 0
+  while (same < part.length && part[same] === whole[same]) same++
+  return part.length <= whole.length && whole.endsWith(part.slice(same))
 }

@@ -1,11 +1,6 @@
 /** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
 import { deepFrozen } from '../lifetime/scope.ts'
-import type { EndedCall, FailureClass, GatewayEvent, Sink, SinkPlugin } from '../plugin.ts'
-import type { ServiceFixture } from './checks/service.ts'
-import { missingMembers } from './compare.ts'
-import { json, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
-import { within } from './provider-under-test.ts'
-import { describeError, notFailure, toCheck, type Check } from './report.ts'
+import type { EndedCall, FailureClass, GatewayEvent } from '../plugin.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
 export interface SinkCase {
@@ -29,16 +24,6 @@ interface ExpectedSending {
   readonly requests?: number
   /** Class of the failure with which the batch ends. */
   readonly failure?: FailureClass
-}
-
-export interface SinkFixture extends ServiceFixture {
-  readonly plugin: SinkPlugin
-  readonly sink: Sink
-}
-
-interface Sending {
-  readonly error?: unknown
-  readonly asked: readonly ReceivedRequest[]
 }
 
 const AT = '2026-05-04T12:00:00.000Z'
@@ -117,52 +102,4 @@ export function sampleEvent(event: GatewayEvent['event'], data: object = {}): Ga
   const id = `evt_sample${count++}`
   const members = { ...SAMPLES[event], ...data }
   return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: members }) as GatewayEvent
-}
-
-/** Sends a batch, in bounded time. Never throws. */
-export async function sendBatch(
-  { sink, service, timeoutMs, thrown }: SinkFixture,
-  answer: FakeResponse,
-  events: readonly GatewayEvent[],
-): Promise<Sending> {
-  service.answer(answer)
-  const before = service.requests.length
-  const batch = new AbortController()
-  const received = () => service.requests.slice(before)
-  try {
-    const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
-    await within(sending, 'it did not end', timeoutMs)
-    return { asked: received() }
-  } catch (error) {
-    thrown.push(error)
-    return { error: error ?? new Error('nothing was thrown'), asked: received() }
-  } finally {
-    batch.abort()
-  }
-}
-
-export async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
-  const { name, answer, expect } = one
-  const events = one.events.map(({ event, data }) => sampleEvent(event, data))
-  const response = answer
-    ? { status: answer.status, headers: answer.headers, pieces: [answer.body] }
-    : json({})
-  const { error, asked } = await sendBatch(fixture, response, events)
-  const problems: string[] = []
-  if (expect.failure) problems.push(notFailure(error, [expect.failure]) ?? '')
-  else if (error !== undefined) problems.push(describeError(error))
-  const { requests } = expect
-  if (requests !== undefined && asked.length !== requests) {
-    problems.push(`it made ${asked.length} requests, expected ${requests}`)
-  } else if (requests === undefined && asked.length === 0) problems.push('it made no request')
-  if (asked[0]) problems.push(...missingMembers(expect.sent ?? {}, bodyOf(asked[0]), 'sent'))
-  return toCheck('events', name, problems.filter(Boolean))
-}
-
-function bodyOf({ body }: ReceivedRequest): unknown {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    return {}
-  }
 }

@@ -1,6 +1,6 @@
 /** The conformance kit for sinks: sends events as the gateway would, to a fake receiver on a local socket. */
 import { FAILURE_CLASSES } from '../errors/errors.ts'
-import type { FailureClass, GatewayEvent, SinkHost, SinkPlugin } from '../plugin.ts'
+import type { FailureClass, GatewayEvent, SinkHost, SinkPlugin, Sink } from '../plugin.ts'
 import {
   checkCancel,
   checkClose,
@@ -8,9 +8,12 @@ import {
   checkSecrets,
   KEY,
   type ServiceOptions,
+  checkRefusal,
+  refusals,
+  type Fault,
+  type ServiceFixture,
 } from './checks/service.ts'
-import { checkRefusal, refusals, type Fault } from './checks/statuses.ts'
-import { json, startUpstream } from './fake-upstream.ts'
+import { json, startUpstream, type FakeResponse, type ReceivedRequest } from './fake-upstream.ts'
 import { IsolatedHost } from './hosts.ts'
 import { growth } from './measure.ts'
 import {
@@ -22,17 +25,13 @@ import {
   toCheck,
   type Check,
   type KitReport,
+  notFailure,
 } from './report.ts'
 import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
-import {
-  checkCase,
-  EVENT_NAMES,
-  sampleEvent,
-  sendBatch,
-  type SinkCase,
-  type SinkFixture,
-} from './sink-cases.ts'
+import { EVENT_NAMES, sampleEvent, type SinkCase } from './sink-cases.ts'
+import { missingMembers } from './compare.ts'
+import { within } from './provider-under-test.ts'
 
 export type { SinkCase }
 
@@ -223,4 +222,62 @@ async function checkTime(fixture: SinkFixture): Promise<Check> {
     )
   // A sink may make a request for each event.
   return toCheck('time', null, await growth('events', run, 20, 2000))
+}
+
+interface SinkFixture extends ServiceFixture {
+  readonly plugin: SinkPlugin
+  readonly sink: Sink
+}
+
+interface Sending {
+  readonly error?: unknown
+  readonly asked: readonly ReceivedRequest[]
+}
+
+/** Sends a batch, in bounded time. Never throws. */
+async function sendBatch(
+  { sink, service, timeoutMs, thrown }: SinkFixture,
+  answer: FakeResponse,
+  events: readonly GatewayEvent[],
+): Promise<Sending> {
+  service.answer(answer)
+  const before = service.requests.length
+  const batch = new AbortController()
+  const received = () => service.requests.slice(before)
+  try {
+    const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
+    await within(sending, 'it did not end', timeoutMs)
+    return { asked: received() }
+  } catch (error) {
+    thrown.push(error)
+    return { error: error ?? new Error('nothing was thrown'), asked: received() }
+  } finally {
+    batch.abort()
+  }
+}
+
+async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
+  const { name, answer, expect } = one
+  const events = one.events.map(({ event, data }) => sampleEvent(event, data))
+  const response = answer
+    ? { status: answer.status, headers: answer.headers, pieces: [answer.body] }
+    : json({})
+  const { error, asked } = await sendBatch(fixture, response, events)
+  const problems: string[] = []
+  if (expect.failure) problems.push(notFailure(error, [expect.failure]) ?? '')
+  else if (error !== undefined) problems.push(describeError(error))
+  const { requests } = expect
+  if (requests !== undefined && asked.length !== requests) {
+    problems.push(`it made ${asked.length} requests, expected ${requests}`)
+  } else if (requests === undefined && asked.length === 0) problems.push('it made no request')
+  if (asked[0]) problems.push(...missingMembers(expect.sent ?? {}, bodyOf(asked[0]), 'sent'))
+  return toCheck('events', name, problems.filter(Boolean))
+}
+
+function bodyOf({ body }: ReceivedRequest): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return {}
+  }
 }

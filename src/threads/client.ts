@@ -1,10 +1,10 @@
 /** A thread that takes notices and answers questions: started when it is needed, and again after it has ended. */
 import { EventEmitter, once } from 'node:events'
-import { extname } from 'node:path'
-import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads'
+import { extname, dirname } from 'node:path'
+import { MessageChannel, Worker, type MessagePort, type WorkerOptions } from 'node:worker_threads'
 import type { ConsolaInstance } from 'consola'
+import { getCompileCacheDir } from 'node:module'
 import { Unavailable } from '../errors/errors.ts'
-import { threadOptions } from '../lifetime/thread-options.ts'
 import { Channel, type Port } from './channel.ts'
 
 export interface ThreadWork<Notice, Question> {
@@ -268,4 +268,15 @@ export class LocalThread<Notice, Question, Report> extends EventEmitter implemen
   ref(): void {}
 
   unref(): void {}
+}
+
+/**
+ * No options of the main script: those of `-e` would keep a thread from starting. Nothing of its environment either: under
+ * `--watch` a thread would report its imports among its answers. It shares the cache of compiled sources.
+ */
+function threadOptions(): Pick<WorkerOptions, 'execArgv' | 'env'> {
+  const folder = getCompileCacheDir()
+  // Node adds a folder of its version to this path.
+  const env = folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
+  return { execArgv: [], env }
 }

@@ -25,12 +25,11 @@ import type {
   Form,
   FormField,
 } from '../plugin.ts'
-import { RawJson } from '../stream/raw-json.ts'
+import { RawJson, JsonScan, type JsonLimits } from '../stream/raw-json.ts'
 import { createDownloader, type Downloader } from './download.ts'
 import type { Feed, Producer, Sink } from '../stream/chain.ts'
 import { readEvents, flowFrom } from '../stream/flow.ts'
 import { readLines } from '../stream/lines.ts'
-import { JsonScan, type JsonLimits } from '../stream/json-scan.ts'
 
 /** Limits of one plugin instance. */
 export interface UpstreamSettings {

@@ -69,6 +69,15 @@ describe('help', () => {
     const family = await call(['keys', '--help'])
     expect(family.out).toContain('keys disable <key>')
     expect(family.out).not.toContain('serve')
+    // A command of one word that others begin with has options of its own.
+    for (const [name, option] of [
+      ['usage', '--rollup'],
+      ['models', '--json'],
+    ] as const) {
+      const both = await call([name, '--help'])
+      expect(both.out).toContain(option)
+      expect(both.out).toContain(`${name} ${name === 'usage' ? 'verify' : 'lint'}`)
+    }
     expect([command.code, family.code]).toEqual([0, 0])
   })
 })

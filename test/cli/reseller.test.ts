@@ -10,7 +10,23 @@ const TOKEN = 'admin-token-of-the-test'
 
 let gateway: TestGateway
 beforeAll(async () => {
-  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+  const closed = {
+    use: 'openai-compatible',
+    options: { baseURL: 'http://127.0.0.1:9/v1', apiKey: 'k' },
+  }
+  const { providers, models } = MOCK_CONFIG
+  gateway = await createTestGateway({
+    ...MOCK_CONFIG,
+    admin: { token: TOKEN },
+    providers: { ...providers, closed },
+    models: {
+      ...models,
+      'acme/closed': {
+        pricing: { prompt: '0.000001', completion: '0.000002' },
+        deployments: [{ provider: 'closed', model: 'm' }],
+      },
+    },
+  })
 })
 afterAll(() => gateway.close())
 
@@ -95,4 +111,19 @@ it('sells a month of access by commands alone', async () => {
     'account.adjust',
     'account.archive',
   ])
+})
+
+it('shows why a call failed, and its limits', async () => {
+  await command('accounts create', 'Book shop', '--id', 'books')
+  await command('credits add books 20 --reference invoice-2')
+  const { key } = await json('keys create books --name till --rpm 60 --cap 3/day')
+  const failed = await gateway.chat({ ...hello, model: 'acme/closed' }, { key })
+  expect(failed.status).toBe(502)
+  const show = (id: unknown) => command(`requests show ${id}`)
+  const shown = await show(failed.headers['x-request-id'])
+  expect(shown).toMatch(/^attempts\.1 +\S+ \w+ after [\d.]+ ms/m)
+  const answered = await gateway.chat(hello, { key })
+  const limits = /^limits +limit rpm, value 60, used 2, left 58; limit key\.cap\.day, /m
+  expect(await show(answered.headers['x-request-id'])).toMatch(limits)
+  expect(shown).not.toContain('[object')
 })

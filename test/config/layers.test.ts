@@ -58,7 +58,7 @@ describe('extends: starter', () => {
     expect(config.models['openai/gpt-6-sol']).toMatchObject({
       free_tier: true,
       name: 'GPT-6 Sol',
-      context_length: 1_050_000,
+      context_length: 922_000,
     })
     // A member is replaced as a whole: no price of the starter is left.
     expect(config.models['openai/gpt-6-sol']!.pricing).toEqual({ prompt: '1' })

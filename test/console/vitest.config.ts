@@ -5,6 +5,7 @@ export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['*.browser.ts'],
+    setupFiles: '../_watchdog.ts',
     fileParallelism: false,
     // Of tests that may run beside each other.
     maxConcurrency: 2,

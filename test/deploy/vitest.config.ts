@@ -6,6 +6,7 @@ export default defineConfig({
   root: resolve(import.meta.dirname, '../..'),
   test: {
     include: ['test/deploy/**/*.test.ts'],
+    setupFiles: 'test/_watchdog.ts',
     globalSetup: 'test/deploy/_installed.ts',
     maxWorkers: 2,
     testTimeout: 180_000,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { endedCall } from '../../src/observe/record.ts'
-import { allHints } from '../../src/testing/hints.ts'
+import { allHints } from '../../src/testing/report.ts'
 import { sampleEvent } from '../../src/testing/sink-cases.ts'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -8,6 +8,7 @@ export default defineConfig({
   root,
   test: {
     include: ['test/documents/**/*.pages.ts'],
+    setupFiles: 'test/_watchdog.ts',
     maxWorkers: 2,
     testTimeout: 180_000,
     env: { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/compiled') },

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { defineProvider } from '../../src/plugin.ts'
-import { isPrivateUrl, isPublicUrl } from '../../src/upstream/addresses.ts'
+import { isPrivateUrl, isPublicUrl } from '../../src/upstream/download.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 
 const PRIVATE = [

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import * as v from 'valibot'
-import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
+import { CLASSES } from '../../plugins/guards/pii/classes.ts'
 import { CATEGORIES } from '../../src/plugin.ts'
 import { readJsonLines, recordedCases } from '../fixtures.ts'
 

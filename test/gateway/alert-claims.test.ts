@@ -1,7 +1,7 @@
 /** An alert about what gateways share is told by one of them. */
 import { createStorage } from 'unstorage'
 import { expect, it } from 'vitest'
-import { AlertClaims } from '../../src/gateway/alert-claims.ts'
+import { AlertClaims } from '../../src/gateway/sharing.ts'
 import { Alerts, type Finding } from '../../src/observe/alerts.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 

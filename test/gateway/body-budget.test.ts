@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { BodyBudget, bodyWeight, type BodyOwner } from '../../src/gateway/body-budget.ts'
+import { BodyBudget, type BodyOwner } from '../../src/gateway/body-budget.ts'
+import { bodyWeight } from '../../src/server/node-http.ts'
 
 const MIB = 1024 * 1024
 const CAPACITY = 64 * MIB

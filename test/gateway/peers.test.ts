@@ -1,6 +1,6 @@
 /** What gateways of one state show of each other's calls. */
 import { expect, it } from 'vitest'
-import { Peers } from '../../src/gateway/peers.ts'
+import { Peers } from '../../src/gateway/sharing.ts'
 import { LiveEvents, type LiveEvent } from '../../src/observe/live-events.ts'
 import { callView } from '../../src/server/admin/requests.ts'
 import type { Announcements, Topic } from '../../src/state/announcements.ts'

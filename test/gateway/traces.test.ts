@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import { ATTRIBUTES } from '../../plugins/sinks/traces/names.ts'
+import { ATTRIBUTES } from '../../plugins/sinks/traces/spans.ts'
 import type { Config, UserConfig } from '../../src/config/config.ts'
 import { defineGuard, type Verdict } from '../../src/plugin.ts'
 import { pages, BRIDGE } from '../search/_setup.ts'
@@ -296,7 +296,7 @@ it('no other source has the name of an attribute', async () => {
   const found: string[] = []
   for (const folder of ['src', 'plugins', 'providers']) {
     for (const name of await readdir(join(root, folder), { recursive: true })) {
-      if (!name.endsWith('.ts') || name.endsWith('traces/names.ts')) continue
+      if (!name.endsWith('.ts') || name.endsWith('traces/spans.ts')) continue
       const text = await readFile(join(root, folder, name), 'utf8')
       const used = names.filter((one) => ["'", '"', '`'].some((q) => text.includes(q + one + q)))
       found.push(...used.map((one) => `${folder}/${name}: ${one}`))

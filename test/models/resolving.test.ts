@@ -152,7 +152,7 @@ anthropic
   opus                              anthropic/claude-opus-5-5
   sonnet                            anthropic/claude-sonnet-5-5
   haiku                             anthropic/claude-haiku-5-5
-  fable                             anthropic/claude-fable-5
+  fable                             anthropic/claude-fable-5-1
   Claude-Opus-4-8                   anthropic/claude-opus-4-8
   claude-opus-4.8                   anthropic/claude-opus-4-8
   claude-opus-4-8@20260101          anthropic/claude-opus-4-8
@@ -241,7 +241,7 @@ makers
   grok-4.1-fast-reasoning           xai/grok-4-1-fast-reasoning
   x-ai/grok-4                       -
   qwen-max                          alibaba/qwen-max
-  qwen-plus-latest                  alibaba/qwen-plus
+  qwen-plus-latest                  alibaba/qwen-plus-latest
   command-r-plus-08-2024            cohere/command-r-plus-08-2024
   rerank-v3.5                       cohere/rerank-v3.5
   rerank-v3-5                       cohere/rerank-v3.5
@@ -251,14 +251,14 @@ resellers
   Llama-3.3-70B-Instruct-Turbo      together/meta-llama/Llama-3.3-70B-Instruct-Turbo
   llama-3.3-70b-instruct-turbo      together/meta-llama/Llama-3.3-70B-Instruct-Turbo
   meta-llama/Llama-3.3-70B-Instruct-Turbo  together/meta-llama/Llama-3.3-70B-Instruct-Turbo
-  kimi-k2p5                         fireworks/accounts/fireworks/models/kimi-k2p5
+  kimi-k2p5                         fireworks/kimi-k2p5
   accounts/fireworks/models/kimi-k2p5  fireworks/accounts/fireworks/models/kimi-k2p5
   llama-3.3-70b                     cerebras/llama-3.3-70b
   cerebras/gpt-oss-120b             cerebras/gpt-oss-120b
   openai/gpt-oss-120b               +
-  gpt-oss-120b                      cerebras/gpt-oss-120b
+  gpt-oss-120b                      +
   openai/gpt-oss-20b                +
-  gpt-oss-20b                       +
+  gpt-oss-20b                       fireworks/gpt-oss-20b
   DeepSeek-V3.1                     together/deepseek-ai/DeepSeek-V3.1
   deepseek-v3-1                     together/deepseek-ai/DeepSeek-V3.1
 `
@@ -295,8 +295,8 @@ describe('did you mean', () => {
     ['anthropic', 'claude-opus-9', /Did you mean "anthropic\/claude-opus-[\d-]+"\?/],
     [
       'resellers',
-      'gpt-oss-20b',
-      /^Several models are called "gpt-oss-20b"\. Ask for one of [^ ]+, /,
+      'gpt-oss-120b',
+      /^Several models are called "gpt-oss-120b"\. Ask for one of [^ ]+, /,
     ],
   ] as const)('with the keys of %s, %s is answered with %s', (set, name, message) => {
     expect(unknownModel(CATALOGS[set], name).message).toMatch(message)

@@ -1,6 +1,7 @@
 /** A name that means no model: what the client is told, and what the operator reads. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Unserved } from '../../src/models/unserved.ts'
+import { call } from '../_cli.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 async function gateway(more: object = {}): Promise<TestGateway> {
@@ -31,6 +32,28 @@ describe('a name that no list has', () => {
     ])
   })
 
+  it('is in the admin API and in the output of a command', async () => {
+    const admin = 'admin-token-of-the-test'
+    const t = await gateway({ admin: { token: admin } })
+    await t.chat({ ...hello, model: 'openai/gpt-9' })
+    const { json } = await t.ask('GET', '/admin/models/unserved', { key: admin })
+    expect(json.data).toEqual([
+      {
+        name: 'openai/gpt-9',
+        reason: 'unknown',
+        asked: 1,
+        accounts: ['acme'],
+        first_at: expect.any(String),
+        last_at: expect.any(String),
+        remedy: expect.stringContaining('sluicegate vendors'),
+      },
+    ])
+    const options = ['--url', t.baseURL.replace(/\/v1$/, ''), '--token', admin]
+    const { code, out } = await call(['models', 'unserved', ...options])
+    expect(code).toBe(0)
+    expect(out).toMatch(/^NAME .*\nopenai\/gpt-9 +unknown +1 +acme .*sluicegate vendors/)
+  })
+
   it('is refused alike with and without its vendor', async () => {
     const with_ = await gateway({
       providers: { ...MOCK_CONFIG.providers, openai: { use: 'mock' } },
@@ -50,6 +73,21 @@ describe('a name that no list has', () => {
     await t.chat({ ...hello, model: 'c/off' })
     expect(ofUnserved(t)[0]).toContain('names: { prefer: [<vendor>] }')
     expect(ofUnserved(t)[1]).toContain('enabled: true')
+  })
+})
+
+describe('the tables of several processes', () => {
+  it('are one: counts are added, the last one comes first', async () => {
+    const [own, other, silent] = [new Unserved(), new Unserved(), new Unserved()]
+    own.note('openai/gpt-9', 'no_price', 'acme', 1000)
+    own.note('twin', 'ambiguous', 'acme', 2000)
+    other.note('openai/gpt-9', 'no_price', 'bravo', 3000)
+    own.join(async () => [other.list(), silent.list()])
+    const names = await own.all()
+    expect(names).toMatchObject([
+      { name: 'openai/gpt-9', asked: 2, accounts: ['bravo', 'acme'], firstAt: 1000, lastAt: 3000 },
+      { name: 'twin', asked: 1, accounts: ['acme'] },
+    ])
   })
 })
 

@@ -1,60 +1,18 @@
 /** A vendor's key alone: which models it brings, that they answer, and what `use` does with the name of a vendor. */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { VENDORS } from '../../providers/vendors.ts'
-import { loadConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
-import { folder } from '../_folder.ts'
-import { createTestGateway, type TestGateway } from '../_setup.ts'
+import type { TestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
-
-/** A port without a server: what runs on this machine is not part of the test. */
-const NO_OLLAMA = '127.0.0.1:1'
+import { gatewayOf, loadStarter as load, standIn } from './_vendors.ts'
 
 let vendor: FakeUpstream
 beforeAll(async () => {
-  vendor = await startUpstream()
-  vendor.answer(({ path }) => {
-    if (path.includes('/embeddings')) {
-      const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }]
-      return json({ object: 'list', data, usage: { prompt_tokens: 2, total_tokens: 2 } })
-    }
-    if (path.includes('/messages')) {
-      const content = [{ type: 'text', text: 'Hello' }]
-      const usage = { input_tokens: 3, output_tokens: 1 }
-      return json({
-        id: 'm',
-        type: 'message',
-        role: 'assistant',
-        content,
-        stop_reason: 'end_turn',
-        usage,
-      })
-    }
-    const message = { role: 'assistant', content: 'Hello' }
-    const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
-    return json({ id: 'c', choices: [{ index: 0, message, finish_reason: 'stop' }], usage })
-  })
+  vendor = await standIn()
 })
 afterAll(() => vendor.close())
 
-async function load(env: Record<string, string>, config: object = { extends: 'starter' }) {
-  const whole = { state: { driver: 'memory' }, log: { access: false }, ...config }
-  const cwd = await folder({ 'gateway.config.json': JSON.stringify(whole) })
-  return loadConfig({ cwd, env: { OLLAMA_HOST: NO_OLLAMA, ...env } })
-}
-
-/** A gateway with the keys of vendors, each of which is at the stand-in. */
-async function gatewayWith(...names: readonly string[]): Promise<TestGateway> {
-  const env: Record<string, string> = {}
-  for (const name of names) {
-    const { variables } = VENDORS.find((one) => one.name === name)!
-    env[variables[0]!] = `key-of-${name}`
-    env[`SLUICEGATE__PROVIDERS__${name.toUpperCase()}__OPTIONS__BASEURL`] = `${vendor.url}/v1`
-  }
-  const gateway = await createTestGateway(await load(env))
-  onTestFinished(() => gateway.close())
-  return gateway
-}
+const gatewayWith = (...names: readonly string[]) => gatewayOf(vendor, names)
 
 const idsOf = async (gateway: TestGateway) =>
   ((await gateway.ask('GET', '/v1/models')).json.data as any[]).filter(
@@ -84,6 +42,19 @@ describe('the key of OpenAI alone', () => {
     expect([status, answer.data[0].embedding]).toEqual([200, [0.5, 0.25]])
     expect(vendor.requests.at(-1)!.headers.authorization).toBe('Bearer key-of-openai')
   })
+})
+
+it('a model that its vendor has given up is no model, for the client and for the operator', async () => {
+  await using gone = await startUpstream(json({ error: { code: 'model_not_found' } }, 404))
+  const gateway = await gatewayOf(gone, ['openai'])
+  const { status, json: answer } = await gateway.chat({ ...HELLO, model: 'o1' })
+  expect([status, answer.error]).toMatchObject([
+    404,
+    { code: 'model_not_found', message: expect.stringContaining('no longer offers "openai/o1".') },
+  ])
+  expect(gateway.gateway.runtime.unserved.list()).toMatchObject([
+    { name: 'openai/o1', reason: 'gone' },
+  ])
 })
 
 const KEYED = VENDORS.filter(({ variables }) => variables.length > 0)

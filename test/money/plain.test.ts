@@ -1,9 +1,8 @@
-/** Plain usage has costs of its own (`plain.ts`): the same as the record of all quantities gives. */
+/** Plain usage has costs of its own (`money.ts`): the same as the record of all quantities gives. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { HoldEstimator, type Estimate } from '../../src/money/holds.ts'
-import { costOf, priceUsage, type UsageLine } from '../../src/money/money.ts'
-import { plainCosts } from '../../src/money/plain.ts'
+import { costOf, priceUsage, type UsageLine, plainCosts } from '../../src/money/money.ts'
 import { assess, bounds } from '../../src/money/plausible.ts'
 import { compilePrices, versionOf, type Prices, type Pricing } from '../../src/money/prices.ts'
 import type { Usage } from '../../src/plugin.ts'

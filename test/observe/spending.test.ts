@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 import { MoneyMetrics } from '../../src/observe/metrics.ts'
-import { RecentErrors } from '../../src/observe/recent-errors.ts'
+import { RecentErrors } from '../../src/gateway/alert-findings.ts'
 import { Spending } from '../../src/observe/spending.ts'
 import { familiesText } from '../../src/observe/prometheus.ts'
 import { createTestGateway, hello } from '../_setup.ts'

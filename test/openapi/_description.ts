@@ -1,7 +1,7 @@
 /** The description of the API, made of the checks of requests and of the schemas of answers. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { schemaOf, type JsonSchema } from '../../src/errors/check-schema.ts'
+import { schemaOf, type JsonSchema } from '../../src/errors/checks.ts'
 import { ROUTES, type Route } from '../../src/gateway/routes.ts'
 import { OPERATIONS, type Operation } from './_operations.ts'
 

@@ -1,5 +1,5 @@
 /** What the description of the API says of each route beside its schemas. */
-import { HOLDER_GROUPS } from '../../src/observe/usage/parse.ts'
+import { HOLDER_GROUPS } from '../../src/endpoints/account/usage.ts'
 import { dataUrl, pngOfPixels } from '../_documents.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import pii from '../../plugins/guards/pii.ts'
 import type { Entity } from '../../plugins/guards/pii/find.ts'
-import { CLASSES } from '../../plugins/guards/pii/numbers.ts'
+import { CLASSES } from '../../plugins/guards/pii/classes.ts'
 import { PersonalDataScan } from '../../plugins/guards/pii/scan.ts'
 import type {
   Guard,
@@ -225,10 +225,10 @@ const ENCODED: Readonly<Record<string, (text: string) => string>> = {
 
 describe('what it finds', () => {
   for (const [label, texts] of Object.entries(FOUND)) {
-    it.each(texts)(`${label} in %j`, (marked) => {
+    it.each(texts)(`${label} in %j`, async (marked) => {
       const { text, start, end } = unmark(marked)
       expect(entitiesOf(text)).toEqual([expect.objectContaining({ label, start, end, tier: 1 })])
-      expect(verdictOf(text)).toMatchObject({
+      expect(await verdictOf(text)).toMatchObject({
         action: 'block',
         rule: 'deny:personal-data',
         spans: [{ start, end, label }],
@@ -237,11 +237,11 @@ describe('what it finds', () => {
   }
 
   for (const [label, texts] of Object.entries(SHAPES)) {
-    it.each(texts)(`the shape of ${label} in %j`, (marked) => {
+    it.each(texts)(`the shape of ${label} in %j`, async (marked) => {
       const { text, start, end } = unmark(marked)
       expect(entitiesOf(text)).toEqual([expect.objectContaining({ label, start, end, tier: 2 })])
-      expect(verdictOf(text)).toEqual({ action: 'pass' })
-      expect(verdictOf(text, { weak: true })).toMatchObject({ action: 'block' })
+      expect(await verdictOf(text)).toEqual({ action: 'pass' })
+      expect(await verdictOf(text, { weak: true })).toMatchObject({ action: 'block' })
     })
   }
 
@@ -249,9 +249,9 @@ describe('what it finds', () => {
     expect(entitiesOf(text)).toEqual([])
   })
 
-  it('blocks at a second weak shape', () => {
+  it('blocks at a second weak shape', async () => {
     const text = 'My name is Jonas Feld, born 02/05/1990'
-    expect(verdictOf(text)).toMatchObject({
+    expect(await verdictOf(text)).toMatchObject({
       action: 'block',
       spans: [{ label: 'PERSON' }, { label: 'DATE_OF_BIRTH' }],
     })
@@ -332,8 +332,8 @@ describe('while an answer streams', () => {
 
   it.each([false, true])(
     'blocks and releases the same however the text is split, weak: %s',
-    (weak) => {
-      const guard = guardOf({ weak })
+    async (weak) => {
+      const guard = await guardOf({ weak })
       fc.assert(
         fc.property(texts, cuts, (text, places) => {
           const whole = stream(guard, [text])
@@ -345,8 +345,8 @@ describe('while an answer streams', () => {
     },
   )
 
-  it('releases nothing that it blocks, and everything that it passes', () => {
-    const guard = guardOf()
+  it('releases nothing that it blocks, and everything that it passes', async () => {
+    const guard = await guardOf()
     fc.assert(
       fc.property(texts, cuts, (text, places) => {
         const { sent, verdict } = stream(guard, cutAt(text, places))
@@ -368,31 +368,38 @@ describe('while an answer streams', () => {
       (one) => one.replace(/[a-z]/, (it) => String.fromCodePoint(0x1d3b9 + it.codePointAt(0)!)),
     ],
     ['with joiners', (one) => `${one}\u200d`],
-  ])('finds data written %s, and releases nothing of it', (_, write) => {
+  ])('finds data written %s, and releases nothing of it', async (_, write) => {
     for (const plain of ['4111 1111 1111 1111', 'jane.doe@example.com', 'DE89370400440532013000']) {
       const text = `It is ${Array.from(plain, write).join('')}, is it?`
-      const whole = stream(guardOf(), [text])
+      const whole = stream(await guardOf(), [text])
       expect(whole).toMatchObject({ verdict: { rule: 'deny:personal-data' } })
       expect('It is '.startsWith(whole.sent)).toBe(true)
-      expect(stream(guardOf(), text.split(''))).toEqual(whole)
+      expect(stream(await guardOf(), text.split(''))).toEqual(whole)
     }
   })
 
-  it.each(Object.entries(ENCODED))('finds data in %s, and releases nothing of it', (_, encode) => {
-    for (const plain of ['4111 1111 1111 1111', 'jane.doe@example.com', 'DE89370400440532013000']) {
-      const text = `It is ${encode(plain)}, is it?`
-      const whole = stream(guardOf(), [text])
-      expect(whole).toMatchObject({ verdict: { rule: 'deny:personal-data' } })
-      expect('It is '.startsWith(whole.sent)).toBe(true)
-      expect(stream(guardOf(), text.split(''))).toEqual(whole)
-    }
-  })
+  it.each(Object.entries(ENCODED))(
+    'finds data in %s, and releases nothing of it',
+    async (_, encode) => {
+      for (const plain of [
+        '4111 1111 1111 1111',
+        'jane.doe@example.com',
+        'DE89370400440532013000',
+      ]) {
+        const text = `It is ${encode(plain)}, is it?`
+        const whole = stream(await guardOf(), [text])
+        expect(whole).toMatchObject({ verdict: { rule: 'deny:personal-data' } })
+        expect('It is '.startsWith(whole.sent)).toBe(true)
+        expect(stream(await guardOf(), text.split(''))).toEqual(whole)
+      }
+    },
+  )
 
-  it('finds data in a long encoded text, and none in encoded pictures, hashes and addresses of pages', () => {
+  it('finds data in a long encoded text, and none in encoded pictures, hashes and addresses of pages', async () => {
     const filler = 'Nothing to be seen here but words. '.repeat(200)
     const text = base64(`${filler}Write to jane.doe@example.com today. ${filler}`)
     for (const encoded of [text, text.replaceAll(/.{76}/g, '$&\r\n')]) {
-      expect(verdictOf(`See ${encoded}`)).toMatchObject({ rule: 'deny:personal-data' })
+      expect(await verdictOf(`See ${encoded}`)).toMatchObject({ rule: 'deny:personal-data' })
     }
     for (const harmless of [
       `data:image/png;base64,${Buffer.from(Array.from({ length: 60_000 }, (_, i) => (i * i * 31) % 251)).toString('base64')}`,
@@ -401,18 +408,21 @@ describe('while an answer streams', () => {
       `sha512-${base64('x'.repeat(60))}`,
       base64('{"sub":"user","iat":1516239022,"roles":["reader"]}'),
     ]) {
-      expect(verdictOf(harmless), harmless.slice(0, 60)).toEqual({ action: 'pass' })
+      expect(await verdictOf(harmless), harmless.slice(0, 60)).toEqual({ action: 'pass' })
     }
   })
 
-  it('takes words before encoded data as its label, and ignores what it is told to ignore', () => {
-    expect(verdictOf(`My phone: ${base64('0151 23456789')}`)).toMatchObject({ action: 'block' })
+  it('takes words before encoded data as its label, and ignores what it is told to ignore', async () => {
+    expect(await verdictOf(`My phone: ${base64('0151 23456789')}`)).toMatchObject({
+      action: 'block',
+    })
     const ignore = ['@example.com']
-    expect(verdictOf(base64('jane.doe@example.com'), { ignore })).toEqual({ action: 'pass' })
+    expect(await verdictOf(base64('jane.doe@example.com'), { ignore })).toEqual({ action: 'pass' })
   })
 
-  it('retains unfinished words and numbers', () => {
-    const held = (text: string) => text.slice(stepsOf([text])[0]!.safeOffset)
+  it('retains unfinished words and numbers', async () => {
+    const guard = await guardOf()
+    const held = (text: string) => text.slice(stepsOf([text], guard)[0]!.safeOffset)
     expect(held('Hello there, frie')).toBe('frie')
     expect(held('Hello there, friend. A')).toBe('friend. A')
     expect(held('Hello there, friend. H')).toBe('H')
@@ -422,7 +432,7 @@ describe('while an answer streams', () => {
     expect(held('write to jane at exa')).toBe('jane at exa')
   })
 
-  it('never retains more than a window', () => {
+  it('never retains more than a window', async () => {
     for (const text of [
       '1 '.repeat(4000),
       'a'.repeat(9000),
@@ -432,7 +442,10 @@ describe('while an answer streams', () => {
     ]) {
       for (const weak of [false, true]) {
         let pushed = 0
-        for (const { safeOffset: safe } of stepsOf(text.match(/.{1,7}/gs)!, guardOf({ weak }))) {
+        for (const { safeOffset: safe } of stepsOf(
+          text.match(/.{1,7}/gs)!,
+          await guardOf({ weak }),
+        )) {
           pushed = Math.min(pushed + 7, text.length)
           expect(pushed - safe).toBeLessThanOrEqual(weak ? 1040 : 520)
         }
@@ -456,8 +469,8 @@ describe('contacts of organizations', () => {
     'Our customer service: 030 1234 5678',
     'Use 8.8.8.8 or 2606:4700:4700::1111 as resolver.',
     'Update to version 4.18.221.6 of it.',
-  ])('are no personal data: %s', (text) => {
-    expect(verdictOf(text)).toEqual({ action: 'pass' })
+  ])('are no personal data: %s', async (text) => {
+    expect(await verdictOf(text)).toEqual({ action: 'pass' })
   })
 
   it.each([
@@ -465,8 +478,8 @@ describe('contacts of organizations', () => {
     'write to anna.roth@acme.example',
     'sales.anna.roth@acme.example',
     'my mobile, not the hotline: 0170 1234 567',
-  ])('are where a person is meant: %s', (text) => {
-    expect(verdictOf(text)).toMatchObject({ action: 'block' })
+  ])('are where a person is meant: %s', async (text) => {
+    expect(await verdictOf(text)).toMatchObject({ action: 'block' })
   })
 })
 
@@ -479,10 +492,10 @@ describe('other ways to write', () => {
     ['Ruf mich an: «01701234567»'],
     ['أرسل إلى جوالي «٠٥٠١٢٣٤٥٦٧»'],
     ['passeport «09AB12345»'],
-  ])('are found: %s', (marked) => {
+  ])('are found: %s', async (marked) => {
     const start = marked.indexOf('«')
     const end = marked.indexOf('»') - 1
-    const verdict = verdictOf(marked.replaceAll(/[«»]/g, ''))
+    const verdict = await verdictOf(marked.replaceAll(/[«»]/g, ''))
     expect(verdict).toMatchObject({ action: 'block', spans: [{ start, end }] })
   })
 })
@@ -503,24 +516,24 @@ describe('options', () => {
     { mask: true },
   ])('refuse %j', (options) => expect(parse(options).success).toBe(false))
 
-  it('select kinds of data', () => {
+  it('select kinds of data', async () => {
     const both = 'bob@example.com or 536-90-4399'
-    expect(verdictOf(both, { entities: ['national-id'] })).toMatchObject({
+    expect(await verdictOf(both, { entities: ['national-id'] })).toMatchObject({
       spans: [{ label: 'US_SSN' }],
     })
-    expect(verdictOf(both, { entities: ['card', 'person'] })).toEqual({ action: 'pass' })
+    expect(await verdictOf(both, { entities: ['card', 'person'] })).toEqual({ action: 'pass' })
     // Another reading of the number does not hide it.
     const other = 'phone 8001015009087'
-    expect(verdictOf(other)).toMatchObject({ spans: [{ label: 'PHONE' }] })
-    expect(verdictOf(other, { entities: ['national-id'] })).toMatchObject({
+    expect(await verdictOf(other)).toMatchObject({ spans: [{ label: 'PHONE' }] })
+    expect(await verdictOf(other, { entities: ['national-id'] })).toMatchObject({
       spans: [{ label: 'ZA_ID' }],
     })
   })
 
-  it('ignore listed data', () => {
+  it('ignore listed data', async () => {
     const ignore = ['@ourcompany.example', '+1 202 555 0187', 'help@other.example']
     for (const text of ['Info@OurCompany.example', '+1 (202) 555-0187', 'help@other.example']) {
-      expect(verdictOf(text, { ignore })).toEqual({ action: 'pass' })
+      expect(await verdictOf(text, { ignore })).toEqual({ action: 'pass' })
     }
     for (const text of [
       'a@ourcompany.example.evil.com',
@@ -529,30 +542,30 @@ describe('options', () => {
       'my.help@other.example',
       'a@ourcompany.example, b@else.example',
     ]) {
-      expect(verdictOf(text, { ignore })).toMatchObject({ action: 'block' })
+      expect(await verdictOf(text, { ignore })).toMatchObject({ action: 'block' })
     }
   })
 })
 
 describe('as a guard', () => {
-  it('enforces personal-data, locally', () => {
-    expect(guardOf()).toMatchObject({ enforces: ['deny:personal-data'], execution: 'local' })
+  it('enforces personal-data, locally', async () => {
+    expect(await guardOf()).toMatchObject({ enforces: ['deny:personal-data'], execution: 'local' })
   })
 
-  it('has a verdict for each text, definitions of tools included', () => {
+  it('has a verdict for each text, definitions of tools included', async () => {
     const items = ['536-90-4399', 'nothing', '536-90-4399'].map((text, index) =>
       unitOf(text, index === 2 ? 'tool_schema' : 'content'),
     )
-    expect(guardOf().checkInput!(items, CONTEXT)).toEqual([
+    expect((await guardOf()).checkInput!(items, CONTEXT)).toEqual([
       expect.objectContaining({ action: 'block' }),
       { action: 'pass' },
       expect.objectContaining({ action: 'block' }),
     ])
   })
 
-  it('judges a complete text like a growing one', () => {
+  it('judges a complete text like a growing one', async () => {
     const text = 'bob@example.com'
-    expect(guardOf().checkOutput!(unitOf(text), CONTEXT)).toEqual(verdictOf(text))
+    expect((await guardOf()).checkOutput!(unitOf(text), CONTEXT)).toEqual(await verdictOf(text))
   })
 })
 
@@ -560,16 +573,18 @@ const CONTEXT = {} as GuardContext
 const HOST: Pick<GuardHost, 'yieldIfDue'> = { yieldIfDue() {} }
 type Options = v.InferInput<typeof pii.options>
 
-function guardOf(options: Options = {}): Guard {
-  return pii.setup(v.parse(pii.options, options), HOST as GuardHost) as Guard
+async function guardOf(options: Options = {}): Promise<Guard> {
+  return pii.setup(v.parse(pii.options, options), HOST as GuardHost)
 }
 
 function unitOf(text: string, channel: TextItem['channel'] = 'content'): TextItem {
   return { id: 'a', side: 'input', channel, current: true, text }
 }
 
-function verdictOf(text: string, options?: Options): Verdict {
-  return (guardOf(options).checkInput!([unitOf(text)], CONTEXT) as readonly Verdict[])[0]!
+async function verdictOf(text: string, options?: Options): Promise<Verdict> {
+  const guard = await guardOf(options)
+  const [verdict] = await guard.checkInput!([unitOf(text)], CONTEXT)
+  return verdict!
 }
 
 /** All entities of a text, weak shapes included. */
@@ -584,7 +599,7 @@ function entitiesOf(text: string): Entity[] {
   return found.sort((a, b) => a.start - b.start)
 }
 
-function stepsOf(pieces: readonly string[], guard = guardOf()): CheckProgress[] {
+function stepsOf(pieces: readonly string[], guard: Guard): CheckProgress[] {
   const check = guard.streamOutput!({ channel: 'content', choice: 0, index: 0 }, CONTEXT)
   const steps: CheckProgress[] = []
   for (const piece of pieces) {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { diffPolicies, tighteningsOf } from '../../src/policy/diff.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { type Policy, diffPolicies, tighteningsOf } from '../../src/policy/policy.ts'
 
 const policy = (members: Partial<Policy>): Policy => ({ version: 1, ...members })
 

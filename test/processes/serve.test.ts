@@ -18,8 +18,6 @@ import { folder } from '../_folder.ts'
 import { hello, send } from '../_setup.ts'
 
 const SOME = expect.stringMatching(/./)
-const SYSTEM = `${process.platform} with ${process.arch}`
-const LARGE_PAGES = SYSTEM === 'linux with x64'
 const SLOW = CONFIG.replace('paceMs: 50', 'paceMs: 60000')
 
 const { start, run, call } = inMemory
@@ -67,38 +65,6 @@ describe('serve', () => {
     expect(answer.json.choices[0].message.content).toContain('Hello')
     running.child.kill('SIGTERM')
     expect(await running.ended).toMatchObject({ code: 0, signal: null })
-  })
-
-  describe.runIf(LARGE_PAGES)(`in large pages, on linux with x64 (here: ${SYSTEM})`, () => {
-    const optionOf = async (env = {}, ...node: string[]) => {
-      const cwd = await folder({ 'gateway.config.yaml': CONFIG })
-      const running = await start(['serve'], { cwd, env }, node)
-      await urlOf(running)
-      const words = await readFile(`/proc/${running.child.pid}/cmdline`, 'utf8')
-      return { words: words.split('\0').filter((word) => word.startsWith('--')), ...running }
-    }
-
-    it('stays the process that was started, with its options', async () => {
-      const { words, child, ended } = await optionOf({}, '--stack-trace-limit=20')
-      expect(words).toEqual([
-        '--use-largepages=silent',
-        '--disable-sigusr1',
-        '--max-semi-space-size=64',
-        '--stack-trace-limit=20',
-      ])
-      const variables = await readFile(`/proc/${child.pid}/environ`, 'utf8')
-      expect(variables.split('\0')).toContain('MALLOC_ARENA_MAX=2')
-      child.kill('SIGTERM')
-      expect(await ended).toMatchObject({ code: 0, signal: null })
-    })
-
-    it('obeys options that are given', async () => {
-      const young = await optionOf({ NODE_OPTIONS: '--max-semi-space-size=32' })
-      expect(young.words).toEqual(['--use-largepages=silent', '--disable-sigusr1'])
-      const { words } = await optionOf({}, '--use-largepages=off')
-      expect(words).toEqual(['--use-largepages=off'])
-      expect(await optionOf({ NODE_OPTIONS: '--use-largepages=off' })).toMatchObject({ words: [] })
-    })
   })
 
   it('says everything as lines of JSON with log.format json', async () => {

@@ -8,6 +8,7 @@ export default defineConfig({
   root: ROOT,
   test: {
     include: ['test/processes/**/*.test.ts'],
+    setupFiles: 'test/_watchdog.ts',
     maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 60_000,

@@ -1,11 +1,11 @@
 /** Sets up a provider of speech or transcription on a real host, and calls it as the gateway does. */
 import { createConsola } from 'consola'
-import { SpeechAnswer } from '../../src/endpoints/speech/answer.ts'
+import { SpeechAnswer } from '../../src/endpoints/speech/endpoint.ts'
 import {
   isDone,
   TranscriptAnswer,
   type DonePart,
-} from '../../src/endpoints/transcription/answer.ts'
+} from '../../src/endpoints/transcription/endpoint.ts'
 import { UpstreamFailure } from '../../src/errors/errors.ts'
 import type { Model } from '../../src/models/catalog.ts'
 import type { Provider, ProviderPlugin, SpeechInput, TranscriptionInput } from '../../src/plugin.ts'

@@ -182,6 +182,29 @@ describe('the mock', () => {
     expect(next[0].id).not.toBe(tool_calls[0].id)
   })
 
+  it('calls the tools that the user names under the model name agent, and no others', async () => {
+    const how = { model: 'agent' }
+    const ask = (text: string) => message({ tools: [weather, clock], messages: user(text) }, how)
+    const { content, tool_calls } = await ask(
+      'Please weather({"city":"Paris (})","days":{"n":1}}).',
+    )
+    expect([content, tool_calls.map((call: any) => call.function)]).toEqual([
+      null,
+      [{ name: 'weather', arguments: '{"city":"Paris (})","days":{"n":1}}' }],
+    ])
+    for (const text of ['Weather?', 'weather({"city":', 'myweather({})', 'other({})']) {
+      expect(await ask(text)).toMatchObject({ content: text })
+    }
+    const results = [
+      ...user('clock({})'),
+      { role: 'assistant', content: null, tool_calls },
+      { role: 'tool', tool_call_id: tool_calls[0].id, content: 'noon' },
+    ] as const
+    expect((await message({ tools: [clock], messages: results }, how)).content).toBe(
+      'The tools answered: noon',
+    )
+  })
+
   it('answers in JSON when asked to', async () => {
     const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'] }
     const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } }

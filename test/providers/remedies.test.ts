@@ -46,6 +46,7 @@ beforeAll(async () => {
       azure: { use: 'azure', options: key },
       anthropic: { use: 'anthropic', options: key },
       google: { use: 'google', options: key },
+      bedrock: { use: 'bedrock', options: { ...base, region: 'eu-west-1', apiKey: 'key' } },
     },
     models: Object.fromEntries(
       INSTANCES.flatMap((name) => [
@@ -68,7 +69,7 @@ beforeEach(() => {
 
 /** Provider instances, by form and profile. */
 const INSTANCES =
-  'ollama groq hosted zai vllm xai mistral openai azure anthropic google second local other'.split(
+  'ollama groq hosted zai vllm xai mistral openai azure anthropic google bedrock second local other'.split(
     ' ',
   )
 
@@ -78,6 +79,7 @@ const MODELS: Readonly<Record<string, string>> = {
   mistral: 'mistral-large',
   anthropic: 'claude-opus-4-8',
   google: 'gemini-3-flash',
+  bedrock: 'anthropic.claude-opus-4-8',
 }
 
 function answerOf(body: any, path: string) {
@@ -101,6 +103,11 @@ function answerOf(body: any, path: string) {
       usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 1, totalTokenCount: 4 },
     }
     return path.includes('stream') ? events(part) : json(part)
+  }
+  if (path.includes('/converse')) {
+    const message = { role: 'assistant', content: [{ text: 'Done' }] }
+    const usage = { inputTokens: 3, outputTokens: 1, totalTokens: 4 }
+    return json({ output: { message }, stopReason: 'end_turn', usage })
   }
   const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 }
   const choice = { index: 0, finish_reason: 'stop' }
@@ -186,7 +193,9 @@ const HINTS = [
   'output_config',
 ]
 const hinted = (body: any) =>
-  HINTS.some((name) => body[name] !== undefined) || body.generationConfig?.thinkingConfig
+  HINTS.some((name) => body[name] !== undefined) ||
+  body.generationConfig?.thinkingConfig ||
+  body.additionalModelRequestFields?.thinking
 
 /** Refusals as vendors write them. */
 const REFUSALS: readonly (readonly [provider: string, status: number, body: object])[] = [
@@ -297,6 +306,11 @@ const REFUSALS: readonly (readonly [provider: string, status: number, body: obje
       },
     },
   ],
+  [
+    'bedrock',
+    400,
+    { message: 'The model returned the following errors: thinking is not supported by this model' },
+  ],
 ]
 
 let used = 0
@@ -330,7 +344,7 @@ describe.each(REFUSALS)('%s refuses a hint with status %i', (provider, status, b
 })
 
 describe('a model whose list lacks REASONING', () => {
-  it.each(['ollama', 'mistral', 'azure', 'anthropic', 'google'])(
+  it.each(['ollama', 'mistral', 'azure', 'anthropic', 'google', 'bedrock'])(
     'at %s gets neither hints nor thoughts, in no dialect, and no refusal',
     async (provider) => {
       refuses = () => false

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { domainRules } from '../../src/search/domains.ts'
+import { domainRules } from '../../src/search/results.ts'
 
 const allows = (include: readonly string[], exclude: readonly string[], url: string) =>
   domainRules(include, exclude).allow(new URL(url))

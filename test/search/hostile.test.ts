@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { grounding } from '../../src/endpoints/chat/citations.ts'
 import type { ChatInput, SearchResult } from '../../src/plugin.ts'
-import { domainRules } from '../../src/search/domains.ts'
-import { cleanResults } from '../../src/search/results.ts'
+import { cleanResults, domainRules } from '../../src/search/results.ts'
 import { user } from '../sdk/_setup.ts'
 
 const INPUT = { model: 'm', messages: [user('Hi')], plugins: [{ id: 'web' }] }

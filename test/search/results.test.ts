@@ -1,13 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { domainRules } from '../../src/search/domains.ts'
 import {
   ALL_CHARACTERS,
   cleanResults,
   EXCERPT_CHARACTERS,
   urlKey,
+  singleLine,
+  shorten,
+  visible,
+  domainRules,
 } from '../../src/search/results.ts'
-import { singleLine, shorten, visible } from '../../src/search/texts.ts'
 
 const ANYWHERE = domainRules([], [])
 const result = (url: string, more: object = {}) => ({ url, title: 'T', content: 'text', ...more })

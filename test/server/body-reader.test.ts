@@ -7,9 +7,8 @@ import * as v from 'valibot'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { configSchema } from '../../src/config/schema.ts'
 import type { InvalidRequest } from '../../src/errors/errors.ts'
-import { NodeIncoming } from '../../src/server/node-http.ts'
-import { readBody } from '../../src/server/body-reader.ts'
-import { JsonScan } from '../../src/stream/json-scan.ts'
+import { NodeIncoming, readBody } from '../../src/server/node-http.ts'
+import { JsonScan } from '../../src/stream/raw-json.ts'
 import { CODINGS, hostileBodies, ordinaryBodies } from './_hostile-bodies.ts'
 
 const MIB = 1024 * 1024

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { Turns } from '../../src/server/body-reader.ts'
+import { Turns } from '../../src/server/node-http.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] })

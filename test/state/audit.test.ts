@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { changesBetween } from '../../src/state/audit.ts'
+import { changesBetween } from '../../src/server/admin/audit.ts'
 import { auditConformance } from '../conformance/audit.ts'
 import { installed, needRedis, open as openRedis, sharedServer } from './redis/_engine.ts'
 import type { RedisServer } from './redis/_redis.ts'

@@ -91,6 +91,18 @@ describe('records', () => {
     ])
   })
 
+  it('are created once, and replaced once, by callers at the same moment', async () => {
+    const records = memoryRecords()
+    const all = <T>(act: (i: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: 20 }, (_, i) => act(i)))
+    const created = await all((i) => records.create('link:1', { i, revision: 0 }))
+    expect(created.filter(Boolean)).toHaveLength(1)
+    const replaced = await all((i) => records.replace('link:1', { revision: 1, i } as never, 0))
+    expect(replaced.filter(Boolean)).toHaveLength(1)
+    expect(await records.replace('link:1', { revision: 2 }, 1)).toBe(true)
+    expect(await records.create('link:1', {})).toBe(false)
+  })
+
   describe('an index', () => {
     it('starts empty, keeps the order, and holds each id once', async () => {
       const records = memoryRecords()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { JsonScan, type JsonLimits } from '../../src/stream/json-scan.ts'
+import { JsonScan, type JsonLimits } from '../../src/stream/raw-json.ts'
 
 const NAMES = ['depth', 'containers', 'values', 'literal', 'key'] as const
 const NONE: JsonLimits = {

@@ -1,6 +1,6 @@
 /** Holds what a gateway says of usage against the rows of its ledger, group by group. */
 import { parsePico } from '../../src/money/money.ts'
-import type { LedgerReader, ReadRow } from '../../src/state/ledger/reader.ts'
+import type { LedgerReader, ReadRow } from '../../src/state/ledger/ledger.ts'
 
 /** Pairs of groups, with what they are of a row. */
 const GROUPS: Readonly<Record<string, (row: OwnedRow) => readonly (string | undefined)[]>> = {

@@ -58,14 +58,6 @@ export class InvalidAnswer extends Error {
   override readonly name = 'InvalidAnswer'
 }
 
-/**
- * The request is larger than the guard judges. Nothing of it is judged, because skipping the middle would be a
- * loophole. The gateway recognises the class by its name and blames the text, not the guard.
- */
-export class TooLarge extends Error {
-  override readonly name = 'TooLarge'
-}
-
 /** The model's answer, trimmed. @throws InvalidAnswer when it is empty */
 export function textOf({ choices }: ChatCompletion): string {
   const { message } = choices[0] ?? {}

@@ -14,7 +14,8 @@ import {
 import { expression, matchesOf } from '../text/slices.ts'
 import { findNumbers } from './groups.ts'
 import { isPlaceholder, isRole } from './public.ts'
-import { ibanLength, isIban, type EntityClass } from './numbers.ts'
+import type { EntityClass } from './classes.ts'
+import { ibanLength, isIban } from './numbers.ts'
 
 /** A piece of personal data. */
 export interface Entity extends Range {

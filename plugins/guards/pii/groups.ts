@@ -10,7 +10,8 @@ import {
 } from './contact.ts'
 import { isPublicForm, isPublicNumber, OF_ORGANIZATIONS, OF_PERSONS } from './public.ts'
 import { expression, matchesOf } from '../text/slices.ts'
-import { BANK_NEAR, formsOf, nextForm, wholeWords, type EntityClass, type Form } from './numbers.ts'
+import type { EntityClass } from './classes.ts'
+import { BANK_NEAR, formsOf, nextForm, wholeWords, type Form } from './numbers.ts'
 
 /** Receives a candidate. Of overlapping candidates the one with the lowest rank wins. */
 type Add = (label: string, of: EntityClass, range: Range, rank: number) => void

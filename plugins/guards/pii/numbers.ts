@@ -2,22 +2,7 @@
 import { digit, isUniform, luhn, mod97, weigh } from './checks.ts'
 import { expression } from '../text/slices.ts'
 import { EXISTS } from './national.ts'
-
-/** Classes that an operator can select. */
-export const CLASSES = [
-  'email',
-  'phone',
-  'card',
-  'iban',
-  'bank',
-  'network',
-  'device',
-  'national-id',
-  'travel-document',
-  'person',
-] as const
-/** A class of personal data. */
-export type EntityClass = (typeof CLASSES)[number]
+import type { EntityClass } from './classes.ts'
 
 /** One way to write one kind of number, as lengths of groups. */
 export interface Form {

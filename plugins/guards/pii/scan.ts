@@ -17,7 +17,7 @@ import {
   foldOf,
   foldText,
 } from './fold.ts'
-import type { EntityClass } from './numbers.ts'
+import type { EntityClass } from './classes.ts'
 import {
   AT,
   HAS_AT,

@@ -1,5 +1,5 @@
 /** Checks a long input in slices, so that other calls run in between. */
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CheckProgress, TextItem, Verdict } from '../../../src/plugin.ts'
 
 const PASS: Verdict = { action: 'pass' }
@@ -52,9 +52,6 @@ export function readInSlices(
 // beyond Latin-1, a few milliseconds each time. `matchAll` is avoided because it copies the expression, which may be
 // compiled again.
 
-/** By then a start is over, and its first requests are answered. */
-const AFTER_START_MS = 2000
-
 /** Expressions that are not compiled yet. */
 const uncompiled: RegExp[] = []
 
@@ -72,11 +69,10 @@ export function* matchesOf(text: string, global: RegExp): Generator<RegExpExecAr
 }
 
 /**
- * Compiles all expressions, one step per turn of the event loop, so that no request has to wait for it. It takes some tenths
- * of a second, which a start does not have, nor a process that only checks its configuration.
+ * Compiles all expressions, one step per turn of the event loop, because it takes some tenths of a second: only the call that
+ * needs the guard first waits for it.
  */
 export async function warmUp(): Promise<void> {
-  await sleep(AFTER_START_MS, undefined, { ref: false })
   for (let pattern = uncompiled.pop(); pattern; pattern = uncompiled.pop()) {
     for (const text of ['x', 'x', '\u2013', '\u2013']) {
       pattern.lastIndex = 0

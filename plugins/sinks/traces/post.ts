@@ -2,8 +2,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { GatewayEvent, Sink, SinkHost } from '../../../src/plugin.ts'
-import { attributesOf, type Attribute } from './names.ts'
-import { spansOf, type Span, type SpanSettings } from './spans.ts'
+import { spansOf, type Span, type SpanSettings, attributesOf, type Attribute } from './spans.ts'
 
 /** Where spans go. */
 interface Receiver {

@@ -1,7 +1,6 @@
 /** Buttons. One primary per view; what destroys is outlined, and filled only in its confirming dialog. */
 import { html, type Content } from '../html.ts'
 import { allows, type Role } from '../state.ts'
-import { needsRole } from '../text.ts'
 
 /** A button. With `role` it is also shown to readers who may not use it, with a hint about the role that they lack. */
 export function Button({
@@ -37,3 +36,6 @@ export function Button({
     ${children}${lacks ? html`<span class="hidden"> (${why})</span>` : null}
   </button>`
 }
+
+/** The hint on controls that the reader's role does not allow. */
+const needsRole = (role: Role): string => `needs the role ${role}`

@@ -1,5 +1,5 @@
 /** Figures and facts: a list of terms, and tiles. */
-import { exactMoney, isNegative, momentTitle, moment, money } from '../format.ts'
+import { exactMoney, momentTitle, moment, money } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { preferences } from '../state.ts'
 
@@ -70,4 +70,8 @@ export function Time({
   return html`<time class="number" datetime=${at} title=${momentTitle(at, zone)}
     >${short ? text.split(' ')[0] : text}</time
   >`
+}
+
+function isNegative(amount: string | null | undefined): boolean {
+  return amount?.startsWith('-') ?? false
 }

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { toApiError, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
 import { Failure, Skeleton } from './states.ts'
+import type { PlotProps } from './plot.ts'
 
 /** A component that is loaded once. @param meanwhile the content until then */
 export function lazy<Props extends object>(
@@ -29,3 +30,11 @@ export function lazy<Props extends object>(
     return html`<${loaded.component} ...${props} />`
   }
 }
+
+// A plot that brings its library along when the first one is drawn.
+
+/** Like `Plot`; its height is reserved before it is loaded. */
+export const LazyPlot = lazy<PlotProps>(
+  async () => (await import('./plot.ts')).Plot,
+  () => html`<div class="plot-frame"><div class="plot"></div></div>`,
+)

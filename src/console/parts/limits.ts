@@ -1,10 +1,12 @@
 /** Limits with their use, and the fields that set them. */
-import type { Limit, SpendCap, Usd } from '../answers.ts'
+import type { Usd, KeyRow } from '../answers.ts'
 import { count, money, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Bar } from './bar.ts'
 import { Time } from './facts.ts'
 import { SelectField, TextField } from './form.ts'
+import type { Limit as SentLimit } from '../../server/admin/resources/limit.ts'
+import type { Read } from '../amounts.ts'
 
 const NAMES: Readonly<Record<string, string>> = {
   rpm: 'Requests a minute',
@@ -140,3 +142,7 @@ function barOf({ limit, value, used }: Limit): Content {
 function toneOf(share: number): 'accent' | 'warn' | 'bad' {
   return share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'accent'
 }
+
+type Limit = Read<SentLimit>
+
+type SpendCap = NonNullable<KeyRow['spend_cap']>

@@ -1,7 +1,7 @@
 /** Ways to call the gateway, with a model that it has. */
 import { useAnswer } from '../api.ts'
 import { html } from '../html.ts'
-import { Code } from './json.ts'
+import { Code } from './copy.ts'
 
 /** Stands for the key in what is shown. */
 const VARIABLE = '$API_KEY'

@@ -1,31 +1,11 @@
 /** The contents of a call, question and answer: read on demand, because each reading is in the audit log. */
-import { useState } from 'preact/hooks'
-import { useAnswer } from '../api.ts'
 import type { RequestContent } from '../answers.ts'
 import { html } from '../html.ts'
-import { Button } from '../parts/button.ts'
-import { Code, Json } from '../parts/json.ts'
-import { Answered, Notice } from '../parts/states.ts'
+import { Code, Json } from '../parts/copy.ts'
+import { Notice } from '../parts/states.ts'
 
 export function contentPath(id: string): string {
   return `/admin/requests/${encodeURIComponent(id)}/content`
-}
-
-export function KeptContent({ id }: { readonly id: string }) {
-  const [open, setOpen] = useState(false)
-  const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(id) : null)
-  return html`<section>
-    <h3>Content</h3>
-    ${
-      open
-        ? html`<${Answered} of=${answer}>
-            ${({ data }: { data: RequestContent }) => html`<${ContentOf} content=${data} />`}
-          <//>`
-        : html`<${Button} role="admin" title="The audit log notes who reads it" onClick=${() => setOpen(true)}
-            >Show content<//
-          >`
-    }
-  </section>`
 }
 
 export function ContentOf({ content }: { readonly content: RequestContent }) {

@@ -1,7 +1,7 @@
 /** Guard: what policies blocked or would have blocked, by key and day, and the decisions themselves. */
 import { useMemo, useState } from 'preact/hooks'
 import { useAnswer, usePages, withQuery } from '../api.ts'
-import type { ShownCall } from '../answers.ts'
+import type { ShownCall, RequestContent } from '../answers.ts'
 import { count, duration, shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { Spark } from '../parts/bar.ts'
@@ -14,10 +14,12 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { place } from '../state.ts'
-import { GuardPlot, swatchOf } from './guard-plot.ts'
-import { Review } from './review.ts'
 import { CALL_COLUMNS } from './outcome.ts'
 import type { GuardAnswer } from '../../server/admin/resources/guard.ts'
+import { LazyPlot } from '../parts/lazy.ts'
+import type { Series } from '../parts/plot.ts'
+import { Sheet } from '../parts/sheet.ts'
+import { ContentOf, contentPath } from './content.ts'
 
 const DAY_MS = 86_400_000
 const MOST_KEYS = 50
@@ -279,4 +281,142 @@ function pathsOf(query: URLSearchParams, now: number) {
     sums: withQuery('/admin/guard', sums),
     requests: withQuery('/admin/requests', requests),
   }
+}
+
+// Violations by day: monitored ones beside those that were blocked.
+
+/** One rule, the effect of its violations, and their number on each day. */
+interface Violations {
+  readonly label: string
+  readonly values: readonly number[]
+}
+
+/** The number of series of their own; the eighth has the others. */
+const MOST_SERIES = 7
+
+/** The class of a rule's colour. @param place the index among all rules */
+function swatchOf(place: number): string {
+  return `swatch s${Math.min(MOST_SERIES, place) + 1}`
+}
+
+/** Stacked bars. The table below is the legend. */
+function GuardPlot({
+  rules,
+  days,
+}: {
+  readonly rules: readonly Violations[]
+  readonly days: readonly string[]
+}) {
+  const key = JSON.stringify([rules, days])
+  const times = useMemo(() => days.map((day) => Date.parse(day) / 1000), [key])
+  const series = useMemo(() => seriesOf(rules, days), [key])
+  return html`<section class="panel"><div class="panel-body">
+    <${LazyPlot}
+      times=${times}
+      series=${series}
+      kind="bars"
+      format=${count}
+      formatAxis=${(values: readonly number[]) => values.map((value) => (Number.isInteger(value) ? count(value) : ''))}
+      formatTime=${(seconds: number) => new Date(seconds * 1000).toISOString().slice(0, 10)}
+      label="Calls by day that violated a rule, UTC; the table below has them by rule"
+    />
+  </div></section>`
+}
+
+function seriesOf(rules: readonly Violations[], days: readonly string[]): Series[] {
+  const shown = rules.slice(0, MOST_SERIES)
+  const others = rules.slice(MOST_SERIES)
+  if (others.length === 0) return [...shown]
+  const values = days.map((_, day) => others.reduce((sum, one) => sum + one.values[day]!, 0))
+  return [...shown, { label: 'Other', values }]
+}
+
+// Judges decisions of guards by the contents of their calls. The judgements stay in the page until they are exported.
+
+/** A text, and the verdict expected of a policy: a line of the file that `policy test --cases` reads. */
+interface Case {
+  readonly side: string
+  readonly text: string
+  readonly rule: string
+  readonly expected: 'block' | 'pass'
+}
+
+function Review({
+  rows,
+  onClose,
+}: {
+  readonly rows: readonly ShownCall[]
+  readonly onClose: () => void
+}) {
+  const [at, setAt] = useState(0)
+  const [cases, setCases] = useState<ReadonlyMap<string, Case>>(new Map())
+  const row = rows[at]!
+  const answer = useAnswer<{ data: RequestContent }>(contentPath(row.id))
+  const isMissing = answer.error?.status === 404
+  return html`<${Sheet}
+    title=${`Review, ${count(at + 1)} of ${count(rows.length)}`}
+    onClose=${onClose}
+    actions=${html`<div class="actions">
+      <${Button} onClick=${() => setAt(Math.max(0, at - 1))}>Previous<//>
+      <${Button} onClick=${() => setAt(Math.min(rows.length - 1, at + 1))}>Next<//>
+      <${Button} kind="primary" title="Lines of JSON for policy test --cases" onClick=${() => save(cases)}
+        >Export ${count(cases.size)}<//
+      >
+    </div>`}
+  >
+    <p class="mono">${row.id}</p>
+    ${
+      isMissing
+        ? html`<p class="muted">The content of this call is not kept.</p>`
+        : html`<${Answered} of=${answer}>
+            ${({ data }: { data: RequestContent }) =>
+              html`<div class="stack">
+                ${data.decided.map((one) => {
+                  const id = [data.id, one.side, one.rule].join()
+                  const judge = (expected: Case['expected']) =>
+                    setCases(new Map([...cases, [id, { ...textOf(data, one), expected }]]))
+                  return html`<fieldset key=${id} class="actions">
+                    <legend>${one.side}: ${one.rule}, ${one.outcome}</legend>
+                    ${(['block', 'pass'] as const).map(
+                      (expected) =>
+                        html`<label class="check"
+                          ><input
+                            type="radio"
+                            name=${id}
+                            checked=${cases.get(id)?.expected === expected}
+                            onChange=${() => judge(expected)}
+                          />${expected === 'block' ? 'right' : 'wrong'}</label
+                        >`,
+                    )}
+                  </fieldset>`
+                })}
+                <${ContentOf} content=${data} />
+              </div>`}
+          <//>`
+    }
+  <//>`
+}
+
+/** The judged text: the last message, or the answer. Of a refused answer only the part before the refusal is known. */
+function textOf(
+  { input, output }: RequestContent,
+  { side, rule }: RequestContent['decided'][number],
+): Pick<Case, 'side' | 'text' | 'rule'> {
+  const last = input.messages?.at(-1)?.content ?? input
+  const question = Array.isArray(last)
+    ? last.map((part: { readonly text?: string }) => part.text ?? '').join('')
+    : typeof last === 'string'
+      ? last
+      : JSON.stringify(last)
+  const text = side === 'input' ? question : output.map((one) => one.text).join('\n')
+  return { side, text, rule }
+}
+
+function save(cases: ReadonlyMap<string, Case>): void {
+  const lines = [...cases.values()].map((one) => `${JSON.stringify(one)}\n`)
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob(lines, { type: 'application/jsonl' }))
+  link.download = 'cases.jsonl'
+  link.click()
+  URL.revokeObjectURL(link.href)
 }

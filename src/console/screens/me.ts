@@ -1,22 +1,31 @@
 /** The page of the holder of one key: its limits, its use, and what it may use. */
 import { signal } from '@preact/signals'
-import { useState } from 'preact/hooks'
-import { call, toApiError, useAnswer, type ApiError } from '../api.ts'
-import { count, money, shortId } from '../format.ts'
+import { useState, useMemo } from 'preact/hooks'
+import { call, toApiError, useAnswer, type ApiError, withQuery, usePages } from '../api.ts'
+import { count, money, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
 import { Mark } from '../frame.ts'
-import { html } from '../html.ts'
+import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money, Tile, Time } from '../parts/facts.ts'
 import { CheckField, TextField, useSubmission } from '../parts/form.ts'
 import { lazy } from '../parts/lazy.ts'
 import { CapBar, Limits } from '../parts/limits.ts'
-import { Answered, Failure, Notice } from '../parts/states.ts'
+import { Answered, Failure, Notice, Empty } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { session, type ScreenProps } from '../state.ts'
-import { Lately } from './me-lately.ts'
-import { Connect, HolderModels, HolderRequests, HolderUsage } from './me-parts.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'
 import type { Read } from '../amounts.ts'
+import type { UsageAnswer, UsageCell, ModelRow, Pricing } from '../answers.ts'
+import { Spark, Bar } from '../parts/bar.ts'
+import { Panel } from '../parts/panel.ts'
+import { Proof } from '../parts/proof.ts'
+import { usageTable } from './usage-rows.ts'
+import type { HolderCall } from '../../server/admin/resources/request.ts'
+import { Heads } from '../parts/heads.ts'
+import { Table, type Column } from '../parts/table.ts'
+import { Snippets } from '../parts/snippets.ts'
+import { Price, pricesOf } from './model-prices.ts'
+import { CALL_COLUMNS } from './outcome.ts'
 
 /** Where the key is kept if its holder asks for that: in this tab, until it is closed. */
 const KEPT = 'sluicegate.key'
@@ -144,4 +153,182 @@ function signOut(): void {
   held = undefined
   sessionStorage.removeItem(KEPT)
   holding.value = false
+}
+
+// The calls of a key at a glance: the last 30 days, and the last refusal.
+
+const MONTH_MS = 30 * 86_400_000
+
+/** Nothing where the operator does not show it here. */
+function Lately({ secret }: { readonly secret: string }) {
+  const paths = useMemo(() => {
+    const from = new Date(Date.now() - MONTH_MS).toISOString()
+    return {
+      usage: withQuery('/v1/key/usage', { from: from.slice(0, 10), rollup: 'day' }),
+      refused: withQuery('/v1/key/requests', { status: '4xx', limit: 1 }),
+    }
+  }, [])
+  const usage = useAnswer<UsageAnswer>(paths.usage, { key: secret }).data
+  const refused = useAnswer<{ data: readonly HolderCall[] }>(paths.refused, { key: secret }).data
+  if (!usage) return null
+  const [last] = refused?.data ?? []
+  return html`<${Panel} title="Last 30 days">
+    <p class="lately">
+      <b><${Money} usd=${usage.totals.cost_usd} exact /></b>
+      <span class="muted">${count(usage.totals.calls)} ${usage.totals.calls === 1 ? 'call' : 'calls'}</span>
+      <${Spark} values=${usageTable(usage, 'cost_usd').rows[0]?.values ?? []} label="Spend by day, USD" />
+    </p>
+    <${Proof} ledger=${usage.ledger} />
+    ${last && html`<${Refusal} of=${last} />`}
+  <//>`
+}
+
+function Refusal({ of: { at, status, code } }: { readonly of: HolderCall }) {
+  const meaning = MEANINGS[code ?? '']
+  return html`<div>
+    <p>
+      Last refusal: <span class="state warn">${status}</span> ${code?.replaceAll('_', ' ')}, <${Time} at=${at} />
+    </p>
+    ${
+      meaning !== undefined &&
+      html`<details>
+        <summary>What does that mean?</summary>
+        <p class="prose">${meaning}</p>
+      </details>`
+    }
+  </div>`
+}
+
+// Parts of the key holder's page: usage, calls, models, and how to connect a program.
+
+interface HolderProps {
+  readonly secret: string
+}
+
+const CALLS: readonly Column<Read<HolderCall>>[] = [
+  CALL_COLUMNS.at,
+  {
+    key: 'status',
+    label: 'Status',
+    cell: ({ status, code }) =>
+      html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
+    phone: 'figure',
+  },
+  CALL_COLUMNS.model,
+  { key: 'endpoint', label: 'Endpoint', cell: ({ endpoint }) => endpoint, phone: 'rest' },
+  CALL_COLUMNS.tokens,
+  CALL_COLUMNS.total,
+  CALL_COLUMNS.cost,
+]
+
+const MODELS: readonly Column<ModelRow>[] = [
+  { key: 'id', label: 'Model', cell: ({ id }) => id },
+  { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? '–', phone: 'rest' },
+  {
+    key: 'pricing',
+    label: 'Price',
+    cell: ({ pricing }) => pricesIn(pricing),
+    phone: 'rest',
+  },
+]
+
+function HolderUsage({ secret }: HolderProps) {
+  const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
+  const answer = useAnswer<UsageAnswer>(
+    withQuery('/v1/key/usage', { from, group: 'model', rollup: 'month' }),
+    { key: secret },
+  )
+  if (answer.error?.status === 404) return html`<${SwitchedOff} error=${answer.error} />`
+  return html`<${Answered} of=${answer} lines=${5}>
+    ${({ data, totals, ledger }: UsageAnswer) => {
+      const rows = byModel(data)
+      if (rows.length === 0) return html`<${Empty} title="No calls in the last 30 days." />`
+      return html`<section class="panel">
+        <header><h2>Last 30 days, by model (UTC days)</h2></header>
+        <div class="panel-body">
+          <table class="plain ruled sums">
+            <${Heads} names=${['Model', 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
+            <tbody>
+              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd ?? '0')} label=${`${name}: share of the cost`} /></td></tr>`)}
+            </tbody>
+            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td class="wide-only"></td></tr></tfoot>
+          </table>
+          <${Proof} ledger=${ledger} />
+        </div>
+      </section>`
+    }}
+  <//>`
+}
+
+function HolderRequests({ secret }: HolderProps) {
+  const list = usePages<Read<HolderCall>>('/v1/key/requests', 'after', secret)
+  if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
+  if (!list.loading && !list.error && list.rows.length === 0)
+    return html`<${Empty} title="This key has made no call yet." />`
+  return html`${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    <${Table} name="holder-requests" caption="Calls of this key, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Read<HolderCall>) => id} loading=${list.loading} />
+    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
+}
+
+function HolderModels({ secret }: HolderProps) {
+  const answer = useAnswer<{ data: readonly ModelRow[] }>('/v1/models', { key: secret })
+  return html`<${Answered} of=${answer} lines=${8}>
+    ${({
+      data,
+    }: {
+      data: readonly ModelRow[]
+    }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ModelRow) => id} />
+      <p class="caption">${count(data.length)} models. Prices of tokens are for a million.</p>`}
+  <//>`
+}
+
+function Connect({ secret }: HolderProps) {
+  return html`<div class="stack prose">
+    <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
+    <${Snippets} asKey=${secret} />
+  </div>`
+}
+
+function SwitchedOff({ error }: { readonly error: ApiError }) {
+  return html`<${Empty} title="The operator does not show this here."><p class="muted">${error.message}</p><//>`
+}
+
+function byModel(rows: readonly UsageCell[]) {
+  const models = new Map<string, { calls: number; costs: string[] }>()
+  for (const { group, calls, cost_usd: cost } of rows) {
+    const sums = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
+    sums.calls += calls ?? 0
+    sums.costs.push(cost ?? '0')
+    models.set(group.model ?? '–', sums)
+  }
+  return [...models]
+    .filter(([, { calls }]) => calls > 0)
+    .map(([name, { calls, costs }]) => ({ name, calls, cost: addAmounts(costs) }))
+    .sort((one, other) => Number(other.cost) - Number(one.cost))
+}
+
+function pricesIn(pricing: ModelRow['pricing']): Content {
+  const named = pricesOf((pricing ?? {}) as Pricing)
+  if (named.length === 0) return MISSING
+  return named.map(
+    ([name, usd], place) =>
+      html`${place > 0 && ' · '}${name.replaceAll('_', ' ')} <${Price} name=${name} usd=${usd} />`,
+  )
+}
+
+/** Advice for the holder of a key after a refusal, by `code`. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  rate_limited:
+    'The key, or all keys of its account together, made more requests than a minute allows. The header Retry-After says when to try again.',
+  too_many_concurrent:
+    'As many calls as the key may make at once were running. Wait for one of them to end.',
+  insufficient_credits:
+    'The account that pays for the key has too little money left. Its owner can add credits.',
+  key_limit_exceeded:
+    'The key has spent what it may spend in this window. The window is under Limits, with the moment at which it begins anew.',
+  model_not_found: 'The gateway has no model of that name. Models lists those that there are.',
+  model_not_allowed: 'The key may not use that model. Models lists those that it may.',
+  policy_violation: 'The request, or its answer, is against the policy of the key.',
+  content_policy_violation: 'The vendor of the model refused the request.',
+  invalid_request_error: 'The request was not in the form that the endpoint takes.',
 }

@@ -8,7 +8,17 @@ import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Money, Time } from '../parts/facts.ts'
 import type { Column } from '../parts/table.ts'
-import { CODES } from '../text.ts'
+
+const CODES: Readonly<Record<string, string>> = {
+  rate_limited: 'rate',
+  too_many_concurrent: 'concurrency',
+  insufficient_credits: 'balance',
+  key_limit_exceeded: 'spend cap',
+  policy_violation: 'policy',
+  model_not_found: 'model',
+  model_not_allowed: 'not allowed',
+  invalid_api_key: 'key',
+}
 
 /** Members that columns of calls read: operators know more of them than holders of keys. */
 type CallInColumns = Pick<ShownCall, 'at' | 'model' | 'usage' | 'cost_usd'> & {

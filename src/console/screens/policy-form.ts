@@ -7,7 +7,6 @@ import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { CheckField, RadioField, SelectField, TextField } from '../parts/form.ts'
 import { Notice } from '../parts/states.ts'
-import { CATEGORIES } from '../text.ts'
 import type { Verdict } from '../../server/admin/resources/policy.ts'
 
 const MOST_PATTERNS = 32
@@ -212,4 +211,19 @@ function GuardFields({
     <${SelectField} label="Streams" ...${choice('stream', ['scan', 'buffer'])} help="scan releases text as soon as it is safe." />
     <${SelectField} label="Judge" value=${guard.model ?? ''} onChange=${(value: string) => onChange({ model: value || undefined })} error=${errorFor('guard.model')} options=${[{ value: '', label: 'default' }, ...judges.map((id) => ({ value: id, label: id }))]} />
   </div>`
+}
+
+const CATEGORIES: Readonly<Record<string, string>> = {
+  code: 'Writing, changing, explaining, running or judging program text: source, queries, markup, configuration, shell, regular expressions, formulas, tests, schemas. Not: talk about the software trade, product support without debugging.',
+  math: 'Computing, solving or proving something as the point of the request, homework and everyday arithmetic included. Not: quantities, dates, prices and facts that happen to be numbers.',
+  roleplay:
+    'The assistant is asked to be, or speaks as, a person or character; shared fiction, companion talk, game mastering. Not: third-person stories, functional framing such as "act as a proofreader".',
+  medical:
+    'Diagnosis, treatment, dosing, reading of symptoms or results, for a human being. Not: general biology, public health facts, logistics of clinics, food.',
+  legal:
+    'Advice on rights, liability or procedure in a situation; drafting or reading legal documents. Not: history and civics, news.',
+  'financial-advice':
+    'What to buy, sell, borrow, insure or save, personal tax and pension choices, judging a portfolio. Not: definitions, company facts, billing support.',
+  'personal-data':
+    'Text that carries data of an identifiable private person, or a request to find or compile it. Not: public figures in their public role, organisations, placeholders.',
 }

@@ -1,11 +1,440 @@
 /** Settings: the configuration, changes by operators, alerts, and the state of the processes. */
-import { html } from '../html.ts'
+import { useMemo, useState } from 'preact/hooks'
+import { html, type Content } from '../html.ts'
 import { Tabs } from '../parts/tabs.ts'
-import type { ScreenProps } from '../state.ts'
-import { Alerts } from './settings-alerts.ts'
-import { AuditLog } from './settings-audit.ts'
-import { Configuration } from './settings-configuration.ts'
-import { Gateways } from './settings-gateways.ts'
+import { type ScreenProps, allows, place, setQuery } from '../state.ts'
+import { call, useAnswer, usePages, withQuery } from '../api.ts'
+import type { Alert, Agreement } from '../answers.ts'
+import { Button } from '../parts/button.ts'
+import { Time, Facts } from '../parts/facts.ts'
+import { useSubmission, TextField } from '../parts/form.ts'
+import { Panel } from '../parts/panel.ts'
+import { Answered, Failure, Empty, Notice } from '../parts/states.ts'
+import { useKeys } from '../keys.ts'
+import { Diff } from '../parts/diff.ts'
+import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { Range, spanOf } from '../parts/range.ts'
+import { Sheet } from '../parts/sheet.ts'
+import { hrefOpening, Table, type Column } from '../parts/table.ts'
+import type { ChangeAnswer } from '../../server/admin/resources/audit.ts'
+import { count, bytes, duration, exactMoney, percentOf } from '../format.ts'
+import type { SettingAnswer, GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
+import { Confirm } from '../parts/confirm.ts'
+import { Heads } from '../parts/heads.ts'
+
+// Gateways: this process and the others, the ledger and the index of usage, and proving both.
+
+const LICENSES = new URL('../vendor/LICENSES.txt', import.meta.url).href
+
+function Gateways() {
+  const answer = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS })
+  const all = useAnswer<{ data: readonly GatewayAnswer[] }>('/admin/gateways', { every: EVERY_MS })
+  return html`<${Answered} of=${answer}>
+      ${({ data }: { data: Status }) =>
+        html`<div class="halves">
+        <${Panel} title="This gateway" more=${html`<a href="/metrics" target="_blank">metrics</a>`}>
+          <${Facts} facts=${factsOf(data)} />
+        <//>
+        <${Usage} />
+      </div>`}
+    <//>
+    <${Panel} title="Gateways of this state">
+      <${Answered} of=${all}>${({ data }: { data: readonly GatewayAnswer[] }) => html`<${List} rows=${data} />`}<//>
+    <//>
+    <p class="caption">
+      <a href=${LICENSES} target="_blank">Licenses of the libraries in this page</a>
+    </p>`
+}
+
+function List({ rows }: { readonly rows: readonly GatewayAnswer[] }) {
+  return html`<table class="plain stacked">
+    <${Heads} names=${['Gateway', 'Started', 'Ledger', 'Running', 'Lag', 'Log rows lost']} end=${['Running', 'Lag', 'Log rows lost']} />
+    <tbody>
+      ${rows.map(
+        ({ id, own, worker, version, started_at, running, ledger, usage_lag_rows: lag, log }) =>
+          html`<tr key=${id}>
+            <th scope="row">
+              <span class="mono">${id}</span> ${version}${worker === null ? '' : `, worker ${worker}`}${own ? ', this one' : ''}
+            </th>
+            <td data-label="since"><${Time} at=${started_at} /></td>
+            <td class=${ledger.ok ? 'ok' : 'bad'}>${ledger.ok ? '✓ books' : '✕ cannot book'}</td>
+            <td class="end" data-label="running">${count(running)}</td>
+            <td class="end" data-label="lag">${lag === null ? '–' : count(lag)}</td>
+            <td class="end" data-label="log rows lost">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : '–'}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+}
+
+function factsOf(status: Status): (readonly [string, Content])[] {
+  const { ok, outbox, oldest_ms } = status.ledger
+  return [
+    ['Version', status.version],
+    ['Node.js', status.node],
+    [
+      'Started',
+      html`<${Time} at=${status.started_at} /> (${duration(status.uptime_seconds * 1000)})`,
+    ],
+    ['State', status.state],
+    [
+      'Ledger',
+      ok ? html`<span class="ok">✓ books</span>` : html`<span class="bad">✕ cannot book</span>`,
+    ],
+    ['Outbox', outbox === 0 ? '0' : `${count(outbox)}, the oldest ${duration(oldest_ms)}`],
+    ['Running', `${count(status.running)} calls`],
+    ['Memory', bytes(status.memory_bytes)],
+  ]
+}
+
+/** The index of usage: proving it, and making it again. */
+function Usage() {
+  const [proof, setProof] = useState<Agreement & { readonly indexed: number }>()
+  const [asking, setAsking] = useState(false)
+  const [begun, setBegun] = useState(false)
+  const verify = useSubmission(async () => {
+    const { data } = await call<{ data: Agreement & { readonly indexed: number } }>(
+      'GET',
+      '/admin/usage/verify',
+    )
+    setProof(data)
+  })
+  const rebuild = async () => {
+    await call('POST', '/admin/usage/rebuild', { body: {} })
+    setAsking(false)
+    setBegun(true)
+    setProof(undefined)
+  }
+  return html`<${Panel} title="Usage and the ledger">
+    <p class="prose">
+      Usage is an index of the ledger's entries. Verifying adds all of it up again and compares it
+      with what the ledger says of every key and account.
+    </p>
+    ${proof && html`<${Result} proof=${proof} />`}
+    ${begun && html`<${Notice}>Usage is being read again. Pages say how far it is.<//>`}
+    ${verify.error && html`<${Failure} error=${verify.error} />`}
+    <div class="actions">
+      <${Button} role="admin" busy=${verify.busy} onClick=${() => verify.submit()}>Verify<//>
+      <${Button} kind="danger" role="admin" onClick=${() => setAsking(true)}>Rebuild usage<//>
+    </div>
+    ${
+      asking &&
+      allows('admin') &&
+      html`<${Confirm}
+        title="Read all usage again?"
+        verb="Rebuild usage"
+        act=${rebuild}
+        onClose=${() => setAsking(false)}
+      >
+        <p>
+          The tables of usage are emptied and made again from the ledger. Money is not touched.
+          Until that is done, pages of usage are not complete and say so. Days whose entries were
+          folded lose their detail.
+        </p>
+      <//>`
+    }
+  <//>`
+}
+
+function Result({ proof }: { readonly proof: Agreement & { readonly indexed: number } }) {
+  const { agrees, as_of, differences, indexed } = proof
+  if (agrees === true) {
+    return html`<p class="ok">✓ Every sum equals the ledger (<${Time} at=${as_of} />).</p>`
+  }
+  if (agrees === null) return html`<p>○ Usage is being read: ${percentOf(indexed)}.</p>`
+  return html`<div>
+    <p class="bad">✕ ${count(differences.length)} sums differ (<${Time} at=${as_of} />):</p>
+    <ul>
+      ${differences.map(
+        ({ account_id, key_id, indexed_usd, ledger_usd }) =>
+          html`<li key=${`${account_id}/${key_id}`}>
+            <code>${account_id}${key_id === null ? ', balance' : `/${key_id}`}</code>:
+            ${' '}${exactMoney(indexed_usd)} here, ${exactMoney(ledger_usd)} in the ledger
+          </li>`,
+      )}
+    </ul>
+  </div>`
+}
+
+// The effective configuration: each value, and where it comes from. Secrets are shown only as set.
+
+/** Rows of one section: price lists have thousands, and a search finds them. */
+const MOST_ROWS = 500
+
+function Configuration() {
+  const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
+    allows('admin') ? '/admin/config' : null,
+  )
+  const text = place.value.query.get('q') ?? ''
+  if (!allows('admin')) {
+    return html`<${Notice}>The configuration is shown to the role admin.<//>`
+  }
+  return html`<div class="stack">
+    <div class="settings-search">
+      <${TextField}
+        label="Search"
+        value=${text}
+        onInput=${(q: string) => setQuery({ q: q || undefined }, { replace: true })}
+        placeholder="part of a path, a value or an origin"
+      />
+    </div>
+    <${Answered} of=${answer} lines=${10}>
+      ${({ data }: { data: readonly SettingAnswer[] }) => html`<${Sections} settings=${data} text=${text} />`}
+    <//>
+  </div>`
+}
+
+function Sections({
+  settings,
+  text,
+}: {
+  readonly settings: readonly SettingAnswer[]
+  readonly text: string
+}) {
+  const wanted = text.trim().toLowerCase()
+  const shown = settings.filter((setting) => wordsOf(setting).includes(wanted))
+  if (shown.length === 0) {
+    return html`<${Empty} title="No setting matches."><p class="muted">Search for less.</p><//>`
+  }
+  const sections = [...Map.groupBy(shown, ({ path }) => path.split('.')[0]!)]
+  return sections.map(
+    ([name, ofSection]) =>
+      html`<${Section}
+        key=${name}
+        name=${name}
+        settings=${ofSection}
+        open=${wanted !== '' || ofSection.length <= 40}
+      />`,
+  )
+}
+
+/** A section, whose rows are made when it is opened. */
+function Section({
+  name,
+  settings,
+  open,
+}: {
+  readonly name: string
+  readonly settings: readonly SettingAnswer[]
+  readonly open: boolean
+}) {
+  const [chosen, setChosen] = useState<boolean>()
+  const isOpen = chosen ?? open
+  const more = settings.length - MOST_ROWS
+  return html`<details
+    class="panel section"
+    open=${isOpen}
+    onToggle=${(event: Event) => setChosen((event.target as HTMLDetailsElement).open)}
+  >
+    <summary><h2>${name}</h2><span class="muted">${count(settings.length)}</span></summary>
+    ${
+      isOpen &&
+      html`<table class="settings">
+          <thead class="hidden">
+            <tr>
+              <th scope="col">SettingAnswer</th>
+              <th scope="col">Value</th>
+              <th scope="col">From</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${settings.slice(0, MOST_ROWS).map(
+              ({ path, value, secret, origin }) =>
+                html`<tr key=${path}>
+                  <th scope="row" class="mono">${path}</th>
+                  <td class="mono">
+                    ${secret ? html`<span class="muted">${String(value)}</span>` : written(value)}
+                  </td>
+                  <td class=${origin.from === 'default' ? 'muted' : ''}>${originOf(origin)}</td>
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+        ${more > 0 && html`<p class="caption">${count(more)} more; search for them.</p>`}`
+    }
+  </details>`
+}
+
+function originOf({ from, file, name }: SettingAnswer['origin']): string {
+  return name ?? file ?? from
+}
+
+function written(value: unknown): string {
+  if (value === null || value === undefined) return '–'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function wordsOf({ path, value, origin }: SettingAnswer): string {
+  return `${path} ${written(value)} ${originOf(origin)}`.toLowerCase()
+}
+
+// The audit log: who changed what, from where, and the differences.
+
+const STANDARD = '-30d'
+const FILTERS: readonly Filter[] = [
+  { name: 'actor', label: 'actor', placeholder: 'name of a token' },
+  { name: 'action', label: 'action', placeholder: 'key.update' },
+  { name: 'object', label: 'object', placeholder: 'key:key_…' },
+]
+
+const COLUMNS: readonly Column<ChangeAnswer>[] = [
+  { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />` },
+  { key: 'actor', label: 'Who', cell: ({ actor }) => actor, phone: 'figure' },
+  { key: 'action', label: 'Action', cell: ({ action }) => action, phone: 'rest' },
+  {
+    key: 'object',
+    label: 'Object',
+    cell: ({ object }) => html`<span class="mono">${object}</span>`,
+    title: ({ object }) => object,
+    phone: 'rest',
+  },
+  {
+    key: 'members',
+    label: 'Members',
+    cell: ({ changes }) => changes.map(({ member }) => member).join(', '),
+    phone: 'rest',
+  },
+  { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
+]
+
+function AuditLog() {
+  const { query } = place.value
+  const parameters = [...query].filter(([name]) => name !== 'open').join('&')
+  const path = useMemo(() => pathOf(query, Date.now()), [parameters])
+  const list = usePages<ChangeAnswer>(allows('admin') ? path : null)
+  const open = query.get('open') ?? undefined
+  const row = list.rows.find(({ id }) => id === open)
+  const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
+  useKeys({ x: () => allows('admin') && location.assign(csv) })
+  if (!allows('admin')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
+  const isEmpty = !list.loading && !list.error && list.rows.length === 0
+  return html`<div class="stack">
+    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button quiet" href=${csv} download>CSV</a></div>
+    ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
+    ${
+      isEmpty
+        ? html`<${Empty}
+            title=${isFiltered(FILTERS) ? 'No changes match.' : 'No changes in this range.'}
+          >
+            <p class="muted">Changes of accounts, keys and money, and sign-ins, are listed here.</p>
+          <//>`
+        : html`<${Table}
+            name="audit"
+            caption="Changes, newest first"
+            columns=${COLUMNS}
+            rows=${list.rows}
+            idOf=${({ id }: ChangeAnswer) => id}
+            hrefOf=${({ id }: ChangeAnswer) => hrefOpening(id)}
+            open=${open}
+            loading=${list.loading}
+          />`
+    }
+    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}
+    ${
+      row &&
+      html`<${Sheet}
+        title=${row.action}
+        onClose=${() => setQuery({ open: undefined }, { replace: true })}
+      >
+        <div class="stack">
+          <${Facts}
+            facts=${[
+              ['Time', html`<${Time} at=${row.at} />`],
+              ['Who', row.actor],
+              ['From', row.address ?? '–'],
+              ['Object', html`<code>${row.object}</code>`],
+            ]}
+          />
+          <${Diff}
+            changes=${row.changes.map(({ member, before, after }) => ({
+              member,
+              from: before,
+              to: after,
+            }))}
+          />
+        </div>
+      <//>`
+    }
+  </div>`
+}
+
+function pathOf(query: URLSearchParams, now: number): string {
+  const { from, to } = spanOf(query, STANDARD, now)
+  const parameters = new URLSearchParams()
+  for (const { name } of FILTERS) {
+    const value = query.get(name)
+    if (value !== null) parameters.set(name, value)
+  }
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  return withQuery('/admin/audit', parameters)
+}
+
+// Alerts: active ones, ended ones, and muting one.
+
+const EVERY_MS = 10_000
+const MUTE_SECONDS = 86_400
+
+function Alerts() {
+  const answer = useAnswer<{ data: readonly Alert[] }>('/admin/alerts', { every: EVERY_MS })
+  return html`<${Answered} of=${answer}>
+    ${({ data }: { data: readonly Alert[] }) => {
+      const active = data.filter(({ ended_at }) => !ended_at)
+      const ended = data.filter(({ ended_at }) => ended_at)
+      return html`<div class="stack">
+        <${Panel} title="Active">
+          ${
+            active.length === 0
+              ? html`<p><span class="ok" aria-hidden="true">✓ </span>No alert is active.</p>`
+              : html`<ul class="lines">
+                  ${active.map(
+                    (alert) =>
+                      html`<${Active} key=${alert.id} alert=${alert} onMuted=${answer.reload} />`,
+                  )}
+                </ul>`
+          }
+        <//>
+        <${Panel} title="Ended">
+          ${
+            ended.length === 0
+              ? html`<p class="muted">None yet.</p>`
+              : html`<ul class="lines">
+                  ${ended.map(
+                    ({ id, kind, object, message, since, ended_at }) =>
+                      html`<li key=${`${id} ${since}`}>
+                        <span><b>${kind}</b> ${message ?? object ?? ''}</span>
+                        <span class="muted"><${Time} at=${since} /> … <${Time} at=${ended_at} /></span>
+                      </li>`,
+                  )}
+                </ul>`
+          }
+        <//>
+      </div>`
+    }}
+  <//>`
+}
+
+function Active({ alert, onMuted }: { readonly alert: Alert; readonly onMuted: () => void }) {
+  const { id, kind, object, message, since, muted_until } = alert
+  const mute = useSubmission(async () => {
+    await call('POST', `/admin/alerts/${encodeURIComponent(id)}/mute`, {
+      body: { seconds: MUTE_SECONDS },
+    })
+    onMuted()
+  })
+  return html`<li>
+    <span>
+      <b class="warn">! ${kind}</b> ${message ?? object ?? ''}
+      <span class="muted"> since <${Time} at=${since} /></span>
+      ${mute.error && html`<${Failure} error=${mute.error} />`}
+    </span>
+    ${
+      muted_until
+        ? html`<span class="muted">silent until <${Time} at=${muted_until} /></span>`
+        : html`<${Button} role="admin" busy=${mute.busy} onClick=${() => mute.submit()}>Mute a day<//>`
+    }
+  </li>`
+}
 
 const TABS = {
   configuration: { label: 'Configuration', part: Configuration },

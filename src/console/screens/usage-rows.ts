@@ -1,6 +1,8 @@
 /** The answer about usage as rows of a table and steps of a plot. Pure; amounts are added up as decimals. */
-import type { Rollup, UsageAnswer, UsageSums } from '../answers.ts'
+import type { Rollup, UsageAnswer } from '../answers.ts'
 import { addAmounts, shortId } from '../format.ts'
+import type * as usage from '../../server/admin/resources/usage.ts'
+import type { Read } from '../amounts.ts'
 
 export type Metric = keyof UsageSums
 
@@ -114,3 +116,5 @@ export function next(at: number, rollup: Rollup): number {
   const day = new Date(at)
   return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)
 }
+
+type UsageSums = Read<usage.UsageSums>

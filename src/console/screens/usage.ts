@@ -1,34 +1,28 @@
 /** Usage: who spent what, on which model, when; and whether the ledger says the same. */
 import { useMemo, useRef } from 'preact/hooks'
-import { useAnswer } from '../api.ts'
-import type { Rollup, UsageAnswer } from '../answers.ts'
-import { count, duration, money, percent, percentOf, plainDecimal, shortCount } from '../format.ts'
+import { useAnswer, withQuery } from '../api.ts'
+import type { Rollup, UsageAnswer, Usd, Agreement } from '../answers.ts'
+import {
+  count,
+  duration,
+  money,
+  percent,
+  percentOf,
+  plainDecimal,
+  shortCount,
+  exactMoney,
+} from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Spark, Bar } from '../parts/bar.ts'
 import { Money, Time } from '../parts/facts.ts'
-import { Filters, isFiltered } from '../parts/filters.ts'
-import { LazyPlot } from '../parts/lazy-plot.ts'
+import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { LazyPlot } from '../parts/lazy.ts'
 import type { PlotProps } from '../parts/plot.ts'
-import { Range } from '../parts/range.ts'
+import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Notice } from '../parts/states.ts'
 import { ColumnChoice, Table, type Column } from '../parts/table.ts'
 import { hrefWith, place, setQuery } from '../state.ts'
-import { Proof } from './proof.ts'
-import {
-  csvOf,
-  FILTERS,
-  fits,
-  GROUPS,
-  METRICS,
-  pathOf,
-  questionOf,
-  requestsHref,
-  ROLLUPS,
-  STANDARD,
-  USUAL_TOP,
-  type Question,
-} from './usage-question.ts'
 import { amountOf, next, usageTable, type Metric, type UsageRow } from './usage-rows.ts'
 
 /** The number of series, the last one for all others. */
@@ -424,4 +418,193 @@ function stepName(seconds: number, rollup: Rollup): string {
 function isoOf(ms: number, rollup: Rollup): string {
   const text = new Date(ms).toISOString()
   return rollup === 'hour' ? text : text.slice(0, 10)
+}
+
+// Whether the shown cost equals the ledger's: below every figure about money that comes from the index of usage.
+
+/** @param cost null where the figures are none of the ledger's */
+function Proof({
+  ledger,
+  cost,
+  indexed,
+}: {
+  readonly ledger: Agreement & { readonly cost_usd: Usd | null }
+  readonly cost: Usd | null
+  /** From 0 to 1. */
+  readonly indexed: number
+}) {
+  if (cost === null) {
+    return html`<p class="proof muted">
+      These figures come from the request log, which has no amounts: there is nothing to compare
+      with the ledger.
+    </p>`
+  }
+  return html`<div class="proof">
+    ${
+      ledger.agrees === true
+        ? html`<p class="ok">
+            ✓ Equals the ledger: <${Money} usd=${ledger.cost_usd} exact />
+            <span class="muted"> (checked <${Time} at=${ledger.as_of} />)</span>
+          </p>`
+        : ledger.agrees === null
+          ? html`<p class="muted">
+              ○ Being read from the ledger: ${percentOf(indexed)}. The figures are not complete yet.
+            </p>`
+          : html`<p class="bad">
+                ✕ Differs from the ledger, which says <${Money} usd=${ledger.cost_usd} exact />
+                ${' '}(checked <${Time} at=${ledger.as_of} />). The accounts concerned are read again;
+                see <a href="/console/settings/gateways">gateways</a>.
+              </p>
+              <ul>
+                ${ledger.differences.map(
+                  ({ account_id, key_id, indexed_usd, ledger_usd }) =>
+                    html`<li key=${`${account_id}/${key_id}`}>
+                      <code>${account_id}${key_id === null ? ', balance' : `/${key_id}`}</code>:
+                      ${' '}${exactMoney(indexed_usd)} here, ${exactMoney(ledger_usd)} in the ledger
+                    </li>`,
+                )}
+              </ul>`
+    }
+    <details>
+      <summary>What does this compare?</summary>
+      <p class="prose">
+        The ledger charges every call and keeps, independently of this page, what each key has spent
+        and what each account has left. These tables are made by reading its entries one by one, each
+        of them once. For every account in the answer, all that was ever read is compared with those
+        sums. If one of them differed by the smallest amount, this line would say so and name the key.
+      </p>
+    </details>
+  </div>`
+}
+
+// The question about usage that the address asks, and the addresses of the answers behind a figure.
+
+const STANDARD = '-30d'
+/** Groups shown by themselves where the address has no number, and by how many more a link shows. */
+const USUAL_TOP = 20
+
+const METRICS: Readonly<Record<string, string>> = {
+  cost_usd: 'Cost',
+  calls: 'Calls',
+  prompt_tokens: 'Prompt tokens',
+  cached_tokens: 'Cached tokens',
+  cache_write_tokens: 'Cache writes',
+  completion_tokens: 'Completion tokens',
+  reasoning_tokens: 'Reasoning tokens',
+  images: 'Images',
+  pages: 'Pages',
+  seconds: 'Seconds of sound',
+  characters: 'Characters',
+  searches: 'Searches',
+  search_units: 'Search units',
+  errors: 'Failed calls',
+  refused: 'Refused calls',
+  blocked: 'Blocked calls',
+}
+/** Spans of time; '' leaves the choice to the gateway. */
+const ROLLUPS: Readonly<Record<string, string>> = {
+  '': 'day or hour',
+  hour: 'hour',
+  day: 'day',
+  month: 'month',
+}
+
+/** Groups of calls, and the parts that a group leads to. */
+const GROUPS: Readonly<Record<string, { readonly label: string; readonly within: string }>> = {
+  model: { label: 'Model', within: 'key' },
+  account: { label: 'Account', within: 'key' },
+  key: { label: 'Key', within: 'model' },
+  deployment: { label: 'Deployment', within: 'model' },
+  endpoint: { label: 'Endpoint', within: 'model' },
+  outcome: { label: 'Outcome', within: 'model' },
+  tag: { label: 'Tag', within: 'key' },
+  user: { label: 'User', within: 'key' },
+  code: { label: 'Error code', within: 'key' },
+  limit: { label: 'Limit', within: 'key' },
+}
+/** Groups that only the request log has: no amounts. */
+const CIRCUMSTANCES = ['code', 'limit']
+const LABELS = ['tag', 'user']
+const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => ({
+  name,
+  label: label.toLowerCase(),
+}))
+/** Names of the filters in the list of requests; it has no filter for the others. */
+const IN_REQUESTS: Readonly<Record<string, string>> = {
+  account: 'account',
+  key: 'key',
+  model: 'model',
+  deployment: 'deployment',
+  endpoint: 'endpoint',
+  outcome: 'outcome',
+  code: 'code',
+  limit: 'limited_by',
+}
+
+interface Question {
+  readonly group: readonly string[]
+  readonly metric: Metric
+  readonly rollup: string
+  readonly top: number
+  /** A second group of the address that is not kept together with the first. */
+  readonly without?: string
+}
+
+/** Reads the address; the usual values replace missing and invalid ones. */
+function questionOf(query: URLSearchParams): Question {
+  const [first = '', second = ''] = (query.get('group') ?? 'model')
+    .split(',')
+    .filter((name) => name in GROUPS)
+  const group = [first, fits(first, second) ? second : ''].filter(Boolean)
+  const usual = group.some((name) => CIRCUMSTANCES.includes(name)) ? 'calls' : 'cost_usd'
+  const metric = query.get('metric') ?? usual
+  return {
+    group,
+    metric: (metric in METRICS ? metric : usual) as Metric,
+    rollup: query.get('rollup') ?? '',
+    top: Number(query.get('top')) || USUAL_TOP,
+    ...(second !== '' && group.length < 2 && { without: second }),
+  }
+}
+
+function fits(one: string, other: string): boolean {
+  if (one === other || other === '') return other === ''
+  const [first, second] = [one, other].map((name) =>
+    LABELS.includes(name) ? 'label' : CIRCUMSTANCES.includes(name) ? 'circumstance' : name,
+  )
+  if (first === 'label') return second === 'key' || second === 'account'
+  if (second === 'label') return first === 'key' || first === 'account'
+  const settled = ['deployment', 'outcome']
+  if (first === 'circumstance') return !settled.includes(second!)
+  return second !== 'circumstance' || !settled.includes(first!)
+}
+
+function pathOf(query: URLSearchParams, { group, metric, rollup, top }: Question, now: number) {
+  const { from, to } = spanOf(query, STANDARD, now)
+  const parameters = new URLSearchParams({ metric, top: String(top) })
+  if (group.length > 0) parameters.set('group', group.join())
+  if (rollup !== '') parameters.set('rollup', rollup)
+  if (from) parameters.set('from', from)
+  if (to) parameters.set('to', to)
+  for (const { name } of FILTERS)
+    for (const value of query.getAll(name)) parameters.append(name, value)
+  return withQuery('/admin/usage', parameters)
+}
+
+function csvOf(path: string): string {
+  return `${path}&format=csv`
+}
+
+/** The address of the list of requests with range and filters of this screen. */
+function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
+  const { query } = place.value
+  const parameters = new URLSearchParams({ from: query.get('from') ?? STANDARD })
+  const to = query.get('to')
+  if (to !== null) parameters.set('to', to)
+  const filters = [...query].filter(([name]) => name in GROUPS && !(name in more))
+  for (const [name, value] of [...filters, ...Object.entries(more)]) {
+    if (!(name in IN_REQUESTS)) return undefined
+    parameters.append(IN_REQUESTS[name]!, value)
+  }
+  return withQuery('/console/requests', parameters)
 }

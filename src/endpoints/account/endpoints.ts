@@ -1,5 +1,5 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
-import { limitsOfKey } from '../../accounts/limits.ts'
+import { limitsOfKey } from '../../accounts/accounts.ts'
 import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'

@@ -1,12 +1,29 @@
 /** `GET /v1/models`, `/v1/models/{id}` and `/v1/models/user`: the catalog. */
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { unknownModel } from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
-import { PublicDocument } from './document.ts'
-import type { GetRoute } from './route.ts'
+import { type GetRoute, PublicDocument } from './route.ts'
+
+// `GET /openapi.json`: the description of the API, which `npm run openapi` writes from the checks of requests.
+
+/** The description in the package: three folders up in a checkout, four in a build. */
+const FILE = ['../../../', '../../../../']
+  .map((up) => fileURLToPath(new URL(`${up}config/openapi.json`, import.meta.url)))
+  .find((path) => existsSync(path))
+
+let document: PublicDocument | undefined
+
+export const description: GetRoute = {
+  path: '/openapi.json',
+  authenticated: false,
+  cacheControl: 'public, max-age=300',
+  answer: () => (document ??= new PublicDocument(readFileSync(FILE!, 'utf8'))),
+}
 
 const PATH = '/v1/models'
 /** Anyone may keep these for a minute. */
@@ -18,7 +35,10 @@ const documents = new WeakMap<Catalog | Model, PublicDocument>()
 /** Lists of chat models alone, for clients that know no others. */
 const texts = new WeakMap<Catalog, PublicDocument>()
 
-/** The models of the gateway; with `output_modalities=text` those that answer with text. */
+/**
+ * The models of the gateway; with `output_modalities=text` those that answer with text, from `offset` on. A client of this query asks
+ * for a further page as long as pages are large.
+ */
 export const models: GetRoute = {
   path: PATH,
   ...PUBLIC,
@@ -26,13 +46,16 @@ export const models: GetRoute = {
     const query = new URLSearchParams(incoming.url.split('?', 2)[1])
     if (query.get('output_modalities') !== 'text')
       return documentOf(catalog, () => listOf(catalog.offered()))
+    const offset = query.get('offset') ?? '0'
+    if (/^[1-9]\d*$/.test(offset)) return listOf(chatsOf(catalog).slice(Number(offset)))
     let document = texts.get(catalog)
-    if (!document) {
-      const chats = catalog.offered().filter(({ modality }) => modality === 'chat')
-      texts.set(catalog, (document = new PublicDocument(listOf(chats))))
-    }
+    if (!document) texts.set(catalog, (document = new PublicDocument(listOf(chatsOf(catalog)))))
     return document
   },
+}
+
+function chatsOf(catalog: Catalog): readonly Model[] {
+  return catalog.offered().filter(({ modality }) => modality === 'chat')
 }
 
 /** One model, by any of its names. */

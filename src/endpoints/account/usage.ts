@@ -2,13 +2,17 @@
 import { NotFound } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import { readLogId, readStatus, requestId } from '../../observe/log/parse.ts'
+import { readLogId, readStatus, requestId } from '../../observe/log/query.ts'
 import { endedCall, type KnownCall } from '../../observe/record.ts'
-import { HOLDER_GROUPS, readUsageQuery } from '../../observe/usage/parse.ts'
+import { readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
+import type { GroupName } from '../../observe/usage/query.ts'
+
+/** Groups that the holder of a key may use. */
+export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']
 
 const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
 

@@ -3,8 +3,237 @@
  * Cheap checks compare the stated length with the bytes.
  */
 import type { MediaFile } from '../../plugin.ts'
-import { secondsOfMatroska } from './matroska.ts'
-import { secondsOfMp4 } from './mp4.ts'
+
+/** The upper bound on boxes read; a file of the largest size has less than half as many. */
+const MAX_BOXES = 500_000
+
+interface Box {
+  readonly type: string
+  readonly start: number
+  readonly end: number
+  /** Boxes of the file that may still be read. */
+  readonly budget: { boxes: number }
+}
+type Parent = Omit<Box, 'type'>
+
+/** Seconds of the longest track: the sum of its samples, whole or in fragments, else the duration in its header. */
+function secondsOfMp4(bytes: Buffer): number | undefined {
+  const top = { start: 0, end: bytes.length, budget: { boxes: MAX_BOXES } }
+  const movie = childOf(bytes, top, 'moov')
+  if (!movie) return undefined
+  const tracks = new Map<number, Track>()
+  let longest = 0
+  for (const box of boxesIn(bytes, movie)) {
+    if (box.type !== 'trak') continue
+    const track = trackOf(bytes, box)
+    if (!track) continue
+    tracks.set(track.id, track)
+    longest = Math.max(longest, track.seconds)
+  }
+  const defaults = childOf(bytes, movie, 'mvex')
+  if (defaults) {
+    for (const box of boxesIn(bytes, defaults)) {
+      // Version and flags, track, description, duration of a sample.
+      if (box.type !== 'trex') continue
+      const track = tracks.get(bytes.readUInt32BE(box.start + 4))
+      if (track) track.sampleDuration = bytes.readUInt32BE(box.start + 12)
+    }
+    for (const box of boxesIn(bytes, top)) {
+      if (box.type === 'moof') longest = Math.max(longest, endOfFragment(bytes, box, tracks))
+    }
+  }
+  return longest
+}
+
+interface Track {
+  readonly id: number
+  /** Units per second. */
+  readonly timescale: number
+  readonly seconds: number
+  sampleDuration: number
+  position: number
+}
+
+function trackOf(bytes: Buffer, trak: Box): Track | undefined {
+  const head = childOf(bytes, trak, 'tkhd')
+  const media = childOf(bytes, trak, 'mdia')
+  const mediaHead = media && childOf(bytes, media, 'mdhd')
+  if (!head || !mediaHead) return undefined
+  const long = bytes[mediaHead.start] === 1
+  const timescale = bytes.readUInt32BE(mediaHead.start + (long ? 20 : 12))
+  const durationAt = mediaHead.start + (long ? 24 : 16)
+  const duration = long ? Number(bytes.readBigUInt64BE(durationAt)) : bytes.readUInt32BE(durationAt)
+  const id = bytes.readUInt32BE(head.start + (bytes[head.start] === 1 ? 20 : 12))
+  if (timescale === 0) return undefined
+  const seconds = (unitsIn(bytes, media) ?? duration) / timescale
+  return { id, timescale, seconds, sampleDuration: 0, position: 0 }
+}
+
+function unitsIn(bytes: Buffer, media: Box): number | undefined {
+  let box: Box | undefined = media
+  for (const type of ['minf', 'stbl', 'stts']) box = box && childOf(bytes, box, type)
+  if (!box) return undefined
+  const count = Math.min(bytes.readUInt32BE(box.start + 4), (box.end - box.start - 8) / 8)
+  let units = 0
+  for (let i = 0; i < count; i++) {
+    const at = box.start + 8 + 8 * i
+    units += bytes.readUInt32BE(at) * bytes.readUInt32BE(at + 4)
+  }
+  return units > 0 ? units : undefined
+}
+
+/** Seconds at which the fragment ends. */
+function endOfFragment(bytes: Buffer, moof: Box, tracks: ReadonlyMap<number, Track>): number {
+  let end = 0
+  for (const traf of boxesIn(bytes, moof)) {
+    const head = traf.type === 'traf' ? childOf(bytes, traf, 'tfhd') : undefined
+    const track = head && tracks.get(bytes.readUInt32BE(head.start + 4))
+    if (!head || !track) continue
+    const flags = bytes.readUIntBE(head.start + 1, 3)
+    // Base offset and description come before the duration, if present.
+    const at = head.start + 8 + ((flags & 1) === 0 ? 0 : 8) + ((flags & 2) === 0 ? 0 : 4)
+    const usual = (flags & 8) === 0 ? track.sampleDuration : bytes.readUInt32BE(at)
+    const time = childOf(bytes, traf, 'tfdt')
+    if (time) {
+      const long = bytes[time.start] === 1
+      track.position = long
+        ? Number(bytes.readBigUInt64BE(time.start + 4))
+        : bytes.readUInt32BE(time.start + 4)
+    }
+    for (const run of boxesIn(bytes, traf)) {
+      if (run.type === 'trun') track.position += unitsOfRun(bytes, run, usual)
+    }
+    end = Math.max(end, track.position / track.timescale)
+  }
+  return end
+}
+
+function unitsOfRun(bytes: Buffer, run: Box, usual: number): number {
+  const flags = bytes.readUIntBE(run.start + 1, 3)
+  const count = bytes.readUInt32BE(run.start + 4)
+  if ((flags & 0x100) === 0) return count * usual
+  // Each sample has a duration and up to three further numbers.
+  const width = 4 * [0x100, 0x200, 0x400, 0x800].filter((flag) => (flags & flag) !== 0).length
+  let at = run.start + 8 + ((flags & 1) === 0 ? 0 : 4) + ((flags & 4) === 0 ? 0 : 4)
+  let units = 0
+  for (let i = 0; i < count && at + width <= run.end; i++, at += width) {
+    units += bytes.readUInt32BE(at)
+  }
+  return units
+}
+
+function childOf(bytes: Buffer, parent: Parent, type: string): Box | undefined {
+  for (const box of boxesIn(bytes, parent)) if (box.type === type) return box
+  return undefined
+}
+
+function* boxesIn(bytes: Buffer, { start, end, budget }: Parent): Generator<Box> {
+  for (let at = start; at + 8 <= end;) {
+    if (budget.boxes-- <= 0) return
+    const type = bytes.toString('latin1', at + 4, at + 8)
+    let size = bytes.readUInt32BE(at)
+    let head = 8
+    if (size === 1 && at + 16 <= end) {
+      size = Number(bytes.readBigUInt64BE(at + 8))
+      head = 16
+    } else if (size === 0) size = end - at
+    if (size < head) return
+    yield { type, start: at + head, end: Math.min(at + size, end), budget }
+    at += size
+  }
+}
+
+// The length of sound in WebM and Matroska (RFC 9559).
+
+const SEGMENT = 0x18538067
+const INFO = 0x1549a966
+const CLUSTER = 0x1f43b675
+const BLOCK_GROUP = 0xa0
+const TIMESTAMP_SCALE = 0x2ad7b1
+const DURATION = 0x4489
+const CLUSTER_TIME = 0xe7
+const SIMPLE_BLOCK = 0xa3
+const BLOCK = 0xa1
+/** The upper bound on elements read; a file of the largest size has less than half as many. */
+const MAX_ELEMENTS = 1_000_000
+const OPEN: ReadonlySet<number> = new Set([SEGMENT, INFO, CLUSTER, BLOCK_GROUP])
+
+/**
+ * Seconds: the duration in the header, or the time of the last block if that is later. Browsers record without a
+ * duration, and without sizes of elements that they are still writing.
+ */
+function secondsOfMatroska(bytes: Buffer): number | undefined {
+  let scale = 1_000_000
+  let duration = 0
+  let clusterTime = 0
+  let last = 0
+  for (let at = 0, elements = 0; at + 2 <= bytes.length && elements < MAX_ELEMENTS; elements++) {
+    const id = idAt(bytes, at)
+    if (!id) break
+    const size = sizeAt(bytes, at + id.length)
+    if (!size) break
+    const start = at + id.length + size.length
+    if (OPEN.has(id.value)) {
+      at = start
+      continue
+    }
+    // Only these elements may have an unknown size.
+    if (size.value === undefined) break
+    switch (id.value) {
+      case TIMESTAMP_SCALE:
+        scale = unsigned(bytes, start, size.value)
+        break
+      case DURATION:
+        duration = size.value === 4 ? bytes.readFloatBE(start) : bytes.readDoubleBE(start)
+        break
+      case CLUSTER_TIME:
+        clusterTime = unsigned(bytes, start, size.value)
+        break
+      case SIMPLE_BLOCK:
+      case BLOCK: {
+        const track = sizeAt(bytes, start)
+        if (track) last = Math.max(last, clusterTime + bytes.readInt16BE(start + track.length))
+      }
+    }
+    at = start + size.value
+  }
+  return (Math.max(duration, last) * scale) / 1e9
+}
+
+/** The id of an element, its marker bit included. */
+function idAt(
+  bytes: Buffer,
+  at: number,
+): { readonly value: number; readonly length: number } | undefined {
+  const length = Math.clz32(bytes[at]!) - 23
+  if (length > 4 || at + length > bytes.length) return undefined
+  return { value: bytes.readUIntBE(at, length), length }
+}
+
+/** The size of an element; without a value if it is unknown. */
+function sizeAt(
+  bytes: Buffer,
+  at: number,
+): { readonly value: number | undefined; readonly length: number } | undefined {
+  if (at >= bytes.length) return undefined
+  const length = Math.clz32(bytes[at]!) - 23
+  if (length > 8 || at + length > bytes.length) return undefined
+  let value = bytes[at]! & (0xff >> length)
+  let unknown = value === 0xff >> length
+  for (let i = 1; i < length; i++) {
+    const next = bytes[at + i]!
+    unknown &&= next === 0xff
+    value = value * 256 + next
+  }
+  return { value: unknown ? undefined : value, length }
+}
+
+function unsigned(bytes: Buffer, at: number, length: number): number {
+  if (length < 1 || length > 8) return 0
+  return length > 6
+    ? bytes.readUIntBE(at, length - 6) * 2 ** 48 + bytes.readUIntBE(at + length - 6, 6)
+    : bytes.readUIntBE(at, length)
+}
 
 /**
  * A file cannot be longer than its bytes at this rate: the stated length is what the client pays. The slowest speech

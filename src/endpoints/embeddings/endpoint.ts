@@ -1,5 +1,6 @@
 /** `POST /v1/embeddings`: paid by the token of the input. */
-import { described, schemaOf } from '../../errors/check-schema.ts'
+import { Buffer } from 'node:buffer'
+import { endianness } from 'node:os'
 import {
   either,
   filledText,
@@ -9,20 +10,84 @@ import {
   oneOf,
   wrongType,
   type Check,
+  described,
+  schemaOf,
 } from '../../errors/checks.ts'
-import { InvalidRequest } from '../../errors/errors.ts'
-import type { EmbeddingInput, EmbeddingResult } from '../../plugin.ts'
+import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
+import type { EmbeddingInput, EmbeddingResult, Embedding } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { readValid } from '../shared/body.ts'
 import { exactItem, otherItems } from '../shared/guard.ts'
+import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
 import {
+  type Billed,
   promptBounds,
   promptEstimate,
   promptSizeOf,
   promptUsageJson,
-} from '../shared/texts-billing.ts'
-import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
-import { embeddingsOf, type EmbeddingPart } from './answer.ts'
+} from '../shared/billing.ts'
+
+// Vectors of a provider, in the order of the inputs and in the form that the client asked for.
+
+/** The whole answer: it has one part. */
+interface EmbeddingPart extends Billed {
+  /** The vectors of the inputs, in their order. */
+  readonly vectors: readonly Embedding['embedding'][]
+}
+
+type Format = EmbeddingInput['encoding_format']
+
+/** @throws UpstreamFailure for an input without a vector, or with an invalid one */
+export function embeddingsOf(
+  { data }: EmbeddingResult,
+  { count, format }: { readonly count: number; readonly format: Format },
+): EmbeddingPart {
+  if (!Array.isArray(data)) throw brokenAnswer('The model provider sent no embeddings.')
+  const vectors: (Embedding['embedding'] | undefined)[] = Array.from({ length: count })
+  data.forEach((one: Partial<Embedding> | null, position) => {
+    const index = Number.isInteger(one?.index) ? one!.index! : position
+    if (index >= 0 && index < count) vectors[index] ??= inForm(one?.embedding, format)
+  })
+  const missing = vectors.indexOf(undefined)
+  if (missing >= 0) {
+    throw brokenAnswer(`The model provider sent no embedding for input ${missing}.`)
+  }
+  return { vectors: vectors as Embedding['embedding'][] }
+}
+
+function inForm(vector: unknown, format: Format): Embedding['embedding'] {
+  if (typeof vector === 'string') {
+    const bytes = bytesOf(vector)
+    return format === 'base64' ? bytes.toString('base64') : numbersIn(bytes)
+  }
+  if (!Array.isArray(vector) || vector.length === 0 || !vector.every(Number.isFinite)) {
+    throw brokenAnswer('The model provider sent an embedding that is no list of numbers.')
+  }
+  return format === 'float' ? vector : base64Of(vector)
+}
+
+const BYTES = Float32Array.BYTES_PER_ELEMENT
+const SWAPS = endianness() === 'BE'
+
+/** The bytes of 32-bit floats. @throws UpstreamFailure for a text that holds no whole numbers */
+function bytesOf(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64')
+  if (bytes.length > 0 && bytes.length % BYTES === 0) return bytes
+  throw brokenAnswer('The model provider sent an embedding that is no base64 of numbers.')
+}
+
+function numbersIn(bytes: Buffer): number[] {
+  const own = SWAPS ? Buffer.from(bytes).swap32() : bytes
+  // A copy begins where a list of floats may begin.
+  const numbers = Array.from(new Float32Array(Uint8Array.from(own).buffer))
+  if (numbers.every(Number.isFinite)) return numbers
+  throw brokenAnswer('The model provider sent an embedding with values that are no numbers.')
+}
+
+function base64Of(vector: readonly number[]): string {
+  const bytes = Buffer.from(Float32Array.from(vector).buffer)
+  return (SWAPS ? bytes.swap32() : bytes).toString('base64')
+}
 
 /** A valid request without members that are null. Unknown members are kept. */
 interface EmbeddingRequest extends EmbeddingInput {

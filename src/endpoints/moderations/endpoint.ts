@@ -6,12 +6,7 @@ import type { ClientAddress, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
 import { itemOf, otherItems } from '../shared/guard.ts'
 import { toBase64 } from '../shared/media.ts'
-import {
-  promptBounds,
-  promptEstimate,
-  promptSizeOf,
-  promptUsageJson,
-} from '../shared/texts-billing.ts'
+import { promptBounds, promptEstimate, promptSizeOf, promptUsageJson } from '../shared/billing.ts'
 import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
 import { questionsAsked } from './guards.ts'
 import {

@@ -1,7 +1,12 @@
 /** Moderation by guards of the configuration: by all that run on this machine, or by one that the client names. */
 import { Forbidden, InvalidRequest, Unavailable } from '../../errors/errors.ts'
-import { askedBy, type GuardInstance } from '../../guard/plan.ts'
-import { ATTEMPTS, questionsAbout, type BudgetedQuestions } from '../../guard/questions.ts'
+import {
+  askedBy,
+  type GuardInstance,
+  ATTEMPTS,
+  questionsAbout,
+  type BudgetedQuestions,
+} from '../../guard/plan.ts'
 import {
   type GuardRunner,
   ruleFilter,
@@ -68,6 +73,7 @@ export const askGuards: Stage = {
   name: 'askGuards',
   async before(call) {
     const guards = guardsOf(call)
+    await Promise.all(guards.map((one) => one.load?.()))
     const results: object[] = []
     for (const text of textsOf(inputOf(call))) results.push(await resultOf(call, guards, text))
     const part: ModerationAnswer = { model: call.target.model.id, results }

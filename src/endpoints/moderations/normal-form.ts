@@ -1,6 +1,5 @@
 /** Moderations in normal form, by a model or by guards: requests, and results. */
 import { Buffer } from 'node:buffer'
-import { described, schemaOf } from '../../errors/check-schema.ts'
 import {
   either,
   filledText,
@@ -11,6 +10,8 @@ import {
   variant,
   wrongType,
   type Check,
+  described,
+  schemaOf,
 } from '../../errors/checks.ts'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Incoming } from '../../pipeline/http.ts'

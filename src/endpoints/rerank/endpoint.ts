@@ -4,19 +4,20 @@ import type { Model } from '../../models/catalog.ts'
 import { costJson } from '../../money/money.ts'
 import type { UsageReport } from '../../money/plausible.ts'
 import type { Receipt } from '../../pipeline/pipeline.ts'
-import type { RerankInput, RerankResult } from '../../plugin.ts'
+import type { RerankInput, RerankResult, RerankDocument } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { outboundMembers, readValid } from '../shared/body.ts'
 import { otherItems } from '../shared/guard.ts'
+import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
 import {
+  type Billed,
   consumedIn,
   promptBounds,
   promptEstimate,
   promptSizeOf,
   type PromptSize,
-} from '../shared/texts-billing.ts'
-import { defineUnitEndpoint, wholeAnswer } from '../shared/unit.ts'
-import { rankedOf, type RerankPart } from './answer.ts'
+} from '../shared/billing.ts'
 
 /** A valid request without members that are null. Unknown members are kept. */
 interface RerankRequest extends RerankInput {
@@ -145,4 +146,43 @@ function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): 
 
 function unitsIn(receipt: Receipt): number {
   return consumedIn(receipt).searchUnits ?? 0
+}
+
+// The documents in a provider's order: best first, as many as the client wants.
+
+/** The whole answer: it has one part. */
+interface RerankPart extends Billed {
+  readonly results: readonly Ranked[]
+}
+
+interface Ranked {
+  readonly index: number
+  readonly relevance_score: number
+  /** The document as the client sent it; only where it wants it back. */
+  readonly document?: { readonly text: string }
+}
+
+/** The answer to a request, each document once at most. @throws UpstreamFailure for none, or unknown documents */
+export function rankedOf(
+  { results }: RerankResult,
+  { documents, top_n = documents.length }: RerankInput,
+  returnsDocuments: boolean,
+): RerankPart {
+  if (!Array.isArray(results) || results.length === 0) {
+    throw brokenAnswer('The model provider sent no order of the documents.')
+  }
+  const ranked = new Map<number, Ranked>()
+  for (const one of results) {
+    const { index, relevance_score: score } = Object(one)
+    const document: RerankDocument | undefined = documents[index]
+    if (!Number.isInteger(index) || document === undefined || !Number.isFinite(score)) {
+      throw brokenAnswer('The model provider sent an order with a result that is no document.')
+    }
+    if (ranked.has(index)) continue
+    const text = typeof document === 'string' ? document : document.text
+    const shown = returnsDocuments && { document: { text } }
+    ranked.set(index, { index, relevance_score: score, ...shown })
+  }
+  const best = [...ranked.values()].toSorted((a, b) => b.relevance_score - a.relevance_score)
+  return { results: best.slice(0, top_n) }
 }

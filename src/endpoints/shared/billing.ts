@@ -1,7 +1,11 @@
 /** The charge of answers that are of no use before they are complete. */
+import { Buffer } from 'node:buffer'
 import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../errors/errors.ts'
 import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
-import type { ChainStep } from '../../stream/chain.ts'
+import type { Estimate } from '../../money/holds.ts'
+import { CHAT_SIDES, costJson } from '../../money/money.ts'
+import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
+import type { Usage } from '../../plugin.ts'
 
 /**
  * The receipt of a call.
@@ -40,41 +44,6 @@ export interface Billed {
   readonly receipt?: Receipt
 }
 
-/**
- * Retains the last part until the answer is charged, and puts the receipt on it. A failure before that is free, unless a
- * guard refuses the answer: the receipt is on the error then.
- */
-export class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<Part, Part | End> {
-  readonly #call: Call
-  readonly #isEnd: (part: Part) => part is End
-  #end: End | undefined
-
-  constructor(call: Call, isEnd: (part: Part) => part is End) {
-    this.#call = call
-    this.#isEnd = isEnd
-  }
-
-  push(part: Part, emit: (part: Part) => void): void {
-    if (this.#isEnd(part)) this.#end = part
-    else emit(part)
-  }
-
-  end(emit: (part: End) => void): Promise<void> {
-    const call = this.#call
-    return call.charge().then((charged) => {
-      emit({ ...this.#end!, receipt: receiptIn(call, charged) })
-    })
-  }
-
-  fail(error: unknown): unknown {
-    const call = this.#call
-    const { meter, outcome } = call.answer
-    const violated = GatewayError.is(error) && error.code === 'policy_violation'
-    if (!violated || meter.length === 0 || outcome === 'cancelled') return error
-    return withReceipt(error, receiptOf(call, call.charge('refused', true)))
-  }
-}
-
 // Counts the content of a provider, so that an answer without content comes to an end.
 
 /** More keep-alives in a row than any vendor sends. */
@@ -92,5 +61,52 @@ export class Received {
     else if (++this.#empty > MAX_EMPTY_PARTS) {
       throw brokenAnswer('The model provider sent an answer without content.')
     }
+  }
+}
+
+// What work on texts costs whose answers have no text: by the token of the prompt.
+
+const CHARACTERS_PER_TOKEN = 4
+/** Tokens that a vendor may add to a text, such as its own marks. */
+const TOKENS_BESIDE = 16
+
+export interface PromptSize {
+  /** The probable count. */
+  readonly tokens: number
+  /** The bound: no vendor counts more. */
+  readonly most: number
+}
+
+/** The figures of texts and lists of tokens. A text has no more tokens than bytes. */
+export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): PromptSize {
+  let [tokens, most] = [0, 0]
+  for (const one of inputs) {
+    const isText = typeof one === 'string'
+    tokens += isText ? Math.ceil(one.length / CHARACTERS_PER_TOKEN) : one.length
+    most += (isText ? Buffer.byteLength(one) : one.length) + TOKENS_BESIDE
+  }
+  return { tokens, most }
+}
+
+export function promptEstimate({ tokens, most }: PromptSize, units: Usage = {}): Estimate {
+  const expected = { ...units, promptTokens: tokens }
+  return { least: expected, expected, most: { ...units, promptTokens: most } }
+}
+
+/** The bounds with which a vendor's count of a prompt is compared. */
+export function promptBounds({ tokens, most }: PromptSize): Expected {
+  return bounds(tokens, most, UNKNOWN_CONTEXT)
+}
+
+export function consumedIn({ meter }: Pick<Receipt, 'meter'>): Usage {
+  return meter.find(({ source }) => source === 'model')?.usage ?? {}
+}
+
+export function promptUsageJson(receipt: Receipt): object {
+  const { promptTokens = 0 } = consumedIn(receipt)
+  return {
+    prompt_tokens: promptTokens,
+    total_tokens: promptTokens,
+    ...costJson(receipt.bill, CHAT_SIDES),
   }
 }

@@ -1,7 +1,6 @@
 /** Request bodies: media type, size, JSON, and members that all endpoints have. */
 import { toInvalidRequest, type Check } from '../../errors/checks.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
-import type { ParsedRequest } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { preparePolicy, readPolicy, readPolicyJson, type Policy } from '../../policy/policy.ts'
 import { RawJson } from '../../stream/raw-json.ts'
@@ -126,17 +125,6 @@ export function outboundMembers(
     if (!OWN_MEMBERS.has(name) && !kept.includes(name)) outbound[name] = value
   }
   return outbound
-}
-
-/** The parsed request of an endpoint whose input has `model` and `policy`, and no conversation. */
-export function parsedRequest<In extends { readonly model: string; readonly policy?: Policy }>(
-  incoming: Incoming,
-  input: In,
-  stream: boolean,
-): ParsedRequest<In> {
-  const { model, policy } = input
-  const session = sessionOf(incoming)
-  return { input, model, stream, policy, session, affinityToken: undefined }
 }
 
 /** Compiles the patterns of a request's policy in time slices, so that it can be read without a delay afterwards. */

@@ -73,27 +73,6 @@ export function toBase64({ buffer, byteOffset, byteLength }: Uint8Array): string
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
-export class ReceivedFile implements MediaFile {
-  readonly mediaType: string
-  readonly filename?: string
-  #pieces: readonly Uint8Array[]
-
-  constructor(pieces: readonly Uint8Array[], mediaType: string, filename?: string) {
-    this.#pieces = pieces
-    this.mediaType = mediaType
-    if (filename) this.filename = filename
-  }
-
-  get segments(): readonly Uint8Array[] {
-    return this.#pieces
-  }
-
-  get bytes(): Uint8Array {
-    if (this.#pieces.length !== 1) this.#pieces = [Buffer.concat(this.#pieces)]
-    return this.#pieces[0]!
-  }
-}
-
 export function firstBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const first: Uint8Array[] = []
   let missing = HEAD_BYTES

@@ -3,13 +3,13 @@
  * name of a field alone decides whether it is a file, so that a file without a file name stays binary.
  */
 import { isUtf8 } from 'node:buffer'
+import busboy from 'busboy'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { ReceivedFile, firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE } from './media.ts'
+import { firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE, fileTooLarge } from './media.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { MediaFile } from '../../plugin.ts'
-import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/json-scan.ts'
+import { jsonRefusal, JsonScan, type JsonLimits } from '../../stream/raw-json.ts'
 import { prepared } from './body.ts'
-import { MultipartParser, malformed, type Part, type PartLimits } from './multipart-parts.ts'
 
 export interface Form {
   /** Texts by name, without a prototype. A repeated name, `[]` or `[0]` makes a list, `name[member]` an object. */
@@ -204,4 +204,322 @@ function twoForms(base: string): InvalidRequest {
     'invalid_multipart',
     `The form has the field ${name} both as a value and as an object.`,
   )
+}
+
+// Splits `multipart/form-data` into parts with busboy. For busboy a part is a file if it has a file name or the type
+// `application/octet-stream`; for the gateway the name of its field decides, because clients label files in many ways.
+
+interface PartLimits {
+  readonly files: (field: string) => boolean
+  readonly fileLimitBytes: number
+}
+
+interface Part {
+  readonly name: string
+  readonly isFile: boolean
+  /** Its last path segment, at most 255 characters. */
+  readonly filename?: string
+  /** In lower case, without parameters; `text/plain` for a part without a type. */
+  readonly mediaType: string
+  /** The bytes, unless there is a `text`. */
+  readonly pieces: readonly Buffer[]
+  /** The value of a field that busboy has decoded. */
+  readonly text?: string
+}
+
+const MAX_PARTS = 1000
+const MAX_FIELDS = 64
+const MAX_HEAD_BYTES = 8 * 1024
+const MAX_NAME = 200
+const MAX_FILENAME = 255
+const MAX_TEXT_BYTES = 1024 * 1024
+const MAX_TEXTS_BYTES = 4 * 1024 * 1024
+/** Small pieces in a row that are joined: a file sent byte by byte would take a hundred times its size. */
+const MANY = 1024
+const SMALL_BYTES = 1024
+
+/**
+ * Takes a form piece by piece and keeps its parts. Must be destroyed in the end, also after an error.
+ *
+ * busboy skips parts that it cannot read: parts without form data or with a malformed head, and everything after the last
+ * boundary. The parser counts boundaries and rejects such a form, so that nothing a client sent is lost silently.
+ */
+class MultipartParser {
+  readonly #limits: PartLimits
+  readonly #boundaries: BoundaryCounter
+  readonly #heads = new HeadMeter()
+  readonly #parser: busboy.Busboy
+  readonly #closed: Promise<unknown>
+  readonly #parts: GrowingPart[] = []
+  #fields = 0
+  #textsBytes = 0
+  #ended = false
+  #failure: unknown
+
+  /** @param boundary 1 to 70 printable ASCII characters other than quotes and backslashes */
+  constructor(boundary: string, limits: PartLimits) {
+    const { fileLimitBytes } = limits
+    this.#limits = limits
+    this.#boundaries = new BoundaryCounter(boundary)
+    this.#parser = busboy({
+      headers: { 'content-type': `multipart/form-data; boundary="${boundary}"` },
+      // One character per byte: the bytes of a field can be recovered.
+      defCharset: 'latin1',
+      defParamCharset: 'utf8',
+      // Files are kept in memory, so busboy never has to wait for a reader.
+      fileHwm: fileLimitBytes + 1,
+      limits: { fieldSize: Math.max(fileLimitBytes, MAX_TEXT_BYTES) + 1 },
+    })
+    this.#closed = new Promise((resolve) => this.#parser.once('close', resolve))
+    this.#parser
+      .on('field', (name, value, labels) => this.#takeField(name, value, labels))
+      .on('file', (name, stream, labels) => this.#takeFile(name, stream, labels))
+      .on('error', () => {
+        this.#fail(malformed(this.#ended ? 'it is cut off before its last boundary' : NO_HEAD))
+      })
+  }
+
+  /** @throws InvalidRequest `invalid_multipart`, `file_too_large` with the part's name, `request_too_large` */
+  push(piece: Buffer): void {
+    const inside = this.#boundaries.push(piece)
+    if (this.#heads.push(inside, this.#boundaries.ends)) {
+      throw malformed(`the head of a part is larger than ${MAX_HEAD_BYTES} bytes`)
+    }
+    this.#parser.write(inside)
+    this.#check()
+  }
+
+  /** @throws InvalidRequest as {@link push} */
+  async end(): Promise<readonly Part[]> {
+    this.#ended = true
+    this.#parser.end()
+    this.#check()
+    await this.#closed
+    this.#check()
+    if (this.#boundaries.count - 1 > this.#parts.length) throw malformed(NO_HEAD)
+    return this.#parts
+  }
+
+  destroy(): void {
+    this.#parser.destroy()
+  }
+
+  #check(): void {
+    if (this.#failure !== undefined) throw this.#failure
+  }
+
+  #fail(reason: unknown): void {
+    this.#failure ??= reason
+  }
+
+  /** @param value undefined when the part names an unknown character set */
+  #takeField(name: string | undefined, value: string | undefined, labels: Labels): void {
+    const part = this.#begin(name, labels)
+    if (!part) return
+    if (value === undefined || (part.isFile && WIDE.test(value))) {
+      const defect = `the part ${JSON.stringify(name)} is labelled as text in some character set`
+      this.#fail(malformed(`${defect}; expected it without "charset"`))
+    } else if (part.isFile) {
+      this.#add(part, Buffer.from(value, 'latin1'))
+    } else {
+      part.text = partText(value)
+      this.#count(part, value.length)
+    }
+  }
+
+  #takeFile(name: string | undefined, stream: FileStream, labels: Labels): void {
+    const part = this.#begin(name, labels)
+    // The stream fails with the form, which reports the error.
+    stream.on('error', () => {})
+    // Without a reader the parser would never close.
+    if (part) stream.on('data', (piece: Buffer) => this.#add(part, piece))
+    else stream.resume()
+  }
+
+  #begin(name: string | undefined, { mimeType, filename }: Labels): GrowingPart | undefined {
+    if (!name) this.#fail(malformed(NO_HEAD))
+    else if (name.length > MAX_NAME) {
+      this.#fail(malformed(`the name of a part is longer than ${MAX_NAME} characters`))
+    } else if (this.#parts.length === MAX_PARTS) {
+      this.#fail(malformed(`it has more than ${MAX_PARTS} parts`))
+    } else if (!this.#limits.files(name) && ++this.#fields > MAX_FIELDS) {
+      this.#fail(malformed(`it has more than ${MAX_FIELDS} parts that are no files`))
+    }
+    if (!name || this.#failure !== undefined) return undefined
+    // Browsers write a quote as `%22`.
+    const shown = filename?.replaceAll('%22', '"').slice(0, MAX_FILENAME)
+    const part: GrowingPart = {
+      name,
+      isFile: this.#limits.files(name),
+      mediaType: mimeType,
+      pieces: [],
+      bytes: 0,
+      smallPieces: 0,
+      ...(shown && { filename: shown }),
+    }
+    this.#parts.push(part)
+    return part
+  }
+
+  #add(part: GrowingPart, piece: Buffer): void {
+    part.pieces.push(piece)
+    part.smallPieces = piece.length < SMALL_BYTES ? part.smallPieces + 1 : 0
+    if (part.smallPieces === MANY) {
+      part.pieces.push(Buffer.concat(part.pieces.splice(-MANY)))
+      part.smallPieces = 0
+    }
+    this.#count(part, piece.length)
+  }
+
+  #count(part: GrowingPart, bytes: number): void {
+    part.bytes += bytes
+    if (part.isFile) {
+      const { fileLimitBytes } = this.#limits
+      if (part.bytes > fileLimitBytes) this.#fail(fileTooLarge(part.name, fileLimitBytes))
+      return
+    }
+    this.#textsBytes += bytes
+    if (part.bytes > MAX_TEXT_BYTES) {
+      this.#fail(tooMuchText(`The field ${JSON.stringify(part.name)} is`, MAX_TEXT_BYTES))
+    } else if (this.#textsBytes > MAX_TEXTS_BYTES) {
+      this.#fail(tooMuchText('The fields of the form that are no files are', MAX_TEXTS_BYTES))
+    }
+  }
+}
+
+interface GrowingPart extends Part {
+  readonly pieces: Buffer[]
+  text?: string
+  bytes: number
+  smallPieces: number
+}
+
+type Labels = Pick<busboy.FileInfo, 'mimeType'> & { readonly filename?: string | undefined }
+type FileStream = Parameters<busboy.BusboyEvents['file']>[1]
+
+const NO_HEAD =
+  'a part does not begin with a head such as: Content-Disposition: form-data; name="file"'
+
+/** Characters that stand for no byte. */
+const WIDE = /[^\0-\xff]/
+
+/**
+ * The text of a field. busboy does not say whether it decoded the field by a character set of the part, so what is valid
+ * UTF-8 byte by byte is decoded as that. Only a text that looks like misread UTF-8, such as "Ã©", comes out wrong.
+ */
+function partText(value: string): string {
+  const bytes = Buffer.from(value, 'latin1')
+  return WIDE.test(value) || !isUtf8(bytes) ? value : new TextDecoder().decode(bytes)
+}
+
+/** Counts the boundaries of a form, and finds the last one, however the form is cut into pieces. */
+class BoundaryCounter {
+  count = 0
+  ended = false
+  ends: readonly number[] = []
+  readonly #delimiter: Buffer
+  readonly #last: Buffer
+  /** The end of the previous piece. The first boundary may lack its line end. */
+  #tail: Buffer = Buffer.from('\r\n')
+
+  constructor(boundary: string) {
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`)
+    this.#last = Buffer.from(`\r\n--${boundary}--`)
+  }
+
+  /** @returns the piece up to the last boundary: the rest is no part of the form */
+  push(piece: Buffer): Buffer {
+    const overlap = this.#last.length - 1
+    const tail = this.#tail
+    const seam = Buffer.concat([tail, piece.subarray(0, overlap)])
+    this.#tail =
+      piece.length >= overlap ? Buffer.from(piece.subarray(-overlap)) : seam.subarray(-overlap)
+    const { length } = this.#delimiter
+    const inTail = placesOf(this.#delimiter, seam).filter(
+      (at) => at < tail.length && at + length > tail.length,
+    )
+    this.ends = [
+      ...inTail.map((at) => at + length - tail.length),
+      ...placesOf(this.#delimiter, piece).map((at) => at + length),
+    ]
+    this.count += this.ends.length
+    if (this.ended) return piece.subarray(0, 0)
+    const inSeam = seam.indexOf(this.#last)
+    const place = inSeam < 0 ? piece.indexOf(this.#last) : inSeam - tail.length
+    if (inSeam < 0 && place < 0) return piece
+    this.ended = true
+    return piece.subarray(0, place + this.#last.length)
+  }
+}
+
+const BLANK_LINE = '\r\n\r\n'
+
+/** Measures the heads of parts: from a boundary to the first blank line. busboy keeps up to twice as much of each. */
+class HeadMeter {
+  #inHead = false
+  #bytes = 0
+  /** The end of the previous piece, in which the blank line may begin. */
+  #tail: Buffer = Buffer.alloc(0)
+
+  /** @param starts where heads begin in this piece. @returns whether a head is too large */
+  push(piece: Buffer, starts: readonly number[]): boolean {
+    let from = 0
+    for (const to of [...starts.filter((start) => start <= piece.length), piece.length]) {
+      if (this.#inHead && this.#exceeds(piece.subarray(from, to))) return true
+      if (!starts.includes(to)) break
+      this.#inHead = true
+      this.#bytes = 0
+      this.#tail = Buffer.alloc(0)
+      from = to
+    }
+    return false
+  }
+
+  #exceeds(some: Buffer): boolean {
+    const seen = Buffer.concat([this.#tail, some.subarray(0, MAX_HEAD_BYTES + BLANK_LINE.length)])
+    const blankLine = seen.indexOf(BLANK_LINE)
+    this.#inHead = blankLine < 0
+    this.#bytes += (this.#inHead ? seen.length : blankLine) - this.#tail.length
+    this.#tail = seen.subarray(1 - BLANK_LINE.length)
+    return (this.#inHead ? this.#bytes - this.#tail.length : this.#bytes) > MAX_HEAD_BYTES
+  }
+}
+
+function placesOf(sought: Buffer, bytes: Buffer): readonly number[] {
+  const places: number[] = []
+  for (let at = bytes.indexOf(sought); at >= 0; at = bytes.indexOf(sought, at + 1)) places.push(at)
+  return places
+}
+
+/** 400 `invalid_multipart` */
+function malformed(defect: string): InvalidRequest {
+  return new InvalidRequest(
+    'invalid_multipart',
+    `The body is not a valid multipart form: ${defect}.`,
+  )
+}
+
+function tooMuchText(subject: string, limitBytes: number): InvalidRequest {
+  return new InvalidRequest('request_too_large', `${subject} larger than ${limitBytes} bytes.`)
+}
+
+class ReceivedFile implements MediaFile {
+  readonly mediaType: string
+  readonly filename?: string
+  #pieces: readonly Uint8Array[]
+
+  constructor(pieces: readonly Uint8Array[], mediaType: string, filename?: string) {
+    this.#pieces = pieces
+    this.mediaType = mediaType
+    if (filename) this.filename = filename
+  }
+
+  get segments(): readonly Uint8Array[] {
+    return this.#pieces
+  }
+
+  get bytes(): Uint8Array {
+    if (this.#pieces.length !== 1) this.#pieces = [Buffer.concat(this.#pieces)]
+    return this.#pieces[0]!
+  }
 }

@@ -11,13 +11,16 @@ import type {
   ProviderAnswer,
   Receipt,
   WireFormat,
+  ParsedRequest,
 } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { TextItem } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
-import { ReceiptAtEnd, type Billed } from './billing.ts'
-import { outboundMembers, parsedRequest } from './body.ts'
+import { type Billed, receiptIn, receiptOf, withReceipt } from './billing.ts'
+import { outboundMembers, sessionOf } from './body.ts'
 import { billedJson, errorWriter, EventWriter, WholeWriter, type EventFormat } from './write.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import type { ChainStep } from '../../stream/chain.ts'
 
 interface UnitRequest {
   readonly model: string
@@ -178,4 +181,50 @@ export function wholeAnswer<Result extends object, Part>(
   // A provider that answers in parts has none of what was asked for.
   const refuse = () => void whole({} as Result)
   return { steps: [{ push: refuse, end: refuse }], whole, usage: () => usageOf(given) }
+}
+
+/**
+ * Retains the last part until the answer is charged, and puts the receipt on it. A failure before that is free, unless a
+ * guard refuses the answer: the receipt is on the error then.
+ */
+class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<Part, Part | End> {
+  readonly #call: Call
+  readonly #isEnd: (part: Part) => part is End
+  #end: End | undefined
+
+  constructor(call: Call, isEnd: (part: Part) => part is End) {
+    this.#call = call
+    this.#isEnd = isEnd
+  }
+
+  push(part: Part, emit: (part: Part) => void): void {
+    if (this.#isEnd(part)) this.#end = part
+    else emit(part)
+  }
+
+  end(emit: (part: End) => void): Promise<void> {
+    const call = this.#call
+    return call.charge().then((charged) => {
+      emit({ ...this.#end!, receipt: receiptIn(call, charged) })
+    })
+  }
+
+  fail(error: unknown): unknown {
+    const call = this.#call
+    const { meter, outcome } = call.answer
+    const violated = GatewayError.is(error) && error.code === 'policy_violation'
+    if (!violated || meter.length === 0 || outcome === 'cancelled') return error
+    return withReceipt(error, receiptOf(call, call.charge('refused', true)))
+  }
+}
+
+/** The parsed request of an endpoint whose input has `model` and `policy`, and no conversation. */
+function parsedRequest<In extends { readonly model: string; readonly policy?: Policy }>(
+  incoming: Incoming,
+  input: In,
+  stream: boolean,
+): ParsedRequest<In> {
+  const { model, policy } = input
+  const session = sessionOf(incoming)
+  return { input, model, stream, policy, session, affinityToken: undefined }
 }

@@ -1,31 +1,440 @@
 /** `POST /v1/audio/transcriptions`: a transcript in each format and as events, paid by the second, or by tokens. */
-import { InvalidRequest } from '../../errors/errors.ts'
+import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import { lackOf, lacks, type Capability } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import { costJson } from '../../money/money.ts'
-import type { Call, Receipt } from '../../pipeline/pipeline.ts'
+import type { Call, Receipt, ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type {
   MediaFile,
   TranscriptionInput,
   TranscriptSegment,
   TranscriptWord,
+  Transcription,
+  TranscriptionEvent,
 } from '../../plugin.ts'
 import { outboundMembers } from '../shared/body.ts'
 import { itemOf, mediaOf, otherItems } from '../shared/guard.ts'
 import { defineUnitEndpoint } from '../shared/unit.ts'
 import { billedJson, typedErrorEvent } from '../shared/write.ts'
-import {
-  estimateTranscript,
-  isDone,
-  isPaidByToken,
-  nameSpeakers,
-  segmentId,
-  TranscriptAnswer,
-  TranscriptCodec,
-  type DonePart,
-  type TranscriptPart,
-} from './answer.ts'
 import { readTranscription, transcriptionBody, type TranscriptionRequest } from './request.ts'
+import { billableSeconds, secondsOf } from '../audio/length.ts'
+import {
+  filledText,
+  integer,
+  list,
+  number,
+  object,
+  text,
+  variant,
+  withoutInvalid,
+  type Check,
+} from '../../errors/checks.ts'
+import type { Estimate } from '../../money/holds.ts'
+import {
+  bounds,
+  MEDIA_TOKENS,
+  readCount,
+  UNKNOWN_CONTEXT,
+  UNKNOWN_OUTPUT,
+  type UsageReport,
+} from '../../money/plausible.ts'
+import { Received, type Billed } from '../shared/billing.ts'
+import type { ChainStep } from '../../stream/chain.ts'
+import type { AtomicText, OutputCodec, OutputPiece, TextPiece } from '../../guard/adapter.ts'
+
+// Segments of a transcript, made from words with times.
+
+/** The end of a sentence, in any script that marks it. */
+const SENTENCE_END = /[.!?…。！？।؟]["'”’»)\]]*$/
+/** Seconds of silence that end a segment. */
+const PAUSE = 1.5
+const LONGEST = 12
+
+/** Segments of a text whose words have times. They end with sentences, pauses and speakers. */
+export function segmentsFromWords(
+  text: string,
+  words: readonly TranscriptWord[],
+): TranscriptSegment[] {
+  const segments: TranscriptSegment[] = []
+  const places = placesOf(text, words)
+  let first = 0
+  words.forEach((word, index) => {
+    const next = words[index + 1]
+    const goesOn =
+      next !== undefined &&
+      next.speaker === word.speaker &&
+      next.start - word.end < PAUSE &&
+      word.end - words[first]!.start < LONGEST &&
+      !SENTENCE_END.test(word.word)
+    if (goesOn) return
+    const { start, speaker } = words[first]!
+    const segmentText = places
+      ? text.slice(places[first], places[index]! + word.word.length)
+      : words
+          .slice(first, index + 1)
+          .map((one) => one.word)
+          .join(' ')
+    segments.push({
+      start,
+      end: word.end,
+      text: segmentText,
+      ...(speaker !== undefined && { speaker }),
+    })
+    first = index + 1
+  })
+  return segments
+}
+
+/** The offset of each word in the text, whose blanks and punctuation count; undefined if a word is missing. */
+function placesOf(text: string, words: readonly TranscriptWord[]): number[] | undefined {
+  const places: number[] = []
+  let from = 0
+  for (const { word } of words) {
+    const place = text.indexOf(word, from)
+    if (place < 0) return undefined
+    places.push(place)
+    from = place + word.length
+  }
+  return places
+}
+
+// Transcripts of providers: put in order, completed, and counted; and what guards read of them.
+
+/** `done` is the last part, and the only one of an answer that is not streamed. */
+export type TranscriptPart = Exclude<TranscriptionEvent, { type: 'done' }> | DonePart
+
+export interface DonePart extends Transcription, Billed {
+  readonly type: 'done'
+}
+
+export function isDone(part: TranscriptPart): part is DonePart {
+  return part.type === 'done'
+}
+
+/** @param index of the segment, from 0 */
+function segmentId(index: number): string {
+  return `seg_${String(index + 1).padStart(3, '0')}`
+}
+
+/** Names speakers without a name A, B and so on; AA and BB follow Z. */
+function nameSpeakers(segment: TranscriptSegment): TranscriptSegment {
+  const { speaker = 0 } = segment
+  if (typeof speaker === 'string' && speaker !== '') return segment
+  const number = Number(speaker) || 0
+  const letter = String.fromCharCode(65 + (number % 26))
+  return { ...segment, speaker: letter.repeat(1 + Math.floor(number / 26)) }
+}
+
+export class TranscriptAnswer
+  implements ProviderAnswer<TranscriptPart>, ChainStep<TranscriptionEvent, TranscriptPart>
+{
+  readonly steps = [this]
+  readonly #received = new Received()
+  readonly #model: Model
+  readonly #hearing: Hearing
+  readonly #request: Pick<TranscriptionRequest, 'stream' | 'include' | 'response_format'>
+  #said = ''
+  #segments = 0
+  #done: DonePart | undefined
+
+  constructor(request: TranscriptionRequest, model: Model) {
+    this.#model = model
+    this.#hearing = hearingOf(request)
+    const { stream, include, response_format } = request
+    this.#request = { stream, include, response_format }
+  }
+
+  push(given: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
+    if (this.#done) return
+    const event = wellFormed(given)
+    this.#received.add(event.type === 'segment' ? 1 : event.text.length)
+    const { stream, include } = this.#request
+    if (event.type === 'done') this.#done = this.#complete(event)
+    else if (event.type === 'segment') {
+      this.#segments++
+      if (stream) emit({ ...event, segment: nameSpeakers(event.segment) })
+    } else if (event.text !== '') {
+      const { logprobs, ...delta } = event
+      this.#said += event.text
+      if (stream) emit(include && logprobs ? event : delta)
+    }
+    if (!this.#done) return
+    if (stream) this.#tellRest(this.#done, emit)
+    emit(this.#done)
+  }
+
+  end(): void {
+    if (this.#done) return
+    throw brokenAnswer('The model provider closed the stream early.')
+  }
+
+  whole(transcription: Transcription): readonly TranscriptPart[] {
+    const parts: TranscriptPart[] = []
+    this.push({ type: 'done', ...transcription }, (part) => parts.push(part))
+    return parts
+  }
+
+  usage(): UsageReport {
+    return usageOf(this.#hearing, this.#model, this.#done, this.#said)
+  }
+
+  received(): number {
+    return this.#received.amount
+  }
+
+  #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {
+    const { logprobs, segments: given, ...rest } = event
+    const { words = [] } = rest
+    const segments = given ?? (words.length > 0 ? segmentsFromWords(event.text, words) : undefined)
+    const ends = [...(segments ?? []), ...words].map(({ end }) => end)
+    const known = rest.duration ?? this.#hearing.measured
+    // The length in a file's head may be too small.
+    const duration =
+      rest.duration === undefined && ends.length > 0 ? Math.max(known ?? 0, ...ends) : known
+    const sorted = segments?.toSorted((a, b) => a.start - b.start)
+    this.#check(event.text, sorted)
+    return {
+      ...rest,
+      ...(duration !== undefined && { duration }),
+      ...(sorted && { segments: sorted }),
+      ...(this.#request.include && logprobs && { logprobs }),
+    }
+  }
+
+  /** @throws UpstreamFailure when the client asked for speakers and the provider did not tell them apart */
+  #check(text: string, segments: readonly TranscriptSegment[] | undefined): void {
+    if (this.#request.response_format !== 'diarized_json' || this.#request.stream) return
+    if (segments?.some(({ speaker }) => speaker !== undefined) || text.trim() === '') return
+    const message = 'The model provider did not tell the speakers apart.'
+    throw brokenAnswer(message)
+  }
+
+  /** Emits what a streaming client has not got yet: everything, from a model that cannot stream. */
+  #tellRest({ text, segments = [] }: DonePart, emit: (part: TranscriptPart) => void): void {
+    const silent = this.#said === ''
+    const apart = this.#request.response_format === 'diarized_json' && segments.length > 0
+    if (!apart) {
+      if (silent && text !== '') emit({ type: 'delta', text })
+      return
+    }
+    if (this.#segments > 0) return
+    segments.forEach((segment, index) => {
+      const id = segmentId(index)
+      if (silent && segment.text !== '') emit({ type: 'delta', text: segment.text, segmentId: id })
+      emit({ type: 'segment', id, segment: nameSpeakers(segment) })
+    })
+  }
+}
+
+const seconds = number(0)
+const segment = object({ start: seconds, end: seconds, text }, ['start', 'end', 'text'])
+const word = object({ start: seconds, end: seconds, word: text }, ['start', 'end', 'word'])
+const token = object({ token: text, logprob: number(), bytes: list(integer(0, 255)) })
+const event = variant('type', {
+  delta: object({ text }, ['text']),
+  segment: object({ id: filledText, segment }, ['id', 'segment']),
+  done: object({ text, segments: list(segment), words: list(word) }, ['text']),
+})
+const OPTIONAL: Readonly<Record<string, Check>> = {
+  language: text,
+  duration: seconds,
+  logprobs: list(token),
+  segmentId: filledText,
+}
+
+/** @throws UpstreamFailure for an event without text or times */
+function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
+  if (event(given)) throw brokenAnswer('The model provider sent a malformed transcript.')
+  return withoutInvalid(given, OPTIONAL)
+}
+
+// What a transcript costs: by the second, or by tokens.
+
+const CHARACTERS_PER_TOKEN = 4
+const TOKENS_PER_SECOND = 10
+const SOUND_TOKENS = 64
+/** The rate assumed for sound of unknown length: 32 kbit/s, the smallest of speech. */
+const BYTES_PER_SECOND = 4000
+/** The rates of a hold for it: 128 kbit/s, and 8 kbit/s for the bound. */
+const [HELD_BYTES_PER_SECOND, LEAST_BYTES_PER_SECOND] = [16_000, 1000]
+/** Speech has fewer tokens a second. */
+const SPOKEN_TOKENS_PER_SECOND = 4
+const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
+
+/** The estimate of a request, by the length of its file. */
+function estimateTranscript({ file, prompt }: TranscriptionRequest): Estimate {
+  const heardIn = (seconds: number) => {
+    const { completionTokens: _, ...heard } = tokensFor(seconds, tokensIn(prompt ?? ''), '')
+    return { seconds, ...heard }
+  }
+  // The file is heard whole, whatever is said in it.
+  const least = heardIn(secondsFor(file))
+  const measured = secondsOf(file) !== undefined
+  const expected = measured ? least : heardIn(secondsBy(file, HELD_BYTES_PER_SECOND))
+  const most = measured ? least : heardIn(secondsBy(file, LEAST_BYTES_PER_SECOND))
+  return {
+    least,
+    expected,
+    most: {
+      seconds: most.seconds,
+      promptTokens: 2 * most.promptTokens,
+      audioInputTokens: 2 * most.audioInputTokens,
+    },
+    output: { limit: most.seconds * SPOKEN_TOKENS_PER_SECOND, choices: 1 },
+  }
+}
+
+/** The figures of a request with which the usage of an answer is compared. Its sound need not be there any more. */
+interface Hearing {
+  /** Seconds of the file; undefined where it does not state them. */
+  readonly measured: number | undefined
+  /** Seconds of the file, by its size where it does not state them. */
+  readonly length: number
+  readonly promptTokens: number
+  readonly promptBytes: number
+}
+
+function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
+  const measured = secondsOf(file)
+  return {
+    measured,
+    length: measured ?? file.bytes.length / HELD_BYTES_PER_SECOND,
+    promptTokens: tokensIn(prompt ?? ''),
+    promptBytes: Buffer.byteLength(prompt ?? ''),
+  }
+}
+
+/** Usage of an answer; tokens are needed where they have a price. @param text the deltas so far */
+function usageOf(
+  { measured, length, promptTokens, promptBytes }: Hearing,
+  { prices, maxOutputTokens, contextLength }: Model,
+  done: DonePart | undefined,
+  text: string,
+): UsageReport {
+  const reported = done?.usage
+  const reportedSeconds = reported?.seconds ?? done?.duration
+  const known = reportedSeconds ?? measured
+  const seconds = billableSeconds(readCount(known) === undefined ? length : known!)
+  const needed = isPaidByToken({ prices })
+  const transcript = done?.text ?? text
+  const tokens = tokensFor(seconds, promptTokens, transcript)
+  const sound = Math.max(MEDIA_TOKENS, SOUND_TOKENS * Math.ceil(length))
+  const most = Math.max(Buffer.byteLength(transcript), SOUND_TOKENS * Math.ceil(length)) + 1024
+  return {
+    parts: { audioInputTokens: tokens.audioInputTokens },
+    reported: {
+      ...reported,
+      // A length that was measured is as good as one that the vendor has billed.
+      seconds: readCount(known) === undefined && !needed ? known : seconds,
+    },
+    expected: {
+      seconds: {
+        estimate: billableSeconds(length),
+        soft: 1.2 * length + 60,
+        hard: 3600 + 8 * length,
+      },
+      promptTokens: {
+        ...bounds(
+          tokens.promptTokens,
+          promptBytes + 4096 + sound,
+          contextLength ?? UNKNOWN_CONTEXT,
+        ),
+        needed,
+      },
+      completionTokens: {
+        ...bounds(tokens.completionTokens, most, maxOutputTokens ?? UNKNOWN_OUTPUT),
+        needed,
+      },
+    },
+  }
+}
+
+function isPaidByToken({ prices }: Pick<Model, 'prices'>): boolean {
+  return TOKEN_PRICES.some((name) => name in prices)
+}
+
+function secondsFor(file: MediaFile): number {
+  return billableSeconds(secondsOf(file) ?? file.bytes.length / BYTES_PER_SECOND)
+}
+
+function secondsBy(file: MediaFile, bytesPerSecond: number): number {
+  return billableSeconds(file.bytes.length / bytesPerSecond)
+}
+
+function tokensFor(seconds: number, promptTokens: number, text: string) {
+  const audioInputTokens = seconds * TOKENS_PER_SECOND
+  return {
+    promptTokens: audioInputTokens + promptTokens,
+    audioInputTokens,
+    completionTokens: tokensIn(text),
+  }
+}
+
+function tokensIn(text: string): number {
+  return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
+}
+
+type Take = (piece: OutputPiece<TranscriptPart>) => void
+
+const CHANNEL = 'transcript'
+
+/** Segments, words and the whole text repeat what the deltas have said. */
+class TranscriptCodec implements OutputCodec<TranscriptPart> {
+  #said = ''
+  #segments = 0
+
+  split(part: TranscriptPart, take: Take, removed: (field: string) => void): void {
+    const shown = withoutLogprobs(part, removed)
+    const base = { choice: 0, channel: CHANNEL, part: shown } as const
+    switch (shown.type) {
+      case 'delta':
+        this.#said += shown.text
+        return take({ ...base, kind: 'text', text: shown.text })
+      case 'segment':
+        return take({
+          ...base,
+          kind: 'whole',
+          index: ++this.#segments,
+          texts: [shown.segment.text, ...speakersOf([shown.segment])].map((text) => ({
+            text,
+            duplicate: true,
+          })),
+        })
+      case 'done':
+        return take({ ...base, kind: 'whole', index: 0, texts: this.#textsOf(shown) })
+    }
+  }
+
+  cut(piece: TextPiece<TranscriptPart>, start: number, end: number): TranscriptPart {
+    return { ...piece.part, text: piece.text.slice(start, end) } as TranscriptPart
+  }
+
+  #textsOf({ text, segments = [], words = [] }: DonePart): readonly AtomicText[] {
+    const again = [
+      segments.map((one) => one.text).join(' '),
+      words.map(({ word }) => word).join(' '),
+      ...speakersOf([...segments, ...words]),
+    ]
+    return [
+      { text, duplicate: text === this.#said },
+      ...again.filter((one) => one !== '').map((one) => ({ text: one, duplicate: true })),
+    ]
+  }
+}
+
+function speakersOf(
+  segments: readonly { readonly speaker?: string | number }[],
+): readonly string[] {
+  const names = segments.flatMap(({ speaker }) => (typeof speaker === 'string' ? speaker : []))
+  return [...new Set(names)].filter((name) => !/^([A-Z])\1*$/.test(name))
+}
+
+function withoutLogprobs(part: TranscriptPart, removed: (field: string) => void): TranscriptPart {
+  if (part.type === 'segment' || part.logprobs === undefined) return part
+  removed('logprobs')
+  const { logprobs: _removed, ...rest } = part
+  return rest
+}
 
 const NO_FILE: MediaFile = { bytes: new Uint8Array(), mediaType: '' }
 

@@ -1,4 +1,3 @@
-import { described } from '../../errors/check-schema.ts'
 import {
   boolean,
   either,
@@ -16,6 +15,7 @@ import {
   variant,
   wrong,
   wrongType,
+  described,
 } from '../../errors/checks.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import { InvalidRequest } from '../../errors/errors.ts'

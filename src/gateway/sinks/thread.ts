@@ -2,8 +2,12 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { createConsola, type ConsolaReporter } from 'consola'
 import type { Config } from '../../config/config.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
-import type { SinkReport } from '../../observe/sinks/messages.ts'
-import { SinkWork, type NamedSink, type OpenSinks } from '../../observe/sinks/work.ts'
+import {
+  SinkWork,
+  type NamedSink,
+  type OpenSinks,
+  type SinkReport,
+} from '../../observe/sinks/work.ts'
 import { serveClient } from '../../threads/client.ts'
 import type { SinkHost, Telemetry } from '../../plugin.ts'
 import { createHost, type ClosableHost } from '../../upstream/host.ts'

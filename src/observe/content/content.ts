@@ -25,20 +25,3 @@ export interface SaidText {
   readonly channel: string
   readonly text: string
 }
-
-export interface ContentQuery {
-  /** Absent for all keys. */
-  readonly key?: string | undefined
-  /** Half-open range, ms since epoch. */
-  readonly from?: number | undefined
-  readonly to?: number | undefined
-  readonly limit: number
-}
-
-/** Which contents to remove; at least one member. */
-export interface ContentRemoval {
-  readonly key?: string | undefined
-  readonly user?: string | undefined
-  /** Upper bound, exclusive, ms since epoch. */
-  readonly before?: number | undefined
-}

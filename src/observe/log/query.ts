@@ -1,5 +1,6 @@
 import { parsePico } from '../../money/money.ts'
 import type { KnownCall } from '../record.ts'
+import { wrongQuery } from '../../errors/query.ts'
 
 /** Filters by value, and the member of a call that each compares. */
 const VALUES = {
@@ -72,12 +73,6 @@ function costOf({ cost_usd }: KnownCall): bigint | undefined {
   return cost_usd === undefined ? undefined : parsePico(cost_usd)
 }
 
-/** Columns that lists read, beside the id. */
-export const COLUMNS: readonly string[] = [
-  ...FILTERS.map((name) => `${name} TEXT`),
-  ...['status', 'stream', 'cost', 'ms_total'].map((name) => `${name} INTEGER`),
-]
-
 export function valuesOf(call: KnownCall): (string | number | bigint | null)[] {
   const { status, stream, times } = call
   return [
@@ -89,103 +84,51 @@ export function valuesOf(call: KnownCall): (string | number | bigint | null)[] {
   ]
 }
 
-/** Calls with a failure, without an end, or with a decision of guards: few among all. */
-const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
-const UNFINISHED = "outcome <> 'completed'"
-const DECIDED = "guard <> 'passed'"
-
-/** An index of calls by column, or of some calls, each in the order of arrival. */
-interface CallIndex {
-  readonly name: string
-  readonly column?: FilterName
-  /** Condition on the calls in it; absent for all. */
-  readonly where?: string
-  /** Whether the index has exactly the calls that a query asks for; absent where a value of the column decides that. */
-  readonly fits?: (query: LogQuery) => boolean
+/** A status, or a family of them, as a range. @throws InvalidRequest */
+export function readStatus(text: string): readonly [number, number] {
+  const [, family] = /^([1-5])xx$/.exec(text) ?? []
+  if (family) return [Number(family) * 100, Number(family) * 100 + 99]
+  if (/^\d{3}$/.test(text) || text === '0') return [Number(text), Number(text)]
+  throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
 }
 
-const rare = (column: FilterName): CallIndex => ({
-  name: `call_${column}`,
-  column,
-  where: `${column} IS NOT NULL`,
-})
-const isUnfinished = ({ filters }: LogQuery) =>
-  filters.outcome?.every((one) => one !== 'completed') ?? false
-const isDecided = ({ filters }: LogQuery) =>
-  filters.guard?.every((one) => one !== 'passed') ?? false
-const isBad = (query: LogQuery) =>
-  (query.status?.every(([from]) => from >= 400) ?? false) ||
-  isUnfinished(query) ||
-  query.filters.limited_by !== undefined
-
-/** The first one that fits a query finds it fastest. One of all calls of an account or a model would cost each call more than the rest. */
-const INDEXES: readonly CallIndex[] = [
-  rare('session'),
-  { name: 'call_bad_key', column: 'key', where: BAD, fits: isBad },
-  { name: 'call_key', column: 'key' },
-  rare('user'),
-  rare('code'),
-  rare('limited_by'),
-  { name: 'call_outcome', column: 'outcome', where: UNFINISHED, fits: isUnfinished },
-  { name: 'call_guard', column: 'guard', where: DECIDED, fits: isDecided },
-  { name: 'call_decided', where: DECIDED, fits: isDecided },
-  { name: 'call_bad_account', column: 'account', where: BAD, fits: isBad },
-  { name: 'call_bad', where: BAD, fits: isBad },
-  rare('tag'),
-]
-
-export const MAKE_INDEXES = INDEXES.map(({ name, column, where }) => {
-  const columns = column === undefined ? 'id' : `${column}, id`
-  return `CREATE INDEX IF NOT EXISTS ${name} ON call (${columns})${where === undefined ? '' : ` WHERE ${where}`};`
-}).join('\n')
-
-/** SQL of a query: conditions that an index satisfies, and conditions to check row by row. */
-interface Conditions {
-  /** The table, with the index. */
-  readonly from: string
-  readonly indexed: string
-  readonly rest: string
-  /** Values of both, in their order. */
-  readonly indexedValues: readonly (string | number | bigint)[]
-  readonly restValues: readonly (string | number | bigint)[]
+/** The id of a request as the log stores it. @throws InvalidRequest */
+export function readLogId(text: string, name: string): string {
+  const [, ulid] = /^req_([0-9A-HJKMNP-TV-Z]{26})$/.exec(text) ?? []
+  if (ulid) return ulid
+  throw wrongQuery(name, 'the id of a request')
 }
 
-/** Splits a query for SQLite. @param known existing indexes */
-export function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
-  const { filters, status, stream, minCost, minMs } = query
-  const index = INDEXES.find(
-    ({ name, column, fits }) =>
-      indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
-  )
-  const column = index?.column
-  const indexed = [...(column ? [`${column} = ?`] : []), ...(index?.fits ? [index.where!] : [])]
-  const rest: string[] = []
-  const restValues: (string | number | bigint)[] = []
-  for (const name of FILTERS) {
-    const values = filters[name]
-    if (!values || name === column) continue
-    rest.push(`${name} IN (${values.map(() => '?').join(', ')})`)
-    restValues.push(...values)
-  }
-  if (status) {
-    rest.push(`(${status.map(() => 'status BETWEEN ? AND ?').join(' OR ')})`)
-    restValues.push(...status.flat())
-  }
-  const more: [string, string | number | bigint | undefined][] = [
-    ['stream = ?', stream === undefined ? undefined : Number(stream)],
-    ['cost >= ?', minCost],
-    ['ms_total >= ?', minMs],
-  ]
-  for (const [condition, value] of more) {
-    if (value === undefined) continue
-    rest.push(condition)
-    restValues.push(value)
-  }
-  return {
-    from: index ? `call INDEXED BY ${index.name}` : 'call',
-    indexed: indexed.join(' AND ') || 'true',
-    rest: rest.join(' AND ') || 'true',
-    indexedValues: column ? filters[column]! : [],
-    restValues,
-  }
+export function requestId(row: string): string {
+  return `req_${row}`
+}
+
+// Storage of the request log: files of days, or Redis.
+
+export interface LogBounds {
+  readonly keep: number
+  /** Bytes of all rows. */
+  readonly size: number
+}
+
+/** Why rows were not stored: a failure of the disk or of Redis, or an id of a day that is no longer kept. */
+export type Dropped = 'disk' | 'late'
+
+export interface Stored {
+  readonly rows: number
+  readonly dropped: Readonly<Partial<Record<Dropped, number>>>
+  /** Bytes of all rows at the last count. */
+  readonly bytes: number
+  /** Why nothing can be stored. */
+  readonly fault?: string
+}
+
+export interface LogStore {
+  /** Stores calls. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
+  store(lines: string): Stored | Promise<Stored>
+  /** One page of calls, newest first. */
+  list(query: LogQuery): LogPage | Promise<LogPage>
+  /** A call by its id without prefix; undefined when there is none. */
+  find(id: string): KnownCall | undefined | Promise<KnownCall | undefined>
+  close(): void | Promise<void>
 }

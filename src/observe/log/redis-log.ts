@@ -6,13 +6,19 @@
 import type { Cluster, Redis } from 'ioredis'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import type { Log } from '../../state/ledger/ledger.ts'
-import { connect, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
-import { serversOf } from '../../state/redis/server-checks.ts'
+import { connect, PREFIX, type RedisConnection, serversOf } from '../../state/redis/connection.ts'
 import { DAY_MS, dayOf } from '../day-folder.ts'
 import { callIn, keptLine, type KnownCall } from '../record.ts'
 import { callOfLine } from './earlier.ts'
-import { matches, type LogPage, type LogQuery } from './query.ts'
-import type { Dropped, LogBounds, LogStore, Stored } from './store.ts'
+import {
+  matches,
+  type LogPage,
+  type LogQuery,
+  type Dropped,
+  type LogBounds,
+  type LogStore,
+  type Stored,
+} from './query.ts'
 
 /** Most days, whatever the bounds allow: a ledger that needs memory has priority. */
 const MOST_DAYS = 7

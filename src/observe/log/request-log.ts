@@ -13,11 +13,15 @@ import {
   type ThreadWork,
 } from '../../threads/client.ts'
 import type { CallContent } from '../content/content.ts'
-import { ContentFiles, type ContentBounds } from '../content/content-files.ts'
-import { ContentLog, type ContentQuestion, type ContentStored } from '../content/content-log.ts'
+import {
+  ContentLog,
+  type ContentQuestion,
+  type ContentStored,
+  ContentFiles,
+  type ContentBounds,
+} from '../content/content-log.ts'
 import { DayFiles } from './day-files.ts'
-import type { LogPage, LogQuery } from './query.ts'
-import type { Dropped, LogBounds, Stored, LogStore } from './store.ts'
+import type { LogPage, LogQuery, Dropped, LogBounds, Stored, LogStore } from './query.ts'
 
 // Messages between the request log and its thread.
 

@@ -3,7 +3,7 @@ import type { Log } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../../threads/client.ts'
 import { DayFiles } from './day-files.ts'
 import { logWork, type ThreadInit } from './request-log.ts'
-import type { LogStore } from './store.ts'
+import type { LogStore } from './query.ts'
 
 /** The gateway's own connection logs the same of Redis. */
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log

@@ -8,8 +8,8 @@ import type { EventContents, EventName, GatewayEvent } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import { ThreadClient, type WorkThread } from '../../threads/client.ts'
 import type { CallContent } from '../content/content.ts'
-import type { ReadySink, SinkNotice, SinkQuestion, SinkReport, SinksReady } from './messages.ts'
-import type { SinkMetrics } from './metrics.ts'
+import type { ReadySink, SinkNotice, SinkQuestion, SinkReport, SinksReady } from './work.ts'
+import type { SinkMetrics } from '../metrics.ts'
 
 interface SinksOptions {
   readonly gateway: string

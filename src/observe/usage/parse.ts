@@ -5,7 +5,7 @@ import {
   wholeNumber,
   wrongQuery,
 } from '../../errors/query.ts'
-import { GROUPS, isAnswerable, labelOf, type GroupName, type UsageQuery } from './question.ts'
+import { isAnswerable, labelOf, type GroupName, type UsageQuery } from './query.ts'
 import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 
@@ -80,8 +80,3 @@ function oneOf(text: string, name: string, names: readonly string[]): string {
   if (names.includes(text)) return text
   throw wrongQuery(name, `one of ${names.join(', ')}`)
 }
-
-/** All groups, which operators may use. */
-export const ALL_GROUPS = GROUPS
-/** Groups that the holder of a key may use. */
-export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']

@@ -1,28 +1,18 @@
-import { QUANTITIES } from '../../server/admin/resources/usage.ts'
+import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
+import { wholeOf } from './ledger-index.ts'
+import { COUNTED, noSums, type Metric, type UsageCell, type UsageSums, countOf } from './sums.ts'
 import {
-  labelOf,
-  sourcesOf,
-  TAGGED,
-  type GroupName,
-  type Source,
-  type UsageQuery,
-} from './question.ts'
-import { wholeOf } from './settled.ts'
-import { coverOf, spansOf, widened, type Range, type Span } from './spans.ts'
-import {
-  addSums,
-  COUNTED,
-  merge,
-  noSums,
-  ranked,
-  restOf,
-  type Metric,
-  type RankedCells,
-  type UsageCell,
-  type UsageSums,
-} from './sums.ts'
-import { COUNTS, startOf } from './tables.ts'
+  COUNTS,
+  startOf,
+  unitOf,
+  type Rollup,
+  CALLED,
+  CALLED_OVERALL,
+  SETTLED,
+  SETTLED_OVERALL,
+  type TableSet,
+} from './tables.ts'
 
 export interface UsageAnswer extends RankedCells {
   readonly from: number
@@ -355,4 +345,279 @@ function settledOf([calls, billions, rest, estimated, ...quantities]: (
 
 function countsOf(counts: (number | null)[]): UsageSums {
   return { ...noSums(), counts: counts as number[] }
+}
+
+// The parts of a range of time, and their tables.
+
+interface Range {
+  /** ms since epoch */
+  readonly from: number
+  readonly to: number
+}
+
+interface Span {
+  readonly table: Rollup
+  /** Units of that table, half-open. */
+  readonly from: number
+  readonly to: number
+  /** The span of the answer that the whole part belongs to; absent where each unit is a span of its own. */
+  readonly start?: number
+}
+
+/** The range in whole hours, or with days and months in whole days. */
+function widened({ from, to }: Range, rollup: Rollup): Range {
+  const unit = rollup === 'hour' ? 'hour' : 'day'
+  const end = unitOf(unit, to)
+  return {
+    from: startOf(unit, unitOf(unit, from)),
+    to: startOf(unit, startOf(unit, end) < to ? end + 1 : end),
+  }
+}
+
+/** The spans of an answer. Whole months are read from the table of months, where there is one, the rest from that of days. */
+function spansOf(
+  rollup: Rollup,
+  { from, to }: Range,
+  tables: readonly Rollup[],
+  now: number,
+): Span[] {
+  if (rollup !== 'month')
+    return [{ table: rollup, from: unitOf(rollup, from), to: unitOf(rollup, to) }]
+  const spans: Span[] = []
+  for (let at = from; at < to;) {
+    const start = startOf('month', unitOf('month', at))
+    const end = Math.min(nextOf('month', at), to)
+    const part = { from: at, to: end }
+    const table = tables.includes('month') && isWhole('month', part, now) ? 'month' : 'day'
+    spans.push({ ...unitsOf(table, part), start })
+    at = end
+  }
+  return spans
+}
+
+/** A range in as few units as the tables allow. It begins and ends with an hour. */
+function coverOf({ from, to }: Range, tables: readonly Rollup[], now: number): Span[] {
+  const spans: Span[] = []
+  const largest = tables.toReversed()
+  for (let at = from; at < to;) {
+    const table =
+      largest.find((one) => isWhole(one, { from: at, to: Math.min(nextOf(one, at), to) }, now)) ??
+      'hour'
+    const end = Math.min(nextOf(table, at), to)
+    const last = spans.at(-1)
+    const span = unitsOf(table, { from: at, to: end })
+    if (last?.table === table && last.to === span.from)
+      spans.splice(-1, 1, { ...last, to: span.to })
+    else spans.push(span)
+    at = end
+  }
+  return spans
+}
+
+/** Whether a unit lies wholly in the range; the future has no calls. */
+function isWhole(unit: Rollup, { from, to }: Range, now: number): boolean {
+  return from === startOf(unit, unitOf(unit, from)) && (to === nextOf(unit, from) || to > now)
+}
+
+function nextOf(unit: Rollup, at: number): number {
+  return startOf(unit, unitOf(unit, at) + 1)
+}
+
+function unitsOf(table: Rollup, { from, to }: Range): Span {
+  const last = unitOf(table, to - 1)
+  return { table, from: unitOf(table, from), to: last + 1 }
+}
+
+/** Cells of the largest groups, and the sums of all others. */
+interface RankedCells {
+  readonly cells: readonly UsageCell[]
+  readonly other: readonly UsageCell[]
+  readonly totals: UsageSums
+}
+
+function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
+  const name = [cell.start, ...cell.group].join('\n')
+  const sums = cells.get(name)
+  if (sums) addSums(sums, cell)
+  else cells.set(name, cell)
+}
+
+function addSums(sums: UsageSums, more: UsageSums): void {
+  sums.calls += more.calls
+  sums.cost += more.cost
+  sums.estimated += more.estimated
+  for (let i = 0; i < QUANTITIES.length; i++) {
+    const count = more.quantities[i] ?? null
+    if (count !== null) sums.quantities[i] = (sums.quantities[i] ?? 0) + count
+  }
+  const { counts } = more
+  if (!counts) return
+  if (!sums.counts) {
+    sums.counts = [...counts]
+    return
+  }
+  // Histograms that one of them lacks cannot be those of both.
+  sums.counts.length = Math.min(sums.counts.length, counts.length)
+  for (let i = 0; i < sums.counts.length; i++) sums.counts[i]! += counts[i]!
+}
+
+/** Separates the largest groups. Cells are ordered by time, and then by rank. */
+export function ranked(
+  all: readonly UsageCell[],
+  { metric, top }: { readonly metric: Metric; readonly top: number },
+): RankedCells {
+  const byGroup = new Map<string, { readonly sums: UsageSums; readonly cells: UsageCell[] }>()
+  for (const cell of all) {
+    const name = cell.group.join('\n')
+    let group = byGroup.get(name)
+    if (!group) byGroup.set(name, (group = { sums: noSums(), cells: [] }))
+    addSums(group.sums, cell)
+    group.cells.push(cell)
+  }
+  const groups = [...byGroup.values()].toSorted((one, other) =>
+    byMetric(other.sums, one.sums, metric),
+  )
+  const totals = noSums()
+  for (const { sums } of groups) addSums(totals, sums)
+  // The sort keeps the order of ranks within a span.
+  const byStart = (one: UsageCell, next: UsageCell) => one.start - next.start
+  const cells = groups.slice(0, top).flatMap((group) => group.cells)
+  const others = new Map<number, UsageCell>()
+  for (const cell of groups.slice(top).flatMap((group) => group.cells)) {
+    let sums = others.get(cell.start)
+    if (!sums) others.set(cell.start, (sums = { ...noSums(), start: cell.start, group: [] }))
+    addSums(sums, cell)
+  }
+  const other = [...others.values()].toSorted(byStart)
+  return { cells: cells.toSorted(byStart), other, totals }
+}
+
+/**
+ * Sums without some of their cells, by span. A quantity of which nothing is left counts as not reported.
+ * @param sums of all groups. @param cells of some of them
+ */
+function restOf(sums: readonly SpanSums[], cells: readonly SpanSums[]): readonly UsageCell[] {
+  const bySpan = Map.groupBy(cells, ({ start }) => start)
+  return sums
+    .map((all) => {
+      const part = noSums()
+      for (const cell of bySpan.get(all.start) ?? []) addSums(part, cell)
+      return { ...difference(all, part), start: all.start, group: [] }
+    })
+    .filter(({ calls, counts }) => calls > 0 || (counts?.[0] ?? 0) > 0)
+    .toSorted((one, next) => one.start - next.start)
+}
+
+type SpanSums = Omit<UsageCell, 'group'>
+
+function difference(all: UsageSums, part: UsageSums): UsageSums {
+  return {
+    calls: all.calls - part.calls,
+    cost: all.cost - part.cost,
+    estimated: all.estimated - part.estimated,
+    quantities: all.quantities.map((count, i) => {
+      const other = part.quantities[i] ?? null
+      // Seconds have a fraction.
+      return count === null || other === null ? count : Number((count - other).toFixed(6)) || null
+    }),
+    // Possibly without the histograms, which both must have.
+    counts: all.counts
+      ?.slice(0, part.counts?.length)
+      .map((count, i) => count - (part.counts?.[i] ?? 0)),
+  }
+}
+
+function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
+  if (metric === 'cost_usd') return one.cost < other.cost ? -1 : one.cost > other.cost ? 1 : 0
+  return valueOf(one, metric) - valueOf(other, metric)
+}
+
+function valueOf(sums: UsageSums, metric: Metric): number {
+  if (metric === 'calls') return sums.calls || (countOf(sums, 'calls') ?? 0)
+  return countOf(sums, metric) ?? sums.quantities[QUANTITIES.indexOf(metric as Quantity)] ?? 0
+}
+
+/** Groups of calls. `tag` and `user`: alone or with `key`, in days and months. */
+export const GROUPS = [
+  'account',
+  'key',
+  'model',
+  'deployment',
+  'endpoint',
+  'outcome',
+  'tag',
+  'user',
+  'code',
+  'limit',
+] as const
+export type GroupName = (typeof GROUPS)[number]
+
+export interface UsageQuery {
+  /** ms since epoch, half-open; widened to whole hours, with days and months to whole days. */
+  readonly from: number
+  readonly to: number
+  readonly rollup: Rollup
+  /** Groups of the answer, at most two. */
+  readonly group: readonly GroupName[]
+  /** Values of one filter are alternatives. */
+  readonly filters: Readonly<Partial<Record<GroupName, readonly string[]>>>
+  readonly metric: Metric
+  /** Groups that are kept apart; the rest is `other`. */
+  readonly top: number
+  /** Whether the whole range is one span of the answer. */
+  readonly isOneSpan?: boolean
+  /** The only kind of sums to read; absent for both. */
+  readonly of?: Source['of']
+}
+
+interface Source extends Omit<TableSet, 'groups'> {
+  /** What is added up: settled calls, or circumstances. */
+  readonly of: 'settled' | 'called'
+  readonly columns: Readonly<Partial<Record<GroupName, string>>>
+}
+
+const source = (of: Source['of'], { groups, ...tables }: TableSet): Source => ({
+  ...tables,
+  of,
+  columns: Object.fromEntries(groups.map((name) => [name === 'limited_by' ? 'limit' : name, name])),
+})
+
+/** Sources of each kind, the smallest first. */
+const SOURCES: readonly (readonly Source[])[] = [
+  [source('settled', SETTLED_OVERALL), source('settled', SETTLED)],
+  [source('called', CALLED_OVERALL), source('called', CALLED)],
+]
+const TAGGED: Source = {
+  table: 'tagged',
+  of: 'settled',
+  rollups: ['day'],
+  columns: { account: 'account', key: 'key', tag: 'value', user: 'value' },
+}
+
+type Asked = Pick<UsageQuery, 'group' | 'filters' | 'of'>
+
+/** The smallest tables that have what a question asks for. */
+function sourcesOf(query: Asked): readonly Source[] {
+  if (labelOf(query)) return [TAGGED]
+  const names = namesIn(query)
+  return SOURCES.flatMap(
+    (kind) => kind.find(({ columns }) => names.every((name) => columns[name] !== undefined)) ?? [],
+  ).filter(({ of }) => query.of === undefined || of === query.of)
+}
+
+/** `tag` or `user`, where the question uses one of them. */
+export function labelOf({ group, filters }: Asked): 'tag' | 'user' | undefined {
+  return (['tag', 'user'] as const).find((name) => group.includes(name) || filters[name])
+}
+
+/** Whether a question can be answered: the tables do not hold every combination. */
+export function isAnswerable(query: Asked & Pick<UsageQuery, 'rollup'>): boolean {
+  if (!labelOf(query)) return sourcesOf(query).length > 0
+  const names = namesIn(query)
+  const isBoth = names.includes('tag') && names.includes('user')
+  return !isBoth && query.rollup !== 'hour' && names.every((name) => TAGGED.columns[name])
+}
+
+function namesIn({ group, filters }: Asked): readonly GroupName[] {
+  return [...group, ...(Object.keys(filters) as GroupName[])]
 }

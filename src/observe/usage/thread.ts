@@ -2,8 +2,13 @@ import type { MessagePort } from 'node:worker_threads'
 import type { Log } from '../../state/ledger/ledger.ts'
 import { openAnnouncements, openSource } from '../../state/open-reader.ts'
 import { serveClient } from '../../threads/client.ts'
-import type { UsageInit, UsageNotice, UsageQuestion, UsageReport } from './messages.ts'
-import { UsageWork } from './work.ts'
+import {
+  UsageWork,
+  type UsageInit,
+  type UsageNotice,
+  type UsageQuestion,
+  type UsageReport,
+} from './work.ts'
 
 const PAGE_ROWS = 1000
 

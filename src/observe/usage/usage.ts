@@ -5,20 +5,18 @@
 import { extname } from 'node:path'
 import type { ConsolaInstance } from 'consola'
 import { formatPico } from '../../money/money.ts'
-import type { BookedCharge } from '../../state/ledger/ledger.ts'
-import type { LedgerReader, LedgerSource } from '../../state/ledger/reader.ts'
+import type { BookedCharge, LedgerReader, LedgerSource } from '../../state/ledger/ledger.ts'
 import { LineLimit } from '../access-log.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../../threads/client.ts'
-import { lineOfCharge } from './charge.ts'
 import type { UsageDifference } from './ledger-index.ts'
-import type {
-  UsageInit,
-  UsageNotice,
-  UsageQuestion,
-  UsageQuestions,
-  UsageReport,
-} from './messages.ts'
-import { UsageWork } from './work.ts'
+import {
+  UsageWork,
+  type UsageInit,
+  type UsageNotice,
+  type UsageQuestion,
+  type UsageQuestions,
+  type UsageReport,
+} from './work.ts'
 
 interface UsageOptions {
   /** Absent for tables in memory. */
@@ -167,4 +165,10 @@ function startThread({ folder, source }: UsageOptions): WorkThread {
   const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
   const workerData: UsageInit = { folder, source }
   return startWorker('usage', script, workerData)
+}
+
+/** A charge as a line: its row need not be read from the ledger. */
+export function lineOfCharge(charge: BookedCharge): string {
+  const { account, previous, seq, request, key, day, at, cost, body } = charge
+  return `${JSON.stringify([account, previous, seq, request, key, day, at, `${cost}`]).slice(0, -1)},${body}]`
 }

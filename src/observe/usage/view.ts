@@ -8,9 +8,8 @@ import {
   type UsageTotals,
 } from '../../server/admin/resources/usage.ts'
 import { second } from '../../server/admin/resources/settings.ts'
-import type { Proven } from './messages.ts'
-import type { TooLarge, UsageAnswer } from './query.ts'
-import type { UsageQuery } from './question.ts'
+import type { Proven } from './work.ts'
+import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
 import { countOf, type UsageCell, type UsageSums } from './sums.ts'
 import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 

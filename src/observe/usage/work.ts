@@ -1,18 +1,43 @@
 /** Work of the thread of usage: owns the tables, keeps them level with the ledger, and answers questions. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import type { OpenAnnouncements } from '../../state/announcements.ts'
-import type { LedgerReader } from '../../state/ledger/reader.ts'
-import { callsIn } from '../record.ts'
+import type { LedgerReader, RequestId, LedgerSource } from '../../state/ledger/ledger.ts'
+import { callsIn, type DecidedRule } from '../record.ts'
 import type { ThreadWork } from '../../threads/client.ts'
-import { lastUses } from './last-used.ts'
-import { CalledTables } from './called.ts'
-import { chargeOf, rowsIn } from './charge.ts'
-import { decisionsOf, failuresSince, refusalsIn } from './decisions.ts'
-import { LedgerIndex, type Checked, type UsageDifference } from './ledger-index.ts'
-import { type Proven, type UsageNotice, type UsageQuestion, type UsageReport } from './messages.ts'
-import { answerUsage } from './query.ts'
-import { SharedCalls } from './shared-calls.ts'
-import { balancesOf, statementOf } from './statement.ts'
-import { HOURS, openTables, unitOf, type OpenTables } from './tables.ts'
+import { CalledTables, SharedCalls } from './called.ts'
+import { chargeOf, rowsIn, type ChargeOfCall } from './charge.ts'
+import {
+  LedgerIndex,
+  type Checked,
+  type UsageDifference,
+  wholeOf,
+  type Halves,
+} from './ledger-index.ts'
+import { answerUsage, type TooLarge, type UsageAnswer, type UsageQuery } from './query.ts'
+import {
+  unitOf,
+  type TableSet,
+  SETTLED,
+  CALLED,
+  SETTLED_OVERALL,
+  CALLED_OVERALL,
+  SETTLED_SUMS,
+  CALLED_SUMS,
+  addUp,
+  startOf,
+  type Rollup,
+} from './tables.ts'
+import {
+  QUANTITIES,
+  type BalancePoint,
+  type Booking,
+  type SpentOn,
+  type Statement,
+} from '../../server/admin/resources/usage.ts'
+import { createFile, lockFile, transact } from '../../state/sqlite/file.ts'
+import type { Pico } from '../../money/money.ts'
 
 /** How long an answer may wait for the newest rows. */
 const CHECK_MS = 250
@@ -190,3 +215,439 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
 async function exchange({ shared }: Opened): Promise<void> {
   await shared?.exchange().catch(() => undefined)
 }
+
+/** Raised when files of the previous version cannot be continued. */
+const VERSION = 2
+
+const columns = (names: readonly string[], type: string) =>
+  names.map((name) => `${name} ${type}`).join(', ')
+
+const tables = ({ table, groups, rollups }: TableSet, values: string) =>
+  `
+  CREATE TABLE ${table}_group (id INTEGER PRIMARY KEY, ${columns(groups, 'TEXT NOT NULL')},
+    UNIQUE (${groups.join(', ')})) STRICT;` +
+  rollups
+    .map(
+      (rollup) => `
+  CREATE TABLE ${table}_${rollup} (unit INTEGER NOT NULL, group_id INTEGER NOT NULL, ${values},
+    PRIMARY KEY (unit, group_id)) STRICT, WITHOUT ROWID;
+  CREATE INDEX ${table}_${rollup}_group ON ${table}_${rollup} (group_id, unit);`,
+    )
+    .join('')
+
+const SETTLED_VALUES = [
+  'calls INTEGER NOT NULL, cost INTEGER NOT NULL, estimated INTEGER NOT NULL',
+  ...QUANTITIES.map((name) => `${name} ${name === 'seconds' ? 'REAL' : 'INTEGER'}`),
+].join(', ')
+
+const CALLED_VALUES = columns(CALLED_SUMS, 'INTEGER NOT NULL DEFAULT 0')
+
+const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
+
+const SCHEMA = `
+  ${tables(SETTLED, SETTLED_VALUES)}
+  ${tables(CALLED, CALLED_VALUES)}
+  ${OVERALL}
+  CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
+    kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, cost INTEGER NOT NULL,
+    prompt_tokens INTEGER, completion_tokens INTEGER,
+    PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
+  CREATE INDEX tagged_account ON tagged (account, unit);
+  CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
+    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT,
+    PRIMARY KEY (account, seq)) STRICT, WITHOUT ROWID;
+  -- The last row of an account that is in the tables.
+  CREATE TABLE progress (account TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL,
+    request TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  PRAGMA user_version = ${VERSION};`
+
+/** Tables created where they are missing: older files are continued. */
+const ADDED = `
+  CREATE TABLE IF NOT EXISTS decided (day INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
+    rule TEXT NOT NULL, mode TEXT NOT NULL, side TEXT NOT NULL, outcome TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (day, account, key, rule, mode, side, outcome)) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS called_group_limited ON called_group (limited_by) WHERE limited_by <> '';
+  CREATE TABLE IF NOT EXISTS failed (unit INTEGER NOT NULL, model TEXT NOT NULL,
+    deployment TEXT NOT NULL, class TEXT NOT NULL, attempts INTEGER NOT NULL,
+    PRIMARY KEY (unit, model, deployment, class)) STRICT, WITHOUT ROWID;`
+
+/** Tables of hours, which have a limited retention. */
+const HOURS = [
+  ...[SETTLED, CALLED, SETTLED_OVERALL, CALLED_OVERALL].map(({ table }) => `${table}_hour`),
+  'failed',
+]
+
+/** Most gateways that share a folder; each has a file of its own. */
+const MOST_FILES = 32
+
+/** A database of usage that belongs to this process. */
+interface OpenTables {
+  readonly db: DatabaseSync
+  close(): void
+}
+
+/** Opens the tables of a folder, or empty ones in memory. @throws SQLite's errors, and those of the file system */
+export function openTables(folder: string | undefined): OpenTables {
+  if (folder === undefined) {
+    const db = new DatabaseSync(':memory:')
+    db.exec(SCHEMA + ADDED)
+    return { db, close: () => db.close() }
+  }
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const { name, lock } = claim(folder)
+  try {
+    const db = openFile(join(folder, `${name}.db`))
+    return {
+      db,
+      close() {
+        db.close()
+        lock.close()
+      },
+    }
+  } catch (error) {
+    lock.close()
+    throw error
+  }
+}
+
+/** Opens the first file of a folder that no other process has. */
+function claim(folder: string) {
+  for (let number = 1; number <= MOST_FILES; number++) {
+    const name = number === 1 ? 'usage' : `usage-${number}`
+    const lock = lockFile(join(folder, `${name}.lock`))
+    if (lock) return { name, lock }
+  }
+  throw new Error(`${folder} is in use by ${MOST_FILES} gateways`)
+}
+
+function openFile(file: string): DatabaseSync {
+  createFile(file)
+  const db = new DatabaseSync(file, { timeout: 2000 })
+  try {
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000')
+    const { user_version: version } = db.prepare('PRAGMA user_version').get()!
+    if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
+    if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
+    if (version === 1) addOverall(db)
+    db.exec(ADDED)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Adds the sums of all accounts, which files of version 1 lack. */
+function addOverall(db: DatabaseSync): void {
+  transact(db, () => {
+    db.exec(OVERALL)
+    addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+    addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
+    db.exec(`PRAGMA user_version = ${VERSION}`)
+  })
+}
+
+// Sums of decisions of guards, and of failures of vendors. They cover this gateway, and may miss calls.
+
+/** Filters of decisions. Values of one filter are alternatives. */
+interface DecisionsQuery {
+  /** ms since epoch, half-open; widened to whole days. */
+  readonly from: number
+  readonly to: number
+  readonly accounts: readonly string[]
+  readonly keys: readonly string[]
+}
+
+interface CountedDecision extends DecidedRule {
+  readonly calls: number
+}
+
+export interface DecisionSums {
+  /** Oldest first; `start` in ms since epoch. */
+  readonly days: readonly (CountedDecision & { readonly start: number })[]
+  readonly keys: readonly (CountedDecision & { readonly account: string; readonly key: string })[]
+}
+
+/** Most keys and rules of one answer. */
+const MOST_KEYS = 500
+
+function decisionsOf(db: DatabaseSync, { from, to, accounts, keys }: DecisionsQuery): DecisionSums {
+  const conditions = ['day BETWEEN ? AND ?']
+  const values: SQLInputValue[] = [unitOf('day', from), unitOf('day', Math.max(from, to - 1))]
+  for (const [column, wanted] of [
+    ['account', accounts],
+    ['key', keys],
+  ] as const) {
+    if (wanted.length === 0) continue
+    conditions.push(`${column} IN (${wanted.map(() => '?').join(', ')})`)
+    values.push(...wanted)
+  }
+  const where = conditions.join(' AND ')
+  const sum = (columns: string, rest: string) =>
+    db
+      .prepare(`SELECT ${columns}, sum(calls) AS calls FROM decided WHERE ${where} ${rest}`)
+      .all(...values) as unknown[]
+  const groups = 'rule, mode, side, outcome'
+  const days = sum(
+    `day, ${groups}`,
+    `GROUP BY day, ${groups} ORDER BY day, rule, mode, side, outcome`,
+  ) as (CountedDecision & { readonly day: number })[]
+  const byKey = sum(
+    `account, key, ${groups}`,
+    `AND rule <> '' GROUP BY account, key, ${groups} ORDER BY sum(calls) DESC, key, rule LIMIT ${MOST_KEYS}`,
+  ) as DecisionSums['keys']
+  return {
+    days: days.map(({ day, ...one }) => ({ ...one, start: startOf('day', day) })),
+    keys: byKey,
+  }
+}
+
+interface RefusalSum {
+  readonly limit: string
+  readonly refused: number
+  readonly keys: readonly { readonly key: string; readonly refused: number }[]
+}
+
+/** Range of refusals, ms since epoch, half-open, widened to whole hours; and the number of keys for each limit. */
+interface RefusalsQuery {
+  readonly from: number
+  readonly to: number
+  readonly keys: number
+}
+
+/** The limits that refused calls of a range, the most frequent first. */
+function refusalsIn(db: DatabaseSync, { from, to, keys }: RefusalsQuery): RefusalSum[] {
+  const rows = db
+    .prepare(
+      // Few groups have a limit: they are found by an index of their own.
+      `SELECT g.limited_by AS "limit", g.key AS key, sum(s.refused) AS refused
+       FROM called_group g CROSS JOIN called_hour s
+         ON s.group_id = g.id AND s.unit >= ? AND s.unit <= ?
+       WHERE g.limited_by <> '' GROUP BY g.limited_by, g.key ORDER BY sum(s.refused) DESC`,
+    )
+    .all(unitOf('hour', from), unitOf('hour', Math.max(from, to - 1)))
+  const refused = rows as unknown[] as (RefusalSum & { readonly key: string })[]
+  return [...Map.groupBy(refused, ({ limit }) => limit)]
+    .map(([limit, own]) => ({
+      limit,
+      refused: own.reduce((sum, one) => sum + one.refused, 0),
+      keys: own.slice(0, keys).map(({ key, refused }) => ({ key, refused })),
+    }))
+    .toSorted((one, other) => other.refused - one.refused)
+}
+
+export interface FailureSum {
+  readonly model: string
+  readonly deployment: string
+  readonly class: string
+  readonly attempts: number
+}
+
+/** The failures since a moment, ms since epoch, which is widened to a whole hour. */
+function failuresSince(db: DatabaseSync, from: number): readonly FailureSum[] {
+  const select = db.prepare(
+    `SELECT model, deployment, class, sum(attempts) AS attempts FROM failed WHERE unit >= ?
+     GROUP BY model, deployment, class ORDER BY attempts DESC`,
+  )
+  return select.all(unitOf('hour', from)) as unknown[] as FailureSum[]
+}
+
+// Money of one account over time: bookings, spend and balance.
+
+const HALVES = (column: string) =>
+  `coalesce(sum(${column} / 1000000000), 0) AS billions, coalesce(sum(${column} % 1000000000), 0) AS rest`
+
+/** @param from ms since epoch, with `to` half-open */
+function statementOf(db: DatabaseSync, account: string, from: number, to: number): Statement {
+  const days = [unitOf('day', from), unitOf('day', to)] as const
+  const bookings = bookingsIn(db, account, from, to)
+  const models = spentOn(
+    db,
+    `SELECT model AS name, sum(calls) AS calls, ${HALVES('cost')}
+     FROM settled_day JOIN settled_group ON id = group_id
+     WHERE account = ? AND unit >= ? AND unit < ? GROUP BY model`,
+    [account, ...days],
+  )
+  const tags = spentOn(
+    db,
+    `SELECT value AS name, sum(calls) AS calls, ${HALVES('cost')}
+     FROM tagged WHERE account = ? AND unit >= ? AND unit < ? AND kind = 'tag' GROUP BY value`,
+    [account, ...days],
+  )
+  const opening = balanceAt(db, account, 'day', from)
+  const spent = models.reduce((sum, { cost }) => sum + cost, 0n)
+  const booked = bookings.reduce((sum, { amount }) => sum + amount, 0n)
+  return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
+}
+
+function balancesOf(
+  db: DatabaseSync,
+  account: string,
+  rollup: Exclude<Rollup, 'month'>,
+  from: number,
+  to: number,
+): readonly BalancePoint[] {
+  const first = unitOf(rollup, from)
+  let balance = balanceAt(db, account, rollup, startOf(rollup, first))
+  const bookings = new Map<number, Pico>()
+  for (const { at, amount } of bookingsIn(db, account, startOf(rollup, first), to)) {
+    const unit = unitOf(rollup, at)
+    bookings.set(unit, (bookings.get(unit) ?? 0n) + amount)
+  }
+  const last = unitOf(rollup, to - 1)
+  const spent = db
+    .prepare(
+      `SELECT unit, ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+       WHERE account = ? AND unit >= ? AND unit <= ? GROUP BY unit`,
+    )
+    .all(account, first, last) as unknown as readonly (Halves & { readonly unit: number })[]
+  const costs = new Map(spent.map((row) => [row.unit, wholeOf(row)]))
+  const points: BalancePoint[] = []
+  for (let unit = first; unit <= last; unit++) {
+    const booked = bookings.get(unit) ?? 0n
+    balance += booked - (costs.get(unit) ?? 0n)
+    points.push({ at: startOf(rollup, unit + 1), balance, booked })
+  }
+  return points
+}
+
+/** The balance when a span began: all earlier bookings, without the spend of earlier spans. */
+function balanceAt(
+  db: DatabaseSync,
+  account: string,
+  rollup: Exclude<Rollup, 'month'>,
+  at: number,
+): Pico {
+  const booked = db
+    .prepare(`SELECT ${HALVES('amount')} FROM booking WHERE account = ? AND at < ?`)
+    .get(account, at) as unknown as Halves
+  const spent = db
+    .prepare(
+      `SELECT ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+       WHERE account = ? AND unit < ?`,
+    )
+    .get(account, unitOf(rollup, at)) as unknown as Halves
+  return wholeOf(booked) - wholeOf(spent)
+}
+
+function bookingsIn(db: DatabaseSync, account: string, from: number, to: number): Booking[] {
+  const rows = db
+    .prepare(
+      `SELECT seq, at, kind, amount / 1000000000 AS billions, amount % 1000000000 AS rest, reference, note
+       FROM booking WHERE account = ? AND at >= ? AND at < ? ORDER BY seq`,
+    )
+    .all(account, from, to) as unknown as readonly (Halves & Omit<Booking, 'amount'>)[]
+  return rows.map(({ billions, rest, ...row }) => ({ ...row, amount: wholeOf({ billions, rest }) }))
+}
+
+/** Spend by name, the largest first. */
+function spentOn(db: DatabaseSync, sql: string, values: readonly (string | number)[]): SpentOn[] {
+  const rows = db.prepare(sql).all(...values) as unknown as readonly (Halves &
+    Omit<SpentOn, 'cost'>)[]
+  return rows
+    .map(({ name, calls, ...sum }) => ({ name, calls, cost: wholeOf(sum) }))
+    .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
+}
+
+// Last use of keys: the hour of their last charged call.
+
+interface AccountKey {
+  readonly account: string
+  readonly key: string
+}
+
+interface LastUse extends AccountKey {
+  /** When the hour begins, ms since epoch. */
+  readonly at: number
+}
+
+const LAST = 'SELECT max(unit) FROM settled_hour WHERE group_id = g.id'
+
+/** Last uses of these keys, or of all; keys without a call in the retained hours are left out. */
+function lastUses(db: DatabaseSync, keys: readonly AccountKey[] | 'all'): readonly LastUse[] {
+  const select = `SELECT account, key, max((${LAST})) AS unit FROM settled_group g`
+  const rows =
+    keys === 'all'
+      ? db.prepare(`${select} GROUP BY account, key`).all()
+      : oneByOne(db.prepare(`${select} WHERE account = ? AND key = ?`), keys)
+  const used = rows as unknown[] as (AccountKey & { readonly unit: number | null })[]
+  return used.flatMap(({ account, key, unit }) =>
+    unit === null ? [] : [{ account, key, at: startOf('hour', unit) }],
+  )
+}
+
+function oneByOne(select: StatementSync, keys: readonly AccountKey[]): unknown[] {
+  return keys.map(({ account, key }) => select.get(account, key))
+}
+
+export interface UsageInit {
+  readonly folder: string | undefined
+  readonly source: LedgerSource
+}
+
+/** Accounts that may have new rows, charges that were booked just now, and ended calls, both as lines. */
+export interface UsageNotice {
+  readonly accounts?: readonly string[]
+  readonly booked?: string
+  readonly called?: string
+}
+
+/** The accounts of an answer; absent for all. They are compared with the ledger first. */
+interface Scope {
+  readonly accounts?: readonly string[] | undefined
+}
+
+export interface UsageQuestions {
+  usage: {
+    readonly ask: Scope & { readonly queries: readonly UsageQuery[] }
+    readonly answer: Proven<readonly (UsageAnswer | TooLarge)[]>
+  }
+  statement: {
+    readonly ask: { readonly account: string; readonly from: number; readonly to: number }
+    readonly answer: Proven<Statement>
+  }
+  balances: {
+    readonly ask: {
+      readonly account: string
+      readonly rollup: 'hour' | 'day'
+      readonly from: number
+      readonly to: number
+    }
+    readonly answer: Proven<readonly BalancePoint[]>
+  }
+  decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
+  refusals: { readonly ask: RefusalsQuery; readonly answer: readonly RefusalSum[] }
+  /** Failures of vendors since a moment, ms since epoch. */
+  failures: { readonly ask: number; readonly answer: readonly FailureSum[] }
+  charge: {
+    readonly ask: {
+      readonly request: RequestId
+      /** Owner of the call; absent where it is unknown. */
+      readonly account?: string
+    }
+    readonly answer: ChargeOfCall | undefined
+  }
+  lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
+  verify: { readonly ask: true; readonly answer: Proven<undefined> }
+  /** Reads the whole ledger again, in the background. */
+  rebuild: { readonly ask: true; readonly answer: undefined }
+}
+
+/** An answer with the result of the comparison with the ledger. */
+export interface Proven<Result> {
+  readonly result: Result
+  readonly checked: Checked
+  /** When circumstances begin, ms since epoch; undefined where there are none yet. */
+  readonly since: number | undefined
+}
+
+export type UsageQuestion = {
+  [Name in keyof UsageQuestions]: { readonly [_ in Name]: UsageQuestions[Name]['ask'] }
+}[keyof UsageQuestions]
+
+export type UsageReport =
+  | { readonly lag: number }
+  | { readonly differences: readonly UsageDifference[] }
+  | { readonly warning: string }

@@ -23,7 +23,7 @@ import {
   questionsOf,
   type AskedTexts,
   type BudgetedQuestions,
-} from '../../guard/questions.ts'
+} from '../../guard/plan.ts'
 
 // The part of a hold for the questions of guards.
 

@@ -3,7 +3,7 @@ import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { reasonOf } from '../../models/unserved.ts'
-import { logEvent } from '../../observe/events.ts'
+import { tellUnserved } from '../unserved.ts'
 import { labelsOf, TAG_HEADER, type Labelled } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
@@ -157,7 +157,7 @@ export const resolve: Stage = {
     const id = withoutOnline(request.model)
     const found = catalog.resolve(id)
     if (!found) {
-      tellOf(call, id)
+      tellUnserved(call, id, reasonOf(id, catalog.candidates(id), call.runtime.config))
       throw unknownModel(catalog, id)
     }
     const { model } = found
@@ -181,15 +181,6 @@ export const resolve: Stage = {
     }
     endpoint.check(request.input, model, catalog)
   },
-}
-
-/** Tells the operator of a name that means no model. */
-function tellOf({ runtime, catalog, admission, startedAt }: Call, name: string): void {
-  const { config, unserved, log } = runtime
-  const reason = reasonOf(name, catalog.candidates(name), config)
-  const line = unserved.note(name, reason, admission.account.id, startedAt)
-  if (line === undefined) return
-  logEvent(log, 'warn', { event: 'model.unserved', message: line, members: { reason } })
 }
 
 const ROUTES: Readonly<Record<Model['modality'], string>> = {

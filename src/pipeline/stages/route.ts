@@ -9,6 +9,7 @@ import {
   deepFrozen,
   type SentRequest,
 } from '../../lifetime/scope.ts'
+import { goneModel } from '../../models/allowlist.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { Unavailable, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { assess, type Assessment } from '../../money/plausible.ts'
@@ -17,6 +18,7 @@ import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
 import { run } from '../../stream/flow.ts'
 import type { Usage } from '../../plugin.ts'
 import { ask, failureOf } from '../ask.ts'
+import { tellUnserved } from '../unserved.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
 import {
   retryDelayMs,
@@ -469,11 +471,22 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     else goOn()
   }
 
-  /** The failure of all attempts: vendors limit the gateway only where each of them said so. */
+  /**
+   * The failure of all attempts: vendors limit the gateway only where each of them said so. A model of a wildcard that each of them
+   * lacks does not exist for the client.
+   */
   #overall(failure: unknown): unknown {
+    const call = this.#call
+    const { model } = call.target
+    const { attempts } = call.answer
+    const isGone = attempts.length > 0 && attempts.every(({ result }) => result === 'not_found')
+    if (model.wildcard !== undefined && isGone) {
+      tellUnserved(call, model.id, 'gone')
+      return goneModel(call.catalog, model)
+    }
     const limited = (result: string) => result === 'upstream_rate'
     if (!UpstreamFailure.is(failure) || !limited(failure.failure)) return failure
-    if (this.#call.answer.attempts.every(({ result }) => limited(result))) return failure
+    if (attempts.every(({ result }) => limited(result))) return failure
     const { retryAfterMs } = failure
     const message = 'The model provider is overloaded at the moment.'
     return new UpstreamFailure('overloaded', message, {

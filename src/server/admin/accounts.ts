@@ -1,9 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import type { Account } from '../../accounts/stored.ts'
-import { note } from './audit.ts'
+import { note, changing } from './audit.ts'
 import { requireRole } from './auth.ts'
-import { read, readNew } from './bodies.ts'
-import { changing } from './change.ts'
-import { adjust, topUp } from './credits.ts'
 import {
   ACCOUNT_SETTINGS,
   accountChange,
@@ -11,12 +9,40 @@ import {
   adjustment,
   credits,
   newAccount,
+  accountView,
 } from './resources/account.ts'
 import { changeOf } from './resources/settings.ts'
-import { accountOf, bodyOf, type Answer, type AdminRequest } from './route.ts'
-import { wholeAccount } from './views.ts'
+import {
+  accountOf,
+  bodyOf,
+  type Answer,
+  type AdminRequest,
+  read,
+  readNew,
+  admin,
+  billing,
+  viewer,
+  type Routes,
+} from './route.ts'
+import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
+import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
+import { type Settled, ACCOUNT } from '../../state/ledger/ledger.ts'
+import { limitsOfAccount } from '../../accounts/accounts.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { listAccounts } from './lists.ts'
 
-export async function createAccount(request: AdminRequest): Promise<Answer> {
+export const accountRoutes: Routes = {
+  '/accounts': { GET: viewer(listAccounts), POST: admin(createAccount) },
+  '/accounts/:id': {
+    GET: viewer(showAccount),
+    PATCH: billing(changeAccount),
+    DELETE: admin(archiveAccount),
+  },
+  '/accounts/:id/credits': { POST: billing(addCredits) },
+  '/accounts/:id/adjust': { POST: billing(adjustBalance) },
+}
+
+async function createAccount(request: AdminRequest): Promise<Answer> {
   const account = await request.runtime.accounts.createAccount(
     readNew(newAccount, await bodyOf(request)),
   )
@@ -29,12 +55,12 @@ export async function createAccount(request: AdminRequest): Promise<Answer> {
   return { status: 201, body: { data: await wholeAccount(request.runtime, account) } }
 }
 
-export async function showAccount({ runtime, id }: AdminRequest): Promise<Answer> {
+async function showAccount({ runtime, id }: AdminRequest): Promise<Answer> {
   return { body: { data: await wholeAccount(runtime, await accountOf(runtime, id)) } }
 }
 
 /** Changes an account. The role `billing` may change the note and the threshold of the alert. */
-export async function changeAccount(request: AdminRequest): Promise<Answer> {
+async function changeAccount(request: AdminRequest): Promise<Answer> {
   const { name, disabled, ...settings } = read(accountChange, await bodyOf(request))
   const forAdmins = Object.entries(ACCOUNT_SETTINGS).flatMap(([member, setting]) =>
     'role' in setting ? [] : [settings[member as keyof typeof settings]],
@@ -48,7 +74,7 @@ export async function changeAccount(request: AdminRequest): Promise<Answer> {
   }))
 }
 
-export async function archiveAccount(request: AdminRequest): Promise<Answer> {
+async function archiveAccount(request: AdminRequest): Promise<Answer> {
   return changing(request, ofAccounts(request), 'archive', async (condition) => ({
     item: await request.runtime.accounts.archiveAccount(request.id, condition),
   }))
@@ -60,14 +86,116 @@ const ofAccounts = ({ runtime }: AdminRequest) => ({
   view: (account: Account) => wholeAccount(runtime, account),
 })
 
-export async function addCredits(request: AdminRequest): Promise<Answer> {
+async function addCredits(request: AdminRequest): Promise<Answer> {
   const body = readNew(credits, await bodyOf(request))
   const { id } = await accountOf(request.runtime, request.id)
   return topUp(request, id, body)
 }
 
-export async function adjustBalance(request: AdminRequest): Promise<Answer> {
+async function adjustBalance(request: AdminRequest): Promise<Answer> {
   const body = readNew(adjustment, await bodyOf(request))
   const { id } = await accountOf(request.runtime, request.id)
   return adjust(request, id, body)
+}
+
+// Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference.
+
+/** Books credits; status 200 for a reference that was booked earlier. @throws ReferenceTaken when that was with another amount */
+async function topUp(
+  request: Pick<AdminRequest, 'runtime' | 'actor'>,
+  account: string,
+  {
+    usd,
+    reference = `credits:${randomUUID()}`,
+    note: remark,
+  }: ReturnType<typeof readNew<typeof credits>>,
+) {
+  const amount = parsePico(usd)
+  const booked = request.runtime.ledger.topUp({
+    account,
+    amount,
+    reference,
+    ...(remark !== undefined && { note: remark }),
+  })
+  const booking = { booked, account, amount, reference }
+  const answer = await answerTo(request, booking, { free_tier: false })
+  const after = { usd: formatPico(amount), reference, note: remark }
+  if (!answer.body.data.duplicate) {
+    await note(request, { action: 'account.credit', object: `account:${account}`, after })
+  }
+  return answer
+}
+
+/** Books a correction, as {@link topUp}. */
+async function adjust(
+  request: Pick<AdminRequest, 'runtime' | 'actor'>,
+  account: string,
+  {
+    usd,
+    reference = `adjust:${randomUUID()}`,
+    reason,
+  }: ReturnType<typeof readNew<typeof adjustment>>,
+) {
+  const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
+  const booked = request.runtime.ledger.adjust({ account, amount, reference, reason })
+  const answer = await answerTo(request, { booked, account, amount, reference }, {})
+  const after = { usd: formatPico(amount), reference, reason }
+  if (!answer.body.data.duplicate) {
+    await note(request, { action: 'account.adjust', object: `account:${account}`, after })
+  }
+  return answer
+}
+
+interface Booking {
+  readonly booked: Promise<Settled>
+  readonly account: string
+  readonly amount: Pico
+  readonly reference: string
+}
+
+async function answerTo(
+  { runtime }: Pick<AdminRequest, 'runtime'>,
+  { booked, account, amount, reference }: Booking,
+  more: object,
+) {
+  const { state, cost, balance } = await booked.catch((error) => explain(error, reference))
+  runtime.usage?.settled(account)
+  const duplicate = state === 'duplicate'
+  if (cost !== -amount) {
+    const [before, now] = [-cost, amount].map((pico) => `${formatPico(pico)} USD`)
+    const first = `The reference ${JSON.stringify(reference)} was booked with ${before} before`
+    const message = `${first}, not with ${now}: nothing was booked. Use another reference.`
+    throw new ReferenceTaken(message)
+  }
+  const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
+  const data = { account_id: account, ...amounts, ...more, duplicate }
+  return { status: duplicate ? 200 : 201, body: { data } }
+}
+
+/** Translates an error of the ledger: it bounds balances too, and may have booked without an answer. */
+function explain(error: unknown, reference: string): never {
+  if (error instanceof Unavailable) {
+    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
+    const message = `${error.message} Whether this was booked is not known. ${again}`
+    throw new Unavailable('service_unavailable', message, { cause: error })
+  }
+  if (!(error instanceof RangeError)) throw error
+  const message = `Invalid 'usd': ${error.message}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'usd' })
+}
+
+async function wholeAccount({ ledger, accounts }: Runtime, account: Account) {
+  const [totals] = await ledger.balances([account.id])
+  const rates = await ledger.rates(account.id, ACCOUNT)
+  const keys = await accounts.listKeys(account.id)
+  return accountView(
+    account,
+    totals!,
+    {},
+    {
+      limits: limitsOfAccount(account, totals!, rates, Date.now()),
+      keys: keys.map(({ id }) => id),
+      key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
+    },
+  )
 }

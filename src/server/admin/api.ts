@@ -7,8 +7,52 @@ import { H3, type H3Event } from 'h3'
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { requireRole, type AdminAuth } from './auth.ts'
-import { ADMIN_ROUTES } from './routes.ts'
 import { addSessionRoutes } from './session.ts'
+import { accountRoutes } from './accounts.ts'
+import { auditRoutes } from './audit.ts'
+import { keyRoutes } from './keys.ts'
+import { ledgerRoutes } from './ledger.ts'
+import { listRoutes } from './lists.ts'
+import { gatewayRoutes } from './gateways.ts'
+import { guardRoutes } from './guard.ts'
+import { modelImportRoutes } from './model-import.ts'
+import { modelRoutes } from './models.ts'
+import { policyRoutes } from './policies.ts'
+import { eventRoutes } from './events.ts'
+import { overviewRoutes } from './overview.ts'
+import { requestRoutes } from './requests.ts'
+import { viewer, type Routes } from './route.ts'
+import { usageRoutes } from './usage.ts'
+import { outboxView } from './views.ts'
+import type { Status } from './resources/gateway.ts'
+import { moment } from './resources/settings.ts'
+
+/** Most running calls in the status. */
+const SHOWN_CALLS = 100
+
+function statusView(gateway: Gateway): Status {
+  const { runtime, startedAt, version, running } = gateway
+  const now = Date.now()
+  return {
+    version,
+    node: process.versions.node,
+    started_at: moment(startedAt),
+    uptime_seconds: Math.floor((now - startedAt) / 1000),
+    state: runtime.config.state.driver,
+    ledger: outboxView(gateway),
+    memory_bytes: process.memoryUsage.rss(),
+    alerts: runtime.alerts.active.map(({ kind, message }) => ({ kind, message })),
+    running: running.size,
+    calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, made, elapsedMs }) => ({
+      request_id: id,
+      path,
+      account_id: made.admission?.account.id ?? null,
+      key_id: made.admission?.key.id ?? null,
+      model: made.target?.model.id ?? null,
+      seconds: elapsedMs / 1000,
+    })),
+  }
+}
 
 /**
  * The app that is mounted at `/admin`. It throws GatewayErrors, which the app around it turns into bodies.
@@ -68,4 +112,26 @@ function decoded(segment: string): string {
 function wrongMethod(method: string, allow: string): InvalidRequest {
   const message = `This route does not take ${method}. Allowed: ${allow}.`
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
+}
+
+// Every route of the admin API, with the role that it needs.
+
+/** Routes by path below `/admin`, then by method; HEAD is answered like GET. */
+export const ADMIN_ROUTES: Routes = {
+  ...accountRoutes,
+  ...usageRoutes,
+  ...ledgerRoutes,
+  ...keyRoutes,
+  ...overviewRoutes,
+  ...auditRoutes,
+  ...gatewayRoutes,
+  ...eventRoutes,
+  ...guardRoutes,
+  ...listRoutes,
+  ...modelRoutes,
+  ...modelImportRoutes,
+  ...policyRoutes,
+  ...requestRoutes,
+  '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
+  '/status': { GET: viewer(({ gateway }) => ({ body: { data: statusView(gateway) } })) },
 }

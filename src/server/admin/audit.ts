@@ -1,12 +1,23 @@
 /** The audit log: routes that change something add entries, and `GET /admin/audit` lists them. */
-import { InvalidRequest } from '../../errors/errors.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { InvalidRequest, RevisionChanged, toErrorBody } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { changesBetween, type AuditFilter } from '../../state/audit.ts'
+import type { AuditFilter } from '../../state/audit.ts'
 import type { Actor } from './auth.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import { CHANGE_COLUMNS, changeView } from './resources/audit.ts'
-import type { Answer, AdminRequest } from './route.ts'
+import {
+  CHANGE_COLUMNS,
+  changeView,
+  type AuditEntry,
+  type MemberChange,
+} from './resources/audit.ts'
+import { type Answer, type AdminRequest, admin, type Routes } from './route.ts'
+import type { Condition } from '../../accounts/accounts.ts'
+
+export const auditRoutes: Routes = {
+  '/audit': { GET: admin(listChanges) },
+}
 
 const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
 const CSV_BATCH = 200
@@ -45,7 +56,7 @@ export async function note(
 }
 
 /** Lists changes. @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listChanges({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+async function listChanges({ runtime, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const isCsv = wantsCsv(query)
   const filter = filterOf(query)
@@ -85,4 +96,83 @@ function explain(error: unknown): never {
   if (!(error instanceof RangeError)) throw error
   const message = `Invalid 'after': ${error.message}.`
   throw new InvalidRequest('invalid_value', message, { param: 'after' })
+}
+
+/** Members that differ. Objects are compared member by member, lists as a whole; null means no value. */
+export function changesBetween(before: object, after: object, path = ''): AuditEntry['changes'] {
+  const [former, next] = [{ ...before }, { ...after }] as [Values, Values]
+  const changes: Record<string, MemberChange> = {}
+  for (const name of new Set([...Object.keys(former), ...Object.keys(next)])) {
+    const [was, is] = [former[name] ?? undefined, next[name] ?? undefined]
+    if (isPlain(was) && isPlain(is)) {
+      Object.assign(changes, changesBetween(was, is, `${path}${name}.`))
+    } else if (!isDeepStrictEqual(was, is)) {
+      changes[path + name] = {
+        ...(was !== undefined && { before: was }),
+        ...(is !== undefined && { after: is }),
+      }
+    }
+  }
+  return changes
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+// Changes of objects that have a revision.
+
+/** How objects of one kind are recorded and shown. */
+interface Changing<Item extends RevisionChanged['current']> {
+  readonly kind: string
+  /** The settings of an object that a change may affect. */
+  readonly settings: (item: Item) => object
+  readonly view: (item: Item) => Promise<object>
+}
+
+/**
+ * Changes an object if it has the revision of `If-Match`, records the change, and answers with the object. If it was changed
+ * meanwhile, the answer is 412 with the present object.
+ * @param action such as `rotate`
+ * @param change returns the object after the change, and further members of the answer
+ */
+export async function changing<Item extends RevisionChanged['current']>(
+  request: AdminRequest,
+  { kind, settings, view }: Changing<Item>,
+  action: string,
+  change: (
+    condition: Condition<Item>,
+  ) => Promise<{ readonly item: Item; readonly status?: number; readonly more?: object }>,
+): Promise<Answer> {
+  let before = {}
+  const condition: Condition<Item> = {
+    expected: revisionOf(request),
+    replaced: (former) => {
+      before = settings(former)
+    },
+  }
+  try {
+    const { item, status = 200, more } = await change(condition)
+    const object = `${kind}:${item.id}`
+    await note(request, { action: `${kind}.${action}`, object, before, after: settings(item) })
+    return { status, body: { data: await view(item), ...more } }
+  } catch (error) {
+    if (!(error instanceof RevisionChanged)) throw error
+    return { status: 412, body: { ...toErrorBody(error), data: await view(error.current as Item) } }
+  }
+}
+
+/**
+ * The revision that `If-Match` names; undefined without one, and for `*`.
+ * @throws InvalidRequest for a header that is no revision
+ */
+function revisionOf({ event }: AdminRequest): number | undefined {
+  const given = event.req.headers.get('if-match')?.trim()
+  if (given === undefined || given === '*') return undefined
+  const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]
+  if (digits !== undefined) return Number(digits)
+  const message = `Invalid 'If-Match': expected the revision of the object in quotes, such as "3".`
+  throw new InvalidRequest('invalid_value', message, { param: 'If-Match' })
 }

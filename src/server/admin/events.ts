@@ -9,7 +9,11 @@ import { matches, type LogQuery } from '../../observe/log/query.ts'
 import type { KnownCall } from '../../observe/record.ts'
 import { wrongQuery } from '../../errors/query.ts'
 import { callView, readQuery } from './requests.ts'
-import type { AdminRequest } from './route.ts'
+import { type AdminRequest, viewer, type Routes } from './route.ts'
+
+export const eventRoutes: Routes = {
+  '/events': { GET: viewer(streamEvents) },
+}
 
 /** Most texts that wait for a slow client. */
 const MOST_WAITING = 100
@@ -18,7 +22,7 @@ const GATHER_MS = 250
 const encoder = new TextEncoder()
 
 /** Streams events until the client leaves. Filters as for requests; with any, only calls are sent. `type` chooses kinds. */
-export function streamEvents({ runtime, query, event }: AdminRequest): Response {
+function streamEvents({ runtime, query, event }: AdminRequest): Response {
   const types = readTypes(query)
   const filters = new URLSearchParams([...query].filter(([name]) => name !== 'type'))
   const request = readQuery(filters)

@@ -2,13 +2,29 @@
 import type { Deployment } from '../../models/catalog.ts'
 import { note } from './audit.ts'
 import { checkParameters } from '../../errors/query.ts'
-import { read } from './bodies.ts'
-import { gatewayView } from './resources/gateway.ts'
+import { gatewayView, type SettingAnswer } from './resources/gateway.ts'
 import { cooldown, deploymentView } from './resources/model.ts'
-import { bodyOf, missing, type Answer, type AdminRequest } from './route.ts'
+import {
+  bodyOf,
+  missing,
+  type Answer,
+  type AdminRequest,
+  read,
+  admin,
+  viewer,
+  type Routes,
+} from './route.ts'
+import { settingsOf } from '../../config/settings.ts'
+
+export const gatewayRoutes: Routes = {
+  '/config': { GET: admin(showConfig) },
+  '/deployments/:id/cooldown': { POST: admin(coolDown) },
+  '/deployments/:id/resume': { POST: admin(resume) },
+  '/gateways': { GET: viewer(listGateways) },
+}
 
 /** Lists all gateways that share the state, the answering one first. @throws Unavailable */
-export async function listGateways({ gateway, query }: AdminRequest): Promise<Answer> {
+async function listGateways({ gateway, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set())
   const instances = await gateway.instances.list()
   const data = instances.map((one, i) => gatewayView(one, i === 0))
@@ -16,7 +32,7 @@ export async function listGateways({ gateway, query }: AdminRequest): Promise<An
 }
 
 /** Disables a deployment for some seconds, on all gateways. @throws InvalidRequest, NotFound */
-export async function coolDown(request: AdminRequest): Promise<Answer> {
+async function coolDown(request: AdminRequest): Promise<Answer> {
   const { gateway } = request
   const deployment = deploymentOf(request)
   const { seconds } = read(cooldown, await bodyOf(request))
@@ -27,7 +43,7 @@ export async function coolDown(request: AdminRequest): Promise<Answer> {
 }
 
 /** Enables a deployment again, also one in a cooldown after failures. @throws NotFound */
-export async function resume(request: AdminRequest): Promise<Answer> {
+async function resume(request: AdminRequest): Promise<Answer> {
   const { gateway } = request
   const deployment = deploymentOf(request)
   await noting(request, 'deployment.resume', deployment, () =>
@@ -59,4 +75,20 @@ function shown({ runtime: { routing } }: AdminRequest, deployment: Deployment) {
 function deploymentOf({ runtime: { catalog }, id }: AdminRequest): Deployment {
   const deployments = catalog.all().flatMap((model) => model.deployments)
   return deployments.find((one) => one.id === id) ?? missing('deployment', id)
+}
+
+// The configuration in the admin API: effective values and their origins.
+
+/** Shows the settings. A secret is `set` or `not set`. */
+function showConfig({ gateway, query }: AdminRequest): Answer {
+  checkParameters(query, new Set())
+  const data = settingsOf(gateway.loaded).map<SettingAnswer>(
+    ({ path, value, isSecret, origin }) => ({
+      path: path.join('.'),
+      value,
+      secret: isSecret,
+      origin,
+    }),
+  )
+  return { body: { data, next: null } }
 }

@@ -1,16 +1,20 @@
 import { readRange } from '../../observe/usage/parse.ts'
-import type { DecisionSums } from '../../observe/usage/decisions.ts'
+import type { DecisionSums } from '../../observe/usage/work.ts'
 import { checkParameters, readValues } from '../../errors/query.ts'
-import { withNames } from './names.ts'
+import { withNames } from './views.ts'
 import type { GuardAnswer } from './resources/guard.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, AdminRequest } from './route.ts'
+import { type Answer, type AdminRequest, viewer, type Routes } from './route.ts'
+
+export const guardRoutes: Routes = {
+  '/guard': { GET: viewer(showGuard) },
+}
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
 const NO_SUMS: DecisionSums = { days: [], keys: [] }
 
 /** Decisions of a range by day and by key, and the state of every guard. @throws InvalidRequest, Unavailable */
-export async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
+async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const { from, to } = readRange(query, Date.now())
   const [accounts, keys] = ['account', 'key'].map((name) => readValues(query, name))

@@ -1,17 +1,36 @@
-import { limitsOfKey } from '../../accounts/limits.ts'
+import { limitsOfKey } from '../../accounts/accounts.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { playTokenFor } from '../../accounts/play.ts'
-import { allowlistOf } from '../../models/allowlist.ts'
+import { allowlistOf, isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { note } from './audit.ts'
-import { read, readNew } from './bodies.ts'
-import { changing } from './change.ts'
+import { note, changing } from './audit.ts'
 import { requireJudge } from './policies.ts'
-import { keyChange, keySettings, newKey, rotation } from './resources/key.ts'
-import { accountOf, bodyOf, keyOf, type Answer, type AdminRequest } from './route.ts'
-import { lastUsed, lastUsedAt, wholeKey } from './views.ts'
+import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
+import {
+  accountOf,
+  bodyOf,
+  type Answer,
+  type AdminRequest,
+  read,
+  readNew,
+  missing,
+  admin,
+  viewer,
+  type Routes,
+} from './route.ts'
+import { lastUsed, lastUsedAt } from './views.ts'
+import { coverageWarnings } from '../../guard/policy-check.ts'
+import { policyWarnings, tighten } from '../../policy/policy.ts'
 
-export async function createKey(request: AdminRequest): Promise<Answer> {
+export const keyRoutes: Routes = {
+  '/accounts/:id/keys': { POST: admin(createKey) },
+  '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
+  '/keys/:id/limits': { GET: viewer(showLimits) },
+  '/keys/:id/play': { POST: admin(playKey) },
+  '/keys/:id/rotate': { POST: admin(rotateKey) },
+}
+
+async function createKey(request: AdminRequest): Promise<Answer> {
   const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
   const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
   requireJudge(request.runtime, wanted.policy)
@@ -25,7 +44,7 @@ export async function createKey(request: AdminRequest): Promise<Answer> {
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
-export async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
+async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
   const data = {
@@ -37,7 +56,7 @@ export async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
 }
 
 /** Makes a token to call as the key for ten minutes. */
-export async function playKey(request: AdminRequest): Promise<Answer> {
+async function playKey(request: AdminRequest): Promise<Answer> {
   const { runtime, id } = request
   const key = await keyOf(runtime, id)
   const played = playTokenFor(key, runtime.config.admin, Date.now())
@@ -48,7 +67,7 @@ export async function playKey(request: AdminRequest): Promise<Answer> {
   return { status: 201, body: { data: { token, expires_at } } }
 }
 
-export async function showLimits({ runtime, id }: AdminRequest): Promise<Answer> {
+async function showLimits({ runtime, id }: AdminRequest): Promise<Answer> {
   return { body: { data: await limitsOf(runtime, await keyOf(runtime, id)) } }
 }
 
@@ -62,7 +81,7 @@ async function limitsOf(runtime: Runtime, key: Key) {
   return limitsOfKey({ key, account, defaults, freeTier, ...money, now: Date.now() })
 }
 
-export async function changeKey(request: AdminRequest): Promise<Answer> {
+async function changeKey(request: AdminRequest): Promise<Answer> {
   const change = settingsOf(request.runtime, read(keyChange, await bodyOf(request)))
   requireJudge(request.runtime, change.policy)
   return changing(request, ofKeys(request), 'update', async (condition) => ({
@@ -70,13 +89,13 @@ export async function changeKey(request: AdminRequest): Promise<Answer> {
   }))
 }
 
-export async function archiveKey(request: AdminRequest): Promise<Answer> {
+async function archiveKey(request: AdminRequest): Promise<Answer> {
   return changing(request, ofKeys(request), 'archive', async (condition) => ({
     item: await request.runtime.accounts.archiveKey(request.id, condition),
   }))
 }
 
-export async function rotateKey(request: AdminRequest): Promise<Answer> {
+async function rotateKey(request: AdminRequest): Promise<Answer> {
   const { overlap } = read(rotation, await bodyOf(request))
   return changing(request, ofKeys(request), 'rotate', async (condition) => {
     const { key, secret } = await request.runtime.accounts.rotateKey(request.id, overlap, condition)
@@ -94,4 +113,44 @@ const ofKeys = ({ runtime }: AdminRequest) => ({
 function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {
   const { models, ...change } = toKeyChange(settings)
   return { ...change, models: models && allowlistOf(catalog, models) }
+}
+
+async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
+  return (await accounts.key(id)) ?? missing('key', id)
+}
+
+/** A key with its settings, and warnings about settings without effect. */
+async function wholeKey(runtime: Runtime, key: Key) {
+  const spend = await runtime.ledger.key(key.account, key.id)
+  return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
+}
+
+async function warningsOf(
+  { models, policy, expiresAt }: Key,
+  { catalog, guards }: Runtime,
+): Promise<string[]> {
+  const unknown = (models ?? []).filter(
+    (entry) =>
+      !catalog.get(entry) &&
+      !Object.hasOwn(catalog.naming.wildcards, entry) &&
+      catalog.all().every(({ id }) => !isAllowed([entry], id)),
+  )
+  return [
+    ...(expiresAt !== undefined && expiresAt <= Date.now()
+      ? [
+          `the key expired on ${new Date(expiresAt).toISOString().slice(0, 10)}: it is refused until expires_at is changed`,
+        ]
+      : []),
+    ...unknown.map((entry) => {
+      const several = catalog.candidates(entry)
+      if (several.length > 0) {
+        return `several models are called ${JSON.stringify(entry)}: ${several.slice(0, MAX_CANDIDATES).join(', ')}`
+      }
+      const meant = catalog.suggest(entry)
+      const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
+      return `the catalog has no model ${JSON.stringify(entry)}${hint}`
+    }),
+    ...(policy ? await policyWarnings(policy) : []),
+    ...(await coverageWarnings(guards, tighten(policy, undefined))),
+  ]
 }

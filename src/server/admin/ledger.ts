@@ -1,11 +1,31 @@
 import { usdJson } from '../../money/money.ts'
-import type { LedgerRow } from '../../state/ledger/ledger.ts'
-import { checkParameters, readLimit, readMoment, wantsCsv, wrongQuery } from '../../errors/query.ts'
-import { readCursor } from './bodies.ts'
+import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
+import {
+  checkParameters,
+  readLimit,
+  readMoment,
+  wantsCsv,
+  wrongQuery,
+  wholeNumber,
+} from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import { LEDGER_COLUMNS } from './resources/ledger.ts'
-import { accountOf, filterOf, notInList, type Answer, type AdminRequest } from './route.ts'
-import { orphanView, rowView } from './views.ts'
+import { LEDGER_COLUMNS, type LedgerEntry } from './resources/ledger.ts'
+import {
+  accountOf,
+  notInList,
+  type Answer,
+  type AdminRequest,
+  viewer,
+  type Routes,
+} from './route.ts'
+import type { Usage } from '../../plugin.ts'
+import { moment } from './resources/settings.ts'
+
+export const ledgerRoutes: Routes = {
+  '/accounts/:id/ledger': { GET: viewer(listRows) },
+  '/ledger/verify': { GET: viewer(verify) },
+  '/ledger/orphans': { GET: viewer(listOrphans) },
+}
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
 const KINDS: readonly string[] = ['usage', 'top-up', 'adjust', 'orphan']
@@ -15,7 +35,7 @@ const MOST_SEARCHED = 20_000
 const LATEST_MS = 86_400_000
 
 /** Lists rows, newest first. @throws InvalidRequest, NotFound */
-export async function listRows({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
+async function listRows({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, PARAMETERS)
   const limit = readLimit(query.get('limit'))
   const before = readCursor(query.get('before'))
@@ -66,7 +86,7 @@ function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
     at < to
 }
 
-export async function verify(request: AdminRequest): Promise<Answer> {
+async function verify(request: AdminRequest): Promise<Answer> {
   const found = await request.runtime.ledger.verify(await filterOf(request))
   const discrepancies = found.map(({ account, what, stored, recomputed }) => ({
     account_id: account,
@@ -101,7 +121,7 @@ async function pricesChecked(request: AdminRequest) {
 }
 
 /** The page of the orphans that `?limit=` and `?after=<request id>` select. */
-export async function listOrphans(request: AdminRequest): Promise<Answer> {
+async function listOrphans(request: AdminRequest): Promise<Answer> {
   const limit = readLimit(request.query.get('limit'))
   const after = request.query.get('after')
   let found = after === null
@@ -113,4 +133,64 @@ export async function listOrphans(request: AdminRequest): Promise<Answer> {
   }
   if (!found) throw notInList()
   return { body: { data, next: null } }
+}
+
+/** The id of the account that `?account=` filters by. @throws NotFound */
+async function filterOf({ runtime, query }: AdminRequest): Promise<string | undefined> {
+  const id = query.get('account')
+  return id === null ? undefined : (await accountOf(runtime, id)).id
+}
+
+/** `?before=` of the ledger: a sequence number. @throws InvalidRequest */
+function readCursor(value: string | null): number | undefined {
+  if (value === null) return undefined
+  const number = wholeNumber(value)
+  if (number !== undefined) return number
+  throw wrongQuery('before', 'the "next" of the page before')
+}
+
+/**
+ * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some
+ * were folded.
+ */
+function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow): LedgerEntry {
+  const isBooking = kind === 'top-up' || kind === 'adjust'
+  return {
+    seq,
+    kind,
+    ...(isBooking ? { reference: request } : { request_id: request, key_id: key }),
+    at: moment(at),
+    amount_usd: usdJson(-cost),
+    ...(kind === 'adjust' ? { reason: note } : { note }),
+    usage: usage && {
+      at: moment(usage.at),
+      endpoint: usage.endpoint,
+      model: usage.model,
+      deployment: usage.deployment,
+      outcome: usage.outcome,
+      tag: usage.tag,
+      user: usage.user,
+      gateway: usage.gateway,
+      lines: usage.lines.map(({ source, usage, prices, tier }) => ({
+        source,
+        ...quantities(usage),
+        prices,
+        tier,
+      })),
+      charged: usage.charged,
+    },
+  }
+}
+
+function orphanView({ account, key, request, at }: Orphan) {
+  return { request_id: request, account_id: account, key_id: key, at: moment(at) }
+}
+
+function quantities(usage: Usage): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(usage).map(([name, count]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      count,
+    ]),
+  )
 }

@@ -7,8 +7,21 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
 import { ACCOUNT_COLUMNS, accountView } from './resources/account.ts'
 import { KEY_COLUMNS, keyView } from './resources/key.ts'
-import { accountOf, notInList, type Answer, type AdminRequest } from './route.ts'
+import {
+  accountOf,
+  notInList,
+  type Answer,
+  type AdminRequest,
+  viewer,
+  type Routes,
+} from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
+import type { Found } from './resources/overview.ts'
+
+export const listRoutes: Routes = {
+  '/keys': { GET: viewer(listKeys) },
+  '/search': { GET: viewer(search) },
+}
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
@@ -40,7 +53,7 @@ export async function listAccounts(request: AdminRequest): Promise<Answer | Resp
 }
 
 /** @throws InvalidRequest as {@link listAccounts}; NotFound for an account that does not exist */
-export async function listKeys(request: AdminRequest): Promise<Answer | Response> {
+async function listKeys(request: AdminRequest): Promise<Answer | Response> {
   const { gateway, runtime, query } = request
   checkParameters(query, KEY_PARAMETERS)
   const accounts = new Set(query.getAll('account'))
@@ -247,4 +260,47 @@ async function* inBatches<Item>(
   for (let at = 0; at < items.length; at += CSV_BATCH) {
     yield* await rowsOf(items.slice(at, at + CSV_BATCH))
   }
+}
+
+// Search for accounts, keys and models by a part of a name or id.
+
+const PARAMETERS = new Set(['q'])
+/** Most results of each kind. */
+const MOST = 8
+
+/** Searches; an exact id comes first. @throws InvalidRequest without a text */
+async function search({ runtime, query }: AdminRequest): Promise<Answer> {
+  checkParameters(query, PARAMETERS)
+  const wanted = query.get('q')?.trim().toLowerCase() ?? ''
+  if (wanted === '') throw wrongQuery('q', 'part of a name or id')
+  const { accounts, keys } = await runtime.accounts.directory.view()
+  const data: readonly Found[] = [
+    ...listed('account', accounts, wanted),
+    ...listed('key', keys, wanted),
+    ...runtime.catalog
+      .at()
+      .all()
+      .filter(({ id, aliases }) =>
+        [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
+      )
+      .slice(0, MOST)
+      .map(({ id }) => ({ kind: 'model' as const, id, name: id })),
+  ]
+  const isExact = ({ id }: Found) => Number(id.toLowerCase() !== wanted)
+  return { body: { data: data.toSorted((one, other) => isExact(one) - isExact(other)) } }
+}
+
+function listed(
+  kind: 'account' | 'key',
+  all: ReadonlyMap<string, ListedAccount | ListedKey>,
+  wanted: string,
+): readonly Found[] {
+  const matches = new Map<string, Found>()
+  const exact = all.get(wanted)
+  if (exact) matches.set(exact.id, { kind, id: exact.id, name: exact.name })
+  for (const { id, name, texts, archived } of all.values()) {
+    if (matches.size >= MOST) break
+    if (!archived && texts.includes(wanted)) matches.set(id, { kind, id, name })
+  }
+  return [...matches.values()]
 }

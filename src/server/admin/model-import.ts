@@ -22,9 +22,12 @@ import { didYouMean } from '../../errors/issues.ts'
 import { MAX_LIST_BYTES, PRICE_LIST_FILE } from '../../models/price-list.ts'
 import { note } from './audit.ts'
 import type * as v from 'valibot'
-import { read } from './bodies.ts'
 import { modelImport } from './resources/model.ts'
-import { incomingOf, type Answer, type AdminRequest } from './route.ts'
+import { incomingOf, type Answer, type AdminRequest, read, admin, type Routes } from './route.ts'
+
+export const modelImportRoutes: Routes = {
+  '/models/import': { POST: admin(importModels) },
+}
 
 /** A list with its quotation marks escaped. */
 const BODY_LIMIT = 1.5 * MAX_LIST_BYTES
@@ -36,7 +39,7 @@ let writing: Promise<unknown> = Promise.resolve()
  * Compares the operator's list with a public one, and writes it only where that is wanted.
  * @throws InvalidRequest for a list that cannot be read, ReadOnly where the file cannot be written
  */
-export async function importModels(request: AdminRequest): Promise<Answer> {
+async function importModels(request: AdminRequest): Promise<Answer> {
   const body = read(modelImport, await readJson(incomingOf(request), BODY_LIMIT))
   try {
     const lists = [await listOf(body)]

@@ -1,12 +1,19 @@
 import { Unavailable } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
-import type { FailureSum } from '../../observe/usage/decisions.ts'
+import type { FailureSum } from '../../observe/usage/work.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
-import type { ModelAnswer } from './resources/model.ts'
-import type { Answer, AdminRequest } from './route.ts'
-import { modelView } from './views.ts'
+import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resources/model.ts'
+import { type Answer, type AdminRequest, viewer, type Routes } from './route.ts'
+import { versionOf } from '../../money/prices.ts'
+import type { Routing } from '../../models/routing.ts'
+import { moment, second } from './resources/settings.ts'
+
+export const modelRoutes: Routes = {
+  '/models': { GET: viewer(listModels) },
+  '/models/unserved': { GET: viewer(listUnserved) },
+}
 
 const PARAMETERS = new Set(['q', 'sort'])
 const DAY_MS = 86_400_000
@@ -32,8 +39,17 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
 
+/** Lists names that clients ask for and that are not served. */
+async function listUnserved({ runtime }: AdminRequest): Promise<Answer> {
+  const names = await runtime.unserved.all()
+  const data = names.map(({ firstAt, lastAt, ...row }): UnservedAnswer => {
+    return { ...row, first_at: second(firstAt), last_at: second(lastAt) }
+  })
+  return { body: { data, next: null } }
+}
+
 /** Lists models. @throws InvalidRequest for an unknown or unreadable parameter */
-export async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
+async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const order = readOrder(query.get('sort'))
   const { catalog, routing, usage } = runtime
@@ -120,4 +136,29 @@ function byClass(failures: readonly FailureSum[]): Readonly<Record<string, numbe
   const sums: Record<string, number> = {}
   for (const { class: name, attempts } of failures) sums[name] = (sums[name] ?? 0) + attempts
   return Object.fromEntries(Object.entries(sums).toSorted(([, one], [, other]) => other - one))
+}
+
+/** A model with its deployments and their health. @param model of the present catalog */
+function modelView(model: Model, routing: Routing) {
+  const [change] = model.priceChanges
+  return {
+    id: model.id,
+    aliases: model.aliases,
+    modality: model.modality,
+    free_tier: model.freeTier,
+    pricing: model.pricing,
+    price_version: versionOf(model.prices),
+    price_source: model.priceSource,
+    next_price_change: change
+      ? {
+          from: moment(change.from),
+          pricing: change.pricing,
+          price_version: versionOf(change.prices),
+        }
+      : null,
+    capabilities: model.capabilities ? [...model.capabilities] : null,
+    deployments: model.deployments.map((one) =>
+      deploymentView(one, routing.healthOf(one).report()),
+    ),
+  }
 }

@@ -1,17 +1,33 @@
 /** The overview: health and present cost of the gateway. */
 import type { Gateway } from '../../gateway/gateway.ts'
 import { usdJson } from '../../money/money.ts'
-import type { UsageAnswer } from '../../observe/usage/query.ts'
-import type { UsageQuery } from '../../observe/usage/question.ts'
+import type { UsageAnswer, UsageQuery } from '../../observe/usage/query.ts'
 import { agreementView, sumsView } from '../../observe/usage/view.ts'
 import { noSums } from '../../observe/usage/sums.ts'
-import { alertView } from './resources/alert.ts'
-import { keyNames, withNames, type NameOf } from './names.ts'
-import { runningViews } from './requests.ts'
+import { alertView, mute } from './resources/alert.ts'
 import type { Overview } from './resources/overview.ts'
 import { second } from './resources/settings.ts'
-import type { Answer, AdminRequest } from './route.ts'
-import { outboxView } from './views.ts'
+import {
+  type Answer,
+  type AdminRequest,
+  bodyOf,
+  missing,
+  read,
+  admin,
+  viewer,
+  type Routes,
+} from './route.ts'
+import { outboxView, keyNames, withNames, type NameOf } from './views.ts'
+import { note } from './audit.ts'
+import { runningRow } from '../../pipeline/call-record.ts'
+import type { RequestView } from './resources/request.ts'
+import { callView } from './requests.ts'
+
+export const overviewRoutes: Routes = {
+  '/alerts': { GET: viewer(listAlerts) },
+  '/alerts/:id/mute': { POST: admin(muteAlert) },
+  '/overview': { GET: viewer(showOverview) },
+}
 
 const SHARED_MS = 2000
 const DAY_MS = 86_400_000
@@ -23,7 +39,7 @@ const SHOWN_CALLS = 20
 const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Promise<Answer> }>()
 
 /** The first page of a console. */
-export function showOverview({ gateway }: AdminRequest): Promise<Answer> {
+function showOverview({ gateway }: AdminRequest): Promise<Answer> {
   const known = answers.get(gateway)
   if (known && performance.now() - known.at < SHARED_MS) return known.answer
   const answer = overviewOf(gateway)
@@ -127,4 +143,24 @@ function unhealthy({ runtime: { catalog, routing } }: Gateway) {
         last_failure: health.lastFailure ?? null,
       })),
   )
+}
+
+// Alerts in the admin API.
+
+function listAlerts({ runtime: { alerts } }: AdminRequest): Answer {
+  return { body: { data: [...alerts.active, ...alerts.ended].map(alertView) } }
+}
+
+/** Mutes an alert for a while. @throws NotFound for one that is not active */
+async function muteAlert(request: AdminRequest): Promise<Answer> {
+  const { runtime, id } = request
+  const { seconds } = read(mute, await bodyOf(request))
+  const alert = runtime.alerts.mute(id, Date.now() + seconds * 1000) ?? missing('active alert', id)
+  const after = { kind: alert.kind, object: alert.object, seconds }
+  await note(request, { action: 'alert.mute', object: `alert:${id}`, after })
+  return { body: { data: alertView(alert) } }
+}
+
+function runningViews(gateway: Gateway): readonly RequestView[] {
+  return [...gateway.running].toReversed().map((call) => callView(runningRow(call), true))
 }

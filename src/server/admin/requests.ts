@@ -1,16 +1,21 @@
 /** The request log in the admin API: questions, and calls as JSON. */
-import { NotFound, Unavailable } from '../../errors/errors.ts'
+import { NotFound, Unavailable, InvalidRequest } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { parsePico, usdJson } from '../../money/money.ts'
-import { readLogId, readStatus } from '../../observe/log/parse.ts'
-import { FILTERS, matches, type FilterName, type LogQuery } from '../../observe/log/query.ts'
+import { parsePico, usdJson, formatPico } from '../../money/money.ts'
+import {
+  FILTERS,
+  matches,
+  type FilterName,
+  type LogQuery,
+  readLogId,
+  readStatus,
+} from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { endedCall, type KnownCall } from '../../observe/record.ts'
-import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
+import { endedCall, type KnownCall, quantitiesOf } from '../../observe/record.ts'
+import type { ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
-import { contentOf } from './contents.ts'
 import {
   checkParameters,
   readLimit,
@@ -19,16 +24,26 @@ import {
   wantsCsv,
   wrongQuery,
 } from '../../errors/query.ts'
-import { withNames } from './names.ts'
+import { withNames } from './views.ts'
 import {
   REQUEST_COLUMNS,
   requestView,
   type LimitInForce,
   type RequestDetails,
   type RequestView,
+  type RequestContent,
 } from './resources/request.ts'
 import { momentOrNull } from './resources/settings.ts'
-import type { Answer, AdminRequest } from './route.ts'
+import { type Answer, type AdminRequest, admin, viewer, type Routes } from './route.ts'
+import type { CallContent } from '../../observe/content/content.ts'
+
+export const requestRoutes: Routes = {
+  '/requests': { GET: viewer(answerRequests) },
+  '/requests/content': { DELETE: admin(removeContents) },
+  '/requests/:id/content': { GET: admin(showContent) },
+  '/requests/:id/end': { POST: admin(endRequest) },
+  '/requests/:id': { GET: viewer(async (request) => ({ body: await showRequest(request) })) },
+}
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
 const PAGING = ['limit', 'after', 'format']
@@ -44,7 +59,7 @@ interface RequestsPage {
 }
 
 /** Answers with a page, or with `format=csv` with all ended calls. @throws as {@link listRequests} */
-export async function answerRequests(request: AdminRequest): Promise<Answer | Response> {
+async function answerRequests(request: AdminRequest): Promise<Answer | Response> {
   if (!wantsCsv(request.query)) return { body: { ...(await listRequests(request)) } }
   const query = readQuery(request.query)
   const [from = 'start', to = 'now'] = [request.query.get('from'), request.query.get('to')].map(
@@ -98,7 +113,7 @@ async function listRequests({
 }
 
 /** Shows one call. @throws NotFound */
-export async function showRequest(request: AdminRequest): Promise<{ readonly data: object }> {
+async function showRequest(request: AdminRequest): Promise<{ readonly data: object }> {
   const [data] = await withNames(request.runtime, [await viewOf(request)])
   return { data: data! }
 }
@@ -174,12 +189,8 @@ function newestFirst(calls: readonly KnownCall[]): KnownCall[] {
   return calls.toSorted((a, b) => (a.id < b.id ? 1 : -1))
 }
 
-export function runningViews(gateway: Gateway): readonly RequestView[] {
-  return [...gateway.running].toReversed().map((call) => callView(runningRow(call), true))
-}
-
 /** Ends a running call. @throws NotFound when it does not run */
-export async function endRequest(request: AdminRequest): Promise<Answer> {
+async function endRequest(request: AdminRequest): Promise<Answer> {
   const { gateway, id } = request
   if (!gateway.peers.endOwn(id) && !(await gateway.peers.end(id))) {
     throw new NotFound('not_found', `No request ${JSON.stringify(id.slice(0, 100))} is running.`)
@@ -257,4 +268,91 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
       left: null,
     })),
   ]
+}
+
+/** Record of a charged call that the request log lacks, from its row of the ledger. */
+function callOfCharge({
+  account,
+  row: { request, at, key, cost, usage },
+}: ChargeOfCall): KnownCall {
+  const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
+  const model = lineOf('model')
+  return {
+    id: request,
+    at: new Date(at).toISOString(),
+    method: 'POST',
+    endpoint: usage?.endpoint ?? '',
+    account_id: account,
+    key_id: key,
+    model: usage?.model,
+    deployment: usage?.deployment,
+    outcome: usage?.outcome ?? 'completed',
+    usage: quantitiesOf(model, lineOf('search')?.searches),
+    estimated: model?.estimated,
+    cost_usd: formatPico(cost),
+    tag: usage?.tag,
+    user: usage?.user,
+    gateway: usage?.gateway,
+  }
+}
+
+const REMOVED_BY = ['key', 'user', 'before'] as const
+const CONTENT_PARAMETERS = new Set<string>(REMOVED_BY)
+
+/** Shows the contents of a call; every reading is recorded. @throws NotFound where nothing is kept, Unavailable */
+async function showContent(request: AdminRequest): Promise<Answer> {
+  const { runtime, id, query } = request
+  checkParameters(query, new Set())
+  const content = await contentOf(request)
+  if (!content) {
+    const how = runtime.config.log.content.enabled
+      ? 'Contents are kept by the gateway that served the call, of keys with log_content, for log.content.keep days.'
+      : 'Contents are not kept: log.content.enabled is false.'
+    throw new NotFound(
+      'not_found',
+      `There is no content of ${JSON.stringify(id.slice(0, 100))}. ${how}`,
+    )
+  }
+  const { account, key, user, endpoint, model, decided, input, output, cut } = content
+  await note(request, { action: 'request.content', object: `request:${id}`, after: { read: true } })
+  const data: RequestContent = {
+    id,
+    account_id: account,
+    key_id: key,
+    user: user ?? null,
+    endpoint,
+    model: model ?? null,
+    decided,
+    input: JSON.parse(input),
+    output: JSON.parse(output),
+    cut,
+  }
+  return { body: { data } }
+}
+
+/** The contents of a call by its id; undefined where none are kept. @throws Unavailable */
+function contentOf({
+  runtime,
+  id,
+}: Pick<AdminRequest, 'runtime' | 'id'>): Promise<CallContent | undefined> {
+  const isId = /^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)
+  return isId ? runtime.contents.find(id) : Promise.resolve(undefined)
+}
+
+/** Removes the contents of a key, of an end user, or before a moment. @throws InvalidRequest, Unavailable */
+async function removeContents(request: AdminRequest): Promise<Answer> {
+  const { runtime, query } = request
+  checkParameters(query, CONTENT_PARAMETERS)
+  const by = REMOVED_BY.filter((name) => query.get(name))
+  if (by.length === 0) {
+    const message = `Missing 'key', 'user' or 'before': contents are removed by at least one of them.`
+    throw new InvalidRequest('missing_required_parameter', message, { param: 'key' })
+  }
+  const [key, user, before] = REMOVED_BY.map((name) => query.get(name) || undefined)
+  const moment = before === undefined ? undefined : readMoment(before, 'before')
+  const removed = await runtime.contents.remove({ key, user, before: moment })
+  // The name of an end user is part of what was to be removed, so it is not recorded.
+  const after = { removed, by: by.join(','), ...(key !== undefined && { key }) }
+  await note(request, { action: 'request.content.remove', object: 'requests', after })
+  return { body: { data: { removed } } }
 }

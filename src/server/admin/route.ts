@@ -1,14 +1,17 @@
 import type { H3Event } from 'h3'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Account, Key } from '../../accounts/stored.ts'
+import * as v from 'valibot'
+import type { Account } from '../../accounts/stored.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
-import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { InvalidRequest, NotFound, type InvalidCode } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
-import { NodeIncoming, bodyTimer } from '../node-http.ts'
+import { NodeIncoming } from '../node-http.ts'
 import type { Actor, AdminAuth } from './auth.ts'
 import type { Role } from './resources/session.ts'
+import { toConfigIssues } from '../../errors/issues.ts'
+import type { Timeout } from '../../lifetime/scope.ts'
 
 /** Largest body: twice the longest policy. */
 const BODY_LIMIT = 262_144
@@ -33,11 +36,14 @@ export interface Answer {
 /** Answers a request; a Response is sent as it is, as for a list as CSV and a stream of events. */
 type Handler = (request: AdminRequest) => Answer | Response | Promise<Answer | Response>
 
-export interface Route {
+interface Route {
   /** The least role that may use it. */
   readonly role: Role
   readonly answer: Handler
 }
+
+/** Routes by path below `/admin`, then by method. Each noun has its own. */
+export type Routes = Readonly<Record<string, Readonly<Record<string, Route>>>>
 
 export const viewer = (answer: Handler): Route => ({ role: 'viewer', answer })
 export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
@@ -67,21 +73,61 @@ export function notInList(): InvalidRequest {
   return new InvalidRequest('invalid_value', message, { param: 'after' })
 }
 
-/** The id of the account that `?account=` filters by. @throws NotFound */
-export async function filterOf({ runtime, query }: AdminRequest): Promise<string | undefined> {
-  const id = query.get('account')
-  return id === null ? undefined : (await accountOf(runtime, id)).id
-}
-
 export async function accountOf({ accounts }: Runtime, id: string): Promise<Account> {
   return (await accounts.account(id)) ?? missing('account', id)
-}
-
-export async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
-  return (await accounts.key(id)) ?? missing('key', id)
 }
 
 export function missing(what: string, id: string): never {
   const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
   throw new NotFound('not_found', `There is no ${what} ${shown}.`)
+}
+
+// Bodies of the admin API: strict objects. A refusal names the path of the member and the expected value.
+
+/** Members in which a careless client sends a whole key. */
+const MAY_BE_SECRET: ReadonlySet<string> = new Set(['sha256', 'start'])
+
+/** Parses a body. @throws InvalidRequest for one that does not match the schema */
+export function read<Shape extends v.GenericSchema>(
+  schema: Shape,
+  body: object,
+): v.InferOutput<Shape> {
+  const result = v.safeParse(schema, body)
+  if (result.success) return result.output
+  const [issue] = result.issues
+  // The values come from the request, so only secrets by name are hidden, and members that may contain one by mistake.
+  const source = { path: [], value: body, secrets: MAY_BE_SECRET }
+  const [found] = toConfigIssues([issue!], source, schema)
+  const { path, message } = found!
+  const where = path === '' ? 'Invalid body' : `Invalid '${path}'`
+  throw new InvalidRequest(codeOf(issue!), `${where}: ${message}.`.replace('?.', '?'), {
+    param: path || null,
+  })
+}
+
+function codeOf(issue: v.BaseIssue<unknown>): InvalidCode {
+  if (issue.type === 'strict_object') {
+    if (issue.expected === 'never') return 'unsupported_parameter'
+    if (issue.path?.at(-1)?.origin === 'key') return 'missing_required_parameter'
+  }
+  return issue.kind === 'schema' && issue.type !== 'picklist' ? 'invalid_type' : 'invalid_value'
+}
+
+type WithoutNulls<Body> = { [Name in keyof Body]: Exclude<Body[Name], null> }
+
+/** Parses as {@link read}, where null and absent mean the same. */
+export function readNew<Shape extends v.GenericSchema<unknown, object>>(
+  schema: Shape,
+  body: object,
+): WithoutNulls<v.InferOutput<Shape>> {
+  const entries = Object.entries(read(schema, body)).filter(([, value]) => value !== null)
+  return Object.fromEntries(entries) as WithoutNulls<v.InferOutput<Shape>>
+}
+
+/** A timeout for bodies that belong to no call. @param ms interval of the timeout, which repeats */
+function bodyTimer(ms: number): (onTimeout: () => void) => Timeout {
+  return (onTimeout) => {
+    const timer = setInterval(onTimeout, ms)
+    return { restart() {}, clear: () => clearInterval(timer) }
+  }
 }

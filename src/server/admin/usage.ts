@@ -1,19 +1,39 @@
 /** Usage in the admin API: questions to the index, its proof, and statements of accounts. */
 import { NotFound } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
-import { ALL_GROUPS, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import { readRange, readUsageQuery } from '../../observe/usage/parse.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
-import type { TooLarge, UsageAnswer } from '../../observe/usage/query.ts'
-import type { UsageQuery } from '../../observe/usage/question.ts'
+import {
+  type TooLarge,
+  type UsageAnswer,
+  type UsageQuery,
+  GROUPS,
+} from '../../observe/usage/query.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import { keyNames } from './names.ts'
+import { keyNames } from './views.ts'
 import { second } from './resources/settings.ts'
 import { balanceView, statementView } from './resources/usage.ts'
-import { accountOf, type Answer, type AdminRequest } from './route.ts'
+import {
+  accountOf,
+  type Answer,
+  type AdminRequest,
+  admin,
+  billing,
+  viewer,
+  type Routes,
+} from './route.ts'
+
+export const usageRoutes: Routes = {
+  '/accounts/:id/balance': { GET: viewer(showBalance) },
+  '/accounts/:id/statement': { GET: billing(showStatement) },
+  '/usage': { GET: viewer(showUsage) },
+  '/usage/verify': { GET: admin(verifyUsage) },
+  '/usage/rebuild': { POST: admin(rebuildUsage) },
+}
 
 const DAY_MS = 86_400_000
 /** Longest range in days that is shown in hours. */
@@ -21,7 +41,7 @@ const HOURLY_DAYS = 3
 const MOST_POINTS = 10_000
 
 /** Answers a question. @throws InvalidRequest, NotFound without an index, Unavailable */
-export async function showUsage({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+async function showUsage({ runtime, query }: AdminRequest): Promise<Answer | Response> {
   const request = readUsageQuery(query, ALL_GROUPS, Date.now())
   const accounts = await scopeOf(runtime, request)
   const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [request] })
@@ -45,23 +65,19 @@ async function namesIn(
   return { key_names: Object.fromEntries([...ids].map((id) => [id, nameOf(id)])) }
 }
 
-export async function verifyUsage({ runtime }: AdminRequest): Promise<Answer> {
+async function verifyUsage({ runtime }: AdminRequest): Promise<Answer> {
   const { checked } = await indexOf(runtime).ask('verify', true)
   return { body: { data: { ...agreementView(checked), indexed: checked.indexed } } }
 }
 
-export async function rebuildUsage(request: AdminRequest): Promise<Answer> {
+async function rebuildUsage(request: AdminRequest): Promise<Answer> {
   await indexOf(request.runtime).ask('rebuild', true)
   await note(request, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
   return { status: 202, body: { data: { begun: true } } }
 }
 
 /** Shows the statement of a month. @throws InvalidRequest, NotFound */
-export async function showStatement({
-  runtime,
-  id,
-  query,
-}: AdminRequest): Promise<Answer | Response> {
+async function showStatement({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, new Set(['month', 'format']))
   const { name, from, to } = readMonth(query.get('month'))
   const account = await accountOf(runtime, id)
@@ -91,7 +107,7 @@ export async function showStatement({
 }
 
 /** Shows the balance at the end of each hour or day. @throws InvalidRequest, NotFound */
-export async function showBalance({ runtime, id, query }: AdminRequest): Promise<Answer> {
+async function showBalance({ runtime, id, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set(['from', 'to']))
   const { from, to } = readRange(query, Date.now())
   const account = await accountOf(runtime, id)
@@ -132,3 +148,6 @@ function readMonth(text: string | null): { name: string; from: number; to: numbe
 function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10)
 }
+
+/** All groups, which operators may use. */
+const ALL_GROUPS = GROUPS

@@ -7,7 +7,6 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Driver } from 'unstorage'
 import { ConfigError, Unavailable } from '../../errors/errors.ts'
 import type { Log } from '../ledger/ledger.ts'
-import { inspectServers, isCluster, reachServers, renewFiles } from './server-checks.ts'
 
 interface Connected {
   readonly connection: RedisConnection
@@ -54,6 +53,13 @@ const REPLICA_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 500
 /** Least time between two log entries of the same refusal. */
 const SAME_REFUSAL_MS = 60_000
+/** How often a script is run that shows whether the ledger can be written. */
+const PULSE_MS = 1000
+const PULSE_DEADLINE_MS = 500
+/** A ledger whose last pulse is older than this cannot be written. */
+const PULSE_LASTS_MS = 2500
+/** Writes a key that nobody reads, as admissions write: a server may answer reads and refuse this. */
+const PULSE_SCRIPT = "redis.call('SET', KEYS[1], '1', 'EX', 60) return 1"
 /** How often the list of a cluster's servers is read. */
 const REFRESH_MS = 5000
 
@@ -86,6 +92,7 @@ export async function connect(
   try {
     const { refusal, risks } = await connection.open()
     if (refusal !== undefined) throw refused(refusal)
+    if (holdsLedger) await connection.startPulse()
     for (const risk of risks) log.warn(risk)
     await connection.renewFiles()
     return { connection, driver: driver as Driver }
@@ -102,8 +109,13 @@ export class RedisConnection {
   readonly #holdsLedger: boolean
   #ready = Promise.withResolvers<void>()
   #connected = false
-  /** The error with which Redis refused the last request; '' if it did not. */
+  /** The error with which Redis refused a request since the last pulse; '' if it did not. */
   #refusal = ''
+  /** Steady ms of the last pulse that succeeded. */
+  #pulsedAt = -Infinity
+  #pulse: NodeJS.Timeout | undefined
+  /** One key for each primary. */
+  #pulseKeys: readonly string[] = []
   /** The refusal that was logged last, and its time, steady ms. */
   #logged = ''
   #loggedAt = -Infinity
@@ -129,9 +141,10 @@ export class RedisConnection {
     client.on('refresh', () => this.#comparePrimaries(client))
   }
 
-  /** Whether the last request was answered without a refusal, and the connection is up. */
+  /** Whether the ledger can be written: the connection is up, and a script has written within the last seconds. */
   get ok(): boolean {
-    return this.#connected && this.#refusal === ''
+    if (!this.#connected || this.#refusal !== '') return false
+    return !this.#holdsLedger || performance.now() - this.#pulsedAt < PULSE_LASTS_MS
   }
 
   /** @param listener called whenever the connection is back, or another server has become primary */
@@ -158,6 +171,40 @@ export class RedisConnection {
     }
   }
 
+  /**
+   * Runs a script that writes, now and every second. What passes by itself (a full memory, a replica, a failing disk) only
+   * makes {@link ok} false.
+   * @throws ConfigError when the server does not run scripts at all
+   */
+  async startPulse(): Promise<void> {
+    this.client.defineCommand('pulse', { numberOfKeys: 1, lua: PULSE_SCRIPT })
+    await this.#beat(START_MS)
+    // ioredis sends a script whole the first time, by its hash from then on.
+    if (this.ok) await this.#beat(START_MS)
+    if (/^NOPERM|unknown command/.test(this.#refusal)) {
+      const name = serversOf(this.client).map(nameOf).join(', ')
+      throw refused(
+        `${name} does not run scripts ("${this.#refusal}"): allow EVALSHA, EVAL and SCRIPT LOAD.`,
+      )
+    }
+    this.#pulse = setInterval(() => void this.#beat(), PULSE_MS)
+    this.#pulse.unref()
+  }
+
+  async #beat(deadlineMs = PULSE_DEADLINE_MS): Promise<void> {
+    const client = this.client as (Redis | Cluster) & { pulse(key: string): Promise<unknown> }
+    try {
+      await this.#within(async () => {
+        if (this.#pulseKeys.length === 0) this.#pulseKeys = await pulseKeys(client)
+        await Promise.all(this.#pulseKeys.map((key) => client.pulse(key)))
+      }, deadlineMs)
+      this.#refusal = ''
+      this.#pulsedAt = performance.now()
+    } catch (cause) {
+      if (isRefusal(cause)) this.#report(cause.message)
+    }
+  }
+
   /** See {@link renewFiles}; a failure is logged. */
   async renewFiles(): Promise<void> {
     if (!this.#holdsLedger) return
@@ -179,9 +226,7 @@ export class RedisConnection {
    */
   async ask<T>(send: () => Promise<T>, ms = BACKGROUND_MS): Promise<T> {
     try {
-      const answer = await this.#within(send, ms)
-      this.#refusal = ''
-      return answer
+      return await this.#within(send, ms)
     } catch (cause) {
       if (isRefusal(cause)) this.#report(cause.message)
       const message = 'The gateway cannot reach its ledger right now.'
@@ -203,6 +248,7 @@ export class RedisConnection {
 
   close(): void {
     this.#closed = true
+    clearInterval(this.#pulse)
     this.client.disconnect()
   }
 
@@ -273,6 +319,7 @@ export class RedisConnection {
     this.#ready.resolve()
     if (!this.#opened) return
     this.#log.info('Redis is back')
+    if (this.#pulse) void this.#beat()
     this.#return()
   }
 
@@ -295,6 +342,7 @@ export class RedisConnection {
     const names = primaries.sort().join()
     if (names === this.#primaries) return
     this.#primaries = names
+    this.#pulseKeys = []
     this.#return()
   }
 }
@@ -369,4 +417,149 @@ function parse(url: string): URL {
 
 function refused(message: string): ConfigError {
   return new ConfigError('the configuration', [{ path: 'state.url', message }])
+}
+
+// Checks whether servers can hold a ledger, and which risks their settings carry.
+
+interface ServerInfo {
+  /** Why a server cannot be used, and the necessary change. */
+  readonly refusal?: string
+  /** Possible losses in a crash, one sentence each. */
+  readonly risks: readonly string[]
+}
+
+const OLDEST_MAJOR = 7
+
+type Fields = Readonly<Record<string, string | undefined>>
+
+export function isCluster(client: Redis | Cluster): client is Cluster {
+  return client.isCluster
+}
+
+export function serversOf(client: Redis | Cluster): readonly Redis[] {
+  return isCluster(client) ? client.nodes('master') : [client]
+}
+
+/** Reads version, role and settings of the servers. @throws Error when a server does not answer */
+async function inspectServers(client: Redis | Cluster): Promise<ServerInfo> {
+  const inspections = await Promise.all(
+    serversOf(client).map(async (node) => {
+      const fields = fieldsOf(await node.info())
+      const refusal = refusalOf(fields, isCluster(client))
+      if (refusal !== undefined) return { refusal: `${nameOf(node)} ${refusal}`, risks: [] }
+      const risks = risksOf(fields, await settingsOf(node))
+      return { risks: risks.map((risk) => `${nameOf(node)} ${risk}`) }
+    }),
+  )
+  const refused = inspections.find(({ refusal }) => refusal !== undefined)
+  return refused ?? { risks: inspections.flatMap(({ risks }) => risks) }
+}
+
+/** A key for each primary: scripts of a cluster run where the slot of their key is. */
+async function pulseKeys(client: Redis | Cluster): Promise<readonly string[]> {
+  const keys = new Map<string, string>()
+  const primaries = serversOf(client).length
+  for (let n = 0; keys.size < primaries; n++) {
+    const key = `${PREFIX}:pulse:${n}`
+    if (!isCluster(client)) return [key]
+    const slot = Number(await client.cluster('KEYSLOT', key))
+    keys.set(client.slots[slot]?.[0] ?? '', key)
+  }
+  return [...keys.values()]
+}
+
+/** Waits for the servers. @throws Error when one does not answer */
+async function reachServers(client: Redis | Cluster): Promise<ServerInfo> {
+  await Promise.all(serversOf(client).map((node) => node.ping()))
+  return { risks: [] }
+}
+
+/**
+ * Rewrites append-only files that were not rewritten since their servers started. A server that is killed while it writes the
+ * effects of a script drops them at its next start, but may leave part of them in the file and apply that part at the start
+ * after (seen with Redis 7.0; newer versions of Valkey remove the part).
+ * @throws Error when a server does not answer, or does not permit the command
+ */
+async function renewFiles(client: Redis | Cluster): Promise<void> {
+  await Promise.all(
+    serversOf(client).map(async (node) => {
+      const fields = fieldsOf(await node.info('persistence'))
+      const { aof_enabled: enabled, aof_rewrites: done, aof_rewrite_in_progress: running } = fields
+      if (enabled === '1' && done === '0' && running === '0') await node.bgrewriteaof()
+    }),
+  )
+}
+
+function refusalOf(fields: Fields, cluster: boolean): string | undefined {
+  const { redis_version: version = '', maxmemory_policy: policy = 'noeviction' } = fields
+  if (Number.parseInt(version, 10) < OLDEST_MAJOR) {
+    return (
+      `is version ${version}: ${OLDEST_MAJOR}.0 or newer is needed, because before it a server could ` +
+      'replicate scripts as text, and its replicas would then use their own clocks.'
+    )
+  }
+  if (policy !== 'noeviction') {
+    return `would throw money away when its memory is full: set its maxmemory-policy to noeviction, not ${policy}.`
+  }
+  if (fields.role === 'slave') return 'is a replica: take the address of its primary.'
+  if (fields.cluster_enabled === '1' && !cluster) {
+    return 'is one of a cluster: give "url" a list of its nodes, if only of this one.'
+  }
+  return undefined
+}
+
+/** @param settings undefined when the server does not permit to read them */
+function risksOf(fields: Fields, settings: Fields | undefined): string[] {
+  if (fields.aof_enabled === '0') {
+    return [
+      'keeps no append-only file: what was booked since its last snapshot is lost with the process. ' +
+        'Set appendonly to yes.',
+    ]
+  }
+  if (!settings) {
+    return [
+      'does not permit CONFIG GET: whether it writes to disk in time, and waits for replicas, is not known.',
+    ]
+  }
+  const { appendfsync, 'min-replicas-to-write': least } = settings
+  const replicated = Number(fields.connected_slaves) > 0
+  const risks: string[] = []
+  if (appendfsync === 'no') {
+    risks.push(
+      'leaves it to the system when to write to disk: a power cut takes half a minute of bookings. ' +
+        'Set appendfsync to always, or with replicas to everysec.',
+    )
+  }
+  if (appendfsync === 'everysec' && !replicated) {
+    risks.push(
+      'writes to disk every second: a power cut takes up to two seconds of bookings, and they are ' +
+        'booked again only if this process survives it. Set appendfsync to always.',
+    )
+  }
+  if (replicated && least === '0') {
+    risks.push(
+      'does not wait for its replicas: a failover forgets what they had not yet, and it is booked ' +
+        'again only if this process survives it. Set min-replicas-to-write to 1.',
+    )
+  }
+  return risks
+}
+
+async function settingsOf(node: Redis): Promise<Fields | undefined> {
+  try {
+    const answer = (await node.config('GET', 'appendfsync', 'min-replicas-to-write')) as string[]
+    const pairs = answer.flatMap((name, i) => (i % 2 === 0 ? [[name, answer[i + 1]]] : []))
+    return Object.fromEntries(pairs)
+  } catch {
+    return undefined
+  }
+}
+
+function fieldsOf(info: string): Fields {
+  const lines = info.split('\r\n').filter((line) => line.includes(':'))
+  return Object.fromEntries(lines.map((line) => line.split(/:(.*)/s, 2)))
+}
+
+function nameOf({ options: { host, port } }: Redis): string {
+  return `Redis at ${host}:${port}`
 }

@@ -15,6 +15,8 @@ import {
   checkHold,
   checkLimits,
   TIGHT_CEILINGS,
+  RETRY_MS,
+  windowEnd,
 } from '../ledger/book.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
@@ -47,22 +49,17 @@ import {
   type Settled,
   type Settlement,
   type TopUp,
+  type CapScope,
+  type HeldBy,
+  type LimitOwner,
+  type RateStatus,
 } from '../ledger/ledger.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
-import { RedisHistory } from './history.ts'
-import { RedisImport } from './import.ts'
+import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords } from './records.ts'
-import {
-  toAdmission,
-  toHoldResult,
-  toLimitsText,
-  toPico,
-  toSettled,
-  type ScriptReply,
-  type ScriptClient,
-} from './replies.ts'
-import { RECEIPT_MS, scriptsWith, STORE_CLOCK } from './scripts.ts'
+import { toLimitsText, toPico, type ScriptReply, type ScriptClient } from './replies.ts'
+import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
 interface RedisOptions {
   /** `redis://` or `rediss://`; for a cluster, a list of one or more of its nodes. */
@@ -448,3 +445,57 @@ function openOutbox(folder: string, limitBytes: number | undefined): OutboxFile 
     throw new ConfigError('the configuration', [{ path: 'state.outbox', message }])
   }
 }
+
+function toAdmission([why, ...rest]: ScriptReply): Admission {
+  switch (why) {
+    case 'ok': {
+      const [at = 0, lease = 0, paid, ...rate] = rest.map(Number)
+      return { ok: true, at, lease, paid: paid === 1, rate: toRate(rate) }
+    }
+    case 'rpm':
+    case 'day':
+    case 'concurrency': {
+      const [of, ...numbers] = rest
+      const [retryAfterMs = 0, ...rate] = numbers.map(Number)
+      return { ok: false, why, of: of as LimitOwner, retryAfterMs, rate: toRate(rate) }
+    }
+    case 'disabled':
+    case 'expired':
+      return { ok: false, why, of: rest[0] as 'key' | 'account' }
+    default:
+      return { ok: false, why: 'stale' }
+  }
+}
+
+function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): RateStatus {
+  return { limit, remaining, resetMs }
+}
+
+/** The reply of the script `hold`, unless it is `range`. */
+function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
+  switch (why) {
+    case 'ok':
+      return { ok: true, day: first!, billed: second === '1', tight: third === '1' }
+    case 'held':
+      return { ok: false, why, by: first as HeldBy, retryAfterMs: RETRY_MS }
+    case 'cap':
+      return {
+        ok: false,
+        why,
+        of: third as 'key' | 'account',
+        ...windowEnd(first as CapScope, Number(second)),
+      }
+    default:
+      return { ok: false, why: why as 'tier' | 'credits' | 'lost' }
+  }
+}
+
+/** The reply of the scripts `settle`, `topUp` and `adjust`, unless it is `range`. */
+function toSettled([state, cost, balance]: ScriptReply): Settled {
+  return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
+}
+
+/** Reads the clock of the server into `now`, ms since epoch. */
+const STORE_CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`

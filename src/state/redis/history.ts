@@ -1,5 +1,5 @@
 /** The history of accounts in Redis: reads, verifies, exports and folds rows. */
-import { foldBounds, inOrder } from '../ledger/items.ts'
+import { foldBounds, inOrder, checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import type {
   Discrepancy,
   LedgerItem,
@@ -9,11 +9,12 @@ import type {
   RowItem,
   Settlement,
   TotalItem,
+  Imported,
+  LimitsItem,
 } from '../ledger/ledger.ts'
 import type { ReceiptLookup } from './outbox.ts'
-import { discrepancies } from './audit.ts'
 import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
-import { toLimits, type ScriptClient } from './replies.ts'
+import { toLimits, type ScriptClient, toLimitsText, type ScriptReply } from './replies.ts'
 import {
   accountsIn,
   readPages,
@@ -23,7 +24,10 @@ import {
   type RedisQuery,
   type DatedRow,
   type Snapshot,
+  readRow,
 } from './rows.ts'
+import { countedOn, type Pico } from '../../money/money.ts'
+import { addCost, addRunning, compareSums, spendName, addTo } from '../ledger/book.ts'
 
 /** Attempts to read an account during which no row is folded. */
 const ATTEMPTS = 5
@@ -157,7 +161,7 @@ export class RedisHistory {
 }
 
 /** A row as an item of an export. @param folded whether rows of its key and day were folded */
-export function toItem({ row, day }: DatedRow, account: string, folded: boolean): RowItem {
+function toItem({ row, day }: DatedRow, account: string, folded: boolean): RowItem {
   const { seq: _, ...rest } = row
   const unfolded = folded && row.kind === 'usage'
   return { ...rest, account, ...(day && { day }), ...(unfolded && { unfolded }) }
@@ -177,4 +181,207 @@ async function* itemsOf(
 
 function foldedIn({ folded }: Snapshot): number {
   return Number(folded.rows ?? 0)
+}
+
+// Compares the book of an account in Redis with its rows.
+
+/** Sums of a snapshot that differ from those of its rows and running calls. */
+async function discrepancies(
+  account: string,
+  { book, holds, leases, folded }: Snapshot,
+  pages: AsyncIterable<readonly DatedRow[]>,
+): Promise<Discrepancy[]> {
+  const sums = new Map<string, Pico>()
+  for await (const page of pages) {
+    for (const { row, day } of page) addCost(sums, { ...row, day })
+  }
+  for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
+  for (const member of leases) {
+    const [amount = '', day = '', , , ceiling = 0] = holds[member]?.split('|') ?? []
+    // A call that was refused with `held` holds nothing.
+    const held = day ? { amount: BigInt(amount), ceiling: BigInt(ceiling), day } : undefined
+    addRunning(sums, keyOf(member), held)
+  }
+  sums.set('paid in', countedOn(sums.get('paid in') ?? 0n))
+  return compareSums(account, storedIn(book), sums)
+}
+
+/** Every sum of a book, under the name that `discrepancies` gives to the same sum of rows and calls. */
+function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, amount: Pico]> {
+  const sum = (field: string) => BigInt(book[field] ?? 0)
+  yield ['balance', sum('bal')]
+  yield ['held', sum('bal') - sum('avail')]
+  yield ['ceilings', sum('ceil')]
+  // A book of an earlier version gets its sum with its next hold or top-up.
+  if (book.in !== undefined) yield ['paid in', sum('in')]
+  for (const field of Object.keys(book)) {
+    const [kind = '', window = '', key = ''] = field.split(':')
+    if (kind === 'n') yield [`calls of key ${window}`, sum(field)]
+    if (kind === 'm') yield [`ceilings of key ${window}`, sum(field)]
+    if (kind !== 's' && kind !== 'c') continue
+    const spend = spendName(key, window === 'L' ? 'lifetime' : window)
+    const settled = sum(`s:${window}:${key}`)
+    if (kind === 's') yield [spend, settled]
+    else yield [`held, ${spend}`, sum(field) - settled]
+  }
+}
+
+function keyOf(member: string): string {
+  return member.slice(0, member.indexOf('|'))
+}
+
+// Imports items of an export into Redis, each as a whole and at most once.
+
+/** The stored rows of an account. Receipts expire, so an import has to look for the rows themselves. */
+interface Index {
+  readonly account: string
+  /** Sequences by kind and request. */
+  readonly rows: Map<string, number>
+  /** Totals by day and key. */
+  readonly totals: Map<string, { readonly rows: number; readonly cost: Pico }>
+  /** Sums of the rows by day and key. */
+  readonly spent: Map<string, Pico>
+}
+
+/** Imports items in their order. Every method throws Unavailable while Redis cannot be reached. */
+export class RedisImport {
+  readonly #connection: RedisConnection
+  readonly #store: ScriptClient
+  /** Index of the account that is being imported. */
+  #index: Index | undefined
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection
+    this.#store = connection.client as ScriptClient
+  }
+
+  /** See {@link Ledger.import}. */
+  async take(items: readonly LedgerItem[]): Promise<Imported> {
+    let [taken, added] = [0, 0]
+    try {
+      for (const item of items) {
+        added += Number(await this.#take(item))
+        taken++
+      }
+      return { taken, added }
+    } catch (error) {
+      if (error instanceof RangeError) return { taken, added, refused: error.message }
+      throw error
+    }
+  }
+
+  /** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
+  async #take(item: LedgerItem): Promise<boolean> {
+    switch (item.kind) {
+      case 'account':
+        return item.paid && this.#takePaid(item.account)
+      case 'limits':
+        return this.#takeLimits(item)
+      case 'total':
+        return this.#takeTotal(item)
+      default:
+        return this.#takeRow(item)
+    }
+  }
+
+  async #takePaid(account: string): Promise<boolean> {
+    const [book] = keysOf(account, 'book')
+    return Number(await this.#connection.ask(() => this.#store.hset(book!, 'tier', '1'))) > 0
+  }
+
+  async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
+    const [book = ''] = keysOf(account, 'book')
+    const stored = await this.#connection.ask(() => this.#store.hget(book, `l:${key}`))
+    if (stored !== null && toLimits(stored).revision >= revision) return false
+    await this.#connection.ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
+    return true
+  }
+
+  async #takeTotal(item: TotalItem): Promise<boolean> {
+    const { account, key, day, rows, cost } = item
+    const index = await this.#indexOf(account)
+    const name = nameOf(day, key)
+    const stored = index.totals.get(name)
+    const spent = index.spent.get(name) ?? 0n
+    if (!checkTotal(item, stored && { ...item, ...stored }, spent)) return false
+    const keys = keysOf(account, 'book', 'f')
+    const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
+    const [answer] = await this.#connection.ask(() => this.#store.takeTotal(...keys, ...args))
+    if (answer === 'range') throw outOfRange(account)
+    index.totals.set(name, { rows, cost })
+    return true
+  }
+
+  async #takeRow(item: RowItem): Promise<boolean> {
+    const { account, kind, request, key = '', cost, day = '' } = item
+    const name = nameOf(kind, request)
+    for (let again = false; ; again = true) {
+      const index = await this.#indexOf(account)
+      const seq = index.rows.get(name)
+      if (seq !== undefined) {
+        checkSameRow(item, await this.#row(account, seq))
+        return false
+      }
+      if (kind === 'usage') checkUnfolded(item, index.totals.has(nameOf(day, key)))
+      const [answer, value] = await this.#write(item)
+      if (answer === 'taken') {
+        index.rows.set(name, Number(value))
+        if (kind === 'usage') addTo(index.spent, nameOf(day, key), cost)
+        return true
+      }
+      if (answer === 'range') throw outOfRange(account)
+      if (again) throw new RangeError(`${kind} "${request}" of account ${account} was folded`)
+      // A gateway has booked it since the index was read.
+      this.#index = undefined
+    }
+  }
+
+  #write(item: RowItem): Promise<ScriptReply> {
+    const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
+    const body = usage ?? note
+    const text = body === undefined ? '' : JSON.stringify(body)
+    const references = kind === 'adjust' ? 'a' : 't'
+    const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
+    const args = [kind, request, key, `${cost}`, day, `${at}`, text]
+    return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
+  }
+
+  async #row(account: string, seq: number): Promise<RowItem> {
+    const row = await readRow(this.#query, rowsKey(account), seq)
+    if (!row) throw new RangeError(`a row of account ${account} was folded meanwhile`)
+    return toItem(row, account, false)
+  }
+
+  async #indexOf(account: string): Promise<Index> {
+    if (this.#index?.account === account) return this.#index
+    const { folded, seq } = await this.#connection.ask(() =>
+      snapshotOf(this.#store, accountPrefix(account)),
+    )
+    const index: Index = { account, rows: new Map(), totals: new Map(), spent: new Map() }
+    for (const { day, key, ...total } of totalsIn(folded)) index.totals.set(nameOf(day, key), total)
+    for await (const page of readPages(this.#query, rowsKey(account), seq)) {
+      for (const { row, day } of page) {
+        index.rows.set(nameOf(row.kind, row.request), row.seq)
+        if (row.kind === 'usage') addTo(index.spent, nameOf(day, row.key!), row.cost)
+      }
+    }
+    this.#index = index
+    return index
+  }
+
+  readonly #query: RedisQuery = (read) => this.#connection.ask(() => read(this.#store))
+}
+
+function nameOf(first: string, second: string): string {
+  return `${first} ${second}`
+}
+
+function outOfRange(account: string): RangeError {
+  return new RangeError(`a sum of account ${account} would leave the range of money`)
+}
+
+/** The end of a day, ms since epoch. @param day `YYYYMMDD` */
+function endOf(day: string): number {
+  const [year, month, date] = [day.slice(0, 4), day.slice(4, 6), day.slice(6)].map(Number)
+  return Date.UTC(year!, month! - 1, date! + 1)
 }

@@ -1,7 +1,13 @@
 /** Reads the rows and sums of the ledger that gateways share, through a connection of its own. */
 import { randomId, timeOf } from '../ids.ts'
-import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
-import type { Log, RequestId } from '../ledger/ledger.ts'
+import type {
+  Log,
+  RequestId,
+  FoldedTotal,
+  LedgerHead,
+  LedgerReader,
+  ReadRow,
+} from '../ledger/ledger.ts'
 import { connect, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
 import { toPico } from './replies.ts'
 import { accountsIn, readFrom, totalsIn } from './rows.ts'

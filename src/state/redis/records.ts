@@ -1,8 +1,7 @@
 import { createStorage, type Driver } from 'unstorage'
 import { StoredRecords, type Touched } from '../records.ts'
-import { PREFIX, type RedisConnection } from './connection.ts'
+import { PREFIX, type RedisConnection, isCluster } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
-import { isCluster } from './server-checks.ts'
 
 const DEADLINE_MS = 500
 /** Name of the index of changed records, each once, in the order of their last changes. */

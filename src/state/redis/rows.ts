@@ -1,9 +1,7 @@
 /** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
-import type { LedgerRow } from '../ledger/ledger.ts'
-import type { FoldedTotal } from '../ledger/reader.ts'
-import { accountPrefix, type RedisConnection } from './connection.ts'
-import { serversOf } from './server-checks.ts'
+import type { LedgerRow, FoldedTotal } from '../ledger/ledger.ts'
+import { accountPrefix, type RedisConnection, serversOf } from './connection.ts'
 
 /** A row with the UTC day that was charged, `YYYYMMDD`; '' when no day was. */
 export interface DatedRow {

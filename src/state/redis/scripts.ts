@@ -29,11 +29,6 @@ interface Script {
 
 export type ScriptName = keyof ReturnType<typeof scriptsWith>
 
-/** Reads the clock of the server into `now`, ms since epoch. */
-export const STORE_CLOCK = `
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`
-
 /** Lifetime of a receipt. A settlement that is sent again later than half of it is looked up among the rows first. */
 export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
 

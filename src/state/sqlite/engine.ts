@@ -61,7 +61,7 @@ import { exportFile } from './export.ts'
 import { CannotOpen } from './file.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
-import { RESCUE_FILE, RescueFile } from './rescue.ts'
+import { RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
 import {
   type Snapshot,
@@ -71,9 +71,16 @@ import {
   totalsIn,
   type StoredBook,
 } from './snapshot.ts'
-import { valueOf, type StoredRow, isRefused, type Charge, type CommandResult } from './store.ts'
+import {
+  type StoredRow,
+  isRefused,
+  type Charge,
+  type CommandResult,
+  isBefore,
+  type WriteName,
+  Store,
+} from './store.ts'
 import { startThread, WorkerClient } from './worker-client.ts'
-import { isBefore } from './audit.ts'
 import { DeferredSettlements, SETTLE_MS, waived } from '../ledger/deferred.ts'
 
 // Charges on their way to the file: an account book has them already, the file not yet. One that waits for too long is
@@ -810,3 +817,12 @@ async function* paged<Row extends StoredRow>(
     last = rows.at(-1)!.seq
   }
 }
+
+/** @throws RangeError for a write that was refused */
+function valueOf<Name extends WriteName>(result: CommandResult<Name>): ReturnType<Store[Name]> {
+  if (isRefused(result)) throw new RangeError(result.refused)
+  return result
+}
+
+/** Name of the file of lines in the folder of the ledger. */
+const RESCUE_FILE = 'rescue.jsonl'

@@ -13,10 +13,7 @@ const CHECKPOINT_PAGES = 2000
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
 const BUSY = 5
-export const IO_ERROR = 10
 const CORRUPT = 11
-/** A disk, or a database with a limit, without room. */
-export const FULL = 13
 const NOT_A_DATABASE = 26
 
 /**

@@ -23,8 +23,6 @@ import {
   unusable,
   transact,
   codeOf,
-  FULL,
-  IO_ERROR,
 } from './file.ts'
 import { rescueCopy } from './rescue.ts'
 
@@ -437,3 +435,8 @@ export class Reserve {
     return bavail * bsize < BYTES
   }
 }
+
+const IO_ERROR = 10
+
+/** A disk, or a database with a limit, without room. */
+const FULL = 13

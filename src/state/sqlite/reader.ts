@@ -2,8 +2,7 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import type { RequestId } from '../ledger/ledger.ts'
-import type { FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/reader.ts'
+import type { RequestId, FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/ledger.ts'
 import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
 
 const BUSY_TIMEOUT_MS = 2000

@@ -5,9 +5,6 @@ import type { DatabaseSync } from 'node:sqlite'
 import { bookableRow } from '../ledger/deferred.ts'
 import type { Settlement } from '../ledger/ledger.ts'
 import { createFile } from './file.ts'
-
-/** Name of the file of lines in the folder of the ledger. */
-export const RESCUE_FILE = 'rescue.jsonl'
 const HEADER = `${JSON.stringify({ kind: 'rescue', version: 1 })}\n`
 
 /** Settlements as lines that `ledger import` books. Each is on the disk before its client gets the cost. */

@@ -1,10 +1,8 @@
 /** The tables of a ledger: commits batches of writes, then answers reads. Runs in the thread that owns the database. */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Pico } from '../../money/money.ts'
-import { Audit, type AuditReport } from './audit.ts'
+import { type Pico, countedOn } from '../../money/money.ts'
 import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
-import { take } from './import.ts'
 import type { Reserve } from './folder.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
@@ -19,8 +17,25 @@ import {
   type NewRow,
   type Sql,
   type UsageColumns,
+  charge,
+  toRowItem,
+  writeBody,
+  type TotalColumns,
+  type SpendColumns,
 } from './sql.ts'
-import type { Adjustment, KeyLimits, LedgerItem, LedgerRow, TopUp } from '../ledger/ledger.ts'
+import type {
+  Adjustment,
+  KeyLimits,
+  LedgerItem,
+  LedgerRow,
+  TopUp,
+  LimitsItem,
+  RowItem,
+  TotalItem,
+  Discrepancy,
+} from '../ledger/ledger.ts'
+import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
+import { addCost, compareSums, spendName } from '../ledger/book.ts'
 
 /** A settlement as plain values, which cost less to send than an object. */
 export type Charge = [
@@ -106,14 +121,6 @@ interface Refused {
 
 export function isRefused(result: CommandResult): result is Refused {
   return typeof result === 'object' && 'refused' in result
-}
-
-/** @throws RangeError for a write that was refused */
-export function valueOf<Name extends WriteName>(
-  result: CommandResult<Name>,
-): ReturnType<Store[Name]> {
-  if (isRefused(result)) throw new RangeError(result.refused)
-  return result
 }
 
 /** The writes share one transaction; the reads see them. */
@@ -426,4 +433,139 @@ function toStoredRow<Row extends RowColumns>({ key, ...row }: Row) {
     seq: Number(row.seq),
     at: Number(row.at),
   }
+}
+
+// Imports items of an export into the tables of a ledger.
+
+/** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
+function take(sql: Sql, item: LedgerItem): boolean {
+  switch (item.kind) {
+    case 'account':
+      return item.paid && Number(sql.setPaid.run(item.account).changes) > 0
+    case 'limits':
+      return takeLimits(sql, item)
+    case 'total':
+      return takeTotal(sql, item)
+    default:
+      return takeRow(sql, item)
+  }
+}
+
+function takeLimits(sql: Sql, { account, key, limits, revision }: LimitsItem): boolean {
+  const stored = sql.revision.get(account, key) as { revision: bigint } | undefined
+  if (stored && stored.revision >= revision) return false
+  setLimits(sql, account, key, limits, revision)
+  return true
+}
+
+function takeTotal(sql: Sql, item: TotalItem): boolean {
+  const { account, key, day, rows, cost } = item
+  const stored = sql.total.get(account, day, key) as TotalColumns | undefined
+  const spent = sql.spentOn.get(account, key, day) as { amount: Pico } | undefined
+  const same = stored && { ...item, rows: Number(stored.requests), cost: stored.cost }
+  if (!checkTotal(item, same, spent?.amount ?? 0n)) return false
+  sql.addTotal.run(account, day, key, rows, cost)
+  charge(sql, account, key, day, cost)
+  return true
+}
+
+function takeRow(sql: Sql, item: RowItem): boolean {
+  const { kind, account, request, key = null, cost, day = null, at } = item
+  if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item))) {
+    const stored = sql.row.get(request, kind, account) as unknown as UsageColumns
+    checkSameRow(item, toRowItem(stored))
+    return false
+  }
+  if (kind === 'usage') {
+    checkUnfolded(item, sql.total.get(account, day!, key!) !== undefined)
+    charge(sql, account, key!, day!, cost)
+  }
+  if (kind === 'top-up') credit(sql, account, -cost)
+  if (kind === 'adjust') adjust(sql, account, -cost)
+  return true
+}
+
+// Adds up an account's rows, and compares the result with the stored sums.
+
+interface AuditReport {
+  /** Stored sums that differ from those of the rows. */
+  readonly discrepancies: readonly Discrepancy[]
+  /** Sums of the rows, under the names of the book's `settled`. A sum of 0 may be absent. */
+  readonly sums: ReadonlyMap<string, Pico>
+}
+
+type AuditQueries = Pick<Sql, 'sums' | 'sumsOf' | 'spendOf' | 'totalsOf'>
+
+/** Rows added up in one step, within a few milliseconds. */
+const STEP_ROWS = 2000
+const BILLION = 1_000_000_000n
+
+/** The audit of one account, in steps. Rows never change, so a step's result holds until rows are folded. */
+class Audit {
+  readonly #account: string
+  readonly #queries: AuditQueries
+  readonly #sums = new Map<string, Pico>()
+  #seq = 0n
+
+  constructor(account: string, queries: AuditQueries) {
+    this.#account = account
+    this.#queries = queries
+  }
+
+  /** Adds up the next rows. @returns whether these were the last */
+  advance(): boolean {
+    const groups = this.#queries.sums.all(this.#account, this.#seq, STEP_ROWS) as unknown as Group[]
+    let rows = 0n
+    for (const { kind, key, day, billions, rest, count, seq } of groups) {
+      rows += count
+      if (seq > this.#seq) this.#seq = seq
+      addCost(this.#sums, { kind, key, day, cost: billions * BILLION + rest })
+    }
+    return rows < STEP_ROWS
+  }
+
+  /** The result, valid once and before further writes. @param from see {@link isBefore} */
+  report(from: string): AuditReport {
+    const account = this.#account
+    for (const row of this.#queries.totalsOf.iterate(account)) {
+      const { key, day, cost } = row as unknown as TotalColumns
+      addCost(this.#sums, { kind: 'usage', key, day, cost })
+    }
+    const stored = new Map<string, Pico>()
+    const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
+    stored.set('balance', sums?.balance ?? 0n)
+    stored.set('paid in', sums?.paid_in ?? 0n)
+    this.#sums.set('paid in', countedOn(this.#sums.get('paid in') ?? 0n))
+    for (const row of this.#queries.spendOf.iterate(account)) {
+      const { key, window, amount } = row as unknown as SpendColumns
+      stored.set(spendName(key, window), amount)
+    }
+    // Some sums of the rows have no stored one.
+    for (const what of this.#sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
+    return {
+      discrepancies: compareSums(account, stored, this.#sums),
+      sums: new Map([...this.#sums].filter(([what]) => !isBefore(what, from))),
+    }
+  }
+}
+
+/** Whether a sum belongs to a window that ended before a day. @param day `YYYYMMDD` */
+export function isBefore(what: string, day: string): boolean {
+  const window = what.slice(what.lastIndexOf(' ') + 1)
+  return window < day.slice(0, window.length)
+}
+
+interface AccountSums {
+  readonly balance: Pico
+  readonly paid_in: Pico
+}
+
+interface Group {
+  readonly kind: LedgerRow['kind']
+  readonly key: string | null
+  readonly day: string | null
+  readonly billions: bigint
+  readonly rest: bigint
+  readonly count: bigint
+  readonly seq: bigint
 }

@@ -1,5 +1,6 @@
 /** Checks that a provider stops when the client leaves, and waits when the client does not read. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { ChatChunk, Flow } from '../../plugin.ts'
 import {
   replay,
@@ -14,6 +15,8 @@ import { choicesIn } from '../compare.ts'
 import type { TestRequest } from '../requests.ts'
 import { within } from '../provider-under-test.ts'
 import type { RecordedResponse } from '../transcripts.ts'
+import { growth, heapGrowth } from '../measure.ts'
+import { cutAt } from '../splits.ts'
 
 const POLL_MS = 10
 /** Polls without a further byte after which a connection counts as stopped, if the plugin is not at work meanwhile. */
@@ -62,22 +65,6 @@ export async function checkHang(
     client.abort(new Error('the client left'))
     return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
   })
-}
-
-/** Run after the checks above: every request to the vendor needs the signal of its call. */
-export function checkSignal({ provider }: Fixture): Check {
-  const { requests } = provider.host
-  if (requests.length === 0) {
-    return skipped(
-      'signal',
-      null,
-      'no request was made with host.request; connections were checked instead',
-    )
-  }
-  // The kit aborts every call at its end.
-  const withoutSignal = requests.filter(({ signal }) => !signal?.aborted)
-  const problem = `${withoutSignal.length} of ${requests.length} requests were made without the signal of their call`
-  return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
 }
 
 export async function checkPressure(fixture: Fixture, one: Case): Promise<Check> {
@@ -157,7 +144,7 @@ interface Loop {
   readonly after: Uint8Array
 }
 
-export async function repeatableEvent(
+async function repeatableEvent(
   fixture: Fixture,
   { request }: Case,
   answer: RecordedResponse,
@@ -200,4 +187,61 @@ async function stopsReading(taken: () => number, timeoutMs: number): Promise<boo
     before = now
   }
   return true
+}
+
+// Checks that answers do not influence each other, and that neither time nor memory grows faster than the input.
+
+const AT_ONCE = 6
+const CALLS = 200
+const MAX_HEAP_BYTES = 2 * 1024 * 1024
+
+/** Checks the same answer after one that was cut, and several at once. */
+export async function checkRepeat(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  const { provider, vendor } = fixture
+  if (!answer) return skipped('repeat', name, NO_UPSTREAM)
+  const alone = await replay(fixture, request, answer)
+  const half = answer.body.subarray(0, answer.body.length >> 1)
+  await replay(fixture, request, answer, [half], 'cut')
+  const problems: string[] = []
+  const same = (other: typeof alone) =>
+    isDeepStrictEqual(choicesIn(other.completion), choicesIn(alone.completion)) &&
+    isDeepStrictEqual(other.usage, alone.usage)
+  const before = vendor.requests.length
+  if (!same(await replay(fixture, request, answer))) {
+    problems.push('after an answer that was cut off the same question has another answer')
+  }
+  if (vendor.requests.length === before)
+    problems.push('the same question is not asked again: the answer is one of before')
+  vendor.answer(() => toFakeResponse(answer, cutAt(answer.body, splitPoints(answer))))
+  const together = await Promise.all(
+    Array.from({ length: AT_ONCE }, () => provider.outcome(request)),
+  )
+  if (!together.every(same)) problems.push('answers at the same time differ from one alone')
+  return toCheck('repeat', name, problems)
+}
+
+/** Checks that ten times the events cost at most 25 times the time. */
+export async function checkTime(fixture: Fixture, one: Case): Promise<Check> {
+  const { name, answer } = one.transcript
+  const loop = answer && (await repeatableEvent(fixture, one, answer))
+  if (!loop) return skipped('time', name, 'no event of this answer can be repeated')
+  const run = async (times: number) => {
+    const block = Buffer.concat(Array.from({ length: times }, () => loop.again))
+    await replay(fixture, one.request, answer, [loop.before, block, loop.after])
+  }
+  return toCheck('time', name, await growth('events', run, 200))
+}
+
+export async function checkMemory(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+  const { name, answer } = transcript
+  if (!answer) return skipped('memory', name, NO_UPSTREAM)
+  const bytes = await heapGrowth(CALLS, () => replay(fixture, request, answer))
+  if (bytes === undefined) return skipped('memory', name, 'memory is measured by testPlugin only')
+  const mib = (bytes / 1024 / 1024).toFixed(1)
+  return toCheck(
+    'memory',
+    name,
+    bytes > MAX_HEAP_BYTES ? [`${CALLS} calls leave ${mib} MiB behind`] : [],
+  )
 }

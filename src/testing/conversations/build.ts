@@ -22,24 +22,12 @@ export function fn(id: string, name: string, args = '{"city":"Oslo"}'): object {
   return { id, type: 'function', function: { name, arguments: args } }
 }
 
-export function custom(id: string, name: string, input: string): object {
-  return { id, type: 'custom', custom: { name, input } }
-}
-
 export function result(id: string, content: unknown, more: object = {}): object {
   return say('tool', content, { tool_call_id: id, ...more })
 }
 
 export function text(words: string, more: object = {}): object {
   return { type: 'text', text: words, ...more }
-}
-
-export function image(url: string, more: object = {}): object {
-  return { type: 'image_url', image_url: { url, ...more } }
-}
-
-export function file(file_data: string, filename?: string): object {
-  return { type: 'file', file: { file_data, ...(filename === undefined ? {} : { filename }) } }
 }
 
 export function tool(name: string, parameters: object = CITY, more: object = {}): object {
@@ -54,13 +42,4 @@ export const CITY: object = {
   additionalProperties: false,
 }
 
-export function freeForm(name: string, format?: object): object {
-  const description = `Applies ${name}.`
-  return { type: 'custom', custom: { name, description, ...(format ? { format } : {}) } }
-}
-
 export const TOOLS: readonly object[] = [tool('weather'), tool('time')]
-
-export function answerAs(schema: object, more: object = {}): object {
-  return { type: 'json_schema', json_schema: { name: 'answer', schema, ...more } }
-}

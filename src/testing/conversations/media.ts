@@ -1,16 +1,5 @@
 /** Conversations with images, documents and sound. */
-import {
-  ask,
-  call,
-  file,
-  fn,
-  image,
-  result,
-  say,
-  text,
-  TOOLS,
-  type ConversationRequest,
-} from './build.ts'
+import { ask, call, fn, result, say, text, TOOLS, type ConversationRequest } from './build.ts'
 
 /** A PNG image of one pixel, as base64. */
 const PNG =
@@ -124,3 +113,11 @@ export const MEDIA = {
     ],
   },
 } satisfies Record<string, ConversationRequest>
+
+function image(url: string, more: object = {}): object {
+  return { type: 'image_url', image_url: { url, ...more } }
+}
+
+function file(file_data: string, filename?: string): object {
+  return { type: 'file', file: { file_data, ...(filename === undefined ? {} : { filename }) } }
+}

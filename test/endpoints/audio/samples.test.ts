@@ -1,10 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { secondsOf } from '../../../src/endpoints/audio/length.ts'
-import { SpeechAnswer } from '../../../src/endpoints/speech/answer.ts'
+import { SpeechAnswer, Resample, ToWav } from '../../../src/endpoints/speech/endpoint.ts'
 import { flowOf } from '../../../src/stream/flow.ts'
-import { segmentsFromWords } from '../../../src/endpoints/audio/segments.ts'
-import { Resample, ToWav } from '../../../src/endpoints/audio/samples.ts'
+import { segmentsFromWords } from '../../../src/endpoints/transcription/endpoint.ts'
 import type { SpeechInput, Step } from '../../../src/plugin.ts'
 import { partsOf } from '../../_parts.ts'
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { OcrPart } from '../../../src/endpoints/ocr/answer.ts'
-import { ocr } from '../../../src/endpoints/ocr/endpoint.ts'
+import { ocr, type OcrPart } from '../../../src/endpoints/ocr/endpoint.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 const input = {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { partsOf } from '../../../src/endpoints/ocr/answer.ts'
+import { partsOf } from '../../../src/endpoints/ocr/endpoint.ts'
 import type { OcrResult } from '../../../src/plugin.ts'
 
 const pagesOf = (...pages: unknown[]) =>

@@ -1,8 +1,10 @@
 /** Images and transcripts as guards see them. */
 import { describe, expect, it } from 'vitest'
 import { generations } from '../../../src/endpoints/images/endpoint.ts'
-import type { TranscriptPart } from '../../../src/endpoints/transcription/answer.ts'
-import { transcription } from '../../../src/endpoints/transcription/endpoint.ts'
+import {
+  transcription,
+  type TranscriptPart,
+} from '../../../src/endpoints/transcription/endpoint.ts'
 import type { OutputPiece } from '../../../src/guard/adapter.ts'
 
 describe('a request for images', () => {

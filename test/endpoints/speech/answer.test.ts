@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { SpeechAnswer } from '../../../src/endpoints/speech/answer.ts'
+import { SpeechAnswer } from '../../../src/endpoints/speech/endpoint.ts'
 import type { SpeechInput } from '../../../src/plugin.ts'
 import { partsOf } from '../../_parts.ts'
 

@@ -1,7 +1,7 @@
 /** One sink and its queue, with a clock of the test: what waits, what is sent again, and what is given up. */
 import { expect, it } from 'vitest'
 import { UpstreamFailure } from '../../../src/errors/errors.ts'
-import { MOST_QUEUED, SinkRunner } from '../../../src/observe/sinks/runner.ts'
+import { MOST_QUEUED, SinkRunner } from '../../../src/observe/sinks/work.ts'
 import type { GatewayEvent, Sink } from '../../../src/plugin.ts'
 import { eventually } from '../../_wait.ts'
 

@@ -1,18 +1,13 @@
 /** An index of usage for tests, and calls to settle. */
 import { onTestFinished, vi } from 'vitest'
-import {
-  chargeOf,
-  lineOfCharge,
-  rowsIn,
-  type BookedRow,
-} from '../../../src/observe/usage/charge.ts'
+import { chargeOf, rowsIn, type BookedRow } from '../../../src/observe/usage/charge.ts'
 import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
-import { openTables } from '../../../src/observe/usage/tables.ts'
-import type { Ledger } from '../../../src/state/ledger/ledger.ts'
-import type { LedgerSource } from '../../../src/state/ledger/reader.ts'
+import { openTables } from '../../../src/observe/usage/work.ts'
+import type { Ledger, LedgerSource } from '../../../src/state/ledger/ledger.ts'
 import { openSource } from '../../../src/state/open-reader.ts'
 import { NOON, SILENT, USAGE } from '../../state/sqlite/_engine.ts'
+import { lineOfCharge } from '../../../src/observe/usage/usage.ts'
 
 export const DAY_MS = 86_400_000
 

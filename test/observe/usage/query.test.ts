@@ -3,11 +3,15 @@ import { QUANTITIES } from '../../../src/server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { CalledTables } from '../../../src/observe/usage/called.ts'
-import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
-import type { UsageQuery } from '../../../src/observe/usage/question.ts'
-import { SettledTables } from '../../../src/observe/usage/settled.ts'
-import { ranked, type Metric, type UsageCell } from '../../../src/observe/usage/sums.ts'
-import { openTables } from '../../../src/observe/usage/tables.ts'
+import {
+  answerUsage,
+  type UsageAnswer,
+  ranked,
+  type UsageQuery,
+} from '../../../src/observe/usage/query.ts'
+import { SettledTables } from '../../../src/observe/usage/ledger-index.ts'
+import type { Metric, UsageCell } from '../../../src/observe/usage/sums.ts'
+import { openTables } from '../../../src/observe/usage/work.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
 import { callAt } from '../_calls.ts'

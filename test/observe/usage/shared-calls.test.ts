@@ -1,10 +1,9 @@
 /** Circumstances of calls at several gateways on one Redis: all see those of all, each call once. */
 import { deflateRawSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { CalledTables } from '../../../src/observe/usage/called.ts'
+import { CalledTables, SharedCalls } from '../../../src/observe/usage/called.ts'
 import { lineOf } from '../../../src/observe/record.ts'
-import { SharedCalls } from '../../../src/observe/usage/shared-calls.ts'
-import { openTables } from '../../../src/observe/usage/tables.ts'
+import { openTables } from '../../../src/observe/usage/work.ts'
 import type { Announcements } from '../../../src/state/announcements.ts'
 import { openRedisAnnouncements } from '../../../src/state/redis/announcements.ts'
 import { folder } from '../../_folder.ts'

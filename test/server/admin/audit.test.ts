@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { ADMIN_ROUTES } from '../../../src/server/admin/routes.ts'
+import { ADMIN_ROUTES } from '../../../src/server/admin/api.ts'
 import { litellmList } from '../../import/_lists.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 

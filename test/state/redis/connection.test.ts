@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { folder } from '../../_folder.ts'
 import { needRedis, open, serverForTest, sharedServer, startedCluster } from './_engine.ts'
 import { startReplica } from './_redis.ts'
@@ -208,5 +208,59 @@ describe('records in Redis', () => {
     }
     await records.add('accounts', 'zeta')
     expect(await records.list('accounts')).toEqual(ids)
+  })
+})
+
+describe('a server that answers, and does not write', () => {
+  needRedis()
+  const healthy = (ok: boolean, { ledger }: Awaited<ReturnType<typeof open>>) =>
+    vi.waitFor(() => expect(ledger.health().ok).toBe(ok), { timeout: 20_000 })
+
+  it.each([
+    [
+      'has no memory left',
+      ['config', 'set', 'maxmemory', '1'],
+      ['config', 'set', 'maxmemory', '0'],
+    ],
+    [
+      'does not run scripts any more',
+      ['acl', 'setuser', 'default', '-evalsha'],
+      ['acl', 'setuser', 'default', '+evalsha'],
+    ],
+    ['has become a replica', ['replicaof', '127.0.0.1', '1'], ['replicaof', 'no', 'one']],
+  ])(
+    'is not healthy while it %s, whatever is read',
+    async (_, [break_, ...broken], [mend, ...mended]) => {
+      const server = await serverForTest()
+      const engine = await open(server.url)
+      await healthy(true, engine)
+      await server.ask((client) => client.call(break_!, ...broken))
+      await healthy(false, engine)
+      for (let i = 0; i < 3; i++) {
+        await engine.records.get('account:none')
+        expect(engine.ledger.health().ok).toBe(false)
+      }
+      await server.ask((client) => client.call(mend!, ...mended))
+      await healthy(true, engine)
+      await engine.close()
+    },
+  )
+
+  it('is used once it writes again, when it had no memory at the start', async () => {
+    const server = await serverForTest({ args: ['--maxmemory', '1'] })
+    const engine = await open(server.url)
+    expect(engine.ledger.health().ok).toBe(false)
+    await server.ask((client) => client.config('SET', 'maxmemory', '0'))
+    await healthy(true, engine)
+    await engine.close()
+  })
+
+  it('is refused at the start when it runs no scripts', async () => {
+    const server = await serverForTest()
+    await server.ask((client) => client.call('acl', 'setuser', 'default', '-evalsha'))
+    const error = await open(server.url).catch((error: unknown) => error)
+    expect(error).toMatchObject(
+      refusal(/Redis at .* does not run scripts \("NOPERM.*allow EVALSHA, EVAL and SCRIPT LOAD\./),
+    )
   })
 })

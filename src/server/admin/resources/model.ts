@@ -15,6 +15,20 @@ export const modelImport = v.strictObject({
   write: v.optional(flag, false),
 })
 
+/** A name that clients ask for and that is not served. */
+export interface UnservedAnswer {
+  readonly name: string
+  readonly reason: 'no_price' | 'unknown' | 'ambiguous' | 'disabled' | 'gone'
+  /** How often. */
+  readonly asked: number
+  /** The last accounts that have asked. */
+  readonly accounts: readonly string[]
+  readonly first_at: string
+  readonly last_at: string
+  /** A command or a setting that changes it. */
+  readonly remedy: string
+}
+
 /** Prices by name of the unit, USD as decimal text. */
 export type Pricing = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,4 @@
 /** Reads a body of OpenAI's Chat Completions API: checks as tables, with error codes of OpenAI's meaning. */
-import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   toInvalidRequest,
   anything,
@@ -25,6 +24,8 @@ import {
   type Check,
   type Members,
   type Problem,
+  described,
+  schemaOf,
 } from '../../../../errors/checks.ts'
 import type { ChatRequest } from '../../request.ts'
 import { media, noFileStore, plugins, sampling, sessionId } from '../shared/fields.ts'

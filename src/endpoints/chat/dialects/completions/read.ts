@@ -1,5 +1,4 @@
 /** Reads a body of OpenAI's Completions API, the older form with a `prompt`. */
-import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   boolean,
   either,
@@ -15,6 +14,8 @@ import {
   type Check,
   type Members,
   type Problem,
+  described,
+  schemaOf,
 } from '../../../../errors/checks.ts'
 import { givenMembers } from '../../../shared/body.ts'
 import type { CompletionRequest } from '../../completions.ts'

@@ -1,5 +1,4 @@
 /** Checks of a body of Anthropic's Messages API. Members that only this vendor has are never refused. */
-import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -19,6 +18,8 @@ import {
   wrong,
   type Check,
   type Problem,
+  described,
+  schemaOf,
 } from '../../../../errors/checks.ts'
 import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'
 

@@ -1,5 +1,4 @@
 /** Checks of a body of OpenAI's Responses API. Tools and members that only this vendor has are never refused. */
-import { described, schemaOf } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -19,6 +18,8 @@ import {
   toInvalidRequest,
   variant,
   type Check,
+  described,
+  schemaOf,
 } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
 import { httpUrl, media, noFileStore, plugins, sessionId } from '../shared/fields.ts'

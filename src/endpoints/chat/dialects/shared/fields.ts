@@ -1,5 +1,4 @@
 /** Checks of members that several client forms of chat have. */
-import { described } from '../../../../errors/check-schema.ts'
 import {
   anything,
   boolean,
@@ -15,6 +14,7 @@ import {
   text,
   variant,
   type Check,
+  described,
 } from '../../../../errors/checks.ts'
 import { isBase64 } from '../../../shared/media.ts'
 

@@ -1,0 +1,15 @@
+import type { UnservedReason } from '../models/unserved.ts'
+import { logEvent } from '../observe/events.ts'
+import type { Call } from './pipeline.ts'
+
+/** Tells the operator of a name that is not served. */
+export function tellUnserved(
+  { runtime, admission, startedAt }: Call,
+  name: string,
+  reason: UnservedReason,
+): void {
+  const { unserved, log } = runtime
+  const line = unserved.note(name, reason, admission.account.id, startedAt)
+  if (line === undefined) return
+  logEvent(log, 'warn', { event: 'model.unserved', message: line, members: { reason } })
+}
