@@ -2,6 +2,7 @@
  * Differences between vendors, one row each: one table whatever its length. An absent member means that the vendor behaves like
  * OpenAI.
  */
+import { OPENAI_ROOTS } from '../shared/schemas.ts'
 import { OPENAI_AUDIO, XAI_AUDIO } from './audio-quirks.ts'
 import type { TakenParts } from './content.ts'
 import { DEEPSEEK_COMPLETIONS, MISTRAL_COMPLETIONS } from './completions.ts'
@@ -194,6 +195,7 @@ const ROWS = {
   openai: {
     current: true,
     customTools: true,
+    refusedRoots: OPENAI_ROOTS,
     calls: 'passed',
     allowedTools: true,
     streamed: { stream_options: { include_usage: true, include_obfuscation: false } },

@@ -124,6 +124,7 @@ describe('an absent member', () => {
       maxStream: 268_435_456,
       forwardTrace: false,
       privateUrls: false,
+      passes: [],
     })
   })
 
