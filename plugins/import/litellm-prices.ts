@@ -2,7 +2,7 @@
 import type { Vendor } from '../../providers/vendors.ts'
 import type { PriceRow, PriceSource, PriceText, SkippedRow } from '../../src/plugin.ts'
 import { MODALITIES } from './litellm/modes.ts'
-import { TOKEN_PRICES } from './litellm/price-names.ts'
+import { secondPrices, TOKEN_PRICES } from './litellm/price-names.ts'
 import { LINES } from './litellm/vendors.ts'
 
 type Row = Readonly<Record<string, unknown>>
@@ -138,6 +138,9 @@ function pricesOf(row: Row, modality: string): Pick<PriceRow, 'prices' | 'tiers'
     else if (thousands === undefined) prices[name] = { text: value }
     else (tiers[`${Number(thousands) * 1000 + 1}`] ??= {})[name] = { text: value }
   }
+  const isFree = (name: string) =>
+    [prices[name]?.text ?? '0'].flat().every((text) => !(Number(text) > 0))
+  for (const name of secondPrices(isFree)) delete prices[name]
   return { prices, tiers, unmapped }
 }
 

@@ -81,6 +81,29 @@ describe('litellm', () => {
     })
   })
 
+  it('has one price where the list has it in two units', () => {
+    const tokens = {
+      input_cost_per_token: 1e-6,
+      output_cost_per_token: 2e-6,
+      input_cost_per_audio_token: 3e-6,
+    }
+    const read = { prompt: '0.000001', completion: '0.000002', audio: '0.000003' }
+    const mode = 'audio_transcription'
+    expect(pricing({ mode, ...tokens, input_cost_per_second: 0.0001 })).toEqual(read)
+    const image = {
+      mode: 'image_generation',
+      output_cost_per_image_token: 3e-5,
+      output_cost_per_image: 0.04,
+    }
+    expect(pricing(image)).toEqual({ image_output: '0.00003' })
+    const search = { search_context_cost_per_query: { low: 0.005, high: 0.012 } }
+    const fee = { input_cost_per_request: 0.012 }
+    expect(pricing({ ...tokens, ...fee, ...search })).toEqual({ ...read, request: '0.012' })
+    expect(
+      pricing({ mode: 'rerank', input_cost_per_token: 0, input_cost_per_query: 0.002 }),
+    ).toEqual({ prompt: '0', search_unit: '0.002' })
+  })
+
   it('takes the dearest search, and ranges of the prompt', () => {
     expect(
       pricing({

@@ -1,6 +1,6 @@
 /** Prices of models in a configuration: USD per unit, as text. */
 import { readDecimal, writeDecimal } from '../shared/decimal.ts'
-import { TOKEN_PRICES } from './price-names.ts'
+import { secondPrices, TOKEN_PRICES } from './price-names.ts'
 import { isUnset, textOf, type Raw } from '../shared/values.ts'
 
 /** Prices here by LiteLLM's names. */
@@ -80,6 +80,10 @@ export function pricingOf(members: Raw, modality: string | undefined): Pricing {
     if (!(unit in base) || paying === undefined || paying === payer) continue
     delete base[unit]
     unmapped.push([`price by the ${unit}`, `${paying} models have no such price`])
+  }
+  for (const name of secondPrices((one) => !(Number(base[one] ?? 0) > 0))) {
+    delete base[name]
+    unmapped.push([`price by the ${name}`, 'another of its prices is for the same'])
   }
   if (Object.keys(base).length === 0) {
     for (const from of tiers.keys()) {
