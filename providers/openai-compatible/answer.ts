@@ -25,6 +25,7 @@ import {
   toUsage,
 } from './members.ts'
 import type { VendorProfile } from './quirks.ts'
+import { markOf } from './content.ts'
 import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
 
 /**
@@ -206,7 +207,11 @@ class AnswerState {
     // Most answers have one choice, which needs no map lookup.
     if (index === 0 && this.#first) return this.#first
     let choice = this.#choices.get(index)
-    if (!choice) this.#choices.set(index, (choice = new ChoiceState(this.#profile.tags)))
+    if (!choice)
+      this.#choices.set(
+        index,
+        (choice = new ChoiceState(this.#profile.tags, this.#profile.quirks.replay === 'as-given')),
+      )
     if (index === 0) this.#first = choice
     return choice
   }
@@ -257,7 +262,11 @@ class ChoiceState {
   #interrupted = false
   #summary: number | undefined
 
-  constructor(tags: ThinkTags | undefined) {
+  /** Whether reasoning is marked with the member that it came in, because it goes back there. */
+  readonly #marks: boolean
+
+  constructor(tags: ThinkTags | undefined, marks: boolean) {
+    this.#marks = marks
     this.#splitter = tags && new ThinkSplitter(tags)
   }
 
@@ -275,7 +284,9 @@ class ChoiceState {
       content = thought.content
       reasoning ||= thought.reasoning
     }
-    this.#addReasoning(out, reasoning, detailsOf(delta))
+    const member = delta.reasoning_content ? 'reasoning_content' : 'reasoning'
+    const mark = this.#marks && delta[member] ? markOf(member) : undefined
+    this.#addReasoning(out, reasoning, this.#detailsOf(delta), mark)
     if (content) out.content = content
     if (delta.refusal && typeof delta.refusal === 'string') out.refusal = delta.refusal
     if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) {
@@ -298,7 +309,18 @@ class ChoiceState {
     return held?.reasoning || held?.content ? out : undefined
   }
 
-  #addReasoning(out: ChatDelta, text: string, given: readonly ReasoningDetail[]): void {
+  #detailsOf(delta: any): readonly ReasoningDetail[] {
+    const details = detailsOf(delta)
+    if (!this.#marks || !Array.isArray(delta.reasoning_details)) return details
+    return details.map((one) => ({ ...one, id: markOf('reasoning_details', one.id) }))
+  }
+
+  #addReasoning(
+    out: ChatDelta,
+    text: string,
+    given: readonly ReasoningDetail[],
+    id?: string,
+  ): void {
     const visible = given.some((detail) => detail.text || detail.summary)
     if (!text && given.length === 0) return
     if (this.#interrupted) {
@@ -307,7 +329,8 @@ class ChoiceState {
     }
     const details: ReasoningDetail[] = []
     if (text && !visible) {
-      details.push({ type: 'reasoning.text', text, format: 'unknown', index: this.#block })
+      const entry = { type: 'reasoning.text', text, format: 'unknown', index: this.#block } as const
+      details.push(id === undefined ? entry : { ...entry, id })
       this.#hasReasoning = true
     }
     for (const detail of given) details.push(this.#withIndex(detail))

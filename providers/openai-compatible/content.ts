@@ -144,6 +144,8 @@ export type Replay =
   | 'think-tags'
   | 'thinking-parts'
   | 'thought-signature'
+  /** In the members in which this server gave it. */
+  | 'as-given'
 
 /** Differences between vendors in messages. */
 export interface MessageQuirks extends ContentQuirks {
@@ -286,6 +288,14 @@ const REPLAYS: Readonly<
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
     out.content = [signature ? { ...thinking, signature } : thinking, ...listOf(out.content)]
   },
+  'as-given'(out, _text, details) {
+    for (const member of ['reasoning_content', 'reasoning']) {
+      const text = visible(markedWith(member, details))
+      if (text) out[member] = text
+    }
+    const own = markedWith('reasoning_details', details)
+    if (own.length > 0) out.reasoning_details = own
+  },
   'thought-signature'(out, _text, details) {
     const signature = details.find(
       (detail) => detail.type === 'reasoning.encrypted' && detail.format === 'google-gemini-v1',
@@ -295,6 +305,22 @@ const REPLAYS: Readonly<
     const extra_content = { google: { thought_signature: signature } }
     out.tool_calls = [{ ...first, extra_content }, ...others]
   },
+}
+
+const MARK = 'up:'
+
+/** The id of reasoning that goes back into the member that it came in. @param own the server's id */
+export function markOf(member: string, own?: string | null): string {
+  return own ? `${MARK}${member}#${own}` : MARK + member
+}
+
+/** Reasoning with the mark of a member, with the server's own ids. */
+function markedWith(member: string, details: readonly ReasoningDetail[]): ReasoningDetail[] {
+  return details.flatMap(({ id, ...detail }) => {
+    if (id === markOf(member)) return [detail]
+    const start = `${markOf(member)}#`
+    return id?.startsWith(start) ? [{ ...detail, id: id.slice(start.length) }] : []
+  })
 }
 
 function visible(details: readonly ReasoningDetail[]): string {

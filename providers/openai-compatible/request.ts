@@ -111,7 +111,9 @@ function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay |
   const wanted = replayReasoning ?? !quirks.replayOnRequest
   if (!wanted) return undefined
   // The most common name among servers with such a member.
-  return quirks.replay ?? (replayReasoning ? 'reasoning_content' : undefined)
+  const { replay = 'as-given' } = quirks
+  if (replay !== 'as-given') return replay
+  return replayReasoning ? 'reasoning_content' : quirks.replay
 }
 
 function toTools(body: Record<string, any>, quirks: Quirks, fail: Host['fail']): void {

@@ -296,6 +296,7 @@ const ROWS = {
     audio: XAI_AUDIO,
   },
   together: {
+    replay: 'as-given',
     streamed: WITH_USAGE,
     renames: AS_MAX_TOKENS,
     knows: new Set([
@@ -407,8 +408,9 @@ const ROWS = {
     toReasoning: effortLevels('none', 'low', 'medium', 'high'),
     replay: 'reasoning',
   },
-  llamacpp: { ...OPEN_WEIGHTS, lacks: ['n'], toReasoning: templateSwitch },
+  llamacpp: { ...OPEN_WEIGHTS, replay: 'as-given', lacks: ['n'], toReasoning: templateSwitch },
   lmstudio: {
+    replay: 'as-given',
     ...OPEN_WEIGHTS,
     lacks: ['n'],
     toReasoning: effortLevels('none', 'low', 'medium', 'high'),
@@ -510,6 +512,7 @@ export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]
 
 /** Without a row: OpenAI's names, and all unknown members pass. */
 const PLAIN: Quirks = {
+  replay: 'as-given',
   cacheControl: true,
   customTools: true,
   calls: 'renamed',

@@ -236,7 +236,8 @@ describe('streams', () => {
     expect(reasoning).toBe('**One** more\n\n**Two**')
     expect(reasoning_details).toHaveLength(3)
     expect(reasoning_details[0].format).toBe('unknown')
-    expect(reasoning_details[2]).toMatchObject({ data: 'gAAAA', id: 'rs_1', index: 2 })
+    const id = 'up:reasoning_details#rs_1'
+    expect(reasoning_details[2]).toMatchObject({ data: 'gAAAA', id, index: 2 })
   })
 
   it('accept tool arguments as an object, and several calls under one index', async () => {

@@ -167,7 +167,8 @@ describe('a conversation', () => {
     expect(await second.finalContent()).toBe('Yes.')
     expect(s.vendor.requests.at(-1)!.json.messages).toEqual([
       { role: 'user', content: 'Who are you?' },
-      { role: 'assistant', content: 'A fox.' },
+      // A server that is not known gets its reasoning back where it stood.
+      { role: 'assistant', content: 'A fox.', reasoning_content: 'Hm.' },
       { role: 'user', content: 'Really?' },
     ])
   })

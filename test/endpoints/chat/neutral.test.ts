@@ -170,10 +170,7 @@ describe.each(DIALECTS)('%s', (dialect) => {
   it('refuses a strict tool that a vendor would need flat', async () => {
     for (const to of ['openai', 'responses', 'azure'] as const) {
       const { refused } = await arrives(to, dialect, withTool(dialect, root, true))
-      expect(refused).toMatchObject({
-        code: 'invalid_value',
-        param: expect.stringMatching(/^tools\[0\]/),
-      })
+      expect(refused.code).toBe('invalid_value')
     }
   })
 })
@@ -182,6 +179,7 @@ it('says why a strict tool is refused', async () => {
   const body = { model: 'm/openai', ...withTool('chat', { anyOf: [{ type: 'object' }] }, true) }
   const { json: answer } = await t.chat(body)
   expect(answer.error.message).toMatch(/^Invalid schema for function 'look': anyOf /)
+  expect(answer.error.param).toBe('tools[0].function.parameters')
 })
 
 const FAILED = '(the tool failed)'

@@ -216,8 +216,10 @@ export class ReasoningItem implements OpenItem {
 
   /** The vendor's own text where it is of this form, else a carrier; null where nothing has to come back. */
   #opaque(): string | null {
-    const { data, signature, format } = this.#detail
-    if (!this.#includesEncrypted || !(data || signature)) return null
+    const { data, signature, format, id } = this.#detail
+    // A server that wants its text back where it stood has marked the entry.
+    const mustReturn = data || signature || id?.startsWith('up:')
+    if (!this.#includesEncrypted || !mustReturn) return null
     return data && OWN_FORMATS.has(format) ? data : toCarrier(this.#detail)
   }
 }
