@@ -6,17 +6,13 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
+import { ollamaModels, ollamaState } from './starter-ollama.ts'
 import { starterSearch } from './starter-search.ts'
-import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
+import { keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
   models: Exclude<UserConfig['models'], string | undefined>
 }
-
-/** Time-out for a configured Ollama, in ms. */
-const CONFIGURED_MS = 2000
-/** Time-out for the search for a local Ollama, in ms; short, because it delays the start. */
-const DISCOVERY_MS = 300
 
 const MOCK: Offer = {
   providers: { mock: { use: 'mock' } },
@@ -124,6 +120,11 @@ export function starterHints(_env: ConfigContext['env']): string[] {
   ]
 }
 
+/** Text that changes when servers of the operator's own have other models. */
+export function localState(env: ConfigContext['env']): Promise<string> {
+  return ollamaState(env)
+}
+
 /** What `extends: starter` adds with this environment. */
 export default async function starter({ env }: ConfigContext): Promise<UserConfig> {
   const vendors = VENDORS.filter((vendor) => keyVariableOf(vendor, env)).map(offerOf)
@@ -155,44 +156,10 @@ function isInstalled(program: string, path = ''): boolean {
   })
 }
 
-/** The models of a local Ollama. They cost nothing, so they are open to the free tier. */
+/** An Ollama on this machine, or at the address that the environment names. */
 async function ollama(env: ConfigContext['env']): Promise<Offer> {
-  const vendor = VENDORS.find(({ name }) => name === 'ollama')!
-  const configured = addressOf(vendor, env)
-  const address = configured ?? vendor.baseURL!
-  const names = await ollamaModels(
-    new URL(address).origin,
-    configured ? CONFIGURED_MS : DISCOVERY_MS,
-  )
-  if (names.length === 0) return { providers: {}, models: {} }
-  const models: Offer['models'] = {}
-  for (const name of names) {
-    models[`ollama/${name.replace(/:latest$/, '')}`] = {
-      name,
-      free_tier: true,
-      pricing: { prompt: '0', completion: '0' },
-      capabilities: ['STREAMING', 'TOOLS'],
-      deployments: [{ provider: 'ollama', model: name }],
-    }
-  }
-  return {
-    // Ollama may need minutes to load a model.
-    providers: { ollama: { use: 'ollama', firstPartTimeout: 300 } },
-    models,
-  }
-}
-
-/** Names of the installed chat models, from `GET /api/tags` of Ollama; empty if no server answers. */
-async function ollamaModels(origin: string, limitMs: number): Promise<string[]> {
-  try {
-    const response = await fetch(`${origin}/api/tags`, { signal: AbortSignal.timeout(limitMs) })
-    const { models } = (await response.json()) as {
-      models: { name: string; details?: { family?: string } }[]
-    }
-    return models
-      .filter(({ name, details }) => !/embed/.test(name) && !/bert/.test(details?.family ?? ''))
-      .map(({ name }) => name)
-  } catch {
-    return []
-  }
+  const models = await ollamaModels(env)
+  if (Object.keys(models).length === 0) return { providers: {}, models }
+  // Ollama may need minutes to load a model.
+  return { providers: { ollama: { use: 'ollama', firstPartTimeout: 300 } }, models }
 }

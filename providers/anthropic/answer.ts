@@ -260,6 +260,9 @@ class AnswerState implements Step<any, ChatChunk> {
     if (!block.emitted && (block.kind === 'call' || block.input !== undefined)) {
       this.#emitText(block, JSON.stringify(block.input ?? {}), emit)
     }
+    if (block.kind === 'call') {
+      this.#emit({ tool_calls: [{ index: block.index, done: true }] }, emit)
+    }
     this.#cite(block)
   }
 

@@ -63,6 +63,8 @@ function toFailure(fail: Host['fail'], error: any, status: number, headers: Head
   if (failure === 'bad_request') {
     return fail(failure, clean(message, PRIVATE), { cause })
   }
+  // Its numbers are for the client.
+  if (failure === 'context_length') return fail(failure, clean(message, PRIVATE), { cause })
   const limited = failure === 'upstream_rate' || failure === 'overloaded'
   const retryAfterMs = limited ? waitIn(headers) : 0
   return fail(failure, undefined, { ...(retryAfterMs > 0 ? { retryAfterMs } : {}), cause })

@@ -1,7 +1,7 @@
 /** Tools and tool choice. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import type { Marked } from './blocks.ts'
-import { hasMaps, openSchema } from '../shared/schemas.ts'
+import { hasMaps, openSchema, withFlatRoot } from '../shared/schemas.ts'
 import { allowedTools, isForced } from '../shared/tool-calls.ts'
 import { toSupportedSchema } from './schema.ts'
 
@@ -33,7 +33,7 @@ export function toTools(input: ChatInput, schemas: boolean, fail: Host['fail']):
       const position = input.tools!.indexOf(tool)
       throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
     }
-    return toTool(tool, strictly)
+    return toTool(withFlatRoot(tool, input.tools!.indexOf(tool), fail), strictly)
   })
 }
 

@@ -197,8 +197,10 @@ class AnswerState {
 
   #close(block: number): ChatDelta | undefined {
     const call = this.#calls.get(block)
-    if (!call || call === 'answer' || !call.empty) return undefined
-    return { tool_calls: [{ index: call.index, function: { arguments: '{}' } }] }
+    if (!call || call === 'answer') return undefined
+    const { index, empty } = call
+    const rest = empty ? { function: { arguments: '{}' } } : {}
+    return { tool_calls: [{ index, ...rest, done: true }] }
   }
 
   #stop({ stopReason: reason, additionalModelResponseFields: own }: any): ChatChunk | undefined {

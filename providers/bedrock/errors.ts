@@ -71,7 +71,9 @@ function toFailure(
   const message = typeof text === 'string' ? text : ''
   const failure = classify(name, message, otherwise)
   const shown = /^\w{1,64}$/.test(name) ? `, ${name}` : ''
-  const sentence = failure === 'bad_request' ? clean(message) : undefined
+  // Of a full context the numbers are for the client.
+  const isShown = failure === 'bad_request' || failure === 'context_length'
+  const sentence = isShown ? clean(message) : undefined
   return fail(failure, sentence, { cause: new Error(`HTTP ${status}${shown}`) })
 }
 

@@ -160,9 +160,10 @@ class MessageBuilder {
     this.#extend('assistant', converted)
   }
 
-  #toToolUse({ id, name, text }: Call): ToolUseBlock {
+  #toToolUse({ id, name, text, cache_control }: Call): ToolUseBlock {
     this.#called.add(name)
-    return { type: 'tool_use', id: this.#ids.open(id, name), name, input: toInput(text) }
+    const block = { type: 'tool_use', id: this.#ids.open(id, name), name } as const
+    return { ...block, input: toInput(text), ...(cache_control !== undefined && { cache_control }) }
   }
 
   #addResult(message: ChatMessage, path: string): void {

@@ -1,6 +1,12 @@
 /** Builds the request body for Converse. */
 import type { ChatInput, Host } from '../../src/plugin.ts'
-import { hasMaps, jsonInWords, openSchema, responseFormat } from '../shared/schemas.ts'
+import {
+  hasMaps,
+  jsonInWords,
+  openSchema,
+  responseFormat,
+  withFlatRoot,
+} from '../shared/schemas.ts'
 import {
   allowedTools,
   cannotForce,
@@ -147,7 +153,8 @@ function toolsOf(
       const position = input.tools!.indexOf(tool)
       throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
     }
-    tools.push(specOf(definition, strictly, traits))
+    const flat = withFlatRoot(tool, input.tools!.indexOf(tool), fail)
+    tools.push(specOf(flat.function, strictly, traits))
     if (cache_control && traits.cache === 'everywhere') tools.push(cachePoint(cache_control))
   }
   const names = new Set(given.map((tool) => tool.function.name))

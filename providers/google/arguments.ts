@@ -12,7 +12,8 @@ export class PartialArguments {
   readonly #root = Object.create(null) as Node
 
   /** Adds values. @returns false when a path is invalid */
-  add(values: readonly any[]): boolean {
+  add(values: unknown): boolean {
+    if (!Array.isArray(values)) return false
     return values.every((value) => {
       const path = pathOf(value?.jsonPath)
       return path !== undefined && this.#set(path, value)

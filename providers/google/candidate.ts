@@ -133,7 +133,8 @@ export class Candidate {
       return
     }
     const index = this.#calls++
-    const call: ToolCallDelta = { index, type: 'function', function: { name, arguments: text } }
+    const called = { name, arguments: text }
+    const call: ToolCallDelta = { index, type: 'function', function: called, done: true }
     // The id links a signature to its call when the client sends both back.
     if (id || signature) call.id = id || this.#newId(index)
     if (signature) this.#addSignature(signature, call.id!, delta)

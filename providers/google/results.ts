@@ -1,5 +1,6 @@
 /** Results of calls, in Google's form: as many as there are calls, and in their order. */
 import type { ChatMessage, Host } from '../../src/plugin.ts'
+import { FAILED } from '../shared/conversations.ts'
 import { CallIds, type Call } from '../shared/tool-calls.ts'
 import { isBlank, toParts, type Part } from './media.ts'
 import { isBefore } from './thinking.ts'
@@ -42,7 +43,7 @@ export class CallResults {
     const texts = parts.filter(({ text }) => text !== undefined)
     // As text: in an object, large integers would lose digits.
     const result = texts.every(isBlank) ? '' : texts.map(({ text }) => text as string).join('\n')
-    open.response = { result }
+    open.response = message.is_error === true ? { error: result || FAILED } : { result }
     open.media = parts.filter(({ text }) => text === undefined)
   }
 

@@ -1,7 +1,7 @@
 /** Content of messages: parts in the form that a vendor takes, and parts that it takes none of. */
 import type { Host, ChatMessage, ReasoningDetail, ChatInput, Reasoning } from '../../src/plugin.ts'
 import { asDataUrl, fileNameOf, isAddress, isDataUrl } from '../shared/files.ts'
-import { NO_RESULT, RESULTS_ARE_IN } from '../shared/conversations.ts'
+import { FAILED, NO_RESULT, RESULTS_ARE_IN } from '../shared/conversations.ts'
 
 /** Differences between vendors in the parts of messages. */
 interface ContentQuirks {
@@ -18,6 +18,11 @@ export type Content = string | readonly any[] | null | undefined
 export function joinedContent(before: Content, after: Content, separator: string): any {
   if (Array.isArray(before) || Array.isArray(after)) return [...listOf(before), ...listOf(after)]
   return [before, after].filter(Boolean).join(separator)
+}
+
+/** The content of a result, which tells of a tool that failed in its first line. */
+export function resultOf({ content, is_error }: ChatMessage): any {
+  return is_error === true ? joinedContent(FAILED, content as Content, '\n') : content
 }
 
 /** Content as a list of parts. */
@@ -186,6 +191,7 @@ function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | und
     if (isText(role, quirks) || !content.every((part) => isFitPart(part, quirks))) return false
   }
   if (role !== 'assistant') return tool_calls === undefined
+  if (Array.isArray(tool_calls) && tool_calls.some(hasMark)) return false
   if (tool_calls === undefined) return content !== undefined && content !== null
   if (replay || !Array.isArray(tool_calls) || tool_calls.length === 0) return false
   return content !== undefined
@@ -198,7 +204,7 @@ function toMessage(
 ): Outgoing {
   const {
     role,
-    content,
+    content: _content,
     refusal,
     reasoning,
     reasoning_content,
@@ -212,6 +218,7 @@ function toMessage(
     ...rest
   } = message
   const out: Outgoing = { role: role === 'developer' && !quirks.current ? 'system' : role, ...rest }
+  const content = resultOf(message)
   out.content = Array.isArray(content) ? toParts(content, quirks) : content
   if (Array.isArray(content) && isText(role, quirks)) out.content = textOnly(content) ?? out.content
   if (role === 'tool') out.content ??= ''
@@ -219,7 +226,9 @@ function toMessage(
   if (annotations && quirks.annotations) out.annotations = annotations
   if (role !== 'assistant') return out
   if (Array.isArray(tool_calls) && tool_calls.length > 0) {
-    out.tool_calls = tool_calls
+    out.tool_calls = tool_calls.some(hasMark) ? tool_calls.map(withoutMark) : tool_calls
+    const mark = tool_calls.findLast(hasMark)?.cache_control
+    if (mark && quirks.cacheControl) out.content = markedText(out.content, mark)
   }
   if (typeof refusal === 'string') {
     if (quirks.current) out.refusal = refusal
@@ -232,6 +241,21 @@ function toMessage(
     REPLAYS[replay](out, reasoning || reasoning_content || visible(details), details)
   }
   return out
+}
+
+function hasMark({ cache_control }: any): boolean {
+  return cache_control !== undefined
+}
+
+function withoutMark({ cache_control: _mark, ...call }: any): object {
+  return call
+}
+
+/** The content with a cache mark on its last text: a call has no place for one. */
+function markedText(content: Content, cache_control: object): Content {
+  const parts = listOf(content)
+  const last = parts.findLastIndex(({ type }) => type === 'text')
+  return last < 0 ? content : parts.with(last, { ...parts[last], cache_control })
 }
 
 function isText(role: string, { texts }: MessageQuirks): boolean {
@@ -283,6 +307,8 @@ function visible(details: readonly ReasoningDetail[]): string {
 export interface ToolQuirks {
   /** Has tools of type `custom`; elsewhere they are offered as functions. */
   readonly customTools?: true
+  /** Keywords that are refused at the root of a function's schema. */
+  readonly refusedRoots?: readonly string[]
   /** Knows the choice `allowed_tools`; elsewhere only the allowed tools are sent. */
   readonly allowedTools?: true
   /**

@@ -67,6 +67,9 @@ function describe(
   switch (failure) {
     case 'bad_request':
       return [clean(message), { ...clientCode(problem), param: paramOf(problem), cause }]
+    case 'context_length':
+      // Its numbers are for the client.
+      return [clean(message), { cause }]
     case 'content_blocked':
       if (filtered.length === 0) return [undefined, { cause }]
       return [

@@ -14,6 +14,7 @@ import {
 } from './content.ts'
 import { known } from './known.ts'
 import type { Quirks } from './quirks.ts'
+import { withFlatRoot } from '../shared/schemas.ts'
 import { nearestEffort, type Effort } from './reasoning.ts'
 
 /** Options of a deployment that change its requests. */
@@ -55,7 +56,7 @@ export function toBody(
     body.cache_control = undefined
   }
   Object.assign(body, toolMembers(input, quirks, honours, fail))
-  toTools(body, quirks)
+  toTools(body, quirks, fail)
   if (quirks.sessionAsCacheKey && input.session_id) {
     body.prompt_cache_key ??= hash('sha256', String(input.session_id), 'hex').slice(0, 32)
   }
@@ -113,8 +114,13 @@ function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay |
   return quirks.replay ?? (replayReasoning ? 'reasoning_content' : undefined)
 }
 
-function toTools(body: Record<string, any>, { cacheControl, form, toTools: own }: Quirks): void {
+function toTools(body: Record<string, any>, quirks: Quirks, fail: Host['fail']): void {
+  const { cacheControl, form, toTools: own, refusedRoots } = quirks
   if (!body.tools) return
+  if (refusedRoots) {
+    const flat = (tool: any, i: number) => withFlatRoot(tool, i, fail, refusedRoots)
+    body.tools = body.tools.map(flat)
+  }
   // The form of a vendor has no markers.
   if (!cacheControl && !form) body.tools = body.tools.map(withoutMarker)
   if (form) body.tools = known(body.tools, form.tools!)

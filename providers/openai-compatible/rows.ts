@@ -3,6 +3,7 @@
  * OpenAI.
  */
 import { hash } from 'node:crypto'
+import { OPENAI_ROOTS } from '../shared/schemas.ts'
 import { OPENAI_AUDIO, XAI_AUDIO } from './audio.ts'
 import {
   type TakenParts,
@@ -350,6 +351,7 @@ const ROWS = {
   openai: {
     current: true,
     customTools: true,
+    refusedRoots: OPENAI_ROOTS,
     calls: 'passed',
     allowedTools: true,
     streamed: { stream_options: { include_usage: true, include_obfuscation: false } },

@@ -115,7 +115,7 @@ class AnswerReader {
       case 'response.output_item.added':
         return this.#open(event.output_index, event.item ?? {}, emit)
       case 'response.output_item.done':
-        return this.#complete(event.output_index, event.item ?? {}, emit)
+        return this.#done(event.output_index, event.item ?? {}, emit)
       case 'response.output_text.annotation.added': {
         const { output_index, item_id, content_index = 0, annotation, annotation_index } = event
         const item = this.#item(output_index, 'message', item_id)
@@ -142,6 +142,7 @@ class AnswerReader {
     const item = new OutputItem(given.type ?? '', given.id ?? null)
     this.#items.set(index, item)
     this.#phase = given.phase ?? this.#phase
+    item.callId = given.call_id
     if (item.isCall && given.name) this.#writer.call(item, given, emit)
   }
 
@@ -164,10 +165,16 @@ class AnswerReader {
     }
   }
 
-  /** Emits what was missing of an item that is complete. */
-  #complete(index: number, given: any, emit: Emit): void {
-    const { id, type = '', phase, status, content, summary } = given
+  #done(index: number, given: any, emit: Emit): void {
+    const { id, type = '' } = given
     const item = this.#item(index, type, id)
+    this.#complete(item, given, emit)
+    if (!item.isCall) item.done = true
+  }
+
+  /** Emits what was missing of an item that is complete. */
+  #complete(item: OutputItem, given: any, emit: Emit): void {
+    const { type, phase, status, content, summary } = given
     const writer = this.#writer
     switch (type) {
       case 'message':
@@ -185,15 +192,21 @@ class AnswerReader {
         if (given.action?.type === 'search') this.#searches++
         return
       case 'function_call':
-      case 'custom_tool_call':
+      case 'custom_tool_call': {
         if (item.call === undefined) {
           // A call that was cut cannot be run.
           if (status === 'incomplete') return
           writer.call(item, given, emit)
         }
-        return type === 'function_call'
-          ? writer.complete(item, 'arguments', 0, given.arguments, emit)
-          : writer.complete(item, 'input', 0, given.input, emit)
+        if (item.done) return
+        const [kind, text] =
+          type === 'function_call'
+            ? (['arguments', given.arguments] as const)
+            : (['input', given.input] as const)
+        writer.complete(item, kind, 0, text, emit)
+        // Without any text it may still stand in the terminal event.
+        if (item.part(kind, 0).written !== '' && status !== 'incomplete') writer.done(item, emit)
+      }
     }
   }
 
@@ -207,15 +220,50 @@ class AnswerReader {
   }
 
   #finish(response: any, type: string, emit: Emit): void {
-    // A whole answer, and a stream of a server that sends nothing else, have their items here only.
-    if (this.#items.size === 0) {
-      listOf(response.output).forEach((item, index) => this.#complete(index, item ?? {}, emit))
-    }
+    this.#completeAll(listOf(response.output).filter(isObject), emit)
     if (this.#phase) emit(toChunk({ phase: this.#phase }))
     const { status, incomplete_details: cut } = response
     const isCut = type === 'response.incomplete' || status === 'incomplete'
     const reason = cut?.reason === 'content_filter' ? 'content_filter' : 'length'
     this.#end(isCut ? reason : 'stop', response, emit)
+  }
+
+  /**
+   * Completes the items of the terminal event. A whole answer, and a stream of a server that sends nothing else, have
+   * them there only. What follows an item has gone out already: of other items than the last only calls are continued.
+   */
+  #completeAll(items: readonly any[], emit: Emit): void {
+    const known = [...this.#items.values()]
+    const last = known.at(-1)
+    const partners = this.#partnersOf(items, known)
+    items.forEach((given, i) => {
+      const item = partners[i]
+      const mayGoOn = item?.isCall || (item === last && (!item?.done || given.type === 'message'))
+      if (item && mayGoOn) this.#complete(item, given, emit)
+    })
+    items.forEach((given, i) => {
+      if (!partners[i]) this.#done(-1 - i, given, emit)
+    })
+  }
+
+  /** The item that each of the terminal event completes. Places do not tell: servers drop some from the list. */
+  #partnersOf(items: readonly any[], known: readonly OutputItem[]): (OutputItem | undefined)[] {
+    const free = new Set(known)
+    const take = (fits: (item: OutputItem) => boolean) => {
+      const found = [...free].find(fits)
+      if (found) free.delete(found)
+      return found
+    }
+    const same = items.map(({ type, id, call_id }) =>
+      take((item) => {
+        if (item.type !== type) return false
+        return item.callId === undefined || !item.isCall ? item.id === id : item.callId === call_id
+      }),
+    )
+    return same.map((found, i) => {
+      const { type, call_id } = items[i]
+      return found ?? take((item) => item.type === type && !(item.callId && call_id))
+    })
   }
 
   /** The finish reason, which for calls the gateway derives from them, then usage. */
@@ -250,6 +298,10 @@ class AnswerReader {
     if (usage) emit({ choices: [], usage })
     throw error
   }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
 }
 
 function listOf(value: unknown): readonly any[] {

@@ -1,7 +1,7 @@
 /** Builds the input items of the Responses API from the messages of a chat. */
 import { hash } from 'node:crypto'
 import type { ChatMessage, Host } from '../../src/plugin.ts'
-import { callSources, pairsIn, type CallSource } from '../openai-compatible/content.ts'
+import { callSources, pairsIn, resultOf, type CallSource } from '../openai-compatible/content.ts'
 import { NO_RESULT } from '../shared/conversations.ts'
 import { notTaken, toInputPart, type InputPart } from './media.ts'
 import { toReasoningItems, type Format, type ReasoningItem } from './replay.ts'
@@ -127,7 +127,7 @@ class ItemsBuilder {
   #toOutput(message: ChatMessage, path: string): OutputItem {
     const call = this.#calls.get(this.#pairs.get(message))
     const call_id = call?.call_id ?? toCallId(message.tool_call_id ?? message.name)
-    const { content } = message
+    const content = resultOf(message)
     const output = Array.isArray(content) ? this.#parts(content, path) : (content ?? '')
     return { type: outputTypeOf(call), call_id, output }
   }

@@ -5,6 +5,7 @@ import { isOff, type Effort } from '../openai-compatible/reasoning.ts'
 import { toItems, type Item } from './items.ts'
 import { effortFor } from '../openai-compatible/rows.ts'
 import type { Format } from './replay.ts'
+import { OPENAI_ROOTS, withFlatRoot } from '../shared/schemas.ts'
 
 /** What is known about the model, and options of the deployment. */
 interface RequestProfile {
@@ -70,7 +71,9 @@ export function toBody(
     ...(limit !== undefined && { max_output_tokens: Math.max(limit, MIN_OUTPUT_TOKENS) }),
     ...(reasoning && { reasoning }),
     ...toOutput(input, profile, reasoning?.effort),
-    ...(input.tools && { tools: input.tools.map(toTool) }),
+    ...(input.tools && {
+      tools: input.tools.map((tool, i) => toTool(withFlatRoot(tool, i, fail, OPENAI_ROOTS))),
+    }),
     ...(tool_choice !== undefined && { tool_choice: toToolChoice(tool_choice) }),
     ...toIdentity(input),
   }

@@ -27,6 +27,10 @@ export class OutputItem {
   readonly id: string | null
   /** Index of the call; undefined until it was emitted. */
   call: number | undefined = undefined
+  /** The vendor's id of the call. */
+  callId: string | undefined = undefined
+  /** The vendor has ended it. */
+  done = false
   readonly #parts = new Map<string, Part>()
 
   constructor(type: string, id: string | null) {
@@ -123,6 +127,12 @@ export class AnswerWriter {
     )
   }
 
+  /** Ends a call that was opened. */
+  done(item: OutputItem, emit: Emit): void {
+    item.done = true
+    emit(toChunk({ tool_calls: [{ index: item.call!, done: true }] }))
+  }
+
   /** Writes the encrypted content of reasoning as an entry of its own. */
   encrypted({ id }: OutputItem, data: unknown, emit: Emit): void {
     if (typeof data !== 'string' || data === '') return
@@ -195,9 +205,10 @@ export function toChunk(delta: ChatDelta): ChatChunk {
 function toLogprobs(given: unknown): { content: object[] } | undefined {
   if (!Array.isArray(given) || given.length === 0) return undefined
   const toToken = ({ token = '', logprob = 0, bytes = null }: any) => ({ token, logprob, bytes })
-  const content = given.map((one) => ({
+  const listOf = (value: unknown) => (Array.isArray(value) ? value.map(Object) : [])
+  const content = listOf(given).map((one: any) => ({
     ...toToken(one),
-    top_logprobs: (one.top_logprobs ?? []).map(toToken),
+    top_logprobs: listOf(one.top_logprobs).map(toToken),
   }))
   return { content }
 }

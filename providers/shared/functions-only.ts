@@ -233,7 +233,9 @@ class ClientCalls implements Step<ChatChunk, ChatChunk> {
     const open = this.#open.get(key)
     if (!open) return shown ? { ...call, function: { ...called, ...shown } } : call
     const { function: _function, ...others } = call
-    const input = open.input.push(called?.arguments ?? '')
+    const read = open.input.push(called?.arguments ?? '')
+    const input = call.done ? read + open.input.end() : read
+    if (call.done) this.#open.delete(key)
     return { ...others, ...(call.type && { type: 'custom' }), custom: { ...shown, input } }
   }
 

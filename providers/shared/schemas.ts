@@ -55,6 +55,96 @@ export function openSchema(of: string, param: string, fail: Host['fail']): Error
   return fail('bad_request', message, { code: 'invalid_value', param })
 }
 
+/** Keywords that some vendors refuse at the root of a tool's schema. */
+const ROOTS = ['anyOf', 'oneOf', 'allOf']
+/** Those that OpenAI refuses besides. */
+export const OPENAI_ROOTS: readonly string[] = [...ROOTS, 'enum', 'not']
+/** A longer list of alternatives is not put into the description of a tool. */
+const MAX_ALTERNATIVES_CHARACTERS = 2000
+
+/**
+ * A function whose schema names all members at its root, without alternatives there; the same tool where it is so
+ * already. What was removed stands in the description, which the model reads.
+ * @param refused keywords that the vendor refuses at the root
+ * @throws the failure class `bad_request` for a strict function: its meaning would change
+ */
+export function withFlatRoot(
+  tool: any,
+  position: number,
+  fail: Host['fail'],
+  refused: readonly string[] = ROOTS,
+): any {
+  const { name, description, parameters, strict } = tool.function ?? {}
+  const found = refused.filter((keyword) => parameters?.[keyword] !== undefined)
+  if (found.length === 0) return tool
+  if (strict === true) {
+    const param = `tools[${position}].function.parameters`
+    const message = `Invalid schema for function '${name}': ${found.join(', ')} cannot stand at the root of a strict schema.`
+    throw fail('bad_request', message, { code: 'invalid_value', param })
+  }
+  const isFound = ([keyword]: readonly [string, unknown]) => found.includes(keyword)
+  const removed = Object.fromEntries(Object.entries(parameters).filter(isFound))
+  const rest = Object.fromEntries(Object.entries(parameters).filter((one) => !isFound(one)))
+  const alternatives = JSON.stringify(removed)
+  const words = `The arguments match this JSON Schema: ${alternatives}`
+  const isShort = alternatives.length <= MAX_ALTERNATIVES_CHARACTERS
+  const told = isShort ? [description, words].filter(Boolean).join('\n') : description
+  return {
+    ...tool,
+    function: {
+      ...tool.function,
+      ...(told && { description: told }),
+      parameters: { ...rest, ...membersOf(parameters) },
+    },
+  }
+}
+
+/** The members that the root of a schema and its branches name, and those that all of them require. */
+function membersOf(root: Readonly<Record<string, any>>): object {
+  const properties = new Map<string, any[]>()
+  const add = (schema: Readonly<Record<string, any>>) => {
+    for (const [name, one] of Object.entries(Object(schema.properties))) {
+      const known = properties.get(name) ?? []
+      const text = JSON.stringify(one)
+      if (known.every((other) => JSON.stringify(other) !== text)) known.push(one)
+      properties.set(name, known)
+    }
+  }
+  add(root)
+  const required = new Set<unknown>(listOf(root.required))
+  for (const keyword of ROOTS) {
+    const branches = listOf(root[keyword]).map((branch) => objectBranch(root, branch))
+    branches.forEach(add)
+    const lists = branches.map((branch) => listOf(branch.required))
+    const shared = keyword === 'allOf' ? lists.flat() : (lists[0] ?? [])
+    for (const name of shared) {
+      if (keyword === 'allOf' || lists.every((list) => list.includes(name))) required.add(name)
+    }
+  }
+  const joined = [...properties].map(([name, schemas]) => [
+    name,
+    schemas.length > 1 ? { anyOf: schemas } : schemas[0],
+  ])
+  return {
+    type: 'object',
+    properties: Object.fromEntries(joined),
+    ...(required.size > 0 && { required: [...required] }),
+  }
+}
+
+/** A branch, looked up once; an empty schema for one that is no object. */
+function objectBranch(root: any, branch: any): Readonly<Record<string, any>> {
+  const [, table, name] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(branch?.$ref ?? '') ?? []
+  const schema = table === undefined ? branch : root[table]?.[name!]
+  const { type, properties, required } = Object(schema)
+  const isObject = type === 'object' || (type === undefined && Boolean(properties ?? required))
+  return isObject ? schema : {}
+}
+
+function listOf(value: unknown): readonly any[] {
+  return Array.isArray(value) ? value : []
+}
+
 /** Asks for an answer in JSON, for models that take no schema. @param schema without it any object */
 export function jsonInWords(schema?: unknown): string {
   const words = 'Answer with one JSON object, and nothing else.'

@@ -7,14 +7,17 @@ export interface Call {
   readonly name: string
   /** Its arguments as the model wrote them. */
   readonly text: string
+  /** The client's cache mark. */
+  readonly cache_control?: unknown
 }
 
 /** The calls of a message, in either of OpenAI's forms. */
 export function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
-  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called }: any) => ({
+  const calls: Call[] = (tool_calls ?? []).map(({ id, function: called, cache_control }: any) => ({
     id,
     name: called.name,
     text: called.arguments,
+    ...(cache_control && { cache_control }),
   }))
   if (function_call && calls.length === 0) {
     calls.push({ id: undefined, name: function_call.name, text: function_call.arguments })

@@ -48,8 +48,8 @@ export async function serveAlone(
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
     const report = await prepareState(gateway, isSeen, demo)
-    freeStartMemory()
     const server = await openPort(gateway, where)
+    using _freeing = freeStartMemory(gateway)
     watcher = await keepUpToDate({ log, loaded, options }, (next) =>
       withChangesLogged(gateway, () => gateway.reload(next)),
     )

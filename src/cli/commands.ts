@@ -215,7 +215,11 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'check',
     help: 'Validate configuration and plugins, and print the models.',
-    options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
+    options: {
+      strict: { help: 'fail if there are warnings' },
+      models: { help: 'a line for each model that comes with the key of a vendor, too' },
+      ...LOCAL,
+    },
     run: async (args) => (await import('./local.ts')).check(args),
   },
   {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
+import { byVendor, written } from '../models/by-vendor.ts'
 import { lintOfWritten, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
 import type { Origin } from '../config/origins.ts'
@@ -54,6 +55,8 @@ export async function check(args: Arguments): Promise<void> {
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
   const own = ownModels(loaded, models)
   const line = own.size === 0 ? '' : `${servedInWords([...own.values()])}\n`
+  const all = args.on.has('models')
+  const shown = all ? models : written(models)
   const missing = [...own].filter(([, reason]) => reason === 'no price').map(([id]) => id)
   process.stdout.write(
     line +
@@ -61,11 +64,12 @@ export async function check(args: Arguments): Promise<void> {
       `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
       table(
         HEADINGS,
-        models.map((model) => rowOf(model, ofModels.get(model.id))),
-      ),
+        shown.map((model) => rowOf(model, ofModels.get(model.id))),
+      ) +
+      (all ? '' : vendorLines(models)),
   )
   process.stdout.write(settingsTable(others))
-  process.stdout.write(remarks(models, warnings, logins))
+  process.stdout.write(remarks(shown, warnings, logins))
   refuseWarnings(args, count)
   if (missing.length > 0) throw new CommandError(NOT_SERVED)
 }
@@ -90,6 +94,15 @@ function ownModels(
       return [id, priceless.has(id) ? 'no price' : 'disabled']
     }),
   )
+}
+
+/** A line for each vendor whose models come with its key. */
+function vendorLines(models: readonly Model[]): string {
+  const lines = byVendor(models).map(({ vendor, models: count, checked }) => {
+    const age = checked === undefined ? '' : `, prices of ${checked}`
+    return `${vendor}/*: ${count === 1 ? '1 model' : `${count} models`}${age}\n`
+  })
+  return lines.length === 0 ? '' : `\n${lines.join('')}`
 }
 
 function priceless(ids: readonly string[]): string {

@@ -32,6 +32,9 @@ interface Serving {
  */
 const kept: object[] = []
 
+/** By then the first requests after a start are answered. */
+const AFTER_START_MS = 2000
+
 const NO_MODELS =
   'the configuration has no models, so clients can use none: add some under "models", see docs/models-and-prices.md'
 
@@ -48,13 +51,17 @@ export async function gatewayToServe(
 }
 
 /**
- * Gives back what only the start needed, about 20 MB: V8 keeps the room of young objects until a full collection. Called
- * before the port is open, because a call would wait for it.
+ * Gives back what only the start needed, about 20 MB, once that is over: V8 keeps the room of young objects until a full
+ * collection. That takes a tenth of a second, and is left out where a call would wait for it.
+ * @returns the timer; its owner clears it
  */
-export function freeStartMemory(): void {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as NodeJS.GCFunction
-  collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+export function freeStartMemory({ running }: Gateway): NodeJS.Timeout {
+  return setTimeout(() => {
+    if (running.size > 0) return
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as NodeJS.GCFunction
+    collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+  }, AFTER_START_MS).unref()
 }
 
 export function warnOfConfiguration(gateway: Gateway): void {

@@ -83,8 +83,8 @@ async function serveUntilTold(
     if (isFirst) warnOfConfiguration(gateway)
     const isSeen = isTerminal || args.on.has('print-key')
     const report = isFirst ? await prepareState(gateway, isSeen) : { accounts: [], keys: [] }
-    freeStartMemory()
     const server = await openPort(gateway, addressOf(args), link)
+    using _freeing = freeStartMemory(gateway)
     channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
     const { unserved } = gateway.runtime

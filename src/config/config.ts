@@ -117,7 +117,9 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     }
     layers.push({ origin: { from: 'starter' }, value: starter })
     const packaged = !isRaw(resolved.value.prices) || resolved.value.prices.packaged !== false
-    listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged)
+    const vendors = vendorsOf(merged)
+    const isNeeded = (id: string) => vendors.has(vendorOf(id))
+    listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged, isNeeded)
     extended.models = withDeployments(withPrices(merged, listed.models), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
@@ -130,6 +132,22 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   const origins = new Origins({ layers, set, models: config.models, listed: listed.origins })
   const { secrets } = resolved
   return { config, file, directory, secrets, origins, folders: [...folders], otherDataFolders }
+}
+
+/** Vendors of the price lists that entries of models refer to, by their ids or by `price_of`. */
+function vendorsOf(models: unknown): ReadonlySet<string> {
+  if (!isRaw(models)) return new Set()
+  return new Set(
+    Object.entries(models).flatMap(([id, entry]) =>
+      isRaw(entry) && typeof entry.price_of === 'string'
+        ? [vendorOf(id), vendorOf(entry.price_of)]
+        : [vendorOf(id)],
+    ),
+  )
+}
+
+function vendorOf(id: string): string {
+  return id.slice(0, Math.max(0, id.indexOf('/')))
 }
 
 /**

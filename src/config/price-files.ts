@@ -43,10 +43,14 @@ export async function readPriceText(path: string, label: string): Promise<string
   }
 }
 
-/** A price list; without models if there is no such file. @throws ConfigError that lists what is wrong */
-export async function readPriceFile(path: string, label: string): Promise<PriceList> {
+/** A price list; without models if there is no such file. @param isNeeded as in `readPriceList` @throws ConfigError that lists what is wrong */
+export async function readPriceFile(
+  path: string,
+  label: string,
+  isNeeded?: (id: string) => boolean,
+): Promise<PriceList> {
   const text = await readPriceText(path, label)
-  return text === undefined ? NO_PRICES : readPriceList(text, label)
+  return text === undefined ? NO_PRICES : readPriceList(text, label, isNeeded)
 }
 
 /**
@@ -54,18 +58,20 @@ export async function readPriceFile(path: string, label: string): Promise<PriceL
  * @param folder of the operator's list
  * @param labelOf names a file in messages
  * @param packaged whether the list of the package is used
+ * @param isNeeded the models of that list that are read: it is long, and a start takes few of them
  * @throws ConfigError
  */
 export async function readPriceFiles(
   folder: string,
   labelOf: (path: string) => string,
   packaged = true,
+  isNeeded?: (id: string) => boolean,
 ): Promise<ListedPrices> {
   const file = labelOf(join(folder, PRICE_LIST_FILE))
   const [own, others] = await Promise.all([
     readPriceFile(join(folder, PRICE_LIST_FILE), file),
     packaged && PACKAGED_PRICES !== undefined
-      ? readPriceFile(PACKAGED_PRICES, labelOf(PACKAGED_PRICES))
+      ? readPriceFile(PACKAGED_PRICES, labelOf(PACKAGED_PRICES), isNeeded)
       : NO_PRICES,
   ])
   const origins = new WeakMap<ListedModel, Origin>()

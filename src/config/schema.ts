@@ -202,6 +202,7 @@ const provider = v.strictObject({
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
   privateUrls: v.optional(FLAG, false),
+  passes: v.optional(v.array(v.string()), []),
   forwardTrace: v.optional(FLAG, false),
   maxAnswer: v.optional(size, '64mib'),
   maxStream: v.optional(size, '256mib'),

@@ -8,8 +8,17 @@ const STARTER = new URL(`../../config/starter${extname(import.meta.url)}`, impor
 /** The module of the package that offers them: TypeScript in a checkout and JavaScript in a build, like this file. */
 export const STARTER_FILE = fileURLToPath(STARTER)
 
+interface Starter {
+  starterHints(env: Environment): string[]
+  localState(env: Environment): Promise<string>
+}
+
 /** What would bring further models of the starter in this environment, in words. */
 export async function starterHints(env: Environment): Promise<string[]> {
-  const starter = (await import(STARTER.href)) as { starterHints(env: Environment): string[] }
-  return starter.starterHints(env)
+  return ((await import(STARTER.href)) as Starter).starterHints(env)
+}
+
+/** Text that changes when the starter finds other models on servers of the operator's own. */
+export async function localState(env: Environment): Promise<string> {
+  return ((await import(STARTER.href)) as Starter).localState(env)
 }

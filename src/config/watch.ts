@@ -1,12 +1,16 @@
 /** Watches the files of a configuration, and loads it again when they change. */
 import { watch as watchFolder, type FSWatcher } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
-import { extname, join } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { readEnvironment } from './environment.ts'
+import { localState } from './starter.ts'
 import { EXTENSIONS, loadConfig, type LoadedConfig, type LoadOptions } from './config.ts'
 
 /** Editors write a file in several steps: the reload starts after this many ms without a further event. */
 const QUIET_MS = 100
+/** Time between two looks for models of servers of the operator's own. */
+const LOCAL_MS = 60_000
 
 /** Watches the files of a configuration. */
 export interface ConfigWatcher {
@@ -17,7 +21,8 @@ export interface ConfigWatcher {
 
 /**
  * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
- * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported.
+ * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported. With the starter it
+ * is also loaded again when a local server has other models.
  * @param options the options with which `loaded` was loaded
  */
 export async function watchConfig(
@@ -25,6 +30,7 @@ export async function watchConfig(
   onChange: (next: LoadedConfig) => void,
   onError: (error: unknown) => void,
   options: LoadOptions = {},
+  localMs = LOCAL_MS,
 ): Promise<ConfigWatcher> {
   let current = loaded
   let closed = false
@@ -37,10 +43,20 @@ export async function watchConfig(
   let watchers = watchAll(current.folders, soon, onError)
   let seen = await fingerprint(current.folders)
 
-  async function reload(always = false): Promise<void> {
+  const looking = setInterval(() => (working = working.then(() => look())), localMs)
+  looking.unref()
+  let local = stateOf(current, options)
+
+  async function look(): Promise<void> {
+    const before = await local
+    local = stateOf(current, options)
+    if (!closed && (await local) !== before) await reload(false, true)
+  }
+
+  async function reload(always = false, changed = always): Promise<void> {
     try {
       const now = await fingerprint(current.folders)
-      if (closed || (now === seen && !always)) return
+      if (closed || (now === seen && !changed)) return
       seen = now
       const next = await loadConfig({ ...options, file: loaded.file })
       if (closed || (isDeepStrictEqual(next.config, current.config) && !always)) return
@@ -63,10 +79,21 @@ export async function watchConfig(
     async close() {
       closed = true
       clearTimeout(timer)
+      clearInterval(looking)
       for (const watcher of watchers) watcher.close()
       await working
     },
   }
+}
+
+/** What the starter finds on local servers; empty without the starter. Never rejects. */
+async function stateOf(
+  { config, file }: LoadedConfig,
+  { env = process.env, cwd = process.cwd() }: LoadOptions,
+): Promise<string> {
+  if (config.extends !== 'starter') return ''
+  const environment = await readEnvironment(env, [cwd, dirname(file)])
+  return localState(environment).catch(() => '')
 }
 
 function watchAll(

@@ -439,7 +439,9 @@ export class UpstreamFailure extends GatewayError {
     const message = REASONING_REFUSED.test(this.message)
       ? 'The model provider has found an invalid signature in thinking block.'
       : SENTENCES[this.failure]
-    return new UpstreamFailure(this.failure, message, { ...this.#options, said: this.said })
+    // A path can quote too.
+    const param = FAILURES[this.failure].param ?? null
+    return new UpstreamFailure(this.failure, message, { ...this.#options, param, said: this.said })
   }
 
   static override is(error: unknown): error is UpstreamFailure {

@@ -10,7 +10,6 @@ import { HoldEstimator } from '../money/holds.ts'
 import { AccessLog } from '../observe/access-log.ts'
 import { Alerts } from '../observe/alerts.ts'
 import { AuthFailures } from '../observe/auth-failures.ts'
-import type { ContentLog } from '../observe/content/content-log.ts'
 import { Faults } from '../observe/faults.ts'
 import { LiveEvents } from '../observe/live-events.ts'
 import { type LogPlace, RequestLog } from '../observe/log/request-log.ts'
@@ -23,11 +22,8 @@ import { UsageIndex } from '../observe/usage/usage.ts'
 import { type Runtime, Call, type Admission, type CallerContext } from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { AlertNotice, ChatCompletion } from '../plugin.ts'
-import type { Audit } from '../state/audit.ts'
 import { randomId } from '../state/ids.ts'
-import type { Ledger } from '../state/ledger/ledger.ts'
 import { PriceRecords } from '../state/prices.ts'
-import type { Records } from '../state/records.ts'
 import { createLog } from './log.ts'
 import type { OpenState } from './open-state.ts'
 import type { Pico } from '../money/money.ts'
@@ -42,45 +38,18 @@ import type { Incoming } from '../pipeline/http.ts'
 import { NO_POLICY } from '../policy/policy.ts'
 import { route } from '../pipeline/stages/route.ts'
 
-export interface Shared extends Common {
-  readonly ledger: Ledger
-  readonly audit: Audit
-  readonly records: Records
-  readonly prices: PriceRecords
-  readonly accounts: Accounts
-  readonly labels: Labels
-  readonly usage: UsageIndex
-  readonly spending: Spending
-}
+/** The parts that the setup of plugins needs. */
+export type Common = Readonly<ReturnType<typeof createCommon>>
 
-export interface Common {
-  readonly mask: Mask
-  readonly loop: LoopWatch
-  /** Shared by all configurations: calls of an old one still end. */
-  readonly access: AccessLog
-  readonly requests: RequestLog
-  readonly contents: ContentLog
-  readonly faults: Faults
-  readonly authFailures: AuthFailures
-  readonly gatewayId: string
-  readonly events: LiveEvents
-  readonly alerts: Alerts
-  readonly log: ConsolaInstance
-  readonly metrics: Metrics
-  readonly usageFindings: UsageFindings
-  readonly routing: Routing
-  readonly unserved: Unserved
-  readonly holds: HoldEstimator
-  readonly internalChat: Runtime['internalChat']
-  /** Whether built-in providers get frozen input as well. */
-  readonly freezesAll: boolean
-}
+/** Those, and the parts that read and write the state. */
+export type Shared = Readonly<ReturnType<typeof createShared>>
 
 /** Settings of {@link createCommon} beside the configuration. */
 interface CommonOptions {
   readonly log: ConsolaInstance | undefined
   readonly runtime: () => Runtime
   readonly running: RunningCalls
+  /** Whether built-in providers get frozen input as well. */
   readonly freezesAll: boolean
   /** Whether this gateway is the one that reports an alert; absent for a gateway alone. */
   readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
@@ -94,7 +63,7 @@ const GATEWAY_ID_LENGTH = 11
 export function createCommon(
   loaded: LoadedConfig,
   { runtime, running, claim, freezesAll, ...options }: CommonOptions,
-): Common {
+) {
   const { format, path: folder, keep, size, content } = loaded.config.log
   const mask = new Mask()
   mask.use(secretsOf(loaded))
@@ -115,6 +84,7 @@ export function createCommon(
     metrics,
     events,
     freezesAll,
+    // Shared by all configurations: calls of an old one still end.
     access: new AccessLog({ format }),
     requests,
     contents: requests.contents,
@@ -145,7 +115,7 @@ export function createShared(
   state: OpenState,
   runtime: () => Runtime,
   logFolder: string | undefined,
-): Shared {
+) {
   const { requests, metrics, log } = common
   const { ledger, audit, records } = state
   const defaults = () => runtime().config.defaults

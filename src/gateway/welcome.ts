@@ -1,6 +1,7 @@
 /** Output of a start: for a person the text of {@link welcome}, for a program the members of {@link started}. */
 import { styleText } from 'node:util'
 import type { Gateway } from './gateway.ts'
+import { vendorsInWords, written } from '../models/by-vendor.ts'
 import { formatPico, parsePico } from '../money/money.ts'
 import { adminTokenFile } from './admin-token.ts'
 import { LOCAL, type SeedReport } from './seed.ts'
@@ -113,11 +114,16 @@ function dataText(state: Gateway['runtime']['config']['state']): string | undefi
 }
 
 function modelsText({ runtime: { catalog } }: Gateway, hints: readonly string[]): string {
-  const all = catalog.all().map(({ id }) => id)
+  const vendors = vendorsInWords(catalog.offered())
+  const all = written(catalog.all()).map(({ id }) => id)
   const rest = all.length - NAMED
-  const named = all.slice(0, NAMED).join(', ') || 'none'
+  const named = all.slice(0, NAMED).join(', ') || (vendors === undefined ? 'none' : '')
   const text = `${named}${rest > 0 ? ` and ${rest} others` : ''}`
-  return [text, ...hints].join(`;\n${' '.repeat(INDENT)}`)
+  return [
+    ...(vendors === undefined ? [] : [vendors]),
+    ...(text === '' ? [] : [text]),
+    ...hints,
+  ].join(`;\n${' '.repeat(INDENT)}`)
 }
 
 function curlLines(url: string, secret: string, model: string): string[] {

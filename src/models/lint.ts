@@ -9,6 +9,7 @@ import {
   type Prices,
 } from '../money/prices.ts'
 import type { Model } from './catalog.ts'
+import { written } from './by-vendor.ts'
 import { withoutVendor } from './names.ts'
 
 /** Something about a model that an operator should look at. */
@@ -44,8 +45,7 @@ export function lint(models: readonly Model[], now = Date.now()): Finding[] {
 
 /** The same for a start: of models that come from a wildcard only the age of their prices is reported. */
 export function lintOfWritten(models: readonly Model[], now = Date.now()): Finding[] {
-  const written = models.filter(({ wildcard }) => wildcard === undefined)
-  return [...findings(written, models, now), ...old(models, now)]
+  return [...findings(written(models), models, now), ...old(models, now)]
 }
 
 /** @param all the models of the catalog */

@@ -43,9 +43,19 @@ export type PriceList = v.InferOutput<typeof listSchema>
 /** A list without models. */
 export const NO_PRICES: PriceList = { format: FORMAT, generated_at: '', sources: [], models: {} }
 
-/** Reads a price list. @param label names it in messages @throws ConfigError with the first twenty mistakes */
-export function readPriceList(text: string, label: string): PriceList {
-  const value = parse(text, label)
+/**
+ * Reads a price list.
+ * @param label names it in messages
+ * @param isNeeded whether a model is read; the others are not looked at
+ * @throws ConfigError with the first twenty mistakes
+ */
+export function readPriceList(
+  text: string,
+  label: string,
+  isNeeded?: (id: string) => boolean,
+): PriceList {
+  const whole = parse(text, label)
+  const value = isNeeded ? narrowed(whole, isNeeded) : whole
   if (!isRaw(value)) {
     throw new ConfigError(label, [
       { path: '', message: `expected a price list, found ${show(value)}` },
@@ -62,6 +72,12 @@ export function readPriceList(text: string, label: string): PriceList {
     ...shown,
     ...(more > 0 ? [{ path: '', message: `and ${more} further mistakes` }] : []),
   ])
+}
+
+function narrowed(value: unknown, isNeeded: (id: string) => boolean): unknown {
+  if (!isRaw(value) || !isRaw(value.models)) return value
+  const models = Object.entries(value.models).filter(([id]) => isNeeded(id))
+  return { ...value, models: Object.fromEntries(models) }
 }
 
 /** Whether a value has the form of a price list, right or wrong. */

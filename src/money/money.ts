@@ -59,13 +59,41 @@ interface BillItem {
 
 export const NO_COST = new Bill(0n, [])
 
-/** The members `cost` and `cost_details` of every `usage` object in a response. */
-export function costJson(bill: Bill): {
+/** Members that OpenRouter's clients require beside the parts of a cost: of the prompt, and of the answer. */
+type Sides = readonly [prompt: string, completion: string]
+export const CHAT_SIDES: Sides = [
+  'upstream_inference_prompt_cost',
+  'upstream_inference_completions_cost',
+]
+export const RESPONSE_SIDES: Sides = [
+  'upstream_inference_input_cost',
+  'upstream_inference_output_cost',
+]
+const OF_PROMPT: ReadonlySet<CostMember> = new Set([
+  'prompt_cost',
+  'cache_read_cost',
+  'cache_write_cost',
+])
+
+/**
+ * The members `cost` and `cost_details` of every `usage` object in a response.
+ * @param sides members that repeat what the prompt and the answer cost; they are no part of the sum
+ */
+export function costJson(
+  bill: Bill,
+  sides?: Sides,
+): {
   cost: number
-  cost_details: Partial<Record<CostMember, number>>
+  cost_details: Partial<Record<string, number>>
 } {
-  const details: Partial<Record<CostMember, number>> = {}
+  const details: Partial<Record<string, number>> = {}
   for (const { member, amount } of bill.details) details[member] = usdJson(amount)
+  if (sides) {
+    const sumOf = (fits: (member: CostMember) => boolean) =>
+      bill.details.reduce((sum, { member, amount }) => (fits(member) ? sum + amount : sum), 0n)
+    details[sides[0]] = usdJson(sumOf((member) => OF_PROMPT.has(member)))
+    details[sides[1]] = usdJson(sumOf((member) => member === 'completion_cost'))
+  }
   return { cost: usdJson(bill.cost), cost_details: details }
 }
 

@@ -49,7 +49,7 @@ export function ask(
   }
   if (!mayGoAsItIs(call, deployment)) return translated()
   return prepared(call, deployment).then((native) => {
-    if (!native) return translated()
+    if (!native || !mayFetch(call, name, native.addresses)) return translated()
     target.native = true
     nameIgnored(call, native.ignored)
     return send(provider[format.native!.method] as Method, native.input)
@@ -93,6 +93,26 @@ function mayGoAsItIs(call: Call, deployment: Deployment): boolean {
   return addressesOf(call, name).length === 0 || !call.runtime.privateProviders.has(name)
 }
 
+/**
+ * Whether a provider may get a request with these addresses. One inside the operator's network gets files in their place.
+ * @throws InvalidRequest `fetch_failed` for an address that is not public
+ */
+function mayFetch(
+  { runtime }: Call,
+  provider: string,
+  addresses: readonly ClientAddress[],
+): boolean {
+  if (runtime.config.providers[provider]!.privateUrls) return true
+  requirePublic(addresses)
+  return addresses.length === 0 || !runtime.privateProviders.has(provider)
+}
+
+/** @throws InvalidRequest `fetch_failed` for an address that is not public */
+function requirePublic(found: readonly ClientAddress[]): void {
+  const refused = found.find(({ url }) => !isPublicUrl(url))
+  if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
+}
+
 /** Undefined for a request that has to be translated. */
 async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
   const { format, request, target, admission, runtime } = call
@@ -103,6 +123,7 @@ async function prepared(call: Call, deployment: Deployment): Promise<NativeReque
     model,
     upstreamModel: deployment.model,
     guarded: isGuarded(call),
+    passes: runtime.config.providers[deployment.provider]!.passes,
     label: (value) => labelOf(admission.account.id, value),
   })
 }
@@ -147,8 +168,7 @@ function addressesOf(
 ): readonly ClientAddress[] {
   if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
   const found = addresses.of(target.outbound)
-  const refused = found.find(({ url }) => !isPublicUrl(url))
-  if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
+  requirePublic(found)
   return found
 }
 

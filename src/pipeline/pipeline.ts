@@ -786,6 +786,8 @@ export interface NativeTarget extends Instructions {
   readonly upstreamModel: string
   /** Whether guards may block the call: the vendor runs no tools of its own then, whose results no guard has read. */
   readonly guarded: boolean
+  /** Further members of a body that the provider gets. */
+  readonly passes: readonly string[]
   label(value: string): string
 }
 
@@ -793,6 +795,8 @@ export interface NativeTarget extends Instructions {
 export interface NativeRequest {
   readonly input: NativeInput
   readonly ignored: readonly string[]
+  /** Addresses in it that the vendor would fetch. */
+  readonly addresses: readonly ClientAddress[]
 }
 
 export interface ClientAddress {

@@ -57,6 +57,8 @@ export interface ToolCallDelta {
   type?: string | null
   function?: { name?: string | null; arguments?: string | null }
   custom?: { name?: string | null; input?: string | null }
+  /** All parts of this call have come. Absent where the vendor does not say: then the call ends with the choice. */
+  done?: boolean
 }
 
 /** Additions of one chunk to a choice. */

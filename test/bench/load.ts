@@ -147,6 +147,7 @@ async function check(job: Job): Promise<Figures> {
     if (!right) throw new Error(`${answer}: wrong text or cost, status ${response.statusCode}`)
     if (textEvents(answer) === 0) lengths.set(lengthId(answer), Buffer.byteLength(text))
   }
+  await sleep(job.ms)
   return { idleMb: memoryKb(target.pid) / 1024 }
 }
 

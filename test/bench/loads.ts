@@ -51,7 +51,8 @@ export function loadsOf({ isQuick, isAll, turns }: Extent): Load[] {
   // The first start compiles, as after an installation; those that count find it done.
   const start = {
     name: 'start',
-    job: { kind: 'check' },
+    // Memory is read when what only the start needed has been given back.
+    job: { kind: 'check', ms: 4000 },
     isFresh: true,
     warm: { turns: 1 },
   } as const

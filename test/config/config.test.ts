@@ -124,6 +124,7 @@ describe('an absent member', () => {
       maxStream: 268_435_456,
       forwardTrace: false,
       privateUrls: false,
+      passes: [],
     })
   })
 
@@ -909,8 +910,14 @@ describe('the configurations of the package', () => {
     })
     const catalog = buildCatalog(config.models)
     const served = catalog.all().filter(({ vendor }) => vendor === 'ollama')
-    expect(served.map(({ id }) => id)).toEqual(['ollama/llama3.2', 'ollama/qwen3:8b'])
+    expect(served.map(({ id, modality }) => [id, modality])).toEqual([
+      ['ollama/llama3.2', 'chat'],
+      ['ollama/nomic-embed-text', 'embedding'],
+      ['ollama/qwen3:8b', 'chat'],
+    ])
     expect(served[0]!.deployments[0]!.model).toBe('llama3.2:latest')
+    // A server that tells nothing of its models refuses by itself.
+    expect(served[0]!.capabilities).toBeUndefined()
   })
 
   it('report an invalid address of Ollama', async () => {

@@ -58,7 +58,7 @@ describe('serve', () => {
     const url = await urlOf(running)
     const said = running.said()
     expect(said).toMatch(/shown only now; account "local", 10 USD\n/)
-    expect(said).toMatch(/Models +\w+\/\w+, .*;\n +set .*ANTHROPIC_API_KEY.* for more\n/)
+    expect(said).toMatch(/Models +\w+\/\w+, .*;\n +more vendors: sluicegate vendors\n/)
     const body = JSON.parse(/-d '(.*)'\n/.exec(said)![1]!)
     const answer = await ask(url, keyIn(said), CHAT, body)
     expect(answer.status, answer.text).toBe(200)

@@ -67,9 +67,15 @@ describe('messages', () => {
     ['without a type', 'data:;base64,iVBORw0KGgo='],
     ['of a type that is not registered', 'data:image/jpg;base64,/9j/4AAQ'],
     ['for URLs, without padding', 'data:image/png;base64,iVBORw0KGgo_-w'],
-  ])('carry base64 that is %s', async (_name, url) => {
+  ])('carry base64 that is %s, as the standard has it', async (_name, url) => {
     const content = [{ type: 'image_url', image_url: { url } }]
-    expect(await messagesSent([{ role: 'user', content }])).toEqual([{ role: 'user', content }])
+    const [message] = await messagesSent([{ role: 'user', content }])
+    const sent: string = message.content[0].image_url.url
+    expect(sent).toMatch(
+      /^data:[^,]*;base64,(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
+    )
+    const bytesOf = (source: string) => Buffer.from(source.slice(source.indexOf(',')), 'base64')
+    expect(bytesOf(sent)).toEqual(bytesOf(url))
   })
 
   it('carry files and sound', async () => {

@@ -361,7 +361,10 @@ describe('a search that fails', () => {
           : messageOf(answer)
         expect(said.annotations).toEqual([])
         expect(usage.server_tool_use_details).toEqual({ web_search_requests: 0 })
-        expect(usage.cost_details).toEqual({ prompt_cost: 0.0000063, completion_cost: 0.0000102 })
+        expect(usage.cost_details).toMatchObject({
+          prompt_cost: 0.0000063,
+          completion_cost: 0.0000102,
+        })
         expect(before - (await g.t.balance())).toBe(16_500_000n)
         expect(g.vendor.requests.at(-1)!.json.messages).toEqual(ASK.messages)
       }

@@ -54,8 +54,22 @@ export const credits: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   async answer({ admission, runtime }) {
-    const { balance, paid } = await runtime.ledger.account(admission.account.id)
-    return JSON.stringify({ data: { balance_usd: usdJson(balance), free_tier: !paid } })
+    const { id } = admission.account
+    const { ledger } = runtime
+    const [{ balance, paid }, [totals]] = await Promise.all([
+      ledger.account(id),
+      ledger.balances([id]),
+    ])
+    const used = totals!.spend.lifetime
+    return JSON.stringify({
+      data: {
+        balance_usd: usdJson(balance),
+        free_tier: !paid,
+        // The same in the words of OpenRouter's clients.
+        total_credits: usdJson(balance + used),
+        total_usage: usdJson(used),
+      },
+    })
   },
 }
 

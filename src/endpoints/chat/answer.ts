@@ -244,8 +244,8 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     }
     if (this.#envelope.native) return
     const choice = this.#open(index)
-    if (delta) choice.push(delta, logprobs)
     if (finish_reason) choice.finishReason ??= finish_reason
+    if (delta) choice.push(delta, logprobs)
     if (typeof stop_sequence === 'string') this.stopSequence = stop_sequence
   }
 
@@ -318,6 +318,11 @@ const UNKNOWN: AskedChat = {
   model: { contextLength: undefined, maxOutputTokens: undefined },
 }
 
+/** For a part of a call between whose parts something went out: half a call must not pass for a whole one. */
+export function interruptedCall(): UpstreamFailure {
+  return brokenAnswer('The model provider continued a tool call after its end.')
+}
+
 function closedEarly(): UpstreamFailure {
   return brokenAnswer('The model provider closed the stream early.')
 }
@@ -332,7 +337,8 @@ function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
 }
 
 interface ToolCall {
-  readonly index: number
+  /** Counted when its first part goes out. */
+  index: number | undefined
   readonly id: string
   readonly type: 'function' | 'custom'
   name: string
@@ -341,7 +347,14 @@ interface ToolCall {
   /** All arguments so far, where the vendor gave no id: then they tell where the next call begins. */
   said: string | undefined
   bare: boolean
-  opened: boolean
+  /** All its parts have come. */
+  done: boolean
+}
+
+/** What waits until a call is complete. */
+interface Waiting {
+  readonly delta: ChatDelta
+  readonly logprobs: unknown
 }
 
 const KNOWN = new Set([
@@ -377,6 +390,12 @@ class ChoiceState {
   /** Text of each reasoning block, by its index; most answers have none. */
   #blocks: Map<number, SurrogateJoiner> | undefined = undefined
   readonly #calls: ToolCall[] = []
+  #sent = 0
+  /**
+   * Calls that are not complete, and what came after the first of them, in order. Nothing goes out between the parts
+   * of a call: clients take what interrupts it for its end.
+   */
+  readonly #queue: (ToolCall | Waiting)[] = []
   #callsByKey: Map<string, ToolCall> | undefined = undefined
   readonly #annotations: unknown[] = []
   #annotated = false
@@ -395,7 +414,7 @@ class ChoiceState {
     if (isText(delta) && !tokens) {
       if (delta.content) this.#leaveReasoning()
       const text = this.#content.take(delta.content)
-      if (text) this.#emit({ content: text }, null)
+      if (text) this.#out({ content: text }, null)
       return
     }
     const reasoning = delta.reasoning || delta.reasoning_content
@@ -405,8 +424,8 @@ class ChoiceState {
     if (delta.content || delta.tool_calls?.length) this.#leaveReasoning()
     const text = delta.content ? this.#content.take(delta.content) : ''
     const extras = extrasOf(delta)
-    if (text || tokens) this.#emit({ content: text, ...extras }, tokens)
-    else if (extras) this.#emit(extras, null)
+    if (text || tokens) this.#out({ content: text, ...extras }, tokens)
+    else if (extras) this.#out(extras, null)
     if (delta.refusal) this.#say({ refusal: this.#refusal.take(delta.refusal) })
     if (delta.tool_calls) for (const call of delta.tool_calls) this.#call(call)
     const legacy = delta.function_call as ToolCallDelta['function'] | null
@@ -420,17 +439,14 @@ class ChoiceState {
   flush(): void {
     this.#say({ content: this.#content.rest() })
     this.#say({ refusal: this.#refusal.rest() })
-    const complete = !FINISH_REASONS.has(this.finishReason ?? '')
+    const isCut = this.#isCut
     for (const call of this.#calls) {
-      if (call.index === 0 && call.name && !call.opened) this.#send(call)
-      call.pending += call.text.rest()
-      if (!call.name) {
-        throw brokenAnswer('The model provider sent a tool call without a name.')
-      }
-      // Clients parse arguments as JSON; vendors send nothing for an empty object.
-      if (call.bare && call.type === 'function' && complete) call.pending = '{}'
-      this.#send(call)
+      // A call that was cut cannot be run: it is dropped where nothing of it has gone out.
+      const isLost = isCut && !call.done && call.index === undefined && !this.#isWhole(call)
+      if (isLost) this.#queue.splice(this.#queue.indexOf(call), 1)
+      call.done = true
     }
+    this.#advance()
     // Vendors send an empty list out of habit; it does not mean a search without results.
     if (this.#annotated && this.#annotations.length > 0) {
       this.#emit({ content: '', annotations: this.#annotations }, null)
@@ -444,7 +460,59 @@ class ChoiceState {
   }
 
   #say(delta: { content: string } | { refusal: string }): void {
-    if (Object.values(delta)[0]) this.#emit(delta, null)
+    if (Object.values(delta)[0]) this.#out(delta, null)
+  }
+
+  get #isCut(): boolean {
+    return FINISH_REASONS.has(this.finishReason ?? '')
+  }
+
+  /** Emits a delta, or keeps it while a call is open. */
+  #out(delta: ChatDelta, logprobs: unknown): void {
+    const queue = this.#queue
+    const [first] = queue
+    if (!first || (queue.length === 1 && 'id' in first && first.index === undefined)) {
+      return this.#emit(delta, logprobs)
+    }
+    const last = queue.at(-1)!
+    if ('delta' in last && isText(last.delta) && isText(delta) && !last.logprobs && !logprobs) {
+      const content = last.delta.content + delta.content
+      queue[queue.length - 1] = { delta: { content }, logprobs: null }
+    } else queue.push({ delta, logprobs })
+  }
+
+  /** Emits what need not wait any more. */
+  #advance(): void {
+    for (let first = this.#queue[0]; first; first = this.#queue[0]) {
+      if ('delta' in first) {
+        const { delta, logprobs } = first
+        const isBlank = isText(delta) && !logprobs && delta.content.trim() === ''
+        if (!isBlank) this.#emit(delta, logprobs)
+      } else {
+        if (!first.bare) this.#begin(first)
+        if (!first.done) return
+        this.#complete(first)
+      }
+      this.#queue.shift()
+    }
+  }
+
+  /** Sends what has come of a call. Of one that arrives with the cut it is not known whether it is whole. */
+  #begin(call: ToolCall): void {
+    if (call.name && !(this.#isCut && call.index === undefined && !call.done)) this.#send(call)
+  }
+
+  #complete(call: ToolCall): void {
+    call.pending += call.text.rest()
+    if (!call.name) throw brokenAnswer('The model provider sent a tool call without a name.')
+    // Clients parse arguments as JSON; vendors send nothing for an empty object.
+    if (call.bare && call.type === 'function' && !this.#isCut) call.pending = '{}'
+    this.#send(call)
+  }
+
+  /** Whether all of a call has come, as far as its text tells, of which nothing has gone out. */
+  #isWhole(call: ToolCall): boolean {
+    return call.type === 'custom' ? call !== this.#calls.at(-1) : isWhole(call.pending)
   }
 
   #leaveReasoning(): void {
@@ -479,26 +547,27 @@ class ChoiceState {
     const delta: ChatDelta = { content: '' }
     if (visible) delta.reasoning = visible
     delta.reasoning_details = entries
-    this.#emit(delta, null)
+    this.#out(delta, null)
   }
 
   #call(fragment: ToolCallDelta): void {
     const part: { name?: string | null; arguments?: unknown; input?: unknown } | undefined =
       fragment.function ?? fragment.custom
-    const before = this.#calls[0]?.name
+    const [first] = this.#queue
+    const before = first && 'id' in first ? first.name : undefined
     const text = part?.arguments ?? part?.input
     const call = this.#callOf(fragment, part?.name ?? '', text)
-    const first = this.#calls[0]!
     // A name may go on in the next fragment.
-    if (first.name && first.name === before) this.#send(first)
+    if (first && 'id' in first && first.name === before) this.#begin(first)
     if (text) {
+      if (call.done) throw interruptedCall()
       const rest = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
       call.pending += rest
       if (call.said !== undefined) call.said += rest
       call.bare = false
     }
-    // Later calls wait for the end: interleaved calls break clients that read tools strictly.
-    if (call === first && first.name && !first.bare) this.#send(first)
+    if (fragment.done === true) call.done = true
+    this.#advance()
   }
 
   /** Finds or makes the call of a fragment. Vendors omit indexes, start them above 0, or use one twice. */
@@ -522,7 +591,7 @@ class ChoiceState {
       throw brokenAnswer('The model provider sent too many tool calls.')
     }
     const call: ToolCall = {
-      index: this.#calls.length,
+      index: undefined,
       id: id ?? this.#envelope.newCallId(),
       type: fragment.custom || fragment.type === 'custom' ? 'custom' : 'function',
       name,
@@ -530,19 +599,21 @@ class ChoiceState {
       pending: '',
       said: id === undefined ? '' : undefined,
       bare: true,
-      opened: false,
+      done: false,
     }
     this.#calls.push(call)
+    this.#queue.push(call)
     if (id) byKey.set(id, call)
     if (slot) byKey.set(slot, call)
     return call
   }
 
   #send(call: ToolCall): void {
-    if (call.opened && !call.pending) return
-    const { index, id, type, name, pending, opened } = call
+    const opened = call.index !== undefined
+    if (opened && !call.pending) return
+    const index = (call.index ??= this.#sent++)
+    const { id, type, name, pending } = call
     call.pending = ''
-    call.opened = true
     if (this.#envelope.legacyFunctions) {
       const part = opened ? { arguments: pending } : { name, arguments: pending }
       if (index === 0) this.#emit({ function_call: part }, null)
@@ -582,7 +653,7 @@ function endsInHalf(text: string): boolean {
 
 /** Whether the name of a call may continue in a fragment under its index: nothing but the name has come. */
 function goesOn(call: ToolCall, id: string | undefined): boolean {
-  return call.bare && !call.opened && (!id || id === call.id)
+  return call.bare && call.index === undefined && (!id || id === call.id)
 }
 
 /** Whether a fragment begins a new call. A new name under a known index does; a repeated one does not. */
@@ -628,7 +699,21 @@ function extrasOf(delta: ChatDelta): ChatDelta | undefined {
 }
 
 function tokensOf(logprobs: any): object {
-  return { content: logprobs.content ?? null, refusal: logprobs.refusal ?? null }
+  return { content: tokenList(logprobs.content), refusal: tokenList(logprobs.refusal) }
+}
+
+/** The tokens of a list that clients can read; null for no list. */
+function tokenList(given: unknown): object[] | null {
+  if (!Array.isArray(given)) return null
+  return given.filter(isToken).map((token) => {
+    const { top_logprobs: others } = token
+    if (others === undefined || (Array.isArray(others) && others.every(isToken))) return token
+    return { ...token, top_logprobs: Array.isArray(others) ? others.filter(isToken) : [] }
+  })
+}
+
+function isToken(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && typeof value.token === 'string'
 }
 
 function promptUsageOf({ prompt_tokens, prompt_tokens_details: details }: OpenAIUsage): Usage {

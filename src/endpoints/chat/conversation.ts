@@ -4,6 +4,7 @@
  * message derives the result for the longer list.
  */
 import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
+import { neutralPart, type Typed } from './neutral.ts'
 
 export interface Conversation {
   /** In the form for vendors: the list itself where none of its messages changes. */
@@ -36,11 +37,6 @@ interface MediaAddress {
   readonly at: number
   /** Path below the message. */
   readonly member: string
-}
-
-export interface Typed {
-  readonly type: string
-  readonly [member: string]: any
 }
 
 const IMAGE_TOKENS = 1500
@@ -270,9 +266,12 @@ function outboundMessage(message: ChatMessage): ChatMessage {
 }
 
 function outboundPart(part: Typed): Typed {
-  if (part.type !== 'image_url') return part.type === 'file' ? withoutInnerNulls(part) : part
-  if (typeof part.image_url === 'string') return { ...part, image_url: { url: part.image_url } }
-  return withoutInnerNulls(part)
+  if (part.type !== 'image_url') {
+    return neutralPart(part.type === 'file' ? withoutInnerNulls(part) : part)
+  }
+  const { image_url } = part
+  const own = typeof image_url === 'string' ? { ...part, image_url: { url: image_url } } : part
+  return neutralPart(withoutInnerNulls(own))
 }
 
 function typedCall(call: Typed): Typed {

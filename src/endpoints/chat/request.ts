@@ -5,13 +5,8 @@
 import type { ChatInput, ChatMessage, Reasoning } from '../../plugin.ts'
 import { readPolicy, type Policy } from '../../policy/policy.ts'
 import { MAX_RESULTS, type SearchRequest } from '../../search/search.ts'
-import {
-  conversationOf,
-  mapped,
-  withoutInnerNulls,
-  withoutNulls,
-  type Typed,
-} from './conversation.ts'
+import { conversationOf, mapped, withoutInnerNulls, withoutNulls } from './conversation.ts'
+import { neutralTool, type Typed } from './neutral.ts'
 
 /**
  * A valid request as the client sent it, without top-level members that are null and without empty `tools`, `stop`
@@ -137,7 +132,7 @@ export function outboundChat(request: ChatRequest): ChatInput {
   const reasoning = reasoningOf(request)
   if (reasoning) input.reasoning = reasoning
   const tools = toolsOf(request)
-  if (tools?.length) input.tools = mapped(tools, withoutInnerNulls)
+  if (tools?.length) input.tools = mapped(tools, (tool) => neutralTool(withoutInnerNulls(tool)))
   // Vendors refuse a tool choice without tools. A choice that requires a tool stays, so that the vendor reports the
   // error.
   const choice = toolChoiceOf(request)

@@ -48,7 +48,7 @@ import type {
   TextPiece,
 } from '../../guard/adapter.ts'
 import type { Billed } from '../shared/billing.ts'
-import { stringsInJson } from '../shared/texts.ts'
+import { isOpaque, stringsInJson } from '../shared/texts.ts'
 import type { BodyLimits } from '../../config/config.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import { givenMembers, readJson } from '../shared/body.ts'
@@ -466,10 +466,15 @@ function listed(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
+/** Whether this is base64, bare or in a data URL: anything else may be words. */
+function isMedia(value: unknown): boolean {
+  return typeof value === 'string' && isOpaque(value.replace(/^data:image\/[\w.+-]+;base64,/i, ''))
+}
+
 function formattedIn(value: unknown): readonly string[] {
   const strings = new Set<string>()
   JSON.stringify(value, (name, inner) => {
-    if (name === 'image_base64') return undefined
+    if (name === 'image_base64' && isMedia(inner)) return undefined
     if (name === 'word_confidence_scores') {
       const words = listed(inner).map((word) => word?.text)
       strings.add(words.join(' '))

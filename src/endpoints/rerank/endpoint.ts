@@ -85,7 +85,7 @@ export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>
     }
   },
 
-  answer({ input: { return_documents = false }, outbound, model }) {
+  answer({ input: { return_documents = true }, outbound, model }) {
     const size = sizeOf(outbound)
     return wholeAnswer(
       (result: RerankResult) => [rankedOf(result, outbound, return_documents)],

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../errors/errors.ts'
 import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { Estimate } from '../../money/holds.ts'
-import { costJson } from '../../money/money.ts'
+import { CHAT_SIDES, costJson } from '../../money/money.ts'
 import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
 
@@ -107,6 +107,6 @@ export function promptUsageJson(receipt: Receipt): object {
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens,
-    ...costJson(receipt.bill),
+    ...costJson(receipt.bill, CHAT_SIDES),
   }
 }

@@ -35,6 +35,21 @@ export function exceedsBytes(url: unknown, limitBytes: number): boolean {
 }
 
 const NO_DIGIT = /[^A-Za-z0-9+/_-]/
+const NOT_STANDARD = /[^A-Za-z0-9+/]/
+const BLANKS = /[\t\n\f\r ]+/g
+
+/** Whether a text is base64 in either alphabet, padded or not, with blanks and line breaks anywhere. Decodes nothing. */
+export function isBase64(text: string): boolean {
+  const digits = digitsIn(text) ?? digitsIn(text.replace(BLANKS, '')) ?? 0
+  return digits > 0 && digits % 4 !== 1
+}
+
+/** The same base64 in the standard alphabet, padded, without blanks; the same text where it is so already. */
+export function canonicalBase64(text: string): string {
+  const end = text.search(NOT_STANDARD)
+  const isPadded = text.length % 4 === 0 && (end < 0 || /^={1,2}$/.test(text.slice(end, end + 3)))
+  return isPadded ? text : Buffer.from(text.replace(BLANKS, ''), 'base64').toString('base64')
+}
 
 /**
  * Reads base64 in either alphabet, padded or not, with blanks and line breaks anywhere.
@@ -42,11 +57,8 @@ const NO_DIGIT = /[^A-Za-z0-9+/_-]/
  * @throws InvalidRequest `invalid_base64`, also for an empty text
  */
 export function parseBase64(text: string, param: string): Uint8Array {
-  const isPlain = digitsIn(text) !== undefined
-  const plain = isPlain ? text : text.replace(/[\t\n\f\r ]+/g, '')
-  const digits = digitsIn(plain) ?? 0
-  if (digits === 0 || digits % 4 === 1) throw notBase64(param, 'base64')
-  return Buffer.from(plain, 'base64')
+  if (!isBase64(text)) throw notBase64(param, 'base64')
+  return Buffer.from(text, 'base64')
 }
 
 /** The number of digits before the padding; undefined if anything else follows. */

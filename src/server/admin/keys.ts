@@ -126,7 +126,7 @@ async function wholeKey(runtime: Runtime, key: Key) {
 }
 
 async function warningsOf(
-  { models, policy }: Key,
+  { models, policy, expiresAt }: Key,
   { catalog, guards }: Runtime,
 ): Promise<string[]> {
   const unknown = (models ?? []).filter(
@@ -136,6 +136,11 @@ async function warningsOf(
       catalog.all().every(({ id }) => !isAllowed([entry], id)),
   )
   return [
+    ...(expiresAt !== undefined && expiresAt <= Date.now()
+      ? [
+          `the key expired on ${new Date(expiresAt).toISOString().slice(0, 10)}: it is refused until expires_at is changed`,
+        ]
+      : []),
     ...unknown.map((entry) => {
       const several = catalog.candidates(entry)
       if (several.length > 0) {

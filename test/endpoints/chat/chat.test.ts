@@ -128,6 +128,8 @@ describe('a completion', () => {
         cache_read_cost: 0.00006,
         cache_write_cost: 0.000125,
         completion_cost: 0.00002,
+        upstream_inference_prompt_cost: 0.000485,
+        upstream_inference_completions_cost: 0.00002,
       },
     })
   })
@@ -468,7 +470,7 @@ describe('who may', () => {
     expect([answer.status, answer.json.usage.cost, answer.json.usage.cost_details]).toEqual([
       200,
       0,
-      {},
+      { upstream_inference_prompt_cost: 0, upstream_inference_completions_cost: 0 },
     ])
     expect((await t.ask('GET', '/v1/key', { key: secret })).json.data).toMatchObject({
       free_tier: true,

@@ -194,10 +194,8 @@ describe('conform', () => {
         [0, '{}'],
         [1, '{}'],
       ])
-      expect(argumentsIn(await run([...bare, says({}, 'length')]))).toEqual([
-        [0, ''],
-        [1, ''],
-      ])
+      // A call that was cut is dropped where nothing of it has gone out.
+      expect(argumentsIn(await run([...bare, says({}, 'length')]))).toEqual([[0, '']])
     })
 
     it('is one call where its name comes in pieces, with an id or without', async () => {

@@ -28,13 +28,17 @@ const limit = whole(1, Number.MAX_SAFE_INTEGER)
 const name = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_-]{1,64}$/))
 const effort = v.picklist(['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none'])
 
-const dataUrl = v.pipe(v.string(), v.regex(/^data:[^,]*;base64,/i))
-const webUrl = v.pipe(v.string(), v.regex(/^https?:/i))
-const bare = v.pipe(
+const isBase64 = (text: string) => {
+  const digits = /^([A-Za-z0-9+/_-]+)={0,2}$/.exec(text.replace(/[\t\n\f\r ]/g, ''))?.[1]
+  return digits !== undefined && digits.length % 4 !== 1
+}
+const dataUrl = v.pipe(
   v.string(),
-  v.minLength(1),
-  v.check((value) => !/^[a-z][a-z0-9+.-]*:/i.test(value.slice(0, 32))),
+  v.regex(/^data:[^,]*;base64,/i),
+  v.check((value) => isBase64(value.slice(value.indexOf(',') + 1))),
 )
+const webUrl = v.pipe(v.string(), v.regex(/^https?:/i))
+const bare = v.pipe(v.string(), v.minLength(1), v.check(isBase64))
 const image = v.union([dataUrl, webUrl])
 
 const part = v.variant('type', [

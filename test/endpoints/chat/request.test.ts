@@ -18,7 +18,8 @@ const readChatRequest = (body: object) => withPolicy(readMembers(body))
 
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
 const CALL = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }
-const TOOL = { type: 'function', function: { name: 'f' } }
+const PARAMETERS = { type: 'object', properties: {} }
+const TOOL = { type: 'function', function: { name: 'f', parameters: PARAMETERS } }
 
 const base = { model: 'acme/swift-1', messages: MESSAGES }
 const withBody = (members: object) => ({ ...base, ...members })
@@ -845,7 +846,7 @@ describe('outboundChat', () => {
     const functions = [{ name: 'f', description: null, parameters: { type: 'object' } }]
     expect(outbound({ functions, function_call: { name: 'f' } })).toEqual({
       messages: MESSAGES,
-      tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
+      tools: [{ type: 'function', function: { name: 'f', parameters: PARAMETERS } }],
       tool_choice: { type: 'function', function: { name: 'f' } },
     })
     expect(outbound({ functions, function_call: 'auto' }).tool_choice).toBe('auto')
@@ -893,7 +894,7 @@ describe('outboundChat', () => {
       { type: 'text', text: 'x', cache_control },
       { type: 'image_url', image_url: PNG, cache_control },
       { type: 'image_url', image_url: { url: PNG, detail: null, extra: 1 } },
-      { type: 'file', file: { file_data: 'AA', filename: null } },
+      { type: 'file', file: { file_data: 'AA==', filename: null } },
     ]
     expect(outboundMessage({ role: 'user', content, extra: 1 })).toEqual({
       role: 'user',
@@ -902,7 +903,7 @@ describe('outboundChat', () => {
         { type: 'text', text: 'x', cache_control },
         { type: 'image_url', image_url: { url: PNG }, cache_control },
         { type: 'image_url', image_url: { url: PNG, extra: 1 } },
-        { type: 'file', file: { file_data: 'AA' } },
+        { type: 'file', file: { file_data: 'AA==' } },
       ],
     })
     expect(content[1]!.image_url).toBe(PNG)
@@ -1053,7 +1054,7 @@ describe('hostile input', () => {
   it('takes megabytes in one string', () => {
     const much = 'A'.repeat(8_000_000)
     expect(() =>
-      readChatRequest(withPart({ type: 'image_url', image_url: PNG + much })),
+      readChatRequest(withPart({ type: 'image_url', image_url: `data:image/png;base64,${much}` })),
     ).not.toThrow()
     for (const url of [`data:${much}`, `data:;base64${much}`, `data:${';'.repeat(8_000_000)},`]) {
       expect(refusalOf(withPart({ type: 'image_url', image_url: url })).code).toBe('invalid_base64')
@@ -1105,7 +1106,7 @@ describe('bodies that client libraries send', () => {
               { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } },
               {
                 type: 'file',
-                file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA' },
+                file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA==' },
               },
             ],
           },

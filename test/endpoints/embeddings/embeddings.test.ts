@@ -76,7 +76,11 @@ describe('an answer', () => {
       prompt_tokens: 5,
       total_tokens: 5,
       cost: 0.0000001,
-      cost_details: { prompt_cost: 0.0000001 },
+      cost_details: {
+        prompt_cost: 0.0000001,
+        upstream_inference_prompt_cost: 0.0000001,
+        upstream_inference_completions_cost: 0,
+      },
     })
     expect(headers['x-service-cost']).toBe('0.0000001')
     expect(before - (await t.balance())).toBe(100_000n)

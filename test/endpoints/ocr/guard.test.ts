@@ -51,6 +51,20 @@ describe('pages as guards see them', () => {
   })
 })
 
+describe('the base64 of an image', () => {
+  it('is read where it is none', () => {
+    const textsOf = (image_base64: string) => {
+      const images = [{ id: 'a', image_base64 }]
+      const page: any = { index: 0, markdown: 'one', images, dimensions: null }
+      const { texts } = split({ type: 'page', page }).pieces[0] as any
+      return texts.map(({ text }: any) => text)
+    }
+    expect(textsOf('a plain sentence')).toContain('a plain sentence')
+    expect(textsOf('data:image/png;base64,a plain sentence')).toHaveLength(3)
+    expect(textsOf('data:image/png;base64,iVBORw0KGgo=')).toEqual(['one', 'a'])
+  })
+})
+
 describe('a page as guards see it', () => {
   const page = {
     index: 4,

@@ -55,13 +55,14 @@ describe('an answer', () => {
       usage: { search_units: 1, cost: 0.002, cost_details: { prompt_cost: 0.002 } },
     })
     expect(answer.results.map(({ index }: any) => index)).toEqual([1, 0, 2])
-    expect(answer.results[0]).toEqual({ index: 1, relevance_score: 1 })
+    const document = { text: 'The quick brown fox jumps.' }
+    expect(answer.results[0]).toEqual({ index: 1, relevance_score: 1, document })
     expect(headers['x-service-cost']).toBe('0.002')
     expect(before - (await t.balance())).toBe(2_000_000_000n)
   })
 
   it('has as many results as are wanted, with the documents as they were sent', async () => {
-    const { json: answer } = await ask({ top_n: 2, return_documents: true })
+    const { json: answer } = await ask({ top_n: 2 })
     expect(answer.results.map(({ document }: any) => document)).toEqual([
       { text: 'The quick brown fox jumps.' },
       { text: 'A red fox.' },
@@ -73,7 +74,12 @@ describe('an answer', () => {
 describe('a vendor', () => {
   it('with the API of Jina is paid by the token', async () => {
     vendor.answer(json({ results: RESULTS, usage: { total_tokens: 312 } }))
-    const { json: answer } = await ask({ model: 'acme/jina', max_tokens_per_doc: 5, top_n: 9 })
+    const { json: answer } = await ask({
+      model: 'acme/jina',
+      max_tokens_per_doc: 5,
+      top_n: 9,
+      return_documents: false,
+    })
     const { path, json: sent } = vendor.requests.at(-1)!
     expect(path).toBe('/v1/rerank')
     expect(sent).toEqual({

@@ -24,6 +24,9 @@ const time = { functionCall: { name: 'time', args: { city: 'Oslo' } } }
 const result = (name: string, words: string) => ({
   functionResponse: { name, response: { result: words } },
 })
+const failure = (name: string, words: string) => ({
+  functionResponse: { name, response: { error: words } },
+})
 const missing = (name: string) => ({
   functionResponse: { name, response: { error: 'no result' } },
 })
@@ -82,7 +85,7 @@ const COMMON: Members = {
     contents: [user(text('Weather?')), model(weather), user(result('weather', 'Rain.\nWind.'))],
   },
   'failed result': {
-    contents: [user(text('Weather?')), model(weather), user(result('weather', 'No network.'))],
+    contents: [user(text('Weather?')), model(weather), user(failure('weather', 'No network.'))],
   },
   'reasoning of several vendors': {
     contents: [

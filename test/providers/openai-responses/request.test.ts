@@ -514,6 +514,7 @@ describe('messages', () => {
         type: 'custom_tool_call_output',
         call_id: 'call_2',
         output: [
+          { type: 'input_text', text: '(the tool failed)' },
           { type: 'input_text', text: 'One row.' },
           { type: 'input_image', image_url: 'https://a.example/i.png', detail: 'auto' },
         ],

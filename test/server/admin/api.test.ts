@@ -840,6 +840,20 @@ describe('keys', () => {
     expectError(await answer('other/sol'), 403, 'model_not_allowed', 'model')
   })
 
+  it('warn that a key has expired, when it is made, changed and rotated', async () => {
+    const warnings = ['the key expired on 2020-01-01: it is refused until expires_at is changed']
+    const past = { expires_at: '2020-01-01T00:00:00Z' }
+    const path = `/accounts/${await newAccount('5')}/keys`
+    const made = await post(path, { name: 'past', ...past })
+    expect([made.status, made.json.data.warnings]).toEqual([201, warnings])
+    const rotated = await post(`/keys/${made.json.data.id}/rotate`, {})
+    expect([rotated.status, rotated.json.data.warnings]).toEqual([201, warnings])
+    const later = await patch(`/keys/${made.json.data.id}`, { expires_at: null })
+    expect(later.json.data.warnings).toEqual([])
+    const changed = await patch(`/keys/${made.json.data.id}`, past)
+    expect([changed.status, changed.json.data.warnings]).toEqual([200, warnings])
+  })
+
   it('warn of rules that no guard enforces', async () => {
     const guard = { model: 'mock/echo', onBlock: 'error' }
     const policy = { version: 1, scope: 'Gardens.', bannedPatterns: ['secret plan'], guard }

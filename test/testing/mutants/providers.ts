@@ -63,7 +63,7 @@ const calls = [
 ]
 const tools = ['find', 'read'].map((name) => ({
   type: 'function',
-  function: { name, parameters: { type: 'object' } },
+  function: { name, parameters: { type: 'object', properties: {} } },
 }))
 
 export const PROVIDERS: Family = {

@@ -1,17 +1,12 @@
-import { costJson } from '../../../../money/money.ts'
+import { CHAT_SIDES, costJson } from '../../../../money/money.ts'
 import type { Call, Done, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
-import {
-  billedJson,
-  errorWriter,
-  EventWriter,
-  WholeWriter,
-  type EventFormat,
-} from '../../../shared/write.ts'
+import { billedJson, EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
 import type { AnswerChunk, AnswerHead } from '../../billing.ts'
 import { collect } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
 import { wantsUsageChunk, type ChatRequest } from '../../request.ts'
+import { chatErrorWriter } from '../shared/errors.ts'
 import { chatBody, readChatRequest } from './read.ts'
 
 export function chatUsageJson({ bill, meter }: Receipt): object {
@@ -37,7 +32,7 @@ export function chatUsageJson({ bill, meter }: Receipt): object {
     },
     ...(searches !== undefined &&
       searches <= 1 && { server_tool_use_details: { web_search_requests: searches } }),
-    ...costJson(bill),
+    ...costJson(bill, CHAT_SIDES),
   }
 }
 
@@ -53,7 +48,7 @@ export const chatCompletions = chatFormat({
   },
   droppedNames: (what) => (what === 'reasoning' ? ['reasoning'] : ['messages.reasoning']),
   write: writeChat,
-  writeError: errorWriter(chatUsageJson),
+  writeError: chatErrorWriter(chatUsageJson),
 })
 
 function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
@@ -63,10 +58,12 @@ function writeChat(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {
     return new EventWriter(call, out, done, format)
   }
   return new WholeWriter<AnswerChunk>(call, out, done, (chunks) => {
-    const { id, ...completion } = collect(chunks)
+    const { id, system_fingerprint = null, ...completion } = collect(chunks)
     const { receipt } = chunks.at(-1)!
     const billed = billedJson(receipt!, chatUsageJson(receipt!))
-    return { text: JSON.stringify({ id, object: 'chat.completion', ...completion, ...billed }) }
+    const head = { id, object: 'chat.completion', ...completion }
+    const provider = call.target.model.vendor
+    return { text: JSON.stringify({ ...head, system_fingerprint, provider, ...billed }) }
   })
 }
 

@@ -2,13 +2,8 @@
 import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { ChatChunk } from '../../../../plugin.ts'
-import {
-  billedJson,
-  errorWriter,
-  EventWriter,
-  WholeWriter,
-  type EventFormat,
-} from '../../../shared/write.ts'
+import { chatErrorWriter } from '../shared/errors.ts'
+import { billedJson, EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { collect } from '../../chunks.ts'
 import { chatFormat } from '../../endpoint.ts'
@@ -24,7 +19,7 @@ export const textCompletions = chatFormat({
   limitBytes: MIB,
   read: ({ value }) => readCompletionRequest(value),
   write: writeTexts,
-  writeError: errorWriter(chatUsageJson),
+  writeError: chatErrorWriter(chatUsageJson),
 })
 
 function writeTexts(call: Call, out: Outgoing, done: Done): Writer<AnswerChunk> {

@@ -1,7 +1,6 @@
 import type { GatewayError } from '../../../../errors/errors.ts'
-import type { Call, WireFormat } from '../../../../pipeline/pipeline.ts'
-import { promptTokensOf } from '../../billing.ts'
-import type { ChatRequest } from '../../request.ts'
+import type { WireFormat } from '../../../../pipeline/pipeline.ts'
+import { messageFor } from '../shared/errors.ts'
 import { usageJson } from './usage.ts'
 
 const TYPES: Readonly<Record<number, string>> = {
@@ -32,7 +31,7 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
     },
     body: {
       type: 'error',
-      error: { type, message: messageOf(error, call), code, param, ...usage },
+      error: { type, message: messageFor(error, call, true), code, param, ...usage },
       request_id: id,
     },
   }
@@ -46,14 +45,4 @@ function statusOf({ status, code }: GatewayError): number {
   // On a 403, coding assistants ask their users to log in again.
   if (code === 'key_limit_exceeded') return 402
   return code === 'provider_overloaded' ? 529 : status
-}
-
-/** A prompt that is too long is reported in words that clients know: they shorten it then. */
-function messageOf({ code, message }: GatewayError, call: Call | undefined): string {
-  if (code !== 'context_length_exceeded') return message
-  const most = call?.made.target?.model.contextLength
-  if (!call || most === undefined) return 'prompt is too long'
-  const { input, bodyBytes = 0 } = call.request
-  const tokens = Math.max(promptTokensOf(input as ChatRequest, bodyBytes), most + 1)
-  return `prompt is too long: ${tokens} tokens > ${most} maximum`
 }

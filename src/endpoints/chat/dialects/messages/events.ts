@@ -2,6 +2,7 @@
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatDelta, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
 import { randomId } from '../../../../state/ids.ts'
+import { interruptedCall } from '../../answer.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMAT } from './conversation.ts'
@@ -17,12 +18,12 @@ type Emit = (event: MessageEvent) => void
 
 type OpenBlock =
   | { readonly kind: 'text' }
-  | { readonly kind: 'call'; readonly call: number; isEmpty: boolean }
+  | { readonly kind: 'call'; readonly call: number; readonly isCustom: boolean }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
 
+const CUSTOM_INPUT = '{"input":"'
 const MAX_CITED_CHARACTERS = 150
 const THINKING = { type: 'thinking', thinking: '', signature: '' }
-const REFUSED = { type: 'refusal', category: null, explanation: null }
 
 export const STOP_REASONS: Readonly<Record<string, string>> = {
   length: 'max_tokens',
@@ -41,6 +42,8 @@ export class MessageEvents {
   #index = 0
   #open: OpenBlock | undefined
   #hasRefusal = false
+  /** The text of a refusal, which some clients show in place of the answer. */
+  #explanation = ''
   readonly #waiting: ChatDelta[] = []
 
   /**
@@ -94,6 +97,7 @@ export class MessageEvents {
     // A refusal of a whole answer is said in both members.
     if (refusal) {
       this.#hasRefusal = true
+      if (!this.#isRefused()) this.#explanation += refusal
       if (refusal !== content) this.#say(refusal)
     }
     if (tool_calls) for (const call of tool_calls) this.#call(call)
@@ -102,6 +106,7 @@ export class MessageEvents {
 
   #say(text: string): void {
     let shown = text
+    if (this.#isRefused()) this.#explanation += text
     if (this.#open?.kind !== 'text') {
       // The blank line before a refusal parts it from text in the same block.
       if (this.#isRefused()) shown = text.trimStart()
@@ -164,8 +169,8 @@ export class MessageEvents {
     this.#stop()
   }
 
-  #call({ index = 0, id, function: called }: ToolCallDelta): void {
-    const name = called?.name
+  #call({ index = 0, id, function: called, custom }: ToolCallDelta): void {
+    const name = (called ?? custom)?.name
     if (name) {
       const block = {
         type: 'tool_use',
@@ -173,13 +178,19 @@ export class MessageEvents {
         name,
         input: {},
       }
-      this.#begin({ kind: 'call', call: index, isEmpty: true }, block)
+      this.#begin({ kind: 'call', call: index, isCustom: custom !== undefined }, block)
+      // The input of a tool of another kind is a text; here it has to be an object.
+      if (custom) this.#inputOf(CUSTOM_INPUT)
     }
+    const text = called?.arguments ?? custom?.input
+    if (!text) return
     const open = this.#open
-    const text = called?.arguments
-    if (!text || open?.kind !== 'call' || open.call !== index) return
-    open.isEmpty = false
-    this.#deltaOf({ type: 'input_json_delta', partial_json: text })
+    if (open?.kind !== 'call' || open.call !== index) throw interruptedCall()
+    this.#inputOf(open.isCustom ? JSON.stringify(text).slice(1, -1) : text)
+  }
+
+  #inputOf(partial_json: string): void {
+    this.#deltaOf({ type: 'input_json_delta', partial_json })
   }
 
   #begin(open: OpenBlock, block: object): void {
@@ -206,9 +217,7 @@ export class MessageEvents {
     if (!open) return
     this.#open = undefined
     if (open.kind === 'thinking') return this.#endThinking(open.detail)
-    if (open.kind === 'call' && open.isEmpty) {
-      this.#deltaOf({ type: 'input_json_delta', partial_json: '{}' })
-    }
+    if (open.kind === 'call' && open.isCustom) this.#inputOf('"}')
     this.#stop()
   }
 
@@ -218,7 +227,7 @@ export class MessageEvents {
     const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
     const sequence = stop === 'end_turn' ? this.#stopSequence() : undefined
     const ended = sequence === undefined ? stop : 'stop_sequence'
-    endEvents(ended, receipt, sequence).forEach(this.#emit)
+    endEvents(ended, receipt, sequence, this.#explanation.trim() || null).forEach(this.#emit)
   }
 }
 
@@ -226,9 +235,11 @@ export function endEvents(
   stop_reason: string,
   receipt: Receipt,
   stop_sequence: string | null = null,
+  explanation: string | null = null,
 ): MessageEvent[] {
   const { guard } = receipt
-  const stop_details = stop_reason === 'refusal' ? REFUSED : null
+  const refused = { type: 'refusal', category: null, explanation }
+  const stop_details = stop_reason === 'refusal' ? refused : null
   return [
     {
       type: 'message_delta',

@@ -3,24 +3,20 @@ import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.t
 import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
 import { OWN_MEMBERS } from '../shared/own-members.ts'
 import { isCarrier } from '../shared/reasoning.ts'
+import { addressesInBody, NEVER_PASSED, notPassed } from '../shared/walk.ts'
 import { isBillingNote } from './conversation.ts'
 import { isVendorResult } from './fields.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
 /** The gateway's own members, and those with another price. */
 export const REMOVED: readonly string[] = [...OWN_MEMBERS, 'speed', 'inference_geo']
-/**
- * Members for tools that the vendor would run, and those by which another model answers, another account pays, or the vendor
- * keeps the conversation.
- */
-const NOT_OFFERED = [
-  'mcp_servers',
-  'container',
-  'fallbacks',
-  'fallback_credit_token',
-  'billing_policy',
-  'thread',
-]
+/** Members of the API that a vendor gets. What is not listed may belong to the operator's account. */
+const PASSED: ReadonlySet<string> = new Set(
+  (
+    'model messages system max_tokens stream temperature top_p top_k stop_sequences tools tool_choice thinking output_config ' +
+    'output_format cache_control metadata context_management diagnostics service_tier'
+  ).split(' '),
+)
 const MIN_BUDGET = 1024
 
 type Changes = Map<string, string | undefined>
@@ -35,9 +31,10 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   // Guards that judge a conversation read nothing of them.
   if (to.guarded && (body.messages.some(hasVendorResult) || hasInstructions(body))) return undefined
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
-  const ignored = NOT_OFFERED.filter((name) => (body[name] ?? null) !== null)
+  const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
+  const ignored = left.filter((name) => !REMOVED.includes(name) && (body[name] ?? null) !== null)
   const changes: Changes = new Map([
-    ...[...REMOVED, ...NOT_OFFERED].map((name) => [name, undefined] as const),
+    ...left.map((name) => [name, undefined] as const),
     ['model', JSON.stringify(to.upstreamModel)],
     ['service_tier', '"standard_only"'],
   ])
@@ -49,11 +46,19 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
     const own = new Map([['user_id', label]])
     changes.set('metadata', withMembers(text, places.get('metadata')!, own))
   }
-  if (messages.some(hasCarrier)) {
+  if (messages.some(hasLeftOut)) {
     changes.set('messages', messagesText(messages, text, places.get('messages')!))
+    ignored.push(...leftOutOf(messages))
   }
-  if (body.tools?.length > 0) ignored.push(...limitTools(body, text, places, to, changes))
-  return { input: { body: withMembers(text, 0, changes), headers, stream }, ignored }
+  const tools: readonly any[] = body.tools ?? []
+  if (tools.length > 0) ignored.push(...limitTools(body, text, places, to, changes))
+  const sent = {
+    ...Object.fromEntries(Object.entries(body).filter(([name]) => !left.includes(name))),
+    messages: messages.map((message: any) => withoutLeftOut(message)),
+    tools: tools.filter((tool) => mayKeep(tool, to.model.prices, to.guarded)),
+  }
+  const addresses = addressesInBody(sent)
+  return { input: { body: withMembers(text, 0, changes), headers, stream }, ignored, addresses }
 }
 
 /** Lowers the limit of tokens to what policy and model allow; thinking has to stay below it. */
@@ -101,23 +106,51 @@ function hasInstructions({ context_management: management }: Record<string, any>
   )
 }
 
-function hasCarrier({ content }: any): boolean {
-  return Array.isArray(content) && content.some(isForeign)
+function hasLeftOut({ content }: any): boolean {
+  return Array.isArray(content) && content.some(isLeftOut)
+}
+
+function withoutLeftOut(message: any): any {
+  if (!hasLeftOut(message)) return message
+  return { ...message, content: message.content.map((one: any) => (isLeftOut(one) ? null : one)) }
+}
+
+/** The paths of blocks that are left out and were no reasoning of other vendors. */
+function leftOutOf(messages: readonly any[]): string[] {
+  return messages.flatMap(({ content }, i) =>
+    (Array.isArray(content) ? content : []).flatMap((block: any, j: number) =>
+      isOfAccount(block) ? [`messages[${i}].content[${j}].${block.type}`] : [],
+    ),
+  )
+}
+
+/** Tools whose results name nothing of the operator's account. */
+const FREE_RESULTS = /^(web_search|web_fetch|tool_search)_/
+
+/** Whether a block is of a tool that the vendor ran with things of the operator's account: files, containers, logins. */
+function isOfAccount({ type, name }: any): boolean {
+  if (type === 'container_upload') return true
+  if (typeof type !== 'string' || !isVendorResult(type)) return false
+  return !FREE_RESULTS.test(type === 'server_tool_use' ? `${name}_` : type)
+}
+
+function isLeftOut(block: any): boolean {
+  return isForeign(block) || isOfAccount(block)
 }
 
 function isForeign({ type, signature }: any): boolean {
   return type === 'thinking' && typeof signature === 'string' && isCarrier(signature)
 }
 
-/** The messages without reasoning of other vendors, and without those that said nothing else. */
+/** The messages without what is left out, and without those that said nothing else. */
 function messagesText(messages: readonly any[], text: string, at: number): string {
   return withItems(text, at, (item, index, start) => {
     const message = messages[index]
-    if (!hasCarrier(message)) return item
-    if (message.content.every(isForeign)) return undefined
+    if (!hasLeftOut(message)) return item
+    if (message.content.every(isLeftOut)) return undefined
     const content = membersOf(text, start).find(({ name }) => name === 'content')!
     const kept = withItems(text, content.start, (block, place) =>
-      isForeign(message.content[place]) ? undefined : block,
+      isLeftOut(message.content[place]) ? undefined : block,
     )
     return withMembers(text, start, new Map([['content', kept]]))
   })

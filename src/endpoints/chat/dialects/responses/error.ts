@@ -1,10 +1,10 @@
 /** Errors of the Responses API: OpenAI's error object, with paths of this API. */
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { WireFormat } from '../../../../pipeline/pipeline.ts'
-import { errorWriter } from '../../../shared/write.ts'
+import { chatErrorWriter } from '../shared/errors.ts'
 import { usageJson } from './usage.ts'
 
-const write = errorWriter(usageJson)
+const write = chatErrorWriter(usageJson)
 
 const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
   [/^messages\b.*$/, 'input'],
@@ -16,7 +16,6 @@ const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const written = write(error, call, id)
   const { error: told } = written.body as ErrorBody
-  told.message = messageOf(told, call?.made.target?.model.contextLength)
   if (told.param !== null) told.param = ownName(told.param)
   return written
 }
@@ -24,10 +23,4 @@ export const writeError: WireFormat['writeError'] = (error, call, id) => {
 function ownName(param: string): string {
   const name = NAMES.find(([normal]) => normal.test(param))
   return name ? param.replace(name[0], name[1]) : param
-}
-
-/** A prompt that is too long is reported in words that clients know. */
-function messageOf({ code, message }: ErrorBody['error'], most: number | undefined): string {
-  if (code !== 'context_length_exceeded' || most === undefined) return message
-  return `This model's maximum context length is ${most} tokens. ${message}`
 }

@@ -2,6 +2,7 @@
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { ChatChunkChoice, ReasoningDetail, ToolCallDelta } from '../../../../plugin.ts'
+import { interruptedCall } from '../../answer.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { CallItem, MessageItem, ReasoningItem, type OpenItem, type ResponseEvent } from './items.ts'
 import type { AnswerOptions } from './read.ts'
@@ -75,7 +76,8 @@ export class ResponseEvents {
     if (!delta) return
     const { reasoning_details, content, refusal, tool_calls, annotations, phase } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
-    const tokens: object[] = logprobs?.content ?? []
+    const given: unknown = logprobs?.content
+    const tokens: unknown[] = Array.isArray(given) ? given : []
     if (content) this.#say(content, tokens.map(toLogprob))
     // A guard's refusal of a whole answer is said in both members.
     if (refusal && refusal !== content) this.#refuse(refusal)
@@ -135,7 +137,7 @@ export class ResponseEvents {
       this.#begin(new CallItem(index, id ?? '', tool, custom !== undefined))
     }
     const open = this.#open
-    if (!(open instanceof CallItem) || open.call !== index) return
+    if (!(open instanceof CallItem) || open.call !== index) throw interruptedCall()
     open.add(part.arguments ?? part.input ?? '', this.#sayOf(open))
   }
 
@@ -191,11 +193,17 @@ function billed(receipt: Receipt): object {
   return { usage: usageJson(receipt), ...(guard && { guard }) }
 }
 
-function toLogprob({ token, logprob, bytes, top_logprobs = [] }: any): object {
-  const others = top_logprobs.map((one: any) => ({
-    token: one.token,
-    logprob: one.logprob,
-    bytes: one.bytes ?? [],
-  }))
-  return { token, logprob, bytes: bytes ?? [], top_logprobs: others }
+function toLogprob(given: any): object {
+  const { token, logprob, bytes, top_logprobs } = Object(given)
+  const others = Array.isArray(top_logprobs) ? top_logprobs.map(Object) : []
+  return {
+    token,
+    logprob,
+    bytes: bytes ?? [],
+    top_logprobs: others.map((one: any) => ({
+      token: one.token,
+      logprob: one.logprob,
+      bytes: one.bytes ?? [],
+    })),
+  }
 }

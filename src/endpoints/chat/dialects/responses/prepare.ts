@@ -2,12 +2,25 @@
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
 import { isCarrier } from '../shared/reasoning.ts'
+import { addressesInBody, NEVER_PASSED, notPassed } from '../shared/walk.ts'
 import { isOfConversation } from './fields.ts'
 import { MIN_OUTPUT_TOKENS } from './read.ts'
 import { mayKeep, notOffered, toolsIn } from './tools.ts'
 import { REMOVED } from './words.ts'
 
 type Changes = Map<string, string | undefined>
+
+/** Members of the API that a vendor gets. What is not listed may belong to the operator's account. */
+const PASSED: ReadonlySet<string> = new Set(
+  (
+    'model input instructions stream stream_options temperature top_p presence_penalty frequency_penalty top_logprobs ' +
+    'max_output_tokens max_tool_calls parallel_tool_calls reasoning text tools tool_choice include metadata user ' +
+    'safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options store truncation context_management ' +
+    'moderation'
+  ).split(' '),
+)
+/** Items of tools that the vendor ran with things of the operator's account. */
+const OF_ACCOUNT = /^(code_interpreter|file_search|image_generation|mcp)_/
 
 const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 
@@ -20,8 +33,9 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   const body = rawJson!.value as Record<string, any>
   if (isUnreadable(body, to)) return undefined
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
+  const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
   const changes: Changes = new Map([
-    ...REMOVED.map((name) => [name, undefined] as const),
+    ...left.map((name) => [name, undefined] as const),
     ['model', JSON.stringify(to.upstreamModel)],
     ['store', 'false'],
     [
@@ -40,8 +54,22 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
     if (body[name]) changes.set(name, JSON.stringify(to.label(body[name])))
   }
   if (Array.isArray(input)) changes.set('input', inputText(input, text, places.get('input')!))
-  const ignored = limitTools(body, text, places, to, changes)
-  return { input: { body: withMembers(text, 0, changes), headers: {}, stream }, ignored }
+  const ignored = [
+    ...left.filter((name) => !REMOVED.includes(name) && (body[name] ?? null) !== null),
+    ...limitTools(body, text, places, to, changes),
+  ]
+  const sent: Record<string, unknown> = {
+    ...Object.fromEntries(Object.entries(body).filter(([name]) => !left.includes(name))),
+    tools: (body.tools ?? []).filter((tool: any) => mayKeep(tool, to.model.prices, to.guarded)),
+  }
+  if (Array.isArray(input)) {
+    sent.input = input.map((item) => (isLeftOut(item) ? null : item))
+    input.forEach(({ type }, i) => {
+      if (OF_ACCOUNT.test(type)) ignored.push(`input[${i}].${type}`)
+    })
+  }
+  const addresses = addressesInBody(sent)
+  return { input: { body: withMembers(text, 0, changes), headers: {}, stream }, ignored, addresses }
 }
 
 /** Whether the vendor would get input that guards cannot read, or tools among the items that it may not run. */
@@ -66,10 +94,15 @@ function limitOf(
 /** The items without their ids, which the vendor would look up, and without reasoning that it cannot read. */
 function inputText(input: readonly any[], text: string, at: number): string {
   return withItems(text, at, (item, index, start) => {
-    const { type, id, encrypted_content: opaque } = input[index]
-    if (type === 'reasoning' && (!opaque || isCarrier(opaque))) return undefined
+    const { id } = input[index]
+    if (isLeftOut(input[index])) return undefined
     return id === undefined ? item : withMembers(text, start, new Map([['id', undefined]]))
   })
+}
+
+function isLeftOut({ type, encrypted_content: opaque }: any): boolean {
+  if (type === 'reasoning') return !opaque || isCarrier(opaque)
+  return typeof type === 'string' && OF_ACCOUNT.test(type)
 }
 
 /** Leaves out tools that the vendor may not run. @returns their paths @throws InvalidRequest where one has to be called */

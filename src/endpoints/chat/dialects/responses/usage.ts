@@ -1,5 +1,5 @@
 /** Quantities and cost in the form of the Responses API. */
-import { costJson } from '../../../../money/money.ts'
+import { RESPONSE_SIDES, costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 
 /** The usage of a charged answer. Every count is there: clients refuse an answer without. */
@@ -20,6 +20,6 @@ export function usageJson({ bill, meter }: Receipt): object {
     ...(searches !== undefined && {
       server_tool_use_details: { web_search_requests: searches },
     }),
-    ...costJson(bill),
+    ...costJson(bill, RESPONSE_SIDES),
   }
 }

@@ -12,7 +12,7 @@ import { countWriter } from '../shared/count.ts'
 import { writeError } from './error.ts'
 import { ResponseEvents } from './events.ts'
 import { responseBody } from './fields.ts'
-import { ForwardedResponse } from './forward.ts'
+import { ForwardedResponse, isWhole } from './forward.ts'
 import type { ResponseEvent } from './items.ts'
 import { prepare } from './prepare.ts'
 import { readResponsesRequest, type AnswerOptions } from './read.ts'
@@ -177,7 +177,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
 
   /** Whether a vendor answers whole although a stream was asked for: its events are made here. */
   #comesWhole({ native }: AnswerChunk): boolean {
-    return this.#call.request.stream && native!.data?.object === 'response'
+    return this.#call.request.stream && isWhole(native!.data)
   }
 
   #forward(): ForwardedResponse {

@@ -16,6 +16,7 @@ import {
   type Check,
   described,
 } from '../../../../errors/checks.ts'
+import { isBase64 } from '../../../shared/media.ts'
 
 // Upper bound on domains: every search result is compared with each; engines take at most a few hundred.
 const domains = list(text, 0, 1000)
@@ -44,8 +45,10 @@ export const sampling = {
 
 export const sessionId = shortText(256)
 
+const noBase64 = problem('invalid_base64', 'base64', 'another text')
+
 /**
- * Checks base64 by its first characters; decoding is left to the reader.
+ * Checks that a text is base64, or an address.
  * @param takes.bare plain base64 without `data:`
  * @param takes.url an http(s) address
  */
@@ -55,14 +58,16 @@ export function media(takes: { readonly bare: boolean; readonly url: boolean }):
   const check: Check = (value) => {
     if (typeof value !== 'string' || value === '') return filledText(value)
     const scheme = /^[a-z][a-z0-9+.-]*:/.exec(value.slice(0, 32).toLowerCase())?.[0]
-    if (scheme === undefined && takes.bare) return undefined
+    if (scheme === undefined && takes.bare) return isBase64(value) ? undefined : noBase64
     if (takes.url && (scheme === 'https:' || scheme === 'http:')) return undefined
     if (scheme !== 'data:') {
       const actual = scheme === undefined ? 'no scheme' : 'another scheme'
       return problem(takes.url ? 'invalid_value' : 'invalid_base64', expected, actual)
     }
     const comma = value.indexOf(',')
-    if (value.slice(comma - 7, comma).toLowerCase() === ';base64') return undefined
+    if (value.slice(comma - 7, comma).toLowerCase() === ';base64') {
+      return isBase64(value.slice(comma + 1)) ? undefined : noBase64
+    }
     return problem('invalid_base64', 'a data URL with ";base64,"', 'one without')
   }
   return described(check, () => ({ type: 'string', minLength: 1, description: expected }))

@@ -271,7 +271,7 @@ describe('a guard', () => {
   const policy = { version: 1 as const, bannedPatterns: ['swordfish'], refusal: 'No fish.' }
   const refused = {
     stop_reason: 'refusal',
-    stop_details: { type: 'refusal', category: null, explanation: null },
+    stop_details: { type: 'refusal', category: null, explanation: 'No fish.' },
   }
   const banned = { messages: [{ role: 'user', content: 'the swordfish' }] }
 

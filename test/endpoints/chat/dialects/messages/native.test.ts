@@ -136,9 +136,9 @@ describe('a request', () => {
   it('keeps its bytes: numbers, escapes, order, white space', async () => {
     const big = '{"z": 12345678901234567890, "a": "\\u00e9" }'
     const messages = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":${big}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]`
-    await post(`{ "messages" : ${messages}, "model":"claude","x" : 1.50,"max_tokens":5}`)
+    await post(`{ "messages" : ${messages}, "model":"claude","top_p" : 0.50,"max_tokens":5}`)
     expect(sent().body.toString()).toBe(
-      `{"messages" : ${messages},"model":"claude-sonnet-5-up","x" : 1.50,"max_tokens":5,"service_tier":"standard_only"}`,
+      `{"messages" : ${messages},"model":"claude-sonnet-5-up","top_p" : 0.50,"max_tokens":5,"service_tier":"standard_only"}`,
     )
   })
 
@@ -619,8 +619,8 @@ describe('an answer', () => {
     const policy = { version: 1 as const, bannedPatterns: ['well'], guard }
     const { secret: key } = await gateway.newKey({ policy })
     upstream.answer(json(wholeAnswer))
-    const answer = await post({ new_member: 1 }, { key })
-    expect(sent().json).toHaveProperty('new_member')
+    const answer = await post({ diagnostics: {} }, { key })
+    expect(sent().json).toHaveProperty('diagnostics')
     expect(answer.json.content[0].text).toBe('All is well.')
     expect(answer.headers['x-service-guard']).toContain('monitored')
   })

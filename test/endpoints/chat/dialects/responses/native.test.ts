@@ -155,9 +155,9 @@ describe('a request', () => {
   it('keeps its bytes: numbers, escapes, order, white space', async () => {
     const input = '[{"role":"user", "content":"\\u00e9","x": 12345678901234567890 }]'
     upstream.answer(json(COMPLETED))
-    await post(`{ "input" : ${input}, "model":"gpt","x" : 1.50}`)
+    await post(`{ "input" : ${input}, "model":"gpt","top_p" : 0.50}`)
     expect(sent().body.toString()).toBe(
-      `{"input" : ${input},"model":"gpt-5.6-up","x" : 1.50,"store":false}`,
+      `{"input" : ${input},"model":"gpt-5.6-up","top_p" : 0.50,"store":false}`,
     )
   })
 
@@ -241,9 +241,9 @@ describe('a request', () => {
   })
 
   it('goes to Azure too, and is translated for a deployment without this API', async () => {
-    await streamOf({ model: 'azure/gpt', unknown: 1 })
+    await streamOf({ model: 'azure/gpt', moderation: 1 })
     expect(sent().path).toContain('/openai/v1/responses')
-    expect(sent().json.unknown).toBe(1)
+    expect(sent().json.moderation).toBe(1)
     upstream.answer(
       json({
         id: 'c',

@@ -1,0 +1,191 @@
+/** What clients read of a full context and of a policy's refusal: they match the text, and shorten, wait or show it. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createTestGateway, type TestGateway } from '../../../_setup.ts'
+import { json, startUpstream, type FakeUpstream } from '../../../upstream.ts'
+
+let vendor: FakeUpstream
+let t: TestGateway
+beforeAll(async () => {
+  vendor = await startUpstream()
+  const options = { apiKey: 'k', baseURL: `${vendor.url}/v1` }
+  const at = (provider: string, more = {}) => ({
+    pricing: { prompt: '0.000003', completion: '0.000015' },
+    capabilities: ['STREAMING' as const],
+    deployments: [{ provider, model: 'claude-x', options: more }],
+  })
+  t = await createTestGateway({
+    defaults: { limits: { rpm: 100_000 } },
+    providers: {
+      server: { use: 'openai-compatible', options },
+      openai: { use: 'openai', options },
+      claude: { use: 'anthropic', options },
+    },
+    models: {
+      'm/server': at('server'),
+      'm/responses': at('openai', { api: 'responses' }),
+      'm/claude': at('claude'),
+      'm/logs': { ...at('server'), capabilities: ['LOGPROBS' as const] },
+      'm/known': { ...at('server'), context_length: 8192 },
+    },
+  })
+})
+afterAll(async () => {
+  await t.close()
+  await vendor.close()
+})
+
+const PATHS = {
+  chat: '/v1/chat/completions',
+  responses: '/v1/responses',
+  messages: '/v1/messages',
+} as const
+type Dialect = keyof typeof PATHS
+
+const ask = (dialect: Dialect, model: string, more: { key?: string; stream?: boolean } = {}) => {
+  const { key = t.key.secret, stream = false } = more
+  const messages = [{ role: 'user', content: 'Hi there' }]
+  const body = dialect === 'responses' ? { input: 'Hi there' } : { messages, max_tokens: 50 }
+  return t.ask('POST', PATHS[dialect], { key, body: { model, stream, ...body } })
+}
+
+/** A vendor's words, and the numbers in them. */
+const FORMS: readonly (readonly [said: string, most: number, asked: number])[] = [
+  [
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 10018 tokens. Please reduce the length of the messages.",
+    8192,
+    10_018,
+  ],
+  [
+    "This model's maximum context length is 4096 tokens. However, you requested 6000 tokens (4500 in the messages, 500 in the functions, and 1000 in the completion).",
+    4096,
+    5000,
+  ],
+  ['prompt is too long: 210000 tokens > 200000 maximum', 200_000, 210_000],
+  ['input length and `max_tokens` exceed context limit: 199000 + 20000 > 200000', 200_000, 200_001],
+  [
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    131_072,
+    537_812,
+  ],
+  [
+    'Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length',
+    32_768,
+    40_000,
+  ],
+  [
+    'request (5000 tokens) exceeds the available context size (4096 tokens), try increasing the context size',
+    4096,
+    5000,
+  ],
+  ['The decoder prompt (length 5000) is longer than the maximum model length of 4096.', 4096, 5000],
+  [
+    "This endpoint's maximum context length is 32768 tokens. However, you requested about 40000 tokens (39000 of text input, 1000 in the output).",
+    32_768,
+    39_000,
+  ],
+  [
+    'The input token count (1,200,000) exceeds the maximum number of tokens allowed (1048576).',
+    1_048_576,
+    1_200_000,
+  ],
+]
+
+/** How clients tell a full context. */
+const DETECTORS: Record<Dialect, readonly RegExp[]> = {
+  chat: [
+    /maximum context length is/i,
+    /exceeds the context window/i,
+    /reduce the length of the messages/i,
+  ],
+  responses: [/maximum context length is/i, /exceeds the context window/i],
+  messages: [/^prompt is too long: \d+ tokens > \d+ maximum$/],
+}
+
+describe.each(Object.keys(PATHS) as Dialect[])('%s', (dialect) => {
+  it.each(FORMS)('tells of a full context with the numbers of: %s', async (said, most, asked) => {
+    const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+    const guarded = (await t.newKey({ policy })).secret
+    const error = { message: said, type: 'invalid_request_error', code: 'context_length_exceeded' }
+    for (const [model, body] of [
+      ['m/server', { error }],
+      ['m/responses', { error }],
+      ['m/claude', { type: 'error', error: { type: 'invalid_request_error', message: said } }],
+    ] as const) {
+      // Anthropic has one form of its own.
+      if (model === 'm/claude' && !said.startsWith('prompt is too long')) continue
+      vendor.answer(() => json(body, 400))
+      for (const key of [t.key.secret, guarded]) {
+        for (const stream of [false, true]) {
+          const { text } = await ask(dialect, model, { key, stream })
+          const event =
+            text
+              .match(/^data: \{.*$/gm)
+              ?.at(-1)
+              ?.slice(6) ?? text
+          const whole = JSON.parse(event)
+          const { message, code } = (whole.response ?? whole).error
+          for (const pattern of DETECTORS[dialect]) expect(message).toMatch(pattern)
+          expect(message).toContain(String(most))
+          expect(message).toContain(String(asked))
+          expect(message).not.toMatch(/rate limit|too many requests/i)
+          expect(code).toBe('context_length_exceeded')
+        }
+      }
+    }
+  })
+
+  it('has the number of the catalog where the vendor has none', async () => {
+    const error = { message: 'Too long.', code: 'context_length_exceeded' }
+    vendor.answer(() => json({ error }, 400))
+    const { text } = await ask(dialect, 'm/known')
+    expect(JSON.parse(text).error.message).toContain('8192')
+    const { text: unknown } = await ask(dialect, 'm/server')
+    expect(JSON.parse(unknown).error.message).toMatch(
+      /prompt is too long: your input exceeds the context window of this model/i,
+    )
+  })
+})
+
+it('shows the text of a refusal where Claude Code looks for it, before and in place of an answer', async () => {
+  const policy = { version: 1 as const, bannedPatterns: ['there'], refusal: 'Not in this house.' }
+  const { secret: key } = await t.newKey({ policy })
+  const { json: whole } = await ask('messages', 'm/server', { key })
+  const details = { type: 'refusal', category: null, explanation: 'Not in this house.' }
+  expect(whole).toMatchObject({
+    content: [{ type: 'text', text: 'Not in this house.' }],
+    stop_reason: 'refusal',
+    stop_details: details,
+  })
+  const { text } = await ask('messages', 'm/server', { key, stream: true })
+  const end = JSON.parse(/^data: (\{"type":"message_delta".*)$/m.exec(text)![1]!)
+  expect(end.delta).toMatchObject({ stop_reason: 'refusal', stop_details: details })
+})
+
+it('has no path of a vendor where a policy is confidential: paths can quote', async () => {
+  const policy = { version: 1 as const, systemPrompt: 'Be kind.', bannedPatterns: ['swordfish'] }
+  const { secret: key } = await t.newKey({ policy })
+  const error = { message: 'Bad.', type: 'invalid_request_error', param: 'the swordfish is kind' }
+  vendor.answer(() => json({ error }, 400))
+  for (const dialect of Object.keys(PATHS) as Dialect[]) {
+    const { text } = await ask(dialect, 'm/server', { key })
+    expect(text).not.toContain('swordfish')
+    expect(JSON.parse(text).error.param).toBeNull()
+  }
+})
+
+it('shows log probabilities of any form, or none', async () => {
+  const content = [{ token: 'Hi', logprob: -1, top_logprobs: null }, { token: 7 }, null]
+  const message = { role: 'assistant', content: 'Hi' }
+  vendor.answer(() =>
+    json({
+      choices: [{ index: 0, message, finish_reason: 'stop', logprobs: { content } }],
+      usage: { prompt_tokens: 1, completion_tokens: 1 },
+    }),
+  )
+  const body = { model: 'm/logs', input: 'Hi', include: ['message.output_text.logprobs'] }
+  const { status, json: answer } = await t.ask('POST', '/v1/responses', { body })
+  expect(status).toBe(200)
+  expect(answer.output[0].content[0].logprobs).toEqual([
+    { token: 'Hi', logprob: -1, bytes: [], top_logprobs: [] },
+  ])
+})
