@@ -1,15 +1,19 @@
 /** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
-import { defineProvider, type ChatInput, type Host, type ProviderRequest } from '../src/plugin.ts'
+import {
+  defineProvider,
+  type ChatInput,
+  type Host,
+  type ProviderRequest,
+  type UpstreamResponse,
+} from '../src/plugin.ts'
 import { parseExactly, asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
-import { NO_COUNT, readCount, toCounted } from './bedrock/count.ts'
-import { httpFailure } from './bedrock/errors.ts'
 import { readFrames } from './bedrock/frames.ts'
+import { httpFailure } from './bedrock/errors.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
-import { toConverse } from './bedrock/request.ts'
-import { bearer, signature, type Signer } from './bedrock/sign.ts'
-import type { AwsCredentials } from './shared/cloud/aws-signature.ts'
+import { toConverse, NO_COUNT, readCount, toCounted } from './bedrock/request.ts'
+import { type AwsCredentials, signatureOf } from './shared/cloud/aws-signature.ts'
 import { awsLogin } from './shared/cloud/aws.ts'
 import type { Login } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
@@ -17,6 +21,83 @@ import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { apiKey, baseURL } from './shared/options.ts'
 import { withRemedies } from './shared/remedies.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
+
+// Authenticates requests: with a Bedrock API key, or with an access key and a signature.
+
+/** What is authenticated. */
+interface Signable {
+  readonly url: string
+  readonly body: string
+  readonly signal: AbortSignal
+}
+
+/** An authenticated request. */
+interface Signed {
+  readonly headers: Record<string, string>
+  /** Whether the next signature lacks the reason why this one was refused. */
+  corrects?(response: UpstreamResponse): boolean
+}
+
+/** Adds authentication to a request. */
+type Signer = (request: Signable) => Promise<Signed> | Signed
+
+/** Where access keys come from. */
+interface KeySource {
+  credentials(signal: AbortSignal): Promise<AwsCredentials> | AwsCredentials
+  /** Whether there may be others in place of refused ones. */
+  refused?(credentials: AwsCredentials): boolean
+}
+
+const COMMON = {
+  accept: 'application/json, application/vnd.amazon.eventstream',
+  'content-type': 'application/json',
+} as const
+
+/** AWS refuses signatures that are more than five minutes off. */
+const SKEW_MS = 4 * 60_000
+/** Names of errors for access keys that have expired or are not known any more. */
+const OLD_KEY = /expiredtoken|unrecognizedclient|invalidclienttokenid/i
+
+/** Authenticates with a Bedrock API key. */
+function bearer(apiKey: string): Signer {
+  const headers = { ...COMMON, authorization: `Bearer ${apiKey}` }
+  return () => ({ headers })
+}
+
+/** Authenticates with access keys. A wrong local clock is corrected by the time in Amazon's answers. */
+function signature(region: string, keys: KeySource): Signer {
+  const cache = new DayKeys()
+  let skewMs = 0
+  const correctsClock = ({ status, headers }: UpstreamResponse) => {
+    const theirs = Date.parse(headers.date ?? '')
+    if (status !== 403 || Number.isNaN(theirs)) return false
+    const offMs = theirs - Date.now()
+    const corrects = Math.abs(offMs - skewMs) > SKEW_MS
+    if (corrects) skewMs = offMs
+    return corrects
+  }
+  return async ({ url, body, signal }) => {
+    const credentials = await keys.credentials(signal)
+    const now = Date.now() + skewMs
+    const signed = { url, body, service: 'bedrock', region, credentials, now, cache }
+    return {
+      headers: { ...COMMON, ...(await signatureOf(signed)) },
+      corrects(response) {
+        if (correctsClock(response)) return true
+        const old = OLD_KEY.test(response.headers['x-amzn-errortype'] ?? '')
+        return old && keys.refused?.(credentials) === true
+      },
+    }
+  }
+}
+
+/** Keeps the derived signing key of the current day only. */
+class DayKeys extends Map<string, ArrayBuffer> {
+  override set(day: string, key: ArrayBuffer): this {
+    this.clear()
+    return super.set(day, key)
+  }
+}
 
 const filled = v.pipe(v.string(), v.nonEmpty('a text of at least one character'))
 

@@ -17,8 +17,7 @@ import { toInput } from '../shared/http.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
-import { EMPTY, NO_RESULT, OPENING } from '../shared/conversations.ts'
-import { requireTexts } from '../shared/parts.ts'
+import { EMPTY, NO_RESULT, OPENING, requireTexts } from '../shared/conversations.ts'
 
 /** A conversation for the Messages API. */
 interface Conversation {

@@ -2,14 +2,13 @@
 import { hash } from 'node:crypto'
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { isBlank, isThought, type Block, type Marked, type TextBlock, type Turn } from './blocks.ts'
-import { limitMarkers } from './cache.ts'
 import { toConversation } from './conversation.ts'
 import type { Traits } from './models.ts'
 import { toSupportedSchema } from './schema.ts'
 import { toThinking, withoutThinking, type Thinking } from './thinking.ts'
 import { toEarlierTool, toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
 import { hasMaps, jsonInWords, openSchema, responseFormat } from '../shared/schemas.ts'
-import { cannotForce, isForced, nothingToCall, requireOneAnswer } from '../shared/tool-choice.ts'
+import { cannotForce, isForced, nothingToCall, requireOneAnswer } from '../shared/tool-calls.ts'
 
 /** A request body, and how to read its answer. */
 interface MessagesRequest {
@@ -192,4 +191,29 @@ function* markedIn(blocks: readonly Block[]): Generator<Marked, void, undefined>
     }
     yield block
   }
+}
+
+// Prompt caching. The client marks places; the vendor accepts four markers per request.
+
+const MAX_MARKERS = 4
+
+/**
+ * Removes the first markers above the limit, because later ones cover the prompt before them. Markers of an hour after one
+ * of five minutes become such: the vendor refuses that order.
+ * @param places everything that may carry a marker, in the order of the prompt
+ */
+function limitMarkers(places: Iterable<Marked>): void {
+  const marked = [...places].filter(({ cache_control }) => cache_control !== undefined)
+  for (const place of marked.splice(0, Math.max(0, marked.length - MAX_MARKERS))) {
+    delete place.cache_control
+  }
+  const firstShort = marked.findIndex(({ cache_control }) => !isLong(cache_control))
+  if (firstShort < 0) return
+  for (const place of marked.slice(firstShort)) {
+    if (isLong(place.cache_control)) place.cache_control = { ...place.cache_control, ttl: '5m' }
+  }
+}
+
+function isLong(marker: unknown): marker is { ttl: '1h' } {
+  return Object(marker).ttl === '1h'
 }

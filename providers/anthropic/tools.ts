@@ -2,7 +2,7 @@
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import type { Marked } from './blocks.ts'
 import { hasMaps, openSchema, withFlatRoot } from '../shared/schemas.ts'
-import { allowedTools, isForced } from '../shared/tool-choice.ts'
+import { allowedTools, isForced } from '../shared/tool-calls.ts'
 import { toSupportedSchema } from './schema.ts'
 
 /** A tool in the vendor's form. */

@@ -14,8 +14,7 @@ import {
 import { toInput } from '../shared/http.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
-import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN } from '../shared/conversations.ts'
-import { requireTexts } from '../shared/parts.ts'
+import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN, requireTexts } from '../shared/conversations.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'
 

@@ -13,7 +13,7 @@ import {
   isForced,
   nothingToCall,
   requireOneAnswer,
-} from '../shared/tool-choice.ts'
+} from '../shared/tool-calls.ts'
 import type { Block } from './media.ts'
 import { cachePoint, addCachePoint, toConversation, type Conversation } from './messages.ts'
 import {
@@ -23,6 +23,7 @@ import {
   type SchemaForm,
   type Traits,
 } from './models.ts'
+import { countOrNone, notAnAnswer } from '../shared/http.ts'
 
 /** Options of a deployment that change its requests. */
 interface RequestOptions {
@@ -242,4 +243,23 @@ function limitCachePoints(lists: readonly Block[][]): void {
       else if (short) list[i] = cachePoint({})
     }
   }
+}
+
+// Counts of prompts, by Amazon, of the models that it counts for.
+
+/** What is said of a model that Amazon has no counter for. */
+export const NO_COUNT = 'Amazon does not count tokens for this model.'
+
+/** The request for a count. @param body for Converse */
+export function toCounted(body: Readonly<Record<string, unknown>>): object {
+  const { messages, system, toolConfig, additionalModelRequestFields } = body
+  return { input: { converse: { messages, system, toolConfig, additionalModelRequestFields } } }
+}
+
+/** The count in an answer. @throws the failure class `upstream_error` for an answer without one */
+export function readCount(answer: unknown, fail: Host['fail']): number {
+  const { inputTokens } = Object(answer)
+  const tokens = countOrNone(inputTokens)
+  if (tokens === null) throw notAnAnswer(fail)
+  return tokens
 }

@@ -1,6 +1,6 @@
 /** HTTP client for the Gemini API. */
 import type { Host, UpstreamResponse } from '../../src/plugin.ts'
-import { mergeHeaders, parseAnswer, send } from '../shared/http.ts'
+import { mergeHeaders, parseAnswer, send, countOrNone, notAnAnswer } from '../shared/http.ts'
 import { httpFailure } from './errors.ts'
 
 /** Address and credentials. */
@@ -58,4 +58,32 @@ export function createClient(
 /** Reads a whole answer. @throws the failure class `upstream_error` when it is not JSON */
 export async function readJson(response: UpstreamResponse, host: Host): Promise<any> {
   return parseAnswer(await response.text(), host.fail)
+}
+
+// Counts of prompts, by Google.
+
+/** A request whose prompt is counted. */
+interface Counted {
+  /** Of the answer that would be asked for. */
+  readonly body: Readonly<Record<string, unknown>>
+  readonly model: string
+  readonly isVertex: boolean
+  readonly signal: AbortSignal
+}
+
+/** Has Google count the tokens of a request. Vertex AI takes its members bare, the Gemini API as a whole request. */
+export async function countTokens(
+  { body, model, isVertex, signal }: Counted,
+  client: Client,
+  host: Host,
+): Promise<number> {
+  const { contents, systemInstruction, tools } = body
+  const read = { contents, systemInstruction, tools }
+  const name = model.includes('/') ? model : `models/${model}`
+  const asked = isVertex ? read : { generateContentRequest: { model: name, ...read } }
+  const response = await client.post(model, 'countTokens', asked, { signal })
+  const { totalTokens } = Object(await readJson(response, host))
+  const tokens = countOrNone(totalTokens)
+  if (tokens === null) throw notAnAnswer(host.fail)
+  return tokens
 }

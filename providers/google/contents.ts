@@ -1,8 +1,7 @@
 /** Builds the conversation in Google's form, with earlier reasoning and its signatures. */
 import type { Host, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
-import { OPENING } from '../shared/conversations.ts'
+import { OPENING, requireTexts } from '../shared/conversations.ts'
 import { toInput } from '../shared/http.ts'
-import { requireTexts } from '../shared/parts.ts'
 import { callsOf, type Call } from '../shared/tool-calls.ts'
 import { isBlank, toParts, type Part } from './media.ts'
 import { CallResults, toId } from './results.ts'

@@ -1,9 +1,29 @@
 /** Speech and transcription for vendors with OpenAI's audio API. */
-import type { FormField, Host, Provider, SpeechInput, UpstreamResponse } from '../../src/plugin.ts'
-import type { AudioPath, AudioQuirks } from './audio-quirks.ts'
-import { asSequence, notAnAnswer, parseAnswer, send } from '../shared/http.ts'
+import type {
+  FormField,
+  Host,
+  Provider,
+  SpeechInput,
+  UpstreamResponse,
+  Step,
+  Transcription,
+  TranscriptionEvent,
+  TranscriptSegment,
+  TranscriptWord,
+  Usage,
+  TranscriptionInput,
+} from '../../src/plugin.ts'
+import {
+  asSequence,
+  notAnAnswer,
+  parseAnswer,
+  send,
+  countOrNone,
+  textOf,
+  tokenCount,
+  voiceName,
+} from '../shared/http.ts'
 import { httpFailure, inbandFailure } from './errors.ts'
-import { toTranscription, TranscriptEvents } from './transcript.ts'
 
 /** URL, headers and quirks for requests to a model. */
 interface AudioTarget {
@@ -135,4 +155,189 @@ function unsupportedFormat(host: Host, format: SpeechInput['response_format']): 
     `The model cannot make sound in the format ${format}. Ask for another response_format.`,
     { code: 'unsupported_value', param: 'response_format' },
   )
+}
+
+// Reads transcripts in all JSON forms and events.
+
+/**
+ * A whole answer.
+ * @throws the failure of an error in it; `upstream_error` when it is not a transcript
+ */
+function toTranscription(payload: any, fail: Host['fail']): Transcription {
+  const failed = inbandFailure(fail, payload)
+  if (failed) throw failed.error
+  const { text, language, duration, segments, words, logprobs } = payload
+  if (typeof text !== 'string') throw notAnAnswer(fail)
+  const usage = usageOf(payload.usage)
+  return {
+    text,
+    ...(typeof language === 'string' && language && { language }),
+    ...(typeof duration === 'number' && { duration }),
+    ...(Array.isArray(segments) && segments.length > 0 && { segments: segments.map(toSegment) }),
+    ...(Array.isArray(words) && { words: words.map(toWord) }),
+    ...(Array.isArray(logprobs) && { logprobs }),
+    ...(usage && { usage }),
+  }
+}
+
+/** Events of OpenAI, and of servers that stream transcripts as chat chunks. */
+class TranscriptEvents implements Step<any, TranscriptionEvent> {
+  readonly #fail: Host['fail']
+  /** The text so far, empty for silence; undefined before the first event of a transcript. */
+  #text: string | undefined
+  #usage: Usage | undefined
+  #ended = false
+
+  constructor(fail: Host['fail']) {
+    this.#fail = fail
+  }
+
+  push(payload: any, emit: (event: TranscriptionEvent) => void): void {
+    if (typeof payload !== 'object' || payload === null) throw notAnAnswer(this.#fail)
+    if (payload.endOfStream === true) return this.#end(emit)
+    const failed = inbandFailure(this.#fail, payload)
+    if (failed) throw failed.error
+    const { type, delta, segment_id: segmentId, logprobs } = payload
+    if (Array.isArray(payload.choices)) {
+      this.#text ??= ''
+      const text = payload.choices[0]?.delta?.content
+      if (typeof text === 'string') this.#emitDelta({ type: 'delta', text }, emit)
+      this.#usage = usageOf(payload.usage) ?? this.#usage
+    } else if (type === 'transcript.text.delta') {
+      const event = { type: 'delta', text: textOf(delta) } as const
+      const details = { ...(segmentId && { segmentId }), ...(logprobs && { logprobs }) }
+      this.#emitDelta({ ...event, ...details }, emit)
+    } else if (type === 'transcript.text.segment') {
+      emit({ type: 'segment', id: textOf(payload.id), segment: toSegment(payload) })
+    } else if (type === 'transcript.text.done') {
+      this.#ended = true
+      const { languages, ...rest } = payload
+      const language = languages?.[0]?.code
+      emit({ type: 'done', ...toTranscription({ language, ...rest }, this.#fail) })
+    }
+  }
+
+  #emitDelta(
+    event: TranscriptionEvent & { readonly type: 'delta' },
+    emit: (event: TranscriptionEvent) => void,
+  ): void {
+    this.#text = (this.#text ?? '') + event.text
+    emit(event)
+  }
+
+  #end(emit: (event: TranscriptionEvent) => void): void {
+    if (this.#ended || this.#text === undefined) return
+    this.#ended = true
+    const usage = this.#usage
+    emit({ type: 'done', text: this.#text, ...(usage && { usage }) })
+  }
+}
+
+function toSegment(segment: any): TranscriptSegment {
+  const { type: _type, speaker_id, speaker = speaker_id, ...rest } = Object(segment)
+  return {
+    ...rest,
+    start: secondsOf(rest.start),
+    end: secondsOf(rest.end),
+    text: textOf(rest.text),
+    ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
+  }
+}
+
+function toWord(word: any): TranscriptWord {
+  const { word: said, text = said, start, end, speaker } = Object(word)
+  return {
+    word: textOf(text),
+    start: secondsOf(start),
+    end: secondsOf(end),
+    ...(speaker !== undefined && speaker !== null && { speaker: toSpeaker(speaker) }),
+  }
+}
+
+function toSpeaker(speaker: unknown): string | number {
+  return typeof speaker === 'number' ? speaker : textOf(speaker)
+}
+
+function secondsOf(value: unknown): number {
+  return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : 0
+}
+
+/** Usage by time or by tokens; some vendors report both. */
+function usageOf(reported: any): Usage | undefined {
+  if (typeof reported !== 'object' || reported === null) return undefined
+  const seconds = reported.seconds ?? reported.prompt_audio_seconds
+  const input = reported.input_tokens ?? reported.prompt_tokens
+  const details = reported.input_token_details ?? reported.prompt_tokens_details ?? {}
+  const output = reported.output_tokens ?? reported.completion_tokens
+  const [promptTokens, completionTokens] = [countOrNone(input), countOrNone(output)]
+  const usage: Usage = {
+    ...(typeof seconds === 'number' && seconds > 0 && { seconds }),
+    ...(promptTokens !== null && {
+      promptTokens,
+      audioInputTokens: Math.min(tokenCount(details.audio_tokens), promptTokens),
+    }),
+    ...(completionTokens !== null && { completionTokens }),
+  }
+  return Object.keys(usage).length > 0 ? usage : undefined
+}
+
+// Differences between vendors in speech and transcription.
+
+/** Paths of the audio API. */
+type AudioPath = 'speech' | 'transcriptions'
+
+/** An absent member means that the vendor behaves like OpenAI. */
+export interface AudioQuirks {
+  /** Paths below the vendor's address, instead of `audio/…`. */
+  readonly paths?: Readonly<Partial<Record<AudioPath, string>>>
+  /** Members of a speech request that the vendor accepts; all when absent. */
+  readonly speechMembers?: ReadonlySet<string>
+  /** Members of a transcription request that the vendor accepts; all when absent. */
+  readonly transcriptionMembers?: ReadonlySet<string>
+  /** Audio formats that the vendor makes; all when absent. */
+  readonly formats?: readonly string[]
+  /** The body of a speech request, for vendors with other names. */
+  readonly toSpeech?: (input: SpeechInput) => Record<string, unknown>
+  /** The form fields of a transcription request, except the file, for vendors with other names. */
+  readonly toFields?: (input: TranscriptionInput) => Record<string, unknown>
+  /** List items repeat the field name without brackets. */
+  readonly bareLists?: true
+}
+
+/** OpenAI's audio API. */
+export const OPENAI_AUDIO: AudioQuirks = {
+  speechMembers: new Set(['input', 'voice', 'instructions', 'response_format', 'speed']),
+  transcriptionMembers: new Set([
+    'language',
+    'languages',
+    'keywords',
+    'prompt',
+    'response_format',
+    'temperature',
+    'include',
+    'timestamp_granularities',
+    'chunking_strategy',
+    'known_speaker_names',
+    'known_speaker_references',
+    'stream',
+  ]),
+}
+
+/** xAI has one model each, which requests do not name. */
+export const XAI_AUDIO: AudioQuirks = {
+  paths: { speech: 'tts', transcriptions: 'stt' },
+  bareLists: true,
+  formats: ['mp3', 'wav', 'pcm'],
+  toSpeech: ({ input, voice, response_format: codec }) => ({
+    text: input,
+    voice_id: voiceName(voice),
+    language: 'auto',
+    output_format: { codec, sample_rate: 24_000 },
+  }),
+  // With a language, numbers and units are written as digits and symbols; without one they are spelled out.
+  toFields: ({ language, keywords, response_format }) => ({
+    ...(language !== undefined && { language, format: true }),
+    ...(Array.isArray(keywords) && { keyterm: keywords }),
+    ...(response_format === 'diarized_json' && { diarize: true }),
+  }),
 }

@@ -1,5 +1,5 @@
 /** What may differ between vendors. The differences of each are in `rows.ts`. */
-import type { AudioQuirks } from './audio-quirks.ts'
+import type { AudioQuirks } from './audio.ts'
 import type {
   CallRules,
   TakenParts,
@@ -8,7 +8,7 @@ import type {
   Replay,
   ToolQuirks,
 } from './content.ts'
-import type { ImageQuirks } from './images-request.ts'
+import type { ImageQuirks } from './images.ts'
 import type { EmbeddingQuirks } from './embeddings.ts'
 import type { KnownForm } from './known.ts'
 import type { UsageQuirks } from './members.ts'

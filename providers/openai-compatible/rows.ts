@@ -2,32 +2,188 @@
  * Differences between vendors, one row each: one table whatever its length. An absent member means that the vendor behaves like
  * OpenAI.
  */
+import { hash } from 'node:crypto'
 import { OPENAI_ROOTS } from '../shared/schemas.ts'
-import { OPENAI_AUDIO, XAI_AUDIO } from './audio-quirks.ts'
-import type { TakenParts } from './content.ts'
+import { OPENAI_AUDIO, XAI_AUDIO } from './audio.ts'
+import {
+  type TakenParts,
+  withBridges,
+  isBlank,
+  type Outgoing,
+  joinedContent,
+  type Content,
+} from './content.ts'
 import { DEEPSEEK_COMPLETIONS, MISTRAL_COMPLETIONS } from './completions.ts'
 import { MISTRAL_EMBEDDINGS, OPENAI_EMBEDDINGS } from './embeddings.ts'
-import type { ImageQuirks } from './images-request.ts'
+import type { ImageQuirks } from './images.ts'
 import { formWith } from './known.ts'
-import { toMistral, toMistralTools } from './mistral.ts'
-import { takeTurns } from './perplexity.ts'
 import type { Quirks } from './quirks.ts'
 import {
-  alibabaReasoning,
   reasoningAsIs,
-  templateSwitch,
-  thinkingSwitch,
-  cerebrasReasoning,
-  deepSeekReasoning,
-  groqReasoning,
-  mistralReasoning,
-  togetherReasoning,
-  xaiReasoning,
   effortLevels,
   nearestEffort,
   type Effort,
+  type ToReasoning,
+  isOff,
 } from './reasoning.ts'
 import type { Reasoning } from '../../src/plugin.ts'
+import { EMPTY } from '../shared/conversations.ts'
+
+/** Groq: an effort for gpt-oss, on or off for Qwen, and a format that separates reasoning from the text. */
+const groqReasoning: ToReasoning = (reasoning, model, limit) => {
+  const hidden = reasoning.exclude ? { include_reasoning: false } : undefined
+  if (model.includes('gpt-oss')) return { ...lowToHigh(reasoning, model, limit), ...hidden }
+  const effort = model.includes('qwen')
+    ? { reasoning_effort: isOff(reasoning) ? 'none' : 'default' }
+    : {}
+  // Without it, these models write their reasoning into the answer. The API refuses both members together.
+  return { ...effort, ...(hidden ?? { reasoning_format: 'parsed' }) }
+}
+
+/** DeepSeek: `thinking`, with an effort when it is on. */
+const deepSeekReasoning: ToReasoning = (reasoning, model, limit) =>
+  isOff(reasoning)
+    ? thinkingSwitch(reasoning, model, limit)
+    : {
+        ...thinkingSwitch(reasoning, model, limit),
+        ...effortLevels('low', 'high', 'max')(reasoning, model, limit),
+      }
+
+/** `thinking: {type}`, on or off. */
+const thinkingSwitch: ToReasoning = (reasoning) => ({
+  thinking: { type: isOff(reasoning) ? 'disabled' : 'enabled' },
+})
+
+/**
+ * xAI: an effort for the models that have levels, by their names. `grok-4.20` is older than `grok-4.3`. The others refuse
+ * the member, whatever its value.
+ */
+const xaiReasoning: ToReasoning = (reasoning, model, limit) => {
+  if (model.startsWith('grok-3-mini')) return effortLevels('low', 'high')(reasoning, model, limit)
+  if (!/^grok-(4\.[3-9](?!\d)|[5-9]|[1-9]\d|latest)|-multi-agent/.test(model)) return {}
+  const noneToHigh = ['none', 'low', 'medium', 'high'] as const
+  return /^grok-(4\.[6-9](?!\d)|[5-9]|[1-9]\d)/.test(model)
+    ? effortLevels(...noneToHigh, 'xhigh')(reasoning, model, limit)
+    : effortLevels(...noneToHigh)(reasoning, model, limit)
+}
+
+/** Together: an effort for gpt-oss, on or off for other models. */
+const togetherReasoning: ToReasoning = (reasoning, model, limit) =>
+  model.includes('gpt-oss')
+    ? lowToHigh(reasoning, model, limit)
+    : { reasoning: { enabled: !isOff(reasoning) } }
+
+/** Servers of open-weight models, where the chat template decides; gpt-oss takes an effort. */
+const templateSwitch: ToReasoning = (reasoning, model, limit) =>
+  model.includes('gpt-oss')
+    ? lowToHigh(reasoning, model, limit)
+    : { chat_template_kwargs: { enable_thinking: !isOff(reasoning) } }
+
+/** Alibaba: on or off, with a token budget. */
+const alibabaReasoning: ToReasoning = (reasoning) => {
+  if (isOff(reasoning)) return { enable_thinking: false }
+  const budget = reasoning.max_tokens
+  return { enable_thinking: true, ...(budget === undefined ? {} : { thinking_budget: budget }) }
+}
+
+/** Cerebras: an effort for gpt-oss, off for other models. */
+const cerebrasReasoning: ToReasoning = (reasoning, model, limit) => {
+  if (model.includes('gpt-oss')) return lowToHigh(reasoning, model, limit)
+  return isOff(reasoning) ? { disable_reasoning: true } : {}
+}
+
+/** Mistral: a prompt mode for Magistral, an effort for other models. */
+const mistralReasoning: ToReasoning = (reasoning, model) => {
+  if (!model.includes('magistral')) return { reasoning_effort: isOff(reasoning) ? 'none' : 'high' }
+  return isOff(reasoning) ? {} : { prompt_mode: 'reasoning' }
+}
+
+const lowToHigh = effortLevels('low', 'medium', 'high')
+
+// Conversations for Mistral.
+
+/** Members that Mistral accepts per role. Others are refused. */
+const MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  system: ['role', 'content'],
+  user: ['role', 'content'],
+  assistant: ['role', 'content', 'tool_calls'],
+  tool: ['role', 'content', 'tool_call_id', 'name'],
+}
+
+/**
+ * Removes unknown members, gives tool calls ids of nine letters and digits, converts content parts, fills blank messages
+ * of the user, puts an answer between results and the next message, and marks an answer that is to be continued.
+ */
+function toMistral(messages: readonly Outgoing[]): Outgoing[] {
+  const names = new Map<string, string>()
+  const said: readonly Outgoing[] = withBridges(messages.filter((message) => !isNothing(message)))
+  const arranged = said.map((message, position) => {
+    const out: Outgoing = {}
+    for (const name of MEMBERS[message.role] ?? Object.keys(message)) {
+      if (message[name] !== undefined) out[name] = message[name]
+    }
+    if (out.role === 'user' && isBlank(out.content)) out.content = EMPTY
+    if (Array.isArray(out.content)) out.content = out.content.map(toPart)
+    if (out.tool_calls) {
+      out.tool_calls = out.tool_calls.map((call: any) => {
+        names.set(call.id, call.function?.name)
+        return { id: toCallId(call.id), type: call.type, function: call.function }
+      })
+    }
+    if (typeof out.tool_call_id === 'string') {
+      // Older models require the name of the tool again.
+      out.name ??= names.get(out.tool_call_id)
+      out.tool_call_id = toCallId(out.tool_call_id)
+    }
+    if (out.role === 'assistant' && position === said.length - 1) out.prefix = true
+    return out
+  })
+  return endedByUser(arranged)
+}
+
+/** An answer without text and calls, which Mistral refuses. */
+function isNothing({ role, content, tool_calls }: Outgoing): boolean {
+  return role === 'assistant' && !tool_calls && isBlank(content)
+}
+
+/** Mistral does not answer a system message, nor nothing at all, so the last message becomes the user's. */
+function endedByUser(messages: Outgoing[]): Outgoing[] {
+  const last = messages.at(-1)
+  if (!last) return [{ role: 'user', content: EMPTY }]
+  if (last.role !== 'system') return messages
+  const content = isBlank(last.content) ? EMPTY : last.content
+  return [...messages.slice(0, -1), { role: 'user', content }]
+}
+
+/** The same id always maps to the same result, so calls and results still match. */
+function toCallId(id: unknown): string {
+  const given = String(id)
+  if (/^[a-zA-Z0-9]{9}$/.test(given)) return given
+  const digest = BigInt(`0x${hash('sha256', given, 'hex').slice(0, 16)}`)
+  return digest.toString(36).padStart(9, '0').slice(-9)
+}
+
+function toPart(part: any): any {
+  if (part.type === 'input_audio') return { type: part.type, input_audio: part.input_audio?.data }
+  if (part.type !== 'file') return part
+  const { file_data, filename } = part.file
+  return {
+    type: 'document_url',
+    document_url: file_data,
+    ...(filename ? { document_name: filename } : {}),
+  }
+}
+
+/** The tools as Mistral requires them, with parameters. */
+function toMistralTools(tools: readonly any[]): readonly any[] {
+  return tools.map((tool) => {
+    const { parameters, ...rest } = tool.function
+    const given = parameters && Object.keys(parameters).length > 0
+    return given
+      ? tool
+      : { ...tool, function: { ...rest, parameters: { type: 'object', properties: {} } } }
+  })
+}
 
 // What the names of OpenAI's models tell about them.
 
@@ -524,4 +680,44 @@ const PLAIN: Quirks = {
 /** The row with this name, or the default. */
 export function quirksOf(row: Row | undefined): Quirks {
   return row === undefined ? PLAIN : ROWS[row]
+}
+
+// Conversations for Perplexity, which knows three roles in turns, and no tools.
+
+/**
+ * Merges adjacent messages of one role. Calls and results of other models become text of their turns, and system messages
+ * after the first turn become the user's.
+ */
+function takeTurns(messages: readonly Outgoing[]): Outgoing[] {
+  const turns: Outgoing[] = []
+  for (const message of messages) {
+    const turn = toTurn(message, turns)
+    const last = turns.at(-1)
+    if (last?.role === turn.role) last!.content = joinedContent(last!.content, turn.content, '\n\n')
+    else turns.push(turn)
+  }
+  return turns
+}
+
+function toTurn(
+  { role, content, tool_calls }: Outgoing,
+  before: readonly Outgoing[],
+): { role: string; content: Content } {
+  if (role === 'tool') return { role: 'user', content: marked('result', content) }
+  if (role === 'system') {
+    const isFirst = before.every((turn) => turn.role === 'system')
+    return { role: isFirst ? 'system' : 'user', content }
+  }
+  if (!tool_calls) return { role, content }
+  const calls = tool_calls.map(({ function: called, custom }: any) => {
+    const { name, arguments: text = custom?.input } = called ?? custom
+    return `[called ${name} ${text}]`
+  })
+  return { role, content: joinedContent(content, calls.join('\n'), '\n\n') }
+}
+
+function marked(what: string, content: Content): Content {
+  if (!Array.isArray(content)) return `[${what} ${content as string}]`
+  if (isBlank(content)) return `[${what} ]`
+  return [{ type: 'text', text: `[${what}` }, ...content, { type: 'text', text: ']' }]
 }

@@ -2,12 +2,12 @@
  * Reads answers of the Responses API, streamed and whole, into chat chunks. Items are told apart by `output_index`:
  * some servers change ids between the events of one item.
  */
-import type { ChatChunk, Host, Step } from '../../src/plugin.ts'
-import { notAnAnswer } from '../shared/http.ts'
-import { refusalOf, type Refusal } from './errors.ts'
+import type { ChatChunk, Host, Step, FailureClass, OpenAIUsage } from '../../src/plugin.ts'
+import { notAnAnswer, tokenCount } from '../shared/http.ts'
 import type { Format } from './replay.ts'
-import { toUsage } from './usage.ts'
 import { AnswerWriter, OutputItem, toChunk, type Emit, type PartKind } from './writer.ts'
+import { problemOf, toFailure, type Failed, type Problem } from '../openai-compatible/errors.ts'
+import { vendorCost } from '../openai-compatible/members.ts'
 
 /** How an answer is read. */
 export interface AnswerProfile {
@@ -306,4 +306,66 @@ function isObject(value: unknown): boolean {
 
 function listOf(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
+}
+
+// Failures that the Responses API reports inside of an answer.
+
+/** Codes that mean something else inside of an answer than with an error status, or are only known here. */
+const BY_CODE: ReadonlyMap<string, FailureClass> = new Map([
+  ['slow_down', 'upstream_rate'],
+  ['invalid_encrypted_content', 'bad_request'],
+  ['server_error', 'upstream_error'],
+  ['vector_store_timeout', 'upstream_error'],
+  // The client's image cannot be used: every deployment would say so.
+  ['empty_image_file', 'bad_request'],
+  ['failed_to_download_image', 'bad_request'],
+  ['image_file_too_large', 'bad_request'],
+  ['image_parse_error', 'bad_request'],
+  ['image_too_large', 'bad_request'],
+  ['image_too_small', 'bad_request'],
+  ['invalid_base64_image', 'bad_request'],
+  ['invalid_image', 'bad_request'],
+  ['invalid_image_format', 'bad_request'],
+  ['invalid_image_mode', 'bad_request'],
+  ['invalid_image_url', 'bad_request'],
+  ['unsupported_image_media_type', 'bad_request'],
+])
+
+/** An error that was read, and the failure for it. */
+interface Refusal extends Failed {
+  readonly problem: Problem
+}
+
+/**
+ * The failure for an error inside of an answer.
+ * @param reported the event `error` in either of its forms, or the `error` of a failed response, which may be missing
+ */
+function refusalOf(fail: Host['fail'], reported: unknown): Refusal {
+  const problem = problemOf(reported ?? {})
+  return { problem, ...toFailure(fail, problem, problem.status, {}, BY_CODE) }
+}
+
+// Usage of the Responses API in OpenAI's chat form.
+
+/** The counts of an answer; undefined for no usage, or for zero tokens, which servers report that do not count. */
+function toUsage(reported: any): OpenAIUsage | undefined {
+  if (typeof reported !== 'object' || reported === null) return undefined
+  const prompt = tokenCount(reported.input_tokens)
+  const completion = tokenCount(reported.output_tokens)
+  if (prompt === 0 && completion === 0) return undefined
+  const read = reported.input_tokens_details ?? {}
+  const written = reported.output_tokens_details ?? {}
+  const cost = vendorCost(reported)
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    prompt_tokens_details: {
+      cached_tokens: Math.min(tokenCount(read.cached_tokens), prompt),
+      cache_write_tokens: tokenCount(read.cache_write_tokens),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: Math.min(tokenCount(written.reasoning_tokens), completion),
+    },
+    ...(cost !== undefined && { vendor_cost: cost }),
+  }
 }

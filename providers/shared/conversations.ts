@@ -1,5 +1,7 @@
 /** Texts that stand for what is missing in a conversation, where a vendor requires it. */
 
+import type { ChatMessage, Host } from '../../src/plugin.ts'
+
 /** The result of a call that was never answered. */
 export const NO_RESULT = '(no result)'
 /** The user's turn of a conversation that does not begin with one. */
@@ -10,3 +12,23 @@ export const EMPTY = '(empty)'
 export const FAILED = '(the tool failed)'
 /** What the assistant says between the results of its calls and the next message. */
 export const RESULTS_ARE_IN = '(The results are in.)'
+
+// Parts of messages that a vendor does not take.
+
+/**
+ * Refuses images, files and sound in a message that may have only texts.
+ * @param path of the message, for the error
+ * @throws the failure class `bad_request`
+ */
+export function requireTexts(
+  { role, content }: ChatMessage,
+  path: string,
+  fail: Host['fail'],
+): void {
+  if (!Array.isArray(content)) return
+  const other = content.findIndex(({ type }) => type !== 'text' && type !== 'refusal')
+  if (other < 0) return
+  const param = `${path}.content[${other}]`
+  const message = `Expected text at ${param}: this model takes only text in messages of the ${role}.`
+  throw fail('bad_request', message, { code: 'unsupported_value', param })
+}

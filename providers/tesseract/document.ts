@@ -1,7 +1,6 @@
 /** Draws the pages of a PDF with PDFium. Runs in a worker thread because drawing keeps a processor busy. */
 import { PDFiumLibrary, type PDFiumDocument } from '@hyzyla/pdfium'
-import { MAX_SIDE_PIXELS } from './image.ts'
-import { InvalidDocument } from './invalid-document.ts'
+import { MAX_SIDE_PIXELS, InvalidDocument } from './image.ts'
 
 /** The resolution that Tesseract was trained with. */
 const DPI = 300

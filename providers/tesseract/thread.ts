@@ -2,10 +2,13 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { OcrPage } from '../../src/plugin.ts'
 import { Pdf } from './document.ts'
-import { Engine, type Language } from './engine.ts'
-import { readImageHeader, MAX_SIDE_PIXELS } from './image.ts'
-import type { PageOptions } from './layout.ts'
-import { InvalidDocument, type InvalidDocumentCode } from './invalid-document.ts'
+import { Engine, type Language, type PageOptions } from './engine.ts'
+import {
+  readImageHeader,
+  MAX_SIDE_PIXELS,
+  InvalidDocument,
+  type InvalidDocumentCode,
+} from './image.ts'
 
 /** One document to read. */
 export interface Task extends PageOptions {

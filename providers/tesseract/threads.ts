@@ -2,7 +2,7 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Host, OcrPage } from '../../src/plugin.ts'
 import type { Language } from './engine.ts'
-import type { InvalidDocumentCode } from './invalid-document.ts'
+import type { InvalidDocumentCode } from './image.ts'
 import type { ThreadMessage, Task } from './thread.ts'
 
 /** An idle thread keeps about 100 MB, so it ends after this time. */

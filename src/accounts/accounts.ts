@@ -547,28 +547,6 @@ export function limitsOfKey(given: LimitsOfKey): Limit[] {
   ]
 }
 
-/** Limits of the account with which a key was last seen. Records of both are replaced, never changed. */
-const inForce = new WeakMap<
-  Key,
-  { readonly account: Account; readonly limits: LimitsInForce | undefined }
->()
-
-type LimitsInForce = Readonly<Record<string, number | string>>
-
-/** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
-export function limitsInForce(key: Key, account: Account): LimitsInForce | undefined {
-  const cached = inForce.get(key)
-  if (cached?.account === account) return cached.limits
-  const of = (name: string, { concurrency, spendCap }: Key | Account) => ({
-    ...(concurrency !== undefined && { [`${name}.concurrency`]: concurrency }),
-    ...(spendCap && { [`${name}.cap.${spendCap.scope}`]: spendCap.usd }),
-  })
-  const all = { ...of('key', key), ...of('account', account) }
-  const limits = Object.keys(all).length > 0 ? all : undefined
-  inForce.set(key, { account, limits })
-  return limits
-}
-
 export function limitsOfAccount(
   account: Account,
   { spend }: AccountTotals,

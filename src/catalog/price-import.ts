@@ -1,11 +1,12 @@
 /** Compares the operator's price list with public ones, and takes their prices over. */
 import { hash } from 'node:crypto'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { PACKAGED_PRICES, readPriceFile } from '../config/price-files.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { Origin } from '../config/origins.ts'
 import { compare, ownDifferences, type Comparison } from '../import/compare.ts'
-import { replaceFile } from '../import/write.ts'
 import type { PriceMove } from '../server/admin/resources/model.ts'
 import {
   formatPriceList,
@@ -142,4 +143,30 @@ function matches(id: string, pattern: string): boolean {
     at = found + part.length
   }
   return true
+}
+
+// Writes a file as a whole: at every moment there is the old one or the new one.
+
+/** Replaces a file. It is on the disk when the promise resolves; nothing is left of an attempt that fails. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const unfinished = `${path}.${process.pid}.new`
+  try {
+    const file = await open(unfinished, 'w')
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(unfinished, path)
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
+  }
+  const folder = await open(dirname(path))
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
 }

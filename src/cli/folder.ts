@@ -10,7 +10,7 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 
 /** A gateway that this process runs for one command, on a port of this machine. */
-export interface OwnGateway {
+interface OwnGateway {
   readonly url: string
   readonly token: string
   close(): Promise<void>

@@ -13,10 +13,12 @@ import { idleGuards, type IdleGuard } from '../guard/policy-check.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { loginInWords, tryLogins, type LoginResult } from './logins.ts'
-import { namesOf, originsOf, settingInJson, settingsTable } from './origins.ts'
 import { table, toJson } from './output.ts'
-import { STARTER } from './starter.ts'
+import { UpstreamFailure } from '../errors/errors.ts'
+import { inTime } from '../lifetime/scope.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
+import type { Provider } from '../plugin.ts'
+import { settingsOf, type Setting } from '../config/settings.ts'
 
 const CONFIG_FILE = 'gateway.config.yaml'
 const ENV_FILE = '.env'
@@ -236,4 +238,140 @@ function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: M
     aliases: model.aliases,
     deployments: deployments.map((one) => one.id),
   }
+}
+
+/** The configuration that `init` writes. It works without changes and names the next steps. */
+const STARTER = `extends: starter # mock models, and models of every vendor whose API key is in .env
+# Every member is described in docs/configuration.md.
+
+server:
+  host: 127.0.0.1
+  port: 8787
+
+# Folder for accounts, keys and the ledger. Only one process at a time can use it.
+state:
+  driver: file
+  path: ./data
+
+# The token is in .env, next to this file.
+admin:
+  token: \${SLUICEGATE_ADMIN_TOKEN}
+
+# Providers of your own, beside those of the starter. Remove the "#" here and below.
+# providers:
+#   house:
+#     use: openai-compatible
+#     options:
+#       baseURL: http://127.0.0.1:8000/v1
+#       quirks: vllm
+
+# Models of your own, and members of the starter's models that differ. Prices are USD per unit, as text.
+models:
+  mock/echo:
+    name: Echo
+  # house/gpt-oss-120b:
+  #   pricing: { prompt: '0.00000015', completion: '0.0000006' }
+`
+
+// Tries the logins of providers that get their credentials by themselves, for `check`.
+
+interface LoginResult {
+  readonly provider: string
+  /** The source of the credentials; null if the login failed. */
+  readonly source: string | null
+  /** ISO 8601; null for credentials that do not expire. */
+  readonly expires_at: string | null
+  readonly error: string | null
+}
+
+/** A provider limits its login itself; this is for one that does not. */
+const LIMIT_SECONDS = 15
+
+function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> {
+  const results = [...providers].flatMap(([name, provider]) =>
+    provider.logIn ? [tryLogin(name, provider, (text) => mask.clean(text))] : [],
+  )
+  return Promise.all(results)
+}
+
+function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {
+  if (error !== null) return `warning: ${provider}: the login failed: ${error} (login)`
+  return `${provider} is logged in: ${source}${at === null ? '' : `, until ${at}`}`
+}
+
+async function tryLogin(
+  name: string,
+  provider: Provider,
+  clean: (text: string) => string,
+): Promise<LoginResult> {
+  const limit = new AbortController()
+  try {
+    const login = Promise.resolve(provider.logIn!(limit.signal))
+    const late = () => new Error(`it took more than ${LIMIT_SECONDS} seconds`)
+    const { source, expiresAt } = await inTime(login, LIMIT_SECONDS * 1000, late)
+    const at = expiresAt === undefined ? null : new Date(expiresAt).toISOString()
+    return { provider: name, source: clean(source), expires_at: at, error: null }
+  } catch (error) {
+    return { provider: name, source: null, expires_at: null, error: clean(reasonOf(error)) }
+  } finally {
+    limit.abort()
+  }
+}
+
+/** The cause of a failure is for the operator, its message for the client. */
+function reasonOf(error: unknown): string {
+  const reason = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
+  return reason instanceof Error ? reason.message : String(reason)
+}
+
+// The origins of settings, as `check` shows them.
+
+interface ConfigOrigins {
+  /** The keys are the id of a model and the member of its entry; without defaults. */
+  readonly ofModels: ReadonlyMap<string, ReadonlyMap<string, Origin[]>>
+  /** All settings that are not in the entry of a model. */
+  readonly others: readonly Setting[]
+}
+
+function originsOf(loaded: LoadedConfig): ConfigOrigins {
+  const ofModels = new Map<string, Map<string, Origin[]>>()
+  const others: Setting[] = []
+  for (const setting of settingsOf(loaded)) {
+    const [section, id, member] = setting.path
+    if (section !== 'models' || id === undefined || member === undefined) {
+      others.push(setting)
+      continue
+    }
+    if (setting.origin.from === 'default') continue
+    let members = ofModels.get(id)
+    if (!members) ofModels.set(id, (members = new Map()))
+    const origins = members.get(member) ?? []
+    const isKnown = namesOf(origins).includes(originInWords(setting.origin))
+    members.set(member, isKnown ? origins : [...origins, setting.origin])
+  }
+  return { ofModels, others }
+}
+
+function namesOf(origins: readonly Origin[]): string[] {
+  return [...new Set(origins.map(originInWords))]
+}
+
+function settingInJson({ path, value, origin }: Setting): object {
+  return { path: path.join('.'), value, origin }
+}
+
+function settingsTable(settings: readonly Setting[]): string {
+  const rows = settings
+    .filter(({ origin }) => origin.from !== 'default')
+    .map(({ path, value, origin }) => [
+      path.join('.'),
+      typeof value === 'object' ? JSON.stringify(value) : value,
+      originInWords(origin),
+    ])
+  return rows.length === 0 ? '' : `\n${table(['SETTING', 'VALUE', 'FROM'], rows)}`
+}
+
+/** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */
+export function originInWords({ from, file, name }: Origin): string {
+  return name ?? file ?? from
 }

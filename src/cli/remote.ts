@@ -1,19 +1,16 @@
 /** Commands that use the admin API of a running gateway: accounts, keys, credits, models, policies, ledger. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
-import { card, print, table } from './output.ts'
-import { capOf, filterOf, keyCard, segment, settingsIn } from './settings.ts'
+import { card, print, table, cell } from './output.ts'
+import { capOf, filterOf, keyCard, segment, settingsIn, queryOf, shown } from './settings.ts'
+import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 
 export { connect } from './admin.ts'
-export * from './accounts.ts'
-export { listAlerts, muteAlert } from './alerts.ts'
-export { listChanges } from './audit.ts'
-export { rotateKey, showLimits } from './keys.ts'
 export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
-export { listGateways, showConfig, showGuard } from './show.ts'
-export { showConsole } from './console.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
@@ -216,4 +213,236 @@ export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
 function stateOf({ disabled, expires_at }: any): string {
   if (disabled) return 'disabled'
   return expires_at && Date.parse(expires_at) <= Date.now() ? 'expired' : 'active'
+}
+
+// Commands over the audit log of a gateway.
+
+const FILTERS = ['actor', 'action', 'object', 'from', 'to']
+
+/** `audit list`: newest first, a line for each member that changed. */
+export async function listChanges(admin: Admin, args: Arguments): Promise<void> {
+  const query = queryOf(args, FILTERS, { limit: args.text.limit ?? '50' })
+  if (args.on.has('csv')) return printCsv(admin, `/audit?${query}`)
+  const { data } = await admin.ask('GET', `/audit?${query}`)
+  print(args, data, () => {
+    const rows = data.flatMap(({ at, actor, action, object, changes }: any) =>
+      changes.map(({ member, before, after }: any, index: number) => [
+        ...(index === 0 ? [at, actor, action, object] : ['', '', '', '']),
+        member,
+        shown(before),
+        shown(after),
+      ]),
+    )
+    const headings = ['AT', 'ACTOR', 'ACTION', 'OBJECT', 'MEMBER', 'BEFORE', 'AFTER']
+    return rows.length > 0 ? table(headings, rows) : 'There are none.\n'
+  })
+}
+
+// Commands over the alerts of a gateway.
+
+export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/alerts')
+  print(args, data, () => {
+    const rows = data.map((one: any) => [
+      one.since,
+      one.ended_at ?? 'active',
+      one.kind,
+      one.object,
+      one.message,
+      one.muted_until,
+      one.id,
+    ])
+    const headings = ['SINCE', 'UNTIL', 'ALERT', 'OBJECT', 'MESSAGE', 'MUTED UNTIL', 'ID']
+    return rows.length > 0 ? table(headings, rows) : 'There are none.\n'
+  })
+}
+
+export async function muteAlert(admin: Admin, args: Arguments): Promise<void> {
+  const seconds = Number(args.text.seconds ?? DAY)
+  const { data } = await admin.ask('POST', `/alerts/${segment(args)}/mute`, { seconds })
+  print(args, data, () => `Nothing is told of ${data.id} until ${data.muted_until}.\n`)
+}
+
+const DAY = 86_400
+
+// A link into the console of a running gateway.
+
+const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+  darwin: ['open'],
+  // The first text in quotes would be the title of a window.
+  win32: ['cmd', '/c', 'start', '""'],
+}
+const OPENER = ['xdg-open']
+
+/** `console`: prints a link that signs in once, and with `--open` opens it. @throws CommandError with `--data`, which serves no pages */
+export async function showConsole(admin: Admin, args: Arguments): Promise<void> {
+  if (args.text.data !== undefined) {
+    throw new CommandError('The console is a page of a running gateway: use --url, not --data.', 2)
+  }
+  const { data } = await admin.ask('POST', '/session/once', {})
+  const link = { url: `${admin.url}/console#token=${data.token}`, expires_at: data.expires_at }
+  print(args, link, () => `${link.url}\nIt signs in once, until ${link.expires_at}.\n`)
+  if (args.on.has('open')) await open(link.url)
+}
+
+/** @throws CommandError where no browser can be opened */
+async function open(url: string): Promise<void> {
+  const [command = '', ...before] = OPENERS[process.platform] ?? OPENER
+  const child = spawn(command, [...before, url], { stdio: 'ignore', detached: true })
+  child.unref()
+  try {
+    await once(child, 'spawn')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new CommandError(`No browser could be opened (${command}: ${code}). Open the link above.`)
+  }
+}
+
+// Commands over the secret and the limits of a key of a running gateway.
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** `keys rotate`: prints the new secret, which cannot be read later. */
+export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
+  const overlap = args.text.overlap === undefined ? undefined : secondsOf(args.text.overlap)
+  const answer = await admin.ask('POST', `/keys/${segment(args)}/rotate`, { overlap })
+  print(args, answer, () => {
+    const shown = 'The new secret is shown only now:'
+    const { until } = answer.data.previous_secret
+    return `${keyCard(answer.data)}The secret before works until ${until}.\n${shown}\n\n  ${answer.key}\n`
+  })
+}
+
+export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', `/keys/${segment(args)}/limits`)
+  const rows = data.map((one: any) => [
+    one.limit,
+    one.value,
+    one.source,
+    one.used,
+    one.left,
+    one.resets_at,
+  ])
+  print(args, data, () => table(['LIMIT', 'VALUE', 'FROM', 'USED', 'LEFT', 'RESETS AT'], rows))
+}
+
+/** @throws CommandError for a text that is not a number of seconds, nor one with s, m, h or d */
+function secondsOf(text: string): number {
+  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? []
+  if (digits !== undefined) return Number(digits) * SECONDS[unit]!
+  const message = `--overlap takes a time such as 7d, 12h or 3600, not ${JSON.stringify(text)}.`
+  throw new CommandError(message, 2)
+}
+
+// Commands that show and change one account or key of a running gateway.
+
+const NOUNS = {
+  accounts: { settings: ACCOUNT_SETTINGS, cardOf: accountCard },
+  keys: { settings: KEY_SETTINGS, cardOf: keyCard },
+}
+
+const asking =
+  (
+    noun: keyof typeof NOUNS,
+    method: 'GET' | 'PATCH' | 'DELETE',
+    bodyOf: (args: Arguments) => object | undefined = () => undefined,
+  ) =>
+  async (admin: Admin, args: Arguments): Promise<void> => {
+    const { data } = await admin.ask(method, `/${noun}/${segment(args)}`, bodyOf(args))
+    print(args, data, () => NOUNS[noun].cardOf(data))
+  }
+
+/** Changes the settings that options name. @throws CommandError if none is given */
+const updating = (noun: keyof typeof NOUNS) =>
+  asking(noun, 'PATCH', (args) => {
+    const change = settingsIn(args, NOUNS[noun].settings)
+    if (Object.values(change).some((value) => value !== undefined)) return change
+    throw new CommandError(`Nothing to change: "${noun} update --help" lists the settings.`, 2)
+  })
+
+export const updateAccount = updating('accounts')
+export const disableAccount = asking('accounts', 'PATCH', () => ({ disabled: true }))
+export const enableAccount = asking('accounts', 'PATCH', () => ({ disabled: false }))
+export const archiveAccount = asking('accounts', 'DELETE')
+export const showKey = asking('keys', 'GET')
+export const updateKey = updating('keys')
+export const disableKey = asking('keys', 'PATCH', () => ({ disabled: true }))
+export const enableKey = asking('keys', 'PATCH', () => ({ disabled: false }))
+export const archiveKey = asking('keys', 'DELETE')
+
+function accountCard(account: any): string {
+  const { limits: _, spend, spend_cap, ...members } = account
+  return card({ ...members, spend_month: spend.month, cap: capOf({ spend_cap }) })
+}
+
+// Commands that show gateways, their guards and their settings.
+
+/** `config show`: the settings of the running gateway; defaults with `--all` only. */
+export async function showConfig(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/config')
+  const settings = args.on.has('all')
+    ? data
+    : data.filter(({ origin }: any) => origin.from !== 'default')
+  print(args, settings, () => {
+    const rows = settings.map(({ path, value, origin }: any) => {
+      const where = [origin.from, origin.file ?? origin.name].filter((one) => one !== undefined)
+      return [path, shown(value), where.join(' ')]
+    })
+    return table(['SETTING', 'VALUE', 'FROM'], rows)
+  })
+}
+
+export async function listGateways(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/gateways')
+  print(args, data, () => {
+    const rows = data.map((one: any) => [
+      one.id,
+      one.version,
+      one.started_at,
+      one.running,
+      one.ledger.ok ? 'books' : 'cannot book',
+      one.usage_lag_rows,
+      one.log?.rows,
+      sumOf(Object.values(one.log?.dropped ?? {})),
+    ])
+    const headings = ['ID', 'VERSION', 'SINCE', 'RUNNING', 'LEDGER', 'LAG', 'LOGGED', 'DROPPED']
+    return table(headings, rows)
+  })
+}
+
+/** `guard`: decisions of guards, by rule, and their state. */
+export async function showGuard(admin: Admin, args: Arguments): Promise<void> {
+  const { from, to, account, key } = args.text
+  const filters = Object.entries({ from, to, account, key }).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as [string, string]],
+  )
+  const { data } = await admin.ask('GET', `/guard?${new URLSearchParams(filters)}`)
+  print(args, data, () => {
+    const sums = Map.groupBy(data.decisions, (one: any) =>
+      [one.rule || '-', one.side, one.mode, one.outcome].join('\t'),
+    )
+    const decisions = [...sums].map(([of, days]) => [
+      ...of.split('\t'),
+      sumOf(days.map(({ calls }: any) => calls)),
+    ])
+    const guards = data.guards.map((one: any) => [
+      one.guard,
+      one.execution,
+      one.mode,
+      one.circuits.find(({ state }: any) => state !== 'closed')?.state ?? 'closed',
+      sumOf(one.errors.map(({ count }: any) => count)),
+      one.latency
+        .map(({ side, p50_ms, p95_ms }: any) => `${side} ${cell(p50_ms)}/${cell(p95_ms)}`)
+        .join(', '),
+    ])
+    return (
+      table(['RULE', 'SIDE', 'MODE', 'OUTCOME', 'CALLS'], decisions) +
+      `\n${table(['GUARD', 'RUNS', 'MODE', 'CIRCUIT', 'ERRORS', 'P50/P95 MS'], guards)}`
+    )
+  })
+}
+
+/** The sum of counts: numbers of the API are the text that it sent. */
+function sumOf(counts: readonly unknown[]): number {
+  return counts.reduce((sum: number, one) => sum + Number(cell(one)), 0)
 }

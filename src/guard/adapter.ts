@@ -41,17 +41,6 @@ export interface InputTexts {
 /** Channels that only exact rules read: the model's own refusals, pages that it cites, and labels of requests. */
 export const EXACT_ONLY: ReadonlySet<Channel> = new Set(['refusal', 'annotation'])
 
-/** Characters of the last turn of an input, as far as judges read it; 1 for one that is media only. */
-export function charactersIn({ items }: InputTexts): number {
-  let [characters, media] = [0, 0]
-  for (const item of items) {
-    if (!item.current || EXACT_ONLY.has(item.channel)) continue
-    characters += item.text.length
-    media += item.media?.length ?? 0
-  }
-  return characters === 0 && media > 0 ? 1 : characters
-}
-
 /** A turn that was refused before. If one of its texts violates a rule the turn is withheld, and does not block. */
 export interface RefusedTurn {
   readonly items: ReadonlySet<string>

@@ -4,8 +4,14 @@ import type { PriceList } from '../models/price-list.ts'
 import { listedFor } from '../models/layers.ts'
 import { TIER_PRICE_NAMES, type Pricing } from '../money/prices.ts'
 import type { HeldMove, PriceMove } from '../server/admin/resources/model.ts'
-import { moveOf, shownPrice } from './numbers.ts'
-import { pricesByName, pricingOf, type SourcedModel, type SourcedModels } from './rows.ts'
+import {
+  pricesByName,
+  pricingOf,
+  type SourcedModel,
+  type SourcedModels,
+  moveOf,
+  shownPrice,
+} from './rows.ts'
 
 /** Two sources that do not agree. */
 interface Disagreement extends PriceMove {

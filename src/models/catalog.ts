@@ -25,7 +25,7 @@ import {
 } from './entry.ts'
 import { entryOf } from './listing.ts'
 import { isAllowed, Names, type Meaning } from './names.ts'
-import { coveredBy, isPriced, type PricedWildcard } from './wildcards.ts'
+import { coveredBy, type PricedWildcard } from './wildcards.ts'
 
 /** One way to serve a model: a provider instance and the name the upstream knows the model by. */
 export interface Deployment {
@@ -380,4 +380,9 @@ function toDeployment({
   const own = Object.values(limits).some((limit) => limit !== undefined)
   const id = `${deployment.provider}/${deployment.model}`
   return { id, ...deployment, ...(own && { limits }) }
+}
+
+/** Whether a wildcard has prices. */
+function isPriced(entry: WildcardEntry): entry is PricedWildcard {
+  return entry.pricing !== undefined
 }

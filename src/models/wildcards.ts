@@ -11,11 +11,6 @@ import {
 /** A wildcard with prices: it also serves models that no list has. */
 export type PricedWildcard = WildcardEntry & { readonly pricing: Pricing }
 
-/** Whether a wildcard has prices. */
-export function isPriced(entry: WildcardEntry): entry is PricedWildcard {
-  return entry.pricing !== undefined
-}
-
 const WILDCARD = /^[^/\s:*]+\/\*$/
 /** A model name that a wildcard with prices accepts. A name with `..` is refused where it is used, so it stays below the vendor's path. */
 const NAME = /^[A-Za-z0-9][\w.:@+/-]{0,127}$/

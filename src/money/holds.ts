@@ -209,17 +209,6 @@ export class HoldGrowth {
   }
 }
 
-/** The estimate of a request with a longer prompt and another bound on its answer, in tokens. */
-export function withPrompt(estimate: Estimate, added: number, outputLimit = Infinity): Estimate {
-  const { expected, most, output } = estimate
-  return {
-    ...estimate,
-    expected: { ...expected, promptTokens: (expected.promptTokens ?? 0) + added },
-    most: { ...most, promptTokens: (most.promptTokens ?? 0) + 2 * added },
-    ...(output && { output: { ...output, limit: Math.min(output.limit, outputLimit) } }),
-  }
-}
-
 /** Tokens of a guard's question, with a window of text, and of its answer: typical, and of a long one. */
 const QUESTION = {
   expected: { promptTokens: 3000, completionTokens: 300 },

@@ -1,6 +1,4 @@
 /** The record of a call as far as it is known, shared by logs, metrics, usage, sinks and watchers. */
-import { hash } from 'node:crypto'
-import { InvalidRequest } from '../errors/errors.ts'
 import { formatPico, type Bill } from '../money/money.ts'
 import type { EndedCall, Side, Usage } from '../plugin.ts'
 import { QUANTITIES, type Quantity } from '../server/admin/resources/usage.ts'
@@ -191,32 +189,6 @@ export function keptLine(line: string, call: KnownCall = callIn(line)): string {
   return lineOf({ ...kept, guard: guard && { ...guard, policy: undefined } })
 }
 
-/** Most characters of a text of a record. */
-const MOST_CHARACTERS = 300
-const PLAIN = /^[\x20-\x7e]*$/
-/** Characters that would change the line around them: controls, ends of lines, marks of the direction of writing. */
-// oxlint-disable-next-line no-control-regex
-const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
-
-/** A text for records: at most {@link MOST_CHARACTERS} long, on one line, in whole characters. */
-export function fitText(text: string, most = MOST_CHARACTERS): string {
-  if (text.length <= most && PLAIN.test(text)) return text
-  const fit = text.toWellFormed().replace(UNFIT, ' ')
-  if (fit.length <= most) return fit
-  const end = /[\ud800-\udbff]/.test(fit[most - 2]!) ? most - 2 : most - 1
-  return `${fit.slice(0, end)}…`
-}
-
-/** The header of an SDK may hold any text of a client: only a small number is recorded. */
-export function retriesOf(header: string | undefined): number | undefined {
-  return header && /^\d{1,3}$/.test(header) ? Number(header) : undefined
-}
-
-/** 16 hexadecimal digits of the hash of a session's name, because a client may name a session by a text of its user. */
-export function sessionHash(session: string | undefined): string | undefined {
-  return session && hash('sha256', session).slice(0, 16)
-}
-
 // Labels of a call in usage and log: its purpose and its end user. They are the client's own words, and nothing else depends on
 // them.
 
@@ -224,64 +196,6 @@ export function sessionHash(session: string | undefined): string | undefined {
 export interface CallLabels {
   readonly tag?: string
   readonly user?: string
-}
-
-/** How end users are kept: as the client names them, as a hash, or not at all. */
-type UserForm = 'plain' | 'hash' | 'none'
-
-/** Header in which a client labels a call. It is not sent to vendors. */
-export const TAG_HEADER = 'x-service-tag'
-const TAG = /^[A-Za-z0-9_.:-]{1,64}$/
-/** Printable ASCII without a blank at either end. */
-const PLAIN_LABEL = /^[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?$/
-const NO_LABELS: CallLabels = {}
-
-export interface Labelled {
-  readonly metadata?: unknown
-  readonly safety_identifier?: unknown
-  readonly user?: unknown
-}
-
-/**
- * The labels of a request.
- * @param fixed the tag of the key, which overrides every other
- * @throws InvalidRequest for a header that is not a valid tag
- */
-export function labelsOf(
-  input: Labelled,
-  header: string | undefined,
-  fixed: string | undefined,
-  users: UserForm,
-): CallLabels {
-  const { metadata, safety_identifier: identifier, user } = input
-  const members = isObject(metadata) ? metadata : {}
-  const tag = fixed ?? tagOf(header, members.tag)
-  const name = [identifier, user, members.user_id].find((one) => typeof one === 'string' && one)
-  const endUser = users === 'none' ? undefined : (name as string | undefined)
-  if (tag === undefined && endUser === undefined) return NO_LABELS
-  return {
-    ...(tag !== undefined && { tag }),
-    ...(endUser !== undefined && { user: userOf(endUser, users) }),
-  }
-}
-
-function tagOf(header: string | undefined, member: unknown): string | undefined {
-  if (header !== undefined) {
-    if (TAG.test(header)) return header
-    const message = 'Invalid X-Service-Tag: expected 1 to 64 letters, digits, "_", ".", ":" or "-".'
-    throw new InvalidRequest('invalid_value', message)
-  }
-  return typeof member === 'string' && TAG.test(member) ? member : undefined
-}
-
-function userOf(name: string, users: UserForm): string {
-  // A name that looks like a hash is hashed too, so that it cannot be taken for another's.
-  if (users === 'plain' && PLAIN_LABEL.test(name) && !name.startsWith('h:')) return name
-  return `h:${hash('sha256', name).slice(0, 16)}`
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }
 
 const AGENTS: readonly (readonly [RegExp, string])[] = [

@@ -1,14 +1,10 @@
 /** Makes the record of a call, for logs and for watchers of running calls. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
-import { limitsInForce } from '../accounts/accounts.ts'
 import type { UsageLine } from '../money/money.ts'
 import {
   agentOf,
   costDetails,
-  fitText,
   quantitiesOf,
-  retriesOf,
-  sessionHash,
   type Attempt,
   type KnownCall,
   type Question,
@@ -17,6 +13,7 @@ import type { Usage } from '../plugin.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
+import type { Account, Key } from '../accounts/stored.ts'
 
 /** @param outcome absent while it runs. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
@@ -130,4 +127,54 @@ export function hashOf(policy: Policy | undefined): string | undefined {
     hashes.set(policy, known)
   }
   return known
+}
+
+/** Most characters of a text of a record. */
+const MOST_CHARACTERS = 300
+
+const PLAIN = /^[\x20-\x7e]*$/
+
+/** Characters that would change the line around them: controls, ends of lines, marks of the direction of writing. */
+// oxlint-disable-next-line no-control-regex
+const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
+
+/** A text for records: at most {@link MOST_CHARACTERS} long, on one line, in whole characters. */
+function fitText(text: string, most = MOST_CHARACTERS): string {
+  if (text.length <= most && PLAIN.test(text)) return text
+  const fit = text.toWellFormed().replace(UNFIT, ' ')
+  if (fit.length <= most) return fit
+  const end = /[\ud800-\udbff]/.test(fit[most - 2]!) ? most - 2 : most - 1
+  return `${fit.slice(0, end)}…`
+}
+
+/** The header of an SDK may hold any text of a client: only a small number is recorded. */
+export function retriesOf(header: string | undefined): number | undefined {
+  return header && /^\d{1,3}$/.test(header) ? Number(header) : undefined
+}
+
+/** 16 hexadecimal digits of the hash of a session's name, because a client may name a session by a text of its user. */
+export function sessionHash(session: string | undefined): string | undefined {
+  return session && hash('sha256', session).slice(0, 16)
+}
+
+/** Limits of the account with which a key was last seen. Records of both are replaced, never changed. */
+const inForce = new WeakMap<
+  Key,
+  { readonly account: Account; readonly limits: LimitsInForce | undefined }
+>()
+
+type LimitsInForce = Readonly<Record<string, number | string>>
+
+/** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
+function limitsInForce(key: Key, account: Account): LimitsInForce | undefined {
+  const cached = inForce.get(key)
+  if (cached?.account === account) return cached.limits
+  const of = (name: string, { concurrency, spendCap }: Key | Account) => ({
+    ...(concurrency !== undefined && { [`${name}.concurrency`]: concurrency }),
+    ...(spendCap && { [`${name}.cap.${spendCap.scope}`]: spendCap.usd }),
+  })
+  const all = { ...of('key', key), ...of('account', account) }
+  const limits = Object.keys(all).length > 0 ? all : undefined
+  inForce.set(key, { account, limits })
+  return limits
 }

@@ -1,7 +1,7 @@
 /** Where each value comes from, and which values an operator may see. */
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { originInWords } from '../../src/cli/origins.ts'
+import { originInWords } from '../../src/cli/local.ts'
 import { settingsOf } from '../../src/config/settings.ts'
 import { folder } from '../_folder.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { moveOf, readPrice } from '../../src/import/numbers.ts'
+import { moveOf, readPrice } from '../../src/import/rows.ts'
 import { readJson, readYaml } from '../../src/import/source.ts'
 import { formatPrice, parsePrice } from '../../src/money/prices.ts'
 

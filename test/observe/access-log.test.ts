@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { AccessLog } from '../../src/observe/access-log.ts'
-import { retriesOf, type KnownCall } from '../../src/observe/record.ts'
+import type { KnownCall } from '../../src/observe/record.ts'
+import { retriesOf } from '../../src/pipeline/call-record.ts'
 
 const record: KnownCall = {
   id: 'req_01J00000000000000000000000',

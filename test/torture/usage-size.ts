@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { DayFiles } from '../../src/observe/log/day-files.ts'
-import { callsIn, lineOf, sessionHash, type KnownCall } from '../../src/observe/record.ts'
+import { callsIn, lineOf, type KnownCall } from '../../src/observe/record.ts'
 import { CalledTables } from '../../src/observe/usage/called.ts'
 import { answerUsage, type UsageQuery } from '../../src/observe/usage/query.ts'
 import { SettledTables } from '../../src/observe/usage/ledger-index.ts'
@@ -15,6 +15,7 @@ import { formatPico, parsePico } from '../../src/money/money.ts'
 import { requestId } from '../../src/state/ids.ts'
 import { transact } from '../../src/state/sqlite/file.ts'
 import { ownFolder } from './_run.ts'
+import { sessionHash } from '../../src/pipeline/call-record.ts'
 
 const { values } = parseArgs({ options: { calls: { type: 'string', default: '1000000' } } })
 const calls = Number(values.calls)

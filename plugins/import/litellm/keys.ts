@@ -1,7 +1,6 @@
 /** Rows of LiteLLM's table of keys as accounts and keys. No key can do here what it could not do there. */
 import { hash } from 'node:crypto'
 import type { MigratedAccount, MigratedKey, MigrationRow } from '../../../src/plugin.ts'
-import { readBudget, type Budget } from './budgets.ts'
 import { both, type AllowedNames, type SourceNames } from './names.ts'
 import {
   flagOf,
@@ -14,6 +13,7 @@ import {
   type Raw,
   type Say,
 } from '../shared/values.ts'
+import { readDecimal, roundDown, writeDecimal } from '../shared/decimal.ts'
 
 /** What keys are mapped with. */
 interface KeyOptions {
@@ -365,4 +365,52 @@ function accountOf(row: Raw): readonly [id: string, name: string] {
     return [`${id.slice(0, 64 - 1 - digest.length)}-${digest}`, name]
   }
   return ['litellm', 'LiteLLM']
+}
+
+// Budgets as spend caps.
+
+/** The cap for a budget, or why there is none, and what else is to be said. */
+type Budget = { readonly remark?: string } & (
+  | { readonly cap: { readonly usd: string; readonly scope: string } }
+  | { readonly column: string; readonly problem: string }
+  | { readonly none: true }
+)
+
+/** Calendar windows by durations that are as long. */
+const SCOPES: Readonly<Record<string, string>> = {
+  '1d': 'day',
+  '24h': 'day',
+  '30d': 'month',
+  '1mo': 'month',
+}
+/** Fractional digits of amounts. */
+const DIGITS = 12
+/** The most that a cap can be, USD. */
+const HIGHEST = readDecimal('4000000')!
+
+/**
+ * Reads a budget. One for all time becomes what is left of it, because the ledger begins at zero and has real charges only.
+ * @param given `max_budget`, `budget_duration` and `spend`, as they are
+ */
+function readBudget(given: {
+  readonly most: unknown
+  readonly duration: unknown
+  readonly spend: unknown
+}): Budget {
+  if (isUnset(given.most)) return { none: true }
+  const most = readDecimal(textOf(given.most) ?? '')
+  if (most === undefined) return { column: 'max_budget', problem: 'not an amount of USD' }
+  const duration = isUnset(given.duration) ? undefined : textOf(given.duration)
+  const scope = duration === undefined ? 'lifetime' : SCOPES[duration]
+  if (scope === undefined) {
+    const problem = 'caps here are for a day, a month or a lifetime'
+    return { column: 'budget_duration', problem }
+  }
+  const spent = duration === undefined ? (readDecimal(textOf(given.spend) ?? '0') ?? most) : 0n
+  const left = roundDown(most > spent ? most - spent : 0n, DIGITS)
+  if (left === 0n) return { column: 'max_budget', problem: 'nothing is left of it' }
+  if (left > HIGHEST) return { column: 'max_budget', problem: 'more than a cap can be here' }
+  const cap = { usd: writeDecimal(left, DIGITS)!, scope }
+  if (scope === 'lifetime') return { cap }
+  return { cap, remark: `a cap by the ${scope} in UTC; the running one starts anew` }
 }

@@ -7,10 +7,15 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import * as v from 'valibot'
 import type { Host } from '../../../src/plugin.ts'
-import { externalToken } from './google-external.ts'
-import { accessToken, impersonate, SCOPE, type Token } from './google-tokens.ts'
 import { Login, type AuthHeaders, type Issued } from './login.ts'
-import { byTheirClock, LoginFailure, objectOf, textOf, type LoginRequests } from './requests.ts'
+import {
+  byTheirClock,
+  LoginFailure,
+  objectOf,
+  textOf,
+  type LoginRequests,
+  type LoginAnswer,
+} from './requests.ts'
 
 const name = v.pipe(v.string(), v.regex(/^[\w.:-]+$/, 'a name of letters, digits and hyphens'))
 
@@ -195,4 +200,125 @@ async function authorizedUserToken(
   requests.mask(form.client_secret, form.refresh_token)
   const url = typeof file.token_uri === 'string' ? file.token_uri : TOKEN_URL
   return accessToken(requests, source, await requests.ask(source, { url, form }))
+}
+
+// Workload identity federation: a token of another issuer becomes one of Google's (RFC 8693).
+// https://cloud.google.com/iam/docs/workload-identity-federation
+
+/** The token for a file of type `external_account`. @throws LoginFailure */
+async function externalToken(requests: LoginRequests, source: string, file: File): Promise<Token> {
+  const subject = await subjectToken(requests, source, Object(file.credential_source) as File)
+  requests.mask(subject)
+  const answer = await requests.ask(source, {
+    url: textOf(source, file, 'token_url'),
+    headers: clientOf(requests, file),
+    form: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+      audience: textOf(source, file, 'audience'),
+      scope: SCOPE,
+      subject_token: subject,
+      subject_token_type: textOf(source, file, 'subject_token_type'),
+      options: userProject(file),
+    },
+  })
+  const federated = accessToken(requests, source, answer)
+  const { service_account_impersonation_url: url, service_account_impersonation: settings } = file
+  if (typeof url !== 'string' || url === '') return federated
+  const { token_lifetime_seconds: seconds } = Object(settings) as File
+  const lifetime = typeof seconds === 'number' ? { lifetimeSeconds: seconds } : {}
+  return impersonate(requests, source, { url, token: federated.token, ...lifetime })
+}
+
+/** For clients of workforce pools that have a secret. */
+function clientOf(requests: LoginRequests, file: File): Record<string, string> {
+  const { client_id: id, client_secret: secret } = file
+  if (typeof id !== 'string' || typeof secret !== 'string') return {}
+  requests.mask(secret)
+  return { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` }
+}
+
+function userProject(file: File): string | undefined {
+  const { workforce_pool_user_project: userProject, client_id: client } = file
+  if (typeof userProject !== 'string' || client !== undefined) return undefined
+  return JSON.stringify({ userProject })
+}
+
+/** The other issuer's token, which is written into a file or given at an address. */
+async function subjectToken(requests: LoginRequests, source: string, from: File): Promise<string> {
+  const text = await subjectText(requests, source, from)
+  const { type, subject_token_field_name: field } = Object(from.format) as File
+  if (type !== 'json') return filled(source, text.trim())
+  return textOf(source, objectOf(source, text), typeof field === 'string' ? field : 'access_token')
+}
+
+async function subjectText(requests: LoginRequests, source: string, from: File): Promise<string> {
+  // The file is read anew each time: its writer replaces the token before it expires.
+  if (typeof from.file === 'string') return requests.read(source, from.file)
+  if (typeof from.url === 'string') {
+    const { text } = await requests.ask(source, { url: from.url, headers: headersOf(from.headers) })
+    return text
+  }
+  const kinds = 'only "file" and "url" are supported in "credential_source"'
+  throw new LoginFailure(source, kinds)
+}
+
+function headersOf(given: unknown): Record<string, string> {
+  const entries = Object.entries(Object(given) as File)
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
+}
+
+function filled(source: string, token: string): string {
+  if (token !== '') return token
+  throw new LoginFailure(source, 'the token to exchange is empty')
+}
+
+// Access tokens of Google's token services.
+
+/** What Vertex AI asks for. */
+const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
+
+/** An access token. */
+interface Token {
+  readonly token: string
+  readonly lifetimeMs: number
+}
+
+/** The token in an answer of OAuth 2.0. @throws LoginFailure when there is none, or no lifetime */
+function accessToken(requests: LoginRequests, source: string, answer: LoginAnswer): Token {
+  const body = answer.json()
+  const token = textOf(source, body, 'access_token')
+  requests.mask(token)
+  // Some services send the number as a text.
+  const seconds = Number(body.expires_in ?? Number.NaN)
+  if (Number.isFinite(seconds)) return { token, lifetimeMs: seconds * 1000 }
+  throw new LoginFailure(source, '"expires_in" is not a number')
+}
+
+/** Whose token is requested, and with which one. */
+interface Impersonation {
+  /** `…/serviceAccounts/<account>:generateAccessToken` */
+  readonly url: string
+  readonly token: string
+  readonly lifetimeSeconds?: number
+  readonly delegates?: readonly unknown[]
+}
+
+/** The token of a service account, for another identity that may act as it. @throws LoginFailure */
+async function impersonate(
+  requests: LoginRequests,
+  source: string,
+  { url, token, lifetimeSeconds = 3600, delegates }: Impersonation,
+): Promise<Token> {
+  const asked = { scope: [SCOPE], lifetime: `${lifetimeSeconds}s`, ...(delegates && { delegates }) }
+  const answer = await requests.ask(`${source}, impersonation`, {
+    url,
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(asked),
+  })
+  const body = answer.json()
+  const own = textOf(source, body, 'accessToken')
+  requests.mask(own)
+  const endsAt = Date.parse(textOf(source, body, 'expireTime'))
+  return { token: own, lifetimeMs: endsAt - answer.now }
 }

@@ -1,21 +1,23 @@
 /** `import`: what an installation of another gateway has becomes files of a gateway, and accounts and keys of a running one. */
-import { readdir } from 'node:fs/promises'
+import { readdir, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { stringifyYAML } from 'confbox/yaml'
 import { readPriceFiles } from '../../config/price-files.ts'
-import { isNotable } from '../../import/notes.ts'
-import { unservedReason } from '../../import/served.ts'
-import { readYaml } from '../../import/source.ts'
+import { isNotable, notesInWords } from '../../import/notes.ts'
+import { unservedReason, servedInWords } from '../../import/served.ts'
+import { readYaml, UnreadableSource } from '../../import/source.ts'
 import { readTables } from '../../import/tables.ts'
 import { isWildcard, type ListedModel } from '../../models/entry.ts'
 import { parsePico } from '../../money/money.ts'
-import type { Migration, MigrationNote, MigrationSource } from '../../plugin.ts'
-import { connect } from '../admin.ts'
+import type { Migration, MigrationNote, MigrationSource, MigratedKey } from '../../plugin.ts'
+import { connect, Refused, type Admin } from '../admin.ts'
 import { CommandError, type Arguments } from '../command.ts'
-import { toJson } from '../output.ts'
-import { apply, type Applied } from './apply.ts'
-import { readable, readSource, readText, writeFiles } from './files.ts'
-import { fetchedPrices, type FetchedPrices } from './prices.ts'
-import { toData, toText, type Report } from './report.ts'
+import { toJson, cell, table } from '../output.ts'
+import { comparePrices } from '../../catalog/price-import.ts'
+import { ImportRefused, priceSources, readList } from '../../catalog/price-sources.ts'
+import { ConfigError } from '../../errors/errors.ts'
+import { formatPriceList, PRICE_LIST_FILE } from '../../models/price-list.ts'
 
 /** The status of an import that could not map everything. */
 const INCOMPLETE = 3
@@ -162,4 +164,351 @@ function refusals(applied: Applied | undefined): MigrationNote[] {
       message: `refused by the gateway: ${message}`,
     }
   })
+}
+
+// Prices of a public list for the models of an import.
+
+/** The list that is fetched where none is named. */
+const DEFAULT_LIST = 'litellm'
+
+/** Prices after a list was read. */
+interface FetchedPrices {
+  /** All prices in use, those of the package included. */
+  readonly listed: Readonly<Record<string, ListedModel>>
+  /** Content of the list beside the configuration; undefined if nothing of it is wanted. */
+  readonly text: string | undefined
+}
+
+/**
+ * Reads a list and takes what the models lack.
+ * @param from `fetch`, or what `models import --from` takes
+ * @param folder of the configuration
+ * @param wanted ids in price lists
+ * @throws CommandError
+ */
+async function fetchedPrices(
+  from: string,
+  folder: string,
+  wanted: readonly string[],
+): Promise<FetchedPrices> {
+  try {
+    const sources = await priceSources()
+    const name = from === 'fetch' ? DEFAULT_LIST : from
+    const lists = [await readList(name, undefined, sources)]
+    const now = new Date().toISOString()
+    const path = join(folder, PRICE_LIST_FILE)
+    const only = wanted.length === 0 ? [''] : wanted
+    const compared = await comparePrices({ path, label: path, lists, only, accept: [], now })
+    const isEmpty = Object.keys(compared.list.models).length === 0
+    return { listed: compared.listed, text: isEmpty ? undefined : formatPriceList(compared.list) }
+  } catch (error) {
+    if (!(error instanceof ImportRefused || error instanceof ConfigError)) throw error
+    throw new CommandError(`${error.message} Nothing was written.`)
+  }
+}
+
+// What an import tells: the counts, the notes, and what it has written. Neither form shows a secret or a hash.
+
+const FREE_TIER =
+  'Accounts are on the free tier until they get credits: repeat with --apply --credits <usd>, or use "credits add".'
+const NOTHING_WRITTEN =
+  'Nothing was written. Repeat with --out <folder>, and with --apply for accounts and keys.'
+
+/** Everything that a run has found and done. */
+interface Report {
+  readonly migration: Migration
+  /** By id, why a model is not served. */
+  readonly unserved: ReadonlyMap<string, string | undefined>
+  readonly notes: readonly MigrationNote[]
+  readonly written: readonly string[]
+  readonly applied: Applied | undefined
+  /** Accounts stay on the free tier where the source has no credit and none was given. */
+  readonly onFreeTier: boolean
+}
+
+/** Models of a key that the table names. */
+const MAX_MODELS = 4
+
+/** The report as JSON has it. */
+function toData(report: Report): object {
+  const { migration, unserved, notes, written, applied } = report
+  return {
+    summary: firstLine(report),
+    config: migration.config,
+    models: Object.fromEntries(migration.models),
+    unserved: Object.fromEntries([...unserved].filter(([, reason]) => reason !== undefined)),
+    variables: [...migration.env.keys()],
+    needs: migration.needs,
+    accounts: [...migration.accounts].map(([id, { name, settings, credit }]) => {
+      return { id, name, ...settings, ...(credit !== undefined && { credit }) }
+    }),
+    keys: migration.keys.map(({ row, account, id, name, disabled, settings }) => {
+      return { row, account_id: account, id, name, disabled, ...settings }
+    }),
+    notes,
+    written,
+    applied: applied && { accounts: applied.accounts, keys: applied.keys },
+  }
+}
+
+/** The report for people. @param all whether to name what has no effect */
+function toText(report: Report, all: boolean): string {
+  const { migration, notes, written, applied } = report
+  const { models, needs, env, keys } = migration
+  const lines = [
+    firstLine(report),
+    '',
+    ...(notes.length === 0 ? ['Everything was mapped.'] : notesInWords(notes, all)),
+    '',
+    ...(models.size > 0 ? [modelTable(report)] : []),
+    ...(keys.length > 0 ? [keyTable(keys)] : []),
+    ...(needs.length > 0 ? [`Variables that the gateway needs: ${needs.join(', ')}`] : []),
+    ...(env.size > 0 ? [`Secrets for .env: ${count(env.size, 'value')}`] : []),
+    ...(report.onFreeTier && migration.accounts.size > 0 ? [FREE_TIER] : []),
+    ...written.map((path) => `Wrote ${path}`),
+    ...(applied ? [summaryOf(applied)] : []),
+    ...(written.length === 0 && !applied ? [NOTHING_WRITTEN] : []),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+/** Such as `21 of 23 models served, 2 not (no price); 10 keys: 8 active, 2 disabled`. */
+function firstLine({ migration: { keys }, unserved }: Report): string {
+  const models = servedInWords([...unserved.values()])
+  if (keys.length === 0) return models
+  const disabled = keys.filter((key) => key.disabled).length
+  return `${models}; ${count(keys.length, 'key')}: ${keys.length - disabled} active, ${disabled} disabled`
+}
+
+function modelTable({ migration, unserved }: Report): string {
+  const rows = [...migration.models].map(([id, { aliases, deployments = [] }]) => [
+    id,
+    unserved.get(id) ?? 'served',
+    aliases,
+    deployments.map(({ provider, model = '*' }) => `${String(provider)}/${String(model)}`),
+  ])
+  return table(['MODEL', 'STATE', 'ALIASES', 'DEPLOYMENTS'], rows)
+}
+
+function keyTable(keys: readonly MigratedKey[]): string {
+  const rows = keys.map(({ row, account, name, disabled, settings }) => {
+    const shown = Object.entries(settings).map(
+      ([member, value]) => `${member} ${cell(shortened(value))}`,
+    )
+    return [row, account, name, disabled ? 'disabled' : 'active', shown]
+  })
+  return table(['ROW', 'ACCOUNT', 'KEY', 'STATE', 'SETTINGS'], rows)
+}
+
+/** A long list with its first elements. */
+function shortened(value: unknown): unknown {
+  if (!Array.isArray(value) || value.length <= MAX_MODELS) return value
+  return [...value.slice(0, MAX_MODELS), `and ${value.length - MAX_MODELS} more`]
+}
+
+function summaryOf({ accounts, keys }: Applied): string {
+  return (
+    `Accounts: ${accounts.created} created, ${accounts.same} there already, ${accounts.credited} credited. ` +
+    `Keys: ${keys.created} created, ${keys.same} there already, ${keys.refused} refused.`
+  )
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`
+}
+
+// Creates accounts and keys of an import in a running gateway. Accounts and keys that exist stay as they are.
+
+/** Counts of what an import has created or found, for its report. */
+interface Applied {
+  readonly accounts: { created: number; same: number; credited: number }
+  readonly keys: { created: number; same: number; refused: number }
+  /** Rows that the gateway has refused, and why. */
+  readonly refusals: { readonly row: number; readonly message: string }[]
+}
+
+/**
+ * Creates accounts and keys that do not exist yet. May be repeated: ids are derived from those of the other program, and
+ * credits have a reference.
+ * @param source the name of the other program, which references of credits begin with
+ * @param credits USD as decimal text, for each account that has no credit in the source
+ * @throws CommandError when the gateway does not answer, or refuses more than a row
+ */
+async function apply(
+  admin: Admin,
+  source: string,
+  { accounts, keys }: Pick<Migration, 'accounts' | 'keys'>,
+  credits: string | undefined,
+): Promise<Applied> {
+  const done: Applied = {
+    accounts: { created: 0, same: 0, credited: 0 },
+    keys: { created: 0, same: 0, refused: 0 },
+    refusals: [],
+  }
+  const idsOf = async (path: string) => {
+    return new Set((await admin.list(path)).map(({ id }: { id: string }) => id))
+  }
+  const [knownAccounts, knownKeys] = [await idsOf('/accounts'), await idsOf('/keys')]
+  for (const [id, { name, settings, credit: own }] of accounts) {
+    if (knownAccounts.has(id)) done.accounts.same++
+    else {
+      await admin.ask('POST', '/accounts', { id, name })
+      if (Object.keys(settings).length > 0) await admin.ask('PATCH', `/accounts/${id}`, settings)
+      done.accounts.created++
+    }
+    const usd = own ?? credits
+    if (usd === undefined) continue
+    if (await credit(admin, id, usd, `${source}-import:${id}`)) done.accounts.credited++
+  }
+  for (const key of keys) {
+    const outcome = knownKeys.has(key.id) ? 'same' : await create(admin, key)
+    if (outcome === 'created' || outcome === 'same') done.keys[outcome]++
+    else {
+      done.keys.refused++
+      done.refusals.push({ row: key.row, message: outcome.message })
+    }
+  }
+  return done
+}
+
+/** False when an import has credited the account before, with whatever amount. */
+async function credit(admin: Admin, id: string, usd: string, reference: string): Promise<boolean> {
+  const body = { usd, reference, note: 'import' }
+  try {
+    return !(await admin.ask('POST', `/accounts/${id}/credits`, body)).data.duplicate
+  } catch (error) {
+    if (error instanceof Refused && error.status === 409) return false
+    throw error
+  }
+}
+
+async function create(admin: Admin, key: MigratedKey): Promise<'created' | 'same' | Refused> {
+  const { account, settings, row: _, ...own } = key
+  try {
+    await admin.ask('POST', `/accounts/${account}/keys`, { ...own, ...settings })
+    return 'created'
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 400) throw error
+    // Another key has the same hash: the secret works already.
+    return error.param === 'sha256' || error.param === 'id' ? 'same' : error
+  }
+}
+
+// Files of an import: reads those of the other program, writes those of the gateway.
+
+/** Larger files are no configuration and no table of keys. */
+const MAX_BYTES = 256 * 1024 * 1024
+const SECRET_MODE = 0o600
+const TOKEN = 'SLUICEGATE_ADMIN_TOKEN'
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'it may not be read',
+}
+
+/** The text of a file. @throws CommandError that names the file */
+async function readText(file: string): Promise<string> {
+  try {
+    const { size } = await stat(file)
+    if (size <= MAX_BYTES) return await readFile(file, 'utf8')
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    return unreadable(file, REASONS[code] ?? `it cannot be read (${code})`)
+  }
+  return unreadable(file, 'it is larger than 256 MiB')
+}
+
+/**
+ * What a file holds.
+ * @param read makes it of the text
+ * @throws CommandError that names the file and shows nothing of its content
+ */
+async function readSource<Content>(
+  file: string,
+  read: (text: string) => Content,
+): Promise<Content> {
+  const text = await readText(file)
+  return readable(file, () => read(text))
+}
+
+/**
+ * Runs what makes sense of files that were read.
+ * @param file what a message begins with; undefined where the message names a file itself
+ * @throws CommandError in place of an error that is about their content
+ */
+function readable<Content>(file: string | undefined, read: () => Content): Content {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof UnreadableSource || error instanceof TypeError)) throw error
+    return unreadable(file, error.message)
+  }
+}
+
+function unreadable(file: string | undefined, reason: string): never {
+  const what = file === undefined ? reason : `${file} cannot be imported: ${reason}`
+  throw new CommandError(`${what}. Nothing was written.`)
+}
+
+/** Files of a gateway. */
+interface GatewayFiles {
+  readonly config: object
+  readonly models: object
+  /** Secrets by variable. */
+  readonly env: ReadonlyMap<string, string>
+  /** Content of the price list; without it none is written. */
+  readonly prices: string | undefined
+}
+
+/**
+ * Writes them into a folder, with a new admin token; all or none.
+ * @returns their paths
+ * @throws CommandError if one of them exists or cannot be written
+ */
+async function writeFiles(folder: string, files: GatewayFiles): Promise<string[]> {
+  const env = new Map([[TOKEN, randomBytes(24).toString('base64url')], ...files.env])
+  const contents = [
+    ['.env', [...env].map(([name, value]) => `${name}=${quoted(value)}\n`).join(''), SECRET_MODE],
+    ['models.yaml', yaml('Models by id, see docs/models-and-prices.md.', files.models), 0o644],
+    ...(files.prices === undefined ? [] : [[PRICE_LIST_FILE, files.prices, 0o644] as const]),
+    [
+      'gateway.config.yaml',
+      yaml('Every member is described in docs/configuration.md.', files.config),
+      0o644,
+    ],
+  ] as const
+  const written: string[] = []
+  let made: string | undefined
+  try {
+    made = await mkdir(folder, { recursive: true })
+    for (const [name, text, mode] of contents) {
+      const path = join(folder, name)
+      await writeFile(path, text, { flag: 'wx', mode })
+      written.push(path)
+    }
+    return written
+  } catch (error) {
+    await Promise.all(written.map((path) => rm(path, { force: true })))
+    // The folders that were made for it are empty again.
+    if (made !== undefined) await rm(made, { recursive: true, force: true })
+    const { code, path } = error as NodeJS.ErrnoException
+    const reason =
+      code === 'EEXIST' ? `${path} exists already; choose another folder` : `${path}: ${code}`
+    throw new CommandError(`Nothing was written: ${reason}.`)
+  }
+}
+
+function yaml(comment: string, value: object): string {
+  const text = stringifyYAML(value, { lineWidth: -1, noRefs: true })
+  return `# ${comment}\n${text.trimEnd()}\n`
+}
+
+/** A value as `.env` files have it. */
+function quoted(value: string): string {
+  if (/^[\w.:/@+=-]*$/.test(value)) return value
+  const quote = ["'", '`', '"'].find((one) => !value.includes(one))
+  if (quote === undefined || (quote === '"' && /\\/.test(value))) {
+    throw new CommandError('A secret has all three kinds of quotes, which no .env file can hold.')
+  }
+  return quote + value + quote
 }

@@ -13,8 +13,7 @@ import { listen, type Server } from '../../server/server.ts'
 import { placeIn } from '../../testing/code-frame.ts'
 import { describeError } from '../../testing/report.ts'
 import { secretsIn } from '../../testing/secrets.ts'
-import type { TracedCall } from '../../testing/traced.ts'
-import { setUpDev, type DevCall, type DevSetup } from './dev-setup.ts'
+import { setUpDev, type DevCall, type DevSetup, type TracedCall } from './dev-setup.ts'
 
 export interface DevJob {
   readonly file: string

@@ -7,7 +7,7 @@ import { dirname, resolve } from 'node:path'
 const QUIET_MS = 40
 const IMPORT = /\b(?:from|import)\s*\(?\s*['"](\.{1,2}\/[^'"]+)['"]/g
 
-export interface PluginWatch {
+interface PluginWatch {
   /** Resolves with the changed files once they have been left alone for a moment. */
   next(): Promise<readonly string[]>
   close(): void

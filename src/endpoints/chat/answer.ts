@@ -16,7 +16,7 @@ import {
   type Check,
 } from '../../errors/checks.ts'
 import type { UpstreamFailure } from '../../errors/errors.ts'
-import type { UsageReport } from '../../money/plausible.ts'
+import { type UsageReport, readCount } from '../../money/plausible.ts'
 import type { ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type {
   ChatChunk,
@@ -34,7 +34,6 @@ import {
   CHARACTERS_PER_TOKEN,
   charactersIn,
   ChatUsage,
-  promptUsageOf,
   type AnswerChunk,
   type AnswerHead,
   type AskedChat,
@@ -715,4 +714,13 @@ function tokenList(given: unknown): object[] | null {
 
 function isToken(value: unknown): value is Record<string, unknown> {
   return isObject(value) && typeof value.token === 'string'
+}
+
+function promptUsageOf({ prompt_tokens, prompt_tokens_details: details }: OpenAIUsage): Usage {
+  return {
+    promptTokens: readCount(prompt_tokens) ?? 0,
+    cachedTokens: readCount(details?.cached_tokens) ?? 0,
+    cacheWriteTokens: readCount(details?.cache_write_tokens) ?? 0,
+    cacheWrite1hTokens: readCount(details?.cache_write_1h_tokens) ?? 0,
+  }
 }

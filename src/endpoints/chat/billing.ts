@@ -11,18 +11,11 @@ import {
 import type { Model } from '../../models/catalog.ts'
 import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
-import type {
-  ChatChunk,
-  OpenAIUsage,
-  ToolCallDelta,
-  Usage,
-  ChatMessage,
-  ChatDelta,
-} from '../../plugin.ts'
+import type { ChatChunk, OpenAIUsage, ToolCallDelta, ChatMessage, ChatDelta } from '../../plugin.ts'
 import { receiptIn, receiptOf, withReceipt } from '../shared/billing.ts'
 import type { ChatRequest } from './request.ts'
 import { bytesIn, charactersOf, conversationOf, type Conversation } from './conversation.ts'
-import type { ExchangeRequest, ExchangeResponse } from '../../observe/record.ts'
+import type { ExchangeResponse } from '../../observe/record.ts'
 
 // The token estimates of a prompt: before it is sent, and of what was sent where the vendor does not count it.
 
@@ -83,17 +76,6 @@ const MOST_CHOICES = 8
 /** Names are made up by vendors: longer ones, and those with other characters, are left out. */
 const NAME = /^[\w.:/@-]{1,100}$/
 
-export function exchangeRequest(input: ChatRequest): ExchangeRequest {
-  return {
-    max_tokens: numberIn(input.max_completion_tokens ?? input.max_tokens),
-    temperature: numberIn(input.temperature),
-    top_p: numberIn(input.top_p),
-    seed: numberIn(input.seed),
-    choices: numberIn(input.n),
-    reasoning: input.reasoning?.effort ?? undefined,
-  }
-}
-
 /** @param finishes chunks of the answer with a finish reason */
 function exchangeResponse(finishes: readonly AnswerChunk[]): ExchangeResponse {
   const [first] = finishes
@@ -106,10 +88,6 @@ function exchangeResponse(finishes: readonly AnswerChunk[]): ExchangeResponse {
       .slice(0, MOST_CHOICES)
       .map(({ choices }) => nameIn(choices[0]?.finish_reason) ?? 'other'),
   }
-}
-
-function numberIn(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
 }
 
 function nameIn(value: unknown): string | undefined {
@@ -304,18 +282,6 @@ function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): numb
   const counts = [readCount(prompt_tokens), readCount(completion_tokens)]
   const readable = counts.filter((count) => count !== undefined)
   return readable.some((count) => count > 0) ? readable.length : 0
-}
-
-export function promptUsageOf({
-  prompt_tokens,
-  prompt_tokens_details: details,
-}: OpenAIUsage): Usage {
-  return {
-    promptTokens: readCount(prompt_tokens) ?? 0,
-    cachedTokens: readCount(details?.cached_tokens) ?? 0,
-    cacheWriteTokens: readCount(details?.cache_write_tokens) ?? 0,
-    cacheWrite1hTokens: readCount(details?.cache_write_1h_tokens) ?? 0,
-  }
 }
 
 function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {

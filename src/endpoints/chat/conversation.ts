@@ -3,7 +3,6 @@
  * them with the capabilities that those need and their addresses, and the last signature of a vendor. Adding a
  * message derives the result for the longer list.
  */
-import type { ClientAddress } from '../../pipeline/pipeline.ts'
 import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
 import { neutralPart, type Typed } from './neutral.ts'
 
@@ -85,11 +84,6 @@ export function withMessage(
     addresses: conversation.addresses.map(moved),
   })
   return longer
-}
-
-export function addressesIn(messages: readonly ChatMessage[]): readonly ClientAddress[] {
-  const { addresses } = conversationOf(messages)
-  return addresses.map(({ url, at, member }) => ({ url, param: `messages[${at}].${member}` }))
 }
 
 export function lastSignature(details: readonly ReasoningDetail[]): string | undefined {

@@ -11,22 +11,16 @@ import type {
   ParsedRequest,
   ProviderAnswer,
   WireFormat,
+  ClientAddress,
 } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 import type { ChatInput, ChatMessage } from '../../plugin.ts'
 import { readRawJson, sessionOf } from '../shared/body.ts'
-import {
-  askedIn,
-  billing,
-  type AnswerChunk,
-  type SentChat,
-  exchangeRequest,
-  OutputLimit,
-} from './billing.ts'
+import { askedIn, billing, type AnswerChunk, type SentChat, OutputLimit } from './billing.ts'
 import { grounding } from './citations.ts'
 import { guardAdapter } from './guard.ts'
 import { ChatAnswer, type Envelope } from './answer.ts'
-import { addressesIn, conversationOf, withMessage } from './conversation.ts'
+import { conversationOf, withMessage } from './conversation.ts'
 import {
   CAPABILITIES,
   outboundChat,
@@ -37,6 +31,7 @@ import {
   type Needs,
 } from './request.ts'
 import { toBase64 } from '../shared/media.ts'
+import type { ExchangeRequest } from '../../observe/record.ts'
 
 const addresses: NonNullable<Endpoint<ChatRequest, ChatInput>['addresses']> = {
   of: ({ messages }) => addressesIn(messages),
@@ -256,4 +251,24 @@ function envelopeOf({ request, target, admission, startedAt }: Call): Envelope {
     newCallId: () => randomId('call_'),
     grow: admission.grow,
   }
+}
+
+function exchangeRequest(input: ChatRequest): ExchangeRequest {
+  return {
+    max_tokens: numberIn(input.max_completion_tokens ?? input.max_tokens),
+    temperature: numberIn(input.temperature),
+    top_p: numberIn(input.top_p),
+    seed: numberIn(input.seed),
+    choices: numberIn(input.n),
+    reasoning: input.reasoning?.effort ?? undefined,
+  }
+}
+
+function numberIn(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
+}
+
+export function addressesIn(messages: readonly ChatMessage[]): readonly ClientAddress[] {
+  const { addresses } = conversationOf(messages)
+  return addresses.map(({ url, at, member }) => ({ url, param: `messages[${at}].${member}` }))
 }

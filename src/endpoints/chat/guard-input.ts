@@ -5,12 +5,10 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject } from '../../errors/checks.ts'
-import type { InputTexts, RefusedTurn } from '../../guard/adapter.ts'
-import type { Channel, ChatInput, Media, ChatMessage, TextItem } from '../../plugin.ts'
+import type { InputTexts } from '../../guard/adapter.ts'
+import type { Channel, Media, ChatMessage, TextItem } from '../../plugin.ts'
 import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
-
-const WITHHELD = '[withheld]'
 
 /** Top-level members that are read elsewhere or hold no text for a model. All others are read, unknown ones too. */
 const NO_TEXT = new Set([
@@ -128,26 +126,6 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
     messages: turn.map((index) => index - messages.length),
   }))
   return { items, refusedTurns }
-}
-
-/** A copy of the outbound request without the text of refused turns: only roles and call ids are left of them. */
-export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
-  if (turns.length === 0) return outbound
-  const messages = [...outbound.messages]
-  for (const turn of turns) {
-    for (const place of turn.messages) {
-      const index = messages.length + place
-      const { role, tool_call_id, name } = messages[index]!
-      messages[index] = {
-        role,
-        ...(role === 'tool' ? { tool_call_id } : {}),
-        // An answer to a legacy function call has to name it.
-        ...(role === 'function' ? { name } : {}),
-        content: WITHHELD,
-      }
-    }
-  }
-  return { ...outbound, messages }
 }
 
 /**

@@ -7,12 +7,35 @@ import type {
   OutputPiece,
   TextPiece,
   AtomicPiece,
+  RefusedTurn,
 } from '../../guard/adapter.ts'
-import type { ChatChunkChoice, ChatDelta, ReasoningDetail } from '../../plugin.ts'
+import type { ChatChunkChoice, ChatDelta, ReasoningDetail, ChatInput } from '../../plugin.ts'
 import type { AnswerChunk, AnswerHead } from './billing.ts'
 import type { ChatRequest } from './request.ts'
 import { isOpaque, stringsIn, stringsInJson } from '../shared/texts.ts'
-import { chatTexts, withhold } from './guard-input.ts'
+import { chatTexts } from './guard-input.ts'
+
+const WITHHELD = '[withheld]'
+
+/** A copy of the outbound request without the text of refused turns: only roles and call ids are left of them. */
+export function withhold(outbound: ChatInput, turns: readonly RefusedTurn[]): ChatInput {
+  if (turns.length === 0) return outbound
+  const messages = [...outbound.messages]
+  for (const turn of turns) {
+    for (const place of turn.messages) {
+      const index = messages.length + place
+      const { role, tool_call_id, name } = messages[index]!
+      messages[index] = {
+        role,
+        ...(role === 'tool' ? { tool_call_id } : {}),
+        // An answer to a legacy function call has to name it.
+        ...(role === 'function' ? { name } : {}),
+        content: WITHHELD,
+      }
+    }
+  }
+  return { ...outbound, messages }
+}
 
 export const guardAdapter: GuardAdapter<ChatRequest, AnswerChunk> = {
   inputTexts: chatTexts,

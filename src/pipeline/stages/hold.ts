@@ -5,7 +5,6 @@ import type { Pico } from '../../money/money.ts'
 import {
   HoldGrowth,
   withCosts,
-  withPrompt,
   type Estimate,
   type HoldFigures,
   type HoldStep,
@@ -17,7 +16,7 @@ import type { LimitName } from '../../observe/record.ts'
 import { runningRow } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
-import { charactersIn, sidesRead } from '../../guard/adapter.ts'
+import { sidesRead, type InputTexts, EXACT_ONLY } from '../../guard/adapter.ts'
 import {
   costOfQuestions,
   questionsOf,
@@ -264,4 +263,26 @@ function capMessage({ of, scope, resetsAt }: Extract<HoldResult, { why: 'cap' }>
   const when =
     resetsAt === undefined ? '' : ` It starts anew at ${new Date(resetsAt).toISOString()}.`
   return `The spend cap of this ${of} for this ${scope} (UTC) is reached.${when}`
+}
+
+/** Characters of the last turn of an input, as far as judges read it; 1 for one that is media only. */
+function charactersIn({ items }: InputTexts): number {
+  let [characters, media] = [0, 0]
+  for (const item of items) {
+    if (!item.current || EXACT_ONLY.has(item.channel)) continue
+    characters += item.text.length
+    media += item.media?.length ?? 0
+  }
+  return characters === 0 && media > 0 ? 1 : characters
+}
+
+/** The estimate of a request with a longer prompt and another bound on its answer, in tokens. */
+function withPrompt(estimate: Estimate, added: number, outputLimit = Infinity): Estimate {
+  const { expected, most, output } = estimate
+  return {
+    ...estimate,
+    expected: { ...expected, promptTokens: (expected.promptTokens ?? 0) + added },
+    most: { ...most, promptTokens: (most.promptTokens ?? 0) + 2 * added },
+    ...(output && { output: { ...output, limit: Math.min(output.limit, outputLimit) } }),
+  }
 }

@@ -1,16 +1,78 @@
+import { hash } from 'node:crypto'
 import { modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { reasonOf } from '../../models/unserved.ts'
 import { tellUnserved } from '../unserved.ts'
-import { labelsOf, TAG_HEADER, type Labelled } from '../../observe/record.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { keptOf, MOST_CHARACTERS } from '../../observe/content/kept.ts'
 import type { CallContent, SaidText } from '../../observe/content/content.ts'
 import type { FragmentPiece, OutputCodec, OutputPiece } from '../../guard/adapter.ts'
 import type { ChainStep } from '../../stream/chain.ts'
+import type { CallLabels } from '../../observe/record.ts'
+
+/** How end users are kept: as the client names them, as a hash, or not at all. */
+type UserForm = 'plain' | 'hash' | 'none'
+
+/** Header in which a client labels a call. It is not sent to vendors. */
+const TAG_HEADER = 'x-service-tag'
+
+const TAG = /^[A-Za-z0-9_.:-]{1,64}$/
+
+/** Printable ASCII without a blank at either end. */
+const PLAIN_LABEL = /^[\x21-\x7e](?:[\x20-\x7e]{0,62}[\x21-\x7e])?$/
+
+const NO_LABELS: CallLabels = {}
+
+interface Labelled {
+  readonly metadata?: unknown
+  readonly safety_identifier?: unknown
+  readonly user?: unknown
+}
+
+/**
+ * The labels of a request.
+ * @param fixed the tag of the key, which overrides every other
+ * @throws InvalidRequest for a header that is not a valid tag
+ */
+export function labelsOf(
+  input: Labelled,
+  header: string | undefined,
+  fixed: string | undefined,
+  users: UserForm,
+): CallLabels {
+  const { metadata, safety_identifier: identifier, user } = input
+  const members = isObject(metadata) ? metadata : {}
+  const tag = fixed ?? tagOf(header, members.tag)
+  const name = [identifier, user, members.user_id].find((one) => typeof one === 'string' && one)
+  const endUser = users === 'none' ? undefined : (name as string | undefined)
+  if (tag === undefined && endUser === undefined) return NO_LABELS
+  return {
+    ...(tag !== undefined && { tag }),
+    ...(endUser !== undefined && { user: userOf(endUser, users) }),
+  }
+}
+
+function tagOf(header: string | undefined, member: unknown): string | undefined {
+  if (header !== undefined) {
+    if (TAG.test(header)) return header
+    const message = 'Invalid X-Service-Tag: expected 1 to 64 letters, digits, "_", ".", ":" or "-".'
+    throw new InvalidRequest('invalid_value', message)
+  }
+  return typeof member === 'string' && TAG.test(member) ? member : undefined
+}
+
+function userOf(name: string, users: UserForm): string {
+  // A name that looks like a hash is hashed too, so that it cannot be taken for another's.
+  if (users === 'plain' && PLAIN_LABEL.test(name) && !name.startsWith('h:')) return name
+  return `h:${hash('sha256', name).slice(0, 16)}`
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}
 
 /**
  * Stores the question of a call and the answer for its client, or passes them to sinks, where both the configuration

@@ -1,7 +1,7 @@
 /** What the holder of a key sees of its usage, and the labels that calls can have. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
-import { labelsOf } from '../../../src/observe/record.ts'
+import { labelsOf } from '../../../src/pipeline/stages/request.ts'
 
 const TOKEN = 'admin-token-of-the-test'
 let gateway: TestGateway

@@ -1,17 +1,13 @@
 /** What a list of messages says of itself, walked once and derived for longer lists. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  addressesIn,
-  bytesIn,
-  conversationOf,
-  withMessage,
-} from '../../../src/endpoints/chat/conversation.ts'
+import { bytesIn, conversationOf, withMessage } from '../../../src/endpoints/chat/conversation.ts'
 import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import { outboundChat, type ChatRequest } from '../../../src/endpoints/chat/request.ts'
 import type { ChatMessage } from '../../../src/plugin.ts'
 import { runs } from '../../_runs.ts'
 import { bodies } from './request.bodies.ts'
+import { addressesIn } from '../../../src/endpoints/chat/endpoint.ts'
 
 const SEED = Number(process.env.CONVERSATION_SEED ?? Math.floor(Math.random() * 2 ** 31))
 

@@ -2,8 +2,9 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import { outboundChat } from '../../../src/endpoints/chat/request.ts'
-import { chatTexts, withhold } from '../../../src/endpoints/chat/guard-input.ts'
+import { chatTexts } from '../../../src/endpoints/chat/guard-input.ts'
 import type { TextItem } from '../../../src/plugin.ts'
+import { withhold } from '../../../src/endpoints/chat/guard.ts'
 
 const REFUSALS = ['No.\n\nCall us.', 'No.']
 const BANNED = 'kestrel'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { toUsage } from '../../../providers/anthropic/usage.ts'
+import { toUsage } from '../../../providers/anthropic/answer.ts'
 
 describe('cache writes', () => {
   const written = (cache_creation: object | undefined, total = 300) =>

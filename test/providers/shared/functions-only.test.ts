@@ -1,8 +1,11 @@
 /** Custom tools, and names that a vendor refuses, at a vendor that has functions only. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CustomInput } from '../../../providers/shared/custom-input.ts'
-import { withClientTools, withFunctionsOnly } from '../../../providers/shared/functions-only.ts'
+import {
+  withClientTools,
+  withFunctionsOnly,
+  CustomInput,
+} from '../../../providers/shared/functions-only.ts'
 import { toCompletion } from '../../endpoints/chat/_completion.ts'
 import type { ChatChunk, ChatCompletion, ChatInput } from '../../../src/plugin.ts'
 import { flowOf, toFlow } from '../../../src/stream/flow.ts'

@@ -4,8 +4,8 @@ import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { endEvents, STOP_REASONS, type MessageEvent } from './events.ts'
-import { knownEvent } from './known.ts'
 import { usageJson } from './usage.ts'
+import { countsIn, membersIn } from '../shared/known.ts'
 
 const KNOWN = new Set(['content_block_start', 'content_block_delta', 'content_block_stop'])
 
@@ -164,4 +164,34 @@ function partsOf(block: any): any[] {
     default:
       return [block]
   }
+}
+
+// The part of a vendor's events that this API describes.
+
+const END = 'stop_reason stop_sequence stop_details container'
+const OF_END = new Set(END.split(' '))
+const OF_MESSAGE = new Set(`id type role model content usage context_management ${END}`.split(' '))
+const OF_EVENT = new Set(
+  'type index message content_block delta usage context_management'.split(' '),
+)
+
+/** The event without members that are not of the API. */
+function knownEvent(event: MessageEvent): MessageEvent {
+  const { type, message, delta, usage, ...others } = membersIn(event, OF_EVENT)
+  return {
+    type,
+    ...others,
+    ...(isObject(message) && { message: knownMessage(message) }),
+    ...(delta !== undefined && { delta: type === 'message_delta' ? ended(delta) : delta }),
+    ...(usage !== undefined && { usage: countsIn(usage) }),
+  }
+}
+
+function knownMessage(message: object): object {
+  const { usage, ...others } = membersIn(message, OF_MESSAGE)
+  return { ...others, ...(usage !== undefined && { usage: countsIn(usage) }) }
+}
+
+function ended(delta: unknown): unknown {
+  return isObject(delta) ? membersIn(delta, OF_END) : delta
 }

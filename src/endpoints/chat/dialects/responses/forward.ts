@@ -6,9 +6,9 @@ import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { endingOf } from './events.ts'
 import type { ResponseEvent } from './items.ts'
-import { knownEvent } from './known.ts'
 import { SteadyEvents } from './steady.ts'
 import { usageJson } from './usage.ts'
+import { countsIn, membersIn } from '../shared/known.ts'
 
 /** Terminal events of a vendor that are passed on; the gateway writes that of a failure. */
 const TERMINAL = new Set(['response.completed', 'response.incomplete'])
@@ -105,4 +105,26 @@ function eventOf(data: any): ResponseEvent {
   if (!isWhole(data)) return data
   const response = { ...data, object: 'response' }
   return { type: `response.${data.status ?? 'completed'}`, response }
+}
+
+// The part of a vendor's events that this API describes.
+
+const TYPES =
+  /^response\.(created|queued|in_progress|completed|incomplete|failed|output_|content_part|reasoning|refusal|function_call_|custom_tool_call_|web_search_call)/
+const OF_EVENT = new Set(
+  (
+    'type response item item_id part delta text refusal annotation arguments input name logprobs ' +
+    'output_index content_index summary_index annotation_index sequence_number'
+  ).split(' '),
+)
+
+/** @param resource the gateway's own, with all members. @returns undefined for an event of another type */
+function knownEvent(event: ResponseEvent, resource: object): ResponseEvent | undefined {
+  if (!TYPES.test(event.type)) return undefined
+  const { response, ...others } = membersIn(event, OF_EVENT)
+  const type = event.type
+  if (!isObject(response)) return { ...others, type }
+  const { usage, ...known } = membersIn(response, new Set(Object.keys(resource)))
+  const counted = usage === undefined ? {} : { usage: isObject(usage) ? countsIn(usage) : null }
+  return { ...others, type, response: { ...known, ...counted } }
 }

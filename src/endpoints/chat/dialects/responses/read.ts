@@ -5,7 +5,6 @@ import { labelsIn } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { checkBody, KNOWN_MEMBERS } from './fields.ts'
 import type { ToolName } from './names.ts'
-import { echoOf } from './resource.ts'
 import { toToolMembers } from './tools.ts'
 import { WORDS } from './words.ts'
 
@@ -120,4 +119,48 @@ function toResponseFormat({ type, name, schema, strict, description }: any): { t
 function logprobsOf({ include, top_logprobs }: Record<string, any>): Partial<ChatRequest> {
   if (!include?.includes(LOGPROBS) && !top_logprobs) return {}
   return { logprobs: true, ...(top_logprobs !== undefined && { top_logprobs }) }
+}
+
+/** Members that are the same whatever a client asks for. */
+const FIXED = {
+  truncation: 'disabled',
+  service_tier: 'default',
+  store: false,
+  background: false,
+  previous_response_id: null,
+}
+
+/** Members that an answer repeats as they were sent, and their defaults. */
+const REPEATED = {
+  instructions: null,
+  tool_choice: 'auto',
+  parallel_tool_calls: true,
+  text: { format: { type: 'text' } },
+  temperature: 1,
+  top_p: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  top_logprobs: 0,
+  max_tool_calls: null,
+  user: null,
+  safety_identifier: null,
+  prompt_cache_key: null,
+  metadata: {},
+}
+
+function echoOf(request: Readonly<Record<string, any>>): Readonly<Record<string, unknown>> {
+  const { reasoning, tools = [] } = request
+  const repeated = Object.entries(REPEATED).map(([name, other]) => [name, request[name] ?? other])
+  return {
+    ...Object.fromEntries(repeated),
+    text: { ...REPEATED.text, ...request.text },
+    reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },
+    tools: tools.map(withAllMembers),
+    ...FIXED,
+  }
+}
+
+function withAllMembers(tool: any): object {
+  if (tool.type !== 'function') return tool
+  return { description: null, parameters: null, strict: null, ...tool }
 }

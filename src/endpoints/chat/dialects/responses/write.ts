@@ -16,7 +16,50 @@ import { ForwardedResponse, isWhole } from './forward.ts'
 import type { ResponseEvent } from './items.ts'
 import { prepare } from './prepare.ts'
 import { readResponsesRequest, type AnswerOptions } from './read.ts'
-import { clientsOwn, resourceOf } from './resource.ts'
+
+/** Repeated members addressed to the gateway or a vendor: a vendor that got its own form gives others. */
+const CLIENTS_OWN = [
+  'instructions',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'metadata',
+  'store',
+  'service_tier',
+] as const
+
+/** Repeated members with the client's own values, which replace those of a vendor's answer. */
+function clientsOwn(echo: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(CLIENTS_OWN.map((name) => [name, echo[name]]))
+}
+
+interface ResourceState {
+  readonly id: string
+  /** Unix seconds. */
+  readonly createdAt: number
+  readonly model: string
+  readonly maxOutputTokens: number | null
+}
+
+export function resourceOf(
+  { id, createdAt, model, maxOutputTokens }: ResourceState,
+  echo: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  return {
+    id,
+    object: 'response',
+    created_at: createdAt,
+    completed_at: null,
+    status: 'in_progress',
+    incomplete_details: null,
+    error: null,
+    model,
+    output: [],
+    ...echo,
+    max_output_tokens: maxOutputTokens,
+    usage: null,
+  }
+}
 
 export const responses = chatFormat({
   path: '/v1/responses',

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MessageEvents } from '../../../../../src/endpoints/chat/dialects/messages/events.ts'
-import { MessageBuilder } from '../../../../../src/endpoints/chat/dialects/messages/whole.ts'
+import { MessageBuilder } from '../../../../../src/endpoints/chat/dialects/messages/write.ts'
 import { ChatAnswer } from '../../../../../src/endpoints/chat/answer.ts'
 import type { AnswerChunk } from '../../../../../src/endpoints/chat/billing.ts'
 import { NO_COST } from '../../../../../src/money/money.ts'
