@@ -400,7 +400,11 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
       () => {
         if (!this.#over) this.#whenIdle(() => this.#endFrom(next))
       },
-      (error: unknown) => this.broken(error),
+      (error: unknown) => {
+        // As an end that fails at once: a step behind it may have had all that it wanted.
+        this.#ending = false
+        this.broken(error)
+      },
     )
   }
 

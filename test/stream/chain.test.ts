@@ -171,6 +171,20 @@ describe('a chain', () => {
     expect(unhandled).toEqual([])
   })
 
+  it('ends well where a step behind the one whose end fails later had all that it wanted', async () => {
+    const kinds = ['ends', 'gathers', 'fails at the end', 'ends'] as const
+    for (const waits of [false, true]) {
+      const target = new Target()
+      const wait = () => (waits ? turn() : undefined)
+      new Chain(
+        kinds.map((kind) => new Odd(kind, wait)),
+        target,
+      ).start(new BatchFeed([[LAST]]))
+      await target.over.promise
+      expect(target.outcome).toEqual({ parts: [LAST], error: undefined, ends: 1 })
+    }
+  })
+
   const tick = (step: ChainStep<number, number>) => step
 
   it('closes what gives the parts, as complete, once a step is done, and ends the steps behind it', async () => {

@@ -51,7 +51,8 @@ describe('the request log', () => {
       attempts: [],
       error: null,
     })
-    expect(first.cost_details).toEqual(whole.json.usage.cost_details)
+    const { prompt_cost, completion_cost } = whole.json.usage.cost_details
+    expect(first.cost_details).toEqual({ prompt_cost, completion_cost })
     expect(second).toMatchObject({ stream: true, outcome: 'completed' })
     expect(second.times.first_ms).toBeGreaterThanOrEqual(second.times.admit_ms)
     expect(third).toMatchObject({

@@ -532,7 +532,11 @@ function costIn(text: string): { cost: bigint; details: bigint[] } | undefined {
   if (told.length === 0) return undefined
   expect(told).toHaveLength(1)
   const [, cost, details] = told[0]!
-  const parts = details ? details.split(',').map((part) => pico(part.split(':')[1]!)) : []
+  // The sides of prompt and answer repeat parts, for clients of OpenRouter.
+  const members = (details || '')
+    .split(',')
+    .filter((part) => part && !part.startsWith('"upstream_inference_'))
+  const parts = members.map((part) => pico(part.split(':')[1]!))
   return { cost: pico(cost!), details: parts }
 }
 
