@@ -134,6 +134,7 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
       const answer = {
         object,
         system_fingerprint: null,
+        provider: 'acme',
         ...completion,
         usage: { ...details, ...shown, ...bill },
       }
