@@ -11,6 +11,7 @@ import type { ChatInput } from '../../src/plugin.ts'
 import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.ts'
 import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import type { RequestOptions, Outcome, Setup } from './_chat.ts'
+import { CHAT_SIDES, costJson, NO_COST } from '../../src/money/money.ts'
 
 /** What to replay, and how. */
 export interface Replays {
@@ -122,7 +123,7 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
         const event = JSON.parse(events.encode(chunk).slice('data: '.length))
         expect(isChunk(event), ajv.errorsText(isChunk.errors)).toBe(true)
       }
-      const bill = { total_tokens: 0, cost: 0, cost_details: {} }
+      const bill = { total_tokens: 0, ...costJson(NO_COST, CHAT_SIDES) }
       const counts = usage ?? { prompt_tokens: 0, completion_tokens: 0 }
       const details = {
         prompt_tokens_details: { cached_tokens: 0 },
