@@ -127,7 +127,8 @@ describe('a start', () => {
     const told = async () => {
       const { logged, close } = await open(server.url)
       await close()
-      return logged
+      // A replica that is late lets the server refuse a write, which is no setting.
+      return logged.filter((line) => !line.includes('NOREPLICAS'))
     }
     const set = (name: string, value: string) =>
       server.ask((client) => client.config('SET', name, value))
