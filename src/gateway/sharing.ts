@@ -174,17 +174,11 @@ export class DisabledDeployments {
   }
 
   async #order(id: string, order: Order): Promise<void> {
-    for (;;) {
-      const stored = await this.#records.get<Orders>(KEY)
+    const next = await this.#records.update<Orders>(KEY, (stored) => {
       const current = Object.entries(stored?.orders ?? {}).filter(([, one]) => !isPast(one))
-      const orders = { ...Object.fromEntries(current), [id]: order }
-      const revision = stored?.revision ?? 0
-      const next = { revision: revision + 1, orders }
-      const isDone = stored
-        ? await this.#records.replace(KEY, next, revision)
-        : await this.#records.create(KEY, next)
-      if (isDone) return this.#apply(orders)
-    }
+      return { orders: { ...Object.fromEntries(current), [id]: order } }
+    })
+    this.#apply(next!.orders)
   }
 
   #apply(orders: Orders['orders']): void {
@@ -438,17 +432,11 @@ export class Instances {
   async #publish(): Promise<void> {
     const own = this.#own()
     await this.#records.put(keyOf(own.id), own, { ttlSeconds: LIFE_SECONDS })
-    for (;;) {
-      const stored = await this.#records.get<Listed>(INSTANCE_KEY)
-      if (stored?.ids.includes(own.id)) return
+    await this.#records.update<Listed>(INSTANCE_KEY, async (stored) => {
+      if (stored?.ids.includes(own.id)) return undefined
       const alive = await this.#alive(stored?.ids ?? [])
-      const revision = stored?.revision ?? 0
-      const next = { revision: revision + 1, ids: [...alive.map(({ id }) => id), own.id] }
-      const isDone = stored
-        ? await this.#records.replace(INSTANCE_KEY, next, revision)
-        : await this.#records.create(INSTANCE_KEY, next)
-      if (isDone) return
-    }
+      return { ids: [...alive.map(({ id }) => id), own.id] }
+    })
   }
 
   async #alive(ids: readonly string[]): Promise<Instance[]> {

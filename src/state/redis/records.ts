@@ -1,5 +1,5 @@
 import { createStorage, type Driver } from 'unstorage'
-import { StoredRecords, type Touched } from '../records.ts'
+import { checkRecord, StoredRecords, type Life, type Touched } from '../records.ts'
 import { PREFIX, type RedisConnection, isCluster } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
 
@@ -34,42 +34,60 @@ export class RedisRecords extends StoredRecords {
     this.#connection = connection
   }
 
-  override async create(key: string, value: object): Promise<boolean> {
-    if (await this.get(key)) return false
-    const text = JSON.stringify(value)
-    return (await this.#ask((client) => client.set(`${PREFIX}:${key}`, text, 'NX'))) === 'OK'
+  override async create(key: string, value: object, { ttlSeconds }: Life = {}): Promise<boolean> {
+    checkRecord(key, value)
+    const [name, text] = [nameOf(key), JSON.stringify(value)]
+    const done = await this.#ask((client) =>
+      ttlSeconds === undefined
+        ? client.set(name, text, 'NX')
+        : client.set(name, text, 'EX', ttlSeconds, 'NX'),
+    )
+    return done === 'OK'
   }
 
   override async replace(
     key: string,
     value: { readonly revision: number },
     revision: number,
+    { ttlSeconds }: Life = {},
   ): Promise<boolean> {
-    const args = [JSON.stringify(value), String(revision)] as const
-    const [done] = await this.#ask((client) => client.replace(`${PREFIX}:${key}`, ...args))
+    checkRecord(key, value)
+    const args = [JSON.stringify(value), String(revision)]
+    if (ttlSeconds !== undefined) args.push(String(ttlSeconds))
+    const [done] = await this.#ask((client) => client.replace(nameOf(key), ...args))
     return done === '1'
   }
 
+  override async del(key: string): Promise<boolean> {
+    checkRecord(key, {})
+    // The connection reads numbers as text.
+    return Number(await this.#ask((client) => client.del(nameOf(key)))) === 1
+  }
+
   override list(index: string): Promise<readonly string[]> {
-    return this.#ask((client) => client.zrange(nameOf(index), 0, -1))
+    return this.#ask((client) => client.zrange(indexName(index), 0, -1))
   }
 
   override listMany(indexes: readonly string[]): Promise<readonly (readonly string[])[]> {
     return this.#ask((client) =>
-      Promise.all(indexes.map((index) => client.zrange(nameOf(index), 0, -1))),
+      Promise.all(indexes.map((index) => client.zrange(indexName(index), 0, -1))),
     )
   }
 
   override async add(index: string, ...ids: readonly string[]): Promise<void> {
-    await this.#ask((client) => client.index(nameOf(index), ...ids))
+    await this.#ask((client) => client.index(indexName(index), ...ids))
+  }
+
+  override async drop(index: string, ...ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#ask((client) => client.zrem(indexName(index), ...ids))
   }
 
   override async touch(key: string): Promise<void> {
-    await this.#ask((client) => client.touchRecord(nameOf(TOUCHED), key))
+    await this.#ask((client) => client.touchRecord(indexName(TOUCHED), key))
   }
 
   override async changesSince(cursor: string | undefined): Promise<Touched> {
-    const name = nameOf(TOUCHED)
+    const name = indexName(TOUCHED)
     if (cursor === undefined) {
       const [, newest = '0'] = await this.#ask((client) =>
         client.zrange(name, -1, -1, 'WITHSCORES'),
@@ -92,6 +110,10 @@ export class RedisRecords extends StoredRecords {
   }
 }
 
-function nameOf(index: string): string {
-  return `${PREFIX}:index:${index}`
+function nameOf(key: string): string {
+  return `${PREFIX}:${key}`
+}
+
+function indexName(index: string): string {
+  return nameOf(`index:${index}`)
 }

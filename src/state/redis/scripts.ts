@@ -316,11 +316,11 @@ local newest = tonumber(call('ZRANGE', index, '-1', '-1', 'WITHSCORES')[2] or '0
 call('ZADD', index, text(math.max(now, newest + 1)), ARGV[1])
 `
 
-/** Replaces a record of a revision; records of earlier releases may have none. */
+/** Replaces a record of a revision; records of earlier releases may have none. A third argument is its time to live in seconds. */
 const REPLACE = `
 local stored = redis.call('GET', record)
 if not stored or (cjson.decode(stored).revision or 0) ~= tonumber(ARGV[2]) then return { '0' } end
-redis.call('SET', record, ARGV[1])
+if ARGV[3] then redis.call('SET', record, ARGV[1], 'EX', ARGV[3]) else redis.call('SET', record, ARGV[1]) end
 return { '1' }
 `
 
