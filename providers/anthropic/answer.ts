@@ -111,7 +111,8 @@ class AnswerState implements Step<any, ChatChunk> {
         if (this.#counts) emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
         break
       case 'content_block_start':
-        this.#start(event.index, event.content_block ?? {}, emit)
+        if (typeof event.content_block !== 'object' || event.content_block === null) break
+        this.#start(event.index, event.content_block, emit)
         break
       case 'content_block_delta':
         this.#delta(event.index, event.delta ?? {}, emit)
@@ -192,7 +193,7 @@ class AnswerState implements Step<any, ChatChunk> {
   }
 
   #delta(position: number, delta: any, emit: Emit): void {
-    const block = this.#open.get(position)
+    const block = this.#open.get(position) ?? this.#unannounced(position, delta, emit)
     if (!block) return
     switch (delta.type) {
       case 'text_delta':
@@ -211,6 +212,17 @@ class AnswerState implements Step<any, ChatChunk> {
       case 'citations_delta':
         if (delta.citation) block.citations.push(delta.citation)
     }
+  }
+
+  /**
+   * Opens the block of a part that came without its beginning: some servers leave it out.
+   * @throws for a part of a call, whose name is not known
+   */
+  #unannounced(position: number, { type }: any, emit: Emit): OpenBlock | undefined {
+    if (type === 'input_json_delta') throw notAnAnswer(this.#context.fail)
+    if (type === 'text_delta') this.#start(position, { type: 'text' }, emit)
+    if (type === 'thinking_delta') this.#start(position, { type: 'thinking' }, emit)
+    return this.#open.get(position)
   }
 
   /** @throws for what is no text: in a native answer no later check would find it */

@@ -165,7 +165,7 @@ describe('answers', () => {
         close(0),
         open(1, text('H')),
         piece(1, { type: 'something_delta', text: 'x' }),
-        piece(7, { type: 'text_delta', text: 'x' }),
+        piece(7, { type: 'something_delta', text: 'x' }),
         says(1, 'i'),
         close(1),
         ...END,

@@ -1,13 +1,16 @@
 /** Events of a vendor with this API, as the client gets them: the gateway's id, the name that was asked for, the cost. */
 import { isObject } from '../../../../errors/checks.ts'
-import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { endEvents, STOP_REASONS, type MessageEvent } from './events.ts'
-import { usageJson } from './usage.ts'
+import { usageJson, vendorUsage } from './usage.ts'
 import { countsIn, membersIn } from '../shared/known.ts'
 
-const KNOWN = new Set(['content_block_start', 'content_block_delta', 'content_block_stop'])
+/** Blocks that a part without a beginning tells. A call is not among them: its name is not known. */
+const BEGINNINGS: Readonly<Record<string, object>> = {
+  text_delta: { type: 'text', text: '' },
+  thinking_delta: { type: 'thinking', thinking: '', signature: '' },
+}
 
 interface Envelope {
   /** The gateway's own beginning: its id and model replace the vendor's. */
@@ -20,7 +23,9 @@ export class ForwardedEvents {
   readonly #envelope: Envelope
   #hasEvents = false
   #begun: boolean
-  readonly #open = new Set<unknown>()
+  /** The client's index of each open block, by the vendor's: they count from 0 without gaps. */
+  readonly #open = new Map<unknown, number>()
+  #blocks = 0
   /** The end of the message, retained until the answer is charged. */
   #end: MessageEvent | undefined
 
@@ -60,18 +65,37 @@ export class ForwardedEvents {
         return []
       // Without a block there is nothing that a client could add to.
       case 'content_block_start':
-        if (!isObject(event.content_block)) return []
-        this.#open.add(event.index)
-        break
+        return isObject(event.content_block) ? this.#announce(event) : []
       case 'content_block_delta':
-        if (!isObject(event.delta) || !this.#open.has(event.index)) return []
-        break
-      case 'content_block_stop':
-        if (!this.#open.delete(event.index)) return []
+        return isObject(event.delta) ? this.#add(event) : []
+      case 'content_block_stop': {
+        const index = this.#open.get(event.index)
+        this.#open.delete(event.index)
+        return index === undefined ? [] : [placed(event, index)]
+      }
     }
-    if (KNOWN.has(type)) return [...this.#begin(), event]
     const { knowsBetas, isConfidential } = this.#envelope
     return knowsBetas && !isConfidential ? [event] : []
+  }
+
+  /** The beginning of a block, and the end of one that the vendor has left open at the same index. */
+  #announce(event: MessageEvent): MessageEvent[] {
+    const left = this.#open.get(event.index)
+    const index = this.#blocks++
+    this.#open.set(event.index, index)
+    const ended = left === undefined ? [] : [{ type: 'content_block_stop', index: left }]
+    return [...this.#begin(), ...ended, placed(event, index)]
+  }
+
+  /** A part of a block. Compatible servers leave out the beginning of a block of text. */
+  #add(event: MessageEvent): MessageEvent[] {
+    const { index, delta } = event
+    const open = this.#open.get(index)
+    if (open !== undefined) return [placed(event, open)]
+    const content_block = Object.hasOwn(BEGINNINGS, delta.type) && BEGINNINGS[delta.type]
+    if (!content_block) return []
+    const begun = this.#announce({ type: 'content_block_start', index, content_block })
+    return [...begun, placed(event, this.#open.get(index)!)]
   }
 
   /** @param event the vendor's; without one that has a message, the answer begins with the gateway's own */
@@ -81,7 +105,8 @@ export class ForwardedEvents {
     const [own, ...rest] = this.#envelope.opening()
     if (!isObject(event?.message)) return [own!, ...rest]
     const { id, model, usage: estimate } = own!.message
-    const usage: unknown = isObject(event.message.usage) ? event.message.usage : estimate
+    const counts: unknown = event.message.usage
+    const usage = isCounted(counts) ? counts : { ...(isObject(counts) && counts), ...estimate }
     return [{ ...event, message: { ...event.message, id, model, usage } }, ...rest]
   }
 
@@ -90,15 +115,28 @@ export class ForwardedEvents {
     const last = this.#end
     const closing = [
       ...this.#begin(),
-      ...[...this.#open].map((index) => ({ type: 'content_block_stop', index })),
+      ...[...this.#open.values()].map((index) => ({ type: 'content_block_stop', index })),
     ]
     if (!last) return [...closing, ...endEvents(STOP_REASONS[reason ?? ''] ?? 'end_turn', receipt)]
-    const { guard, bill } = receipt
-    const counts: object = isObject(last.usage) ? last.usage : usageJson(receipt)
-    const usage = { ...counts, ...costJson(bill) }
+    const { guard } = receipt
+    const usage = isObject(last.usage) ? vendorUsage(last.usage, receipt) : usageJson(receipt)
     const end = { ...last, usage, ...(guard && { guard }) }
     return [...closing, end, { type: 'message_stop' }]
   }
+}
+
+/** Whether a vendor has counted the prompt, of which all may have been in its cache. */
+function isCounted(usage: unknown): boolean {
+  if (!isObject(usage)) return false
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = usage
+  return [input_tokens, cache_read_input_tokens, cache_creation_input_tokens].some(
+    (count) => Number(count) > 0,
+  )
+}
+
+/** The event at the client's index: the same object where the vendor's is that. */
+function placed(event: MessageEvent, index: number): MessageEvent {
+  return event.index === index ? event : { ...event, index }
 }
 
 /** Joins two events of the end: of each member the last value counts. */

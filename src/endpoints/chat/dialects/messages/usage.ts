@@ -3,8 +3,9 @@ import { costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { Usage } from '../../../../plugin.ts'
 
-export function usageJson({ bill, meter }: Receipt): object {
-  const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
+export function usageJson(receipt: Receipt): object {
+  const { bill, meter } = receipt
+  const usage = modelUsage(receipt)
   // The gateway's own search, else searches of the vendor.
   const { searches } = meter.find(({ source }) => source === 'search')?.usage ?? usage
   return {
@@ -19,6 +20,20 @@ export function usageJson({ bill, meter }: Receipt): object {
     inference_geo: null,
     ...costJson(bill),
   }
+}
+
+/**
+ * The vendor's usage with the cost. Where an estimate is charged, the counts are the charged ones, beside the other members
+ * of the vendor's.
+ */
+export function vendorUsage(counts: object, receipt: Receipt): object {
+  const usage = modelUsage(receipt)
+  const charged = { ...inputCounts(usage), output_tokens: usage.completionTokens ?? 0 }
+  return { ...counts, ...(usage.estimated && charged), ...costJson(receipt.bill) }
+}
+
+function modelUsage({ meter }: Receipt): Usage {
+  return meter.find(({ source }) => source === 'model')?.usage ?? {}
 }
 
 /** The usage with which an answer begins: clients take the size of their context from it, so that it is never 0. */

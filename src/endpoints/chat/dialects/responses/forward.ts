@@ -1,13 +1,12 @@
 /** Events of a vendor with this API, as the client gets them: the gateway's id, the name that was asked for, the cost. */
 import { isObject } from '../../../../errors/checks.ts'
 import type { ErrorBody } from '../../../../errors/errors.ts'
-import { RESPONSE_SIDES, costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { AnswerChunk } from '../../billing.ts'
 import { endingOf } from './events.ts'
 import type { ResponseEvent } from './items.ts'
 import { SteadyEvents } from './steady.ts'
-import { usageJson } from './usage.ts'
+import { usageJson, vendorUsage } from './usage.ts'
 import { countsIn, membersIn } from '../shared/known.ts'
 
 /** Terminal events of a vendor that are passed on; the gateway writes that of a failure. */
@@ -70,7 +69,8 @@ export class ForwardedResponse {
   #finish(reason: string | null | undefined, receipt: Receipt): ResponseEvent[] {
     const { guard } = receipt
     const last = this.#last
-    const usage = usageOf(last?.response.usage, receipt)
+    const given: unknown = last?.response.usage
+    const usage = isObject(given) ? vendorUsage(given, receipt) : usageJson(receipt)
     const billed = { usage, ...(guard && { guard }) }
     if (!last) {
       const cut = reason === 'content_filter' ? reason : 'max_output_tokens'
@@ -84,16 +84,6 @@ export class ForwardedResponse {
     const response = { ...this.#resource, output: this.#steady.output, status, ...ending }
     return [...events, { type: `response.${status}`, response }]
   }
-}
-
-/** The vendor's counts with the cost; the charged ones where the vendor has counted nothing. */
-function usageOf(given: unknown, receipt: Receipt): object {
-  const charged = usageJson(receipt)
-  if (!isObject(given)) return charged
-  const isCounted = Number(given.input_tokens) > 0 || Number(given.output_tokens) > 0
-  return isCounted
-    ? { ...given, ...costJson(receipt.bill, RESPONSE_SIDES) }
-    : { ...given, ...charged }
 }
 
 /** Whether this is an answer that came whole, not an event of a stream. */

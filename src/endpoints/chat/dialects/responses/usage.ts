@@ -1,10 +1,12 @@
 /** Quantities and cost in the form of the Responses API. */
 import { RESPONSE_SIDES, costJson } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
+import type { Usage } from '../../../../plugin.ts'
 
 /** The usage of a charged answer. Every count is there: clients refuse an answer without. */
-export function usageJson({ bill, meter }: Receipt): object {
-  const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
+export function usageJson(receipt: Receipt): object {
+  const { bill, meter } = receipt
+  const usage = modelUsage(receipt)
   const { promptTokens: input = 0, completionTokens: output = 0 } = usage
   // The gateway's own search, else searches of the vendor.
   const { searches } = meter.find(({ source }) => source === 'search')?.usage ?? usage
@@ -22,4 +24,14 @@ export function usageJson({ bill, meter }: Receipt): object {
     }),
     ...costJson(bill, RESPONSE_SIDES),
   }
+}
+
+/** The vendor's usage with the cost; the charged counts in place of its own where an estimate is charged. */
+export function vendorUsage(counts: object, receipt: Receipt): object {
+  if (modelUsage(receipt).estimated) return { ...counts, ...usageJson(receipt) }
+  return { ...counts, ...costJson(receipt.bill, RESPONSE_SIDES) }
+}
+
+function modelUsage({ meter }: Receipt): Usage {
+  return meter.find(({ source }) => source === 'model')?.usage ?? {}
 }

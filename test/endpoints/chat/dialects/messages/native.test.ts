@@ -499,6 +499,66 @@ describe('an answer', () => {
     expect(whole.usage).toEqual(usage)
   })
 
+  it('has the beginnings and ends of blocks that a compatible server leaves out', async () => {
+    const delta = (index: number, one: object) => ({
+      type: 'content_block_delta',
+      index,
+      delta: one,
+    })
+    const call = { type: 'tool_use', id: 't1', name: 'f', input: {} }
+    const json = (partial_json: string) => delta(3, { type: 'input_json_delta', partial_json })
+    upstream.answer(
+      eventStream(
+        START,
+        delta(1, { type: 'thinking_delta', thinking: 'It is about everything.' }),
+        delta(1, { type: 'signature_delta', signature: 'c2ln' }),
+        { type: 'content_block_stop', index: 1 },
+        delta(2, { type: 'text_delta', text: 'All is ' }),
+        delta(2, { type: 'text_delta', text: 'well.' }),
+        { type: 'content_block_stop', index: 2 },
+        { type: 'content_block_start', index: 3, content_block: call },
+        json('{"a":'),
+        json('1}'),
+        ...END,
+      ),
+    )
+    const content = [
+      { type: 'thinking', thinking: 'It is about everything.', signature: 'c2ln' },
+      { type: 'text', text: 'All is well.' },
+      { ...call, input: { a: 1 } },
+    ]
+    expect((await streamOf({})).message).toMatchObject({ content, usage })
+    // A client may have asked for it whole.
+    expect((await post({})).json).toMatchObject({ content, usage })
+    const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+    const { secret: key } = await gateway.newKey({ policy })
+  })
+
+  it('fails where a part belongs to no call: a client would run half of one', async () => {
+    const part = { type: 'input_json_delta', partial_json: '{"a":1}' }
+    const alone = { type: 'content_block_delta', index: 1, delta: part }
+    upstream.answer(eventStream(START, ...TEXT, alone, ...END))
+    const { error, message } = await streamOf({})
+    expect(error).toMatchObject({ code: 'upstream_error', usage: { cost: expect.any(Number) } })
+    expect(message.stopped).toBeUndefined()
+  })
+
+  it('shows the counts that were charged where the vendor has counted nothing', async () => {
+    const none = { input_tokens: 0, output_tokens: 0, service_tier: 'priority', new_count: 3 }
+    const start = { ...START, message: { ...START.message, usage: none } }
+    upstream.answer(eventStream(start, ...TEXT, { ...END[0], usage: none }, END[1]))
+    const before = await gateway.balance()
+    const { usage: shown } = (await streamOf({})).message
+    expect(shown).toMatchObject({ service_tier: 'priority', new_count: 3 })
+    expect(shown.output_tokens).toBe(3)
+    const cost = BigInt(shown.input_tokens) * 3_000_000n + 3n * 15_000_000n
+    expect(before - (await gateway.balance())).toBe(cost)
+    expect(BigInt(Math.round(shown.cost * 1e12))).toBe(cost)
+    upstream.answer(json({ ...wholeAnswer, usage: none }))
+    const { usage: whole } = (await post({})).json
+    expect(whole).toMatchObject({ output_tokens: shown.output_tokens, cost: shown.cost })
+  })
+
   it('ends once, however often the vendor says how', async () => {
     const [end, stop] = END
     const early = {
