@@ -532,6 +532,7 @@ describe('an answer', () => {
     expect((await post({})).json).toMatchObject({ content, usage })
     const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
     const { secret: key } = await gateway.newKey({ policy })
+    expect((await streamOf({}, { key })).message).toMatchObject({ content })
   })
 
   it('fails where a part belongs to no call: a client would run half of one', async () => {
