@@ -19,7 +19,7 @@ const members = v.strictObject({
   apiKey: v.optional(v.string()),
   /** The models are on Vertex AI, with a login of Google Cloud. */
   vertex: v.optional(vertexOption),
-  /** Without `/messages`; with `vertex` without `/projects/…`. */
+  /** The address without `/messages`; with `vertex` without `/projects/…`. */
   baseURL: v.optional(baseURL),
   /** Such as `anthropic-beta`. */
   headers: headersOption,

@@ -43,7 +43,7 @@ const options = v.pipe(
 const deploymentOptions = v.strictObject({
   ...deploymentMembers,
   api: apiOption,
-  /** For a deployment that needs another version. */
+  /** The version of a deployment that needs another one. */
   apiVersion: v.optional(apiVersion),
 })
 /** The Responses API is at the surface `v1` only. */

@@ -103,13 +103,13 @@ const filled = v.pipe(v.string(), v.nonEmpty('a text of at least one character')
 
 const members = v.strictObject({
   region: v.pipe(v.string(), v.regex(/^[a-z\d-]+$/, 'a region such as "us-east-1"')),
-  /** For a private endpoint or another AWS partition. */
+  /** The address of a private endpoint or of another AWS partition. */
   baseURL: v.optional(baseURL),
   /** A Bedrock API key. Without one, the next two are required, or `credentials`. */
   apiKey: v.optional(apiKey),
   accessKeyId: v.optional(filled),
   secretAccessKey: v.optional(filled),
-  /** For temporary access keys. */
+  /** The token of temporary access keys. */
   sessionToken: v.optional(v.string()),
   /** The gateway finds credentials where Amazon's own programs look. */
   credentials: v.optional(v.literal('chain', '"chain"')),

@@ -221,7 +221,7 @@ function problemIn(text: string): { readonly code: string; readonly message: str
 
 const options = v.strictObject({
   apiKey,
-  /** Without `/v1`. For another region of Deepgram, or a self-hosted server. */
+  /** The address, without `/v1`, of another region of Deepgram or of a self-hosted server. */
   baseURL: v.optional(baseURL, 'https://api.deepgram.com'),
   headers: headersOption,
   /** Query parameters of Deepgram's `/v1/listen`, such as `smart_format` or `mip_opt_out`. */

@@ -162,7 +162,7 @@ function statusNameIn(body: string): string {
 
 const options = v.strictObject({
   apiKey,
-  /** Without `/v1`. For another region of ElevenLabs. */
+  /** The address, without `/v1`, of another region of ElevenLabs. */
   baseURL: v.optional(baseURL, 'https://api.elevenlabs.io'),
   headers: headersOption,
   voices: voicesOption,

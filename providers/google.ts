@@ -18,7 +18,7 @@ import { withRemedies } from './shared/remedies.ts'
 import { baseURL, headersOption, voicesOption } from './shared/options.ts'
 
 const members = v.strictObject({
-  /** Without `/models/…`; with `vertex` without `/projects/…`. */
+  /** The address without `/models/…`; with `vertex` without `/projects/…`. */
   baseURL: v.optional(baseURL),
   /** Sent as `x-goog-api-key`. Optional. */
   apiKey: v.optional(v.string()),

@@ -103,7 +103,7 @@ function countOf(value: unknown): number | undefined {
 const options = v.strictObject({
   headers: headersOption,
   apiKey,
-  /** For a proxy or a regional address of Mistral. */
+  /** The address of a proxy, or a regional address of Mistral. */
   baseURL: v.optional(baseURL, 'https://api.mistral.ai/v1'),
 })
 

@@ -22,7 +22,7 @@ import { baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
   headers: headersOption,
-  /** With `vertex` without `/projects/…`. */
+  /** The address; with `vertex` without `/projects/…`. */
   baseURL: v.optional(baseURL),
   /** Sent as a bearer token. Optional. */
   apiKey: v.optional(v.string()),

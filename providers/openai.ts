@@ -16,7 +16,7 @@ import { apiKey, baseURL, headersOption } from './shared/options.ts'
 const options = v.strictObject({
   headers: headersOption,
   apiKey,
-  /** For a proxy or a regional address of OpenAI. */
+  /** The address of a proxy, or a regional address of OpenAI. */
   baseURL: v.optional(baseURL, 'https://api.openai.com/v1'),
   /** Organization and project of the requests, for keys that belong to several. */
   organization: v.optional(v.string()),

@@ -63,7 +63,7 @@ export default defineProvider({
   },
 })
 
-/** At most four: more engines would take more memory than most machines have. */
+/** The number of threads, at most four: more engines would take more memory than most machines have. */
 function defaultThreads(): number {
   return Math.min(4, Math.max(1, availableParallelism() - 1))
 }

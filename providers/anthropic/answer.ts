@@ -71,9 +71,9 @@ interface OpenBlock {
   readonly input: unknown
   /** Part of the block was emitted. */
   emitted: boolean
-  /** For reasoning: the id that tells its position. */
+  /** The id that tells the position of reasoning. */
   readonly id: string | null
-  /** For text: its offset in the answer, and its citations. */
+  /** The offset of a text in the answer, and its citations. */
   readonly start: number
   readonly citations: any[]
 }

@@ -5,7 +5,7 @@ import { tryParse, type HttpFailure } from '../shared/http.ts'
 
 type Headers = Readonly<Record<string, string>>
 
-/** By error type. The type counts before the status, which is 200 inside a stream. */
+/** The class of each error type. The type counts before the status, which is 200 inside a stream. */
 const TYPES: ReadonlyMap<unknown, FailureClass> = new Map([
   ['authentication_error', 'upstream_auth'],
   ['permission_error', 'upstream_auth'],
@@ -18,7 +18,7 @@ const TYPES: ReadonlyMap<unknown, FailureClass> = new Map([
   ['overloaded_error', 'overloaded'],
 ])
 
-/** By status, for answers of proxies, which may be HTML. */
+/** The class of each status, for answers of proxies, which may be HTML. */
 const STATUSES: ReadonlyMap<number, FailureClass> = new Map([
   [400, 'bad_request'],
   [401, 'upstream_auth'],

@@ -35,7 +35,7 @@ export interface Traits {
   readonly systemTurns: boolean
 }
 
-/** For models of other vendors with the same API: only the common features. */
+/** The traits of models of other vendors with the same API: only the common features. */
 const OTHER_VENDOR: Traits = {
   maxTokens: 8192,
   thinking: 'budget',

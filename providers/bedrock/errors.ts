@@ -4,7 +4,7 @@ import { clean } from '../shared/error-messages.ts'
 import { tryParse } from '../shared/http.ts'
 import type { Frame } from './frames.ts'
 
-/** By exception name in lower case. */
+/** The class of each exception name, in lower case. */
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   accessdeniedexception: 'upstream_auth',
   expiredtokenexception: 'upstream_auth',
@@ -71,7 +71,7 @@ function toFailure(
   const message = typeof text === 'string' ? text : ''
   const failure = classify(name, message, otherwise)
   const shown = /^\w{1,64}$/.test(name) ? `, ${name}` : ''
-  // Of a full context the numbers are for the client.
+  // The numbers of a full context are for the client.
   const isShown = failure === 'bad_request' || failure === 'context_length'
   const sentence = isShown ? clean(message) : undefined
   return fail(failure, sentence, { cause: new Error(`HTTP ${status}${shown}`) })

@@ -50,7 +50,7 @@ export interface ReasoningRequest {
   readonly needsPriorReasoning?: boolean
 }
 
-/** For requests without reasoning. */
+/** The members of requests without reasoning. */
 export const NO_REASONING: ReasoningRequest = { fields: {}, thinks: false }
 
 const ALL: readonly Sampling[] = ['temperature', 'topP', 'topK']

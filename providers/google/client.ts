@@ -5,7 +5,7 @@ import { httpFailure } from './errors.ts'
 
 /** Address and credentials. */
 interface ClientOptions {
-  /** Without `/models/…`. */
+  /** The address without `/models/…`. */
   readonly baseURL: string
   readonly apiKey?: string | undefined
   /** Path before `models/` of models that are named without a path. */
@@ -64,7 +64,7 @@ export async function readJson(response: UpstreamResponse, host: Host): Promise<
 
 /** A request whose prompt is counted. */
 interface Counted {
-  /** Of the answer that would be asked for. */
+  /** The body of the request for the answer. */
   readonly body: Readonly<Record<string, unknown>>
   readonly model: string
   readonly isVertex: boolean

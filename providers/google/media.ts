@@ -8,7 +8,7 @@ export type Part = Record<string, any>
 
 /** Where a content is in the request, and for which model. */
 interface Place {
-  /** Of the message. */
+  /** The path of the message. */
   readonly path: string
   readonly fail: Host['fail']
   /** Its version tells whether images have a resolution of their own. */

@@ -41,7 +41,7 @@ export class CallResults {
     const open = this.#calls.get(this.#ids.answer(message, path, this.#fail))!
     const parts = toParts(message.content, { path, fail: this.#fail, model: '' })
     const texts = parts.filter(({ text }) => text !== undefined)
-    // As text: in an object, large integers would lose digits.
+    // The result is text: in an object, large integers would lose digits.
     const result = texts.every(isBlank) ? '' : texts.map(({ text }) => text as string).join('\n')
     open.response = message.is_error === true ? { error: result || FAILED } : { result }
     open.media = parts.filter(({ text }) => text === undefined)

@@ -76,8 +76,8 @@ function resultsOf({ messages }: ChatInput): string[] {
 }
 
 /**
- * Of the model `tools` the first tool, or the first two when parallel calls are allowed; of the model `agent` those that the user has
- * written down. No calls follow tool results.
+ * The calls of the model `tools`: the first tool, or the first two when parallel calls are allowed; of the model `agent`:
+ * those that the user has written down. No calls follow tool results.
  */
 function callsOf(input: ChatInput, model: string): ToolCall[] {
   const choice: any = input.tool_choice

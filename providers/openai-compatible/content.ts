@@ -144,7 +144,7 @@ export type Replay =
   | 'think-tags'
   | 'thinking-parts'
   | 'thought-signature'
-  /** In the members in which this server gave it. */
+  /** Reasoning goes back in the members in which this server gave it. */
   | 'as-given'
 
 /** Differences between vendors in messages. */

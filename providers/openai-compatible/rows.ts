@@ -271,7 +271,7 @@ const XAI_IMAGES: ImageQuirks = {
 
 const isDallE = (model: string): boolean => model.startsWith('dall-e')
 
-/** For routers of models only. */
+/** The members that routers of models take, and no other server. */
 const ROUTER = ['session_id']
 /** Settings of the operator's account with a router, and a mode of another price. */
 const PRESETS = ['preset', 'speed']
@@ -666,7 +666,7 @@ type Row = keyof typeof ROWS
 /** Values of the option `quirks`. */
 export const ROW_NAMES = Object.keys(ROWS) as [Row, ...Row[]]
 
-/** Without a row: OpenAI's names, and all unknown members pass. */
+/** A server without a row has OpenAI's names, and all unknown members pass. */
 const PLAIN: Quirks = {
   replay: 'as-given',
   cacheControl: true,

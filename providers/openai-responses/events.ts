@@ -91,7 +91,7 @@ class AnswerReader {
   readonly #items = new Map<number, OutputItem>()
   #begun = false
   #refusal: Refusal | undefined
-  /** Of the last message. */
+  /** The phase of the last message. */
   #phase: unknown
   /** Searches of the web that the vendor ran. */
   #searches = 0

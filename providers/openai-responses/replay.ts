@@ -7,7 +7,7 @@ import type { ReasoningDetail } from '../../src/plugin.ts'
 /** Marks entries of one vendor. Each vendor can decrypt its own only. */
 export type Format = 'openai-responses-v1' | 'azure-openai-responses-v1' | 'xai-responses-v1'
 
-/** Between the parts of a summary, and between messages of one answer. */
+/** The text between the parts of a summary, and between messages of one answer. */
 export const SEPARATOR = '\n\n'
 
 /** A reasoning item of a request. It has no `id`: the vendor would look for it among stored items, and fail. */

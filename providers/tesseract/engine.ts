@@ -107,7 +107,7 @@ interface Box {
 
 interface Word {
   readonly text: string
-  /** From 0 to 1. */
+  /** The confidence, 0 to 1. */
   readonly confidence: number
 }
 

@@ -26,7 +26,7 @@ export type ThreadMessage =
   | { readonly invalid: { readonly code: InvalidDocumentCode; readonly message: string } }
   | { readonly done: true }
 
-/** About the size of a photograph of the largest cameras. Decoded, it takes four bytes per pixel. */
+/** The size of a photograph of the largest cameras, about. Decoded, it takes four bytes per pixel. */
 const MAX_IMAGE_PIXELS = 50_000_000
 
 const engine = Engine.open(workerData as readonly Language[])

@@ -19,7 +19,7 @@ import { ImportRefused, type ReadList } from './price-sources.ts'
 
 /** What is imported, and where to. */
 export interface PriceImport {
-  /** Of the operator's list. */
+  /** Path in the operator's list. */
   readonly path: string
   /** What it is called in messages. */
   readonly label: string

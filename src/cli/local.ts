@@ -77,7 +77,7 @@ export async function check(args: Arguments): Promise<void> {
 const NOT_SERVED =
   'Models without a price are not served: give each a "pricing", or run "sluicegate models import".'
 
-/** By id, why a model that a person has written is not served. */
+/** The reason, by id, why a model that a person has written is not served. */
 function ownModels(
   { origins, config }: LoadedConfig,
   models: readonly Model[],

@@ -32,7 +32,7 @@ interface Serving {
  */
 const kept: object[] = []
 
-/** By then the first requests after a start are answered. */
+/** The first requests after a start are answered by then. */
 const AFTER_START_MS = 2000
 
 const NO_MODELS =

@@ -39,7 +39,7 @@ export async function listVendors(args: Arguments): Promise<void> {
   )
 }
 
-/** Of the key; of the address where a server of the operator's own needs no key. */
+/** The variables of the key, or of the address where a server of the operator's own needs no key. */
 function variablesOf({ variables, address = [] }: Vendor): readonly string[] {
   return variables.length > 0 ? variables : address
 }

@@ -51,7 +51,7 @@ export function serveAsWorker(order: WorkerOrder, channel: Channel): Promise<str
     (error: unknown) => {
       if (isOpen) process.exit(failed(error))
       opened.reject(error)
-      // After the answer.
+      // The answer goes out before.
       setImmediate(() => process.disconnect())
     },
   )

@@ -26,7 +26,7 @@ export interface Origin {
 /** One source of values. */
 export interface Layer {
   readonly origin: Origin
-  /** In the form of a configuration, before it was validated. */
+  /** A value in the form of a configuration, before it was validated. */
   readonly value: unknown
 }
 

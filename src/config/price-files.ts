@@ -17,7 +17,7 @@ import type { Origin } from './origins.ts'
 
 /** What price lists say. */
 export interface ListedPrices {
-  /** By id. */
+  /** The models, by id. */
   readonly models: PriceList['models']
   /** Which list an entry is from. */
   readonly origins: WeakMap<ListedModel, Origin>

@@ -25,9 +25,9 @@ type Listed = PriceList['models']
 
 /** A validated configuration with all defaults: durations in seconds, sizes in bytes. */
 export type ValidConfig = Omit<Settings, 'models'> & {
-  /** By id, those of wildcards included. */
+  /** The models by id, those of wildcards included. */
   readonly models: Readonly<Record<string, ModelEntry>>
-  /** By id, `vendor/*`. */
+  /** The wildcards by id, `vendor/*`. */
   readonly wildcards?: Readonly<Record<string, WildcardEntry>>
   /** What is written and not served. */
   readonly unpriced?: readonly Unpriced[]

@@ -56,7 +56,7 @@ export async function call<Answer>(method: string, path: string, ask: Ask = {}):
 async function send(method: string, path: string, ask: Ask = {}): Promise<Response> {
   const { body, signal, revision, key } = ask
   const headers = new Headers()
-  // Without a body, too: the gateway demands it of every change, because a form of another site cannot send it.
+  // The header goes without a body, too: the gateway demands it of every change, because a form of another site cannot send it.
   if (method !== 'GET') headers.set('content-type', 'application/json')
   if (revision !== undefined && revision !== null) headers.set('if-match', `"${revision}"`)
   if (key !== undefined) headers.set('authorization', `Bearer ${key}`)
@@ -141,7 +141,7 @@ export function useAnswer<Answer>(
     )
     return () => controller.abort()
   }, [path, key, turn])
-  // In whole repetitions, so that the timer does not begin again with each answer.
+  // The pause is a number of whole repetitions, so that the timer does not begin again with each answer.
   const pause = every && every * Math.max(1, Math.ceil(took / MOST_TIME / every))
   // Not while it is under way: a question that is given up is answered all the same.
   useRepetition(pause, () => state.loading || setTurn((last) => last + 1))
@@ -174,7 +174,7 @@ export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly loadingMore: boolean
 }
 
-/** Like {@link useAnswer}, for lists. @param cursor name of the parameter that takes `next` */
+/** Works as {@link useAnswer} does, for lists. @param cursor name of the parameter that takes `next` */
 export function usePages<Row>(path: string | null, cursor = 'after', key?: string): Pages<Row> {
   const first = useAnswer<Page<Row>>(path, { key })
   const [added, setAdded] = useState<readonly Page<Row>[]>([])

@@ -1,7 +1,7 @@
 /** Notes of an import, for people: the most harmful first, equal ones as one line. */
 import type { Harm, MigrationNote } from '../plugin.ts'
 
-/** By harm, the worst first, with what each means. */
+/** The kinds of harm, the worst first, with what each means. */
 const HARMS: Readonly<Record<Harm, string>> = {
   unserved: 'Models that are not served',
   locked: 'Keys that are created disabled, or left out',

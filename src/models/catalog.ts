@@ -50,7 +50,7 @@ interface PriceChange {
   /** Plain decimal strings of USD per unit. */
   readonly pricing: Pricing
   readonly prices: Prices
-  /** As `GET /v1/models` lists the model from then on. */
+  /** The model in the form in which `GET /v1/models` lists it from then on. */
   readonly listing: object
 }
 
@@ -85,7 +85,7 @@ export interface Model {
   /** Tokens. */
   readonly maxOutputTokens?: number
   readonly deployments: readonly Deployment[]
-  /** As `GET /v1/models` lists it. */
+  /** The model in the form in which `GET /v1/models` lists it. */
   readonly listing: object
 }
 

@@ -275,7 +275,7 @@ export function hasPrices(entry: WrittenEntry | ModelEntry): entry is ModelEntry
 
 /** An enabled entry that is not served, because no layer has a price that its modality needs. */
 export interface Unpriced {
-  /** Of the model, or `vendor/*`. */
+  /** The model's id, or `vendor/*`. */
   readonly id: string
   /** Names of prices of which it needs one; empty for a wildcard. */
   readonly needs: readonly PriceName[]

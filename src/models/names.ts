@@ -188,7 +188,7 @@ export class Names {
     return makers.length > 0 ? makers : ids
   }
 
-  /** Of the same name in another spelling: of each vendor one. */
+  /** The ids of the same name in another spelling, one of each vendor. */
   #spelledAs(name: string): readonly string[] {
     this.#spelled ??= this.#spellings()
     const found = this.#spelled.get(spelling(name)) ?? []

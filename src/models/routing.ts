@@ -94,7 +94,7 @@ export class Health {
     this.#out = { since: this.isOut() ? this.#out.since : this.#now(), until }
   }
 
-  /** As if the deployment had never failed, and had not been taken out. */
+  /** Puts the deployment in the state of one that has never failed, and was never taken out. */
   resume(): void {
     this.#out.until = 0
     this.#failures = 0
@@ -243,7 +243,7 @@ export class Routing {
   readonly #random: () => number
   /** Health by deployment id. */
   readonly #health = new Map<string, Health>()
-  /** Until when deployments are taken out, by id; ms since epoch. */
+  /** The moments until which deployments are taken out, by id; ms since epoch. */
   readonly #out = new Map<string, number>()
   readonly #pins = new LRUCache<string, string>({
     ...atMost(MAX_PINS),

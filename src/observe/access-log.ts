@@ -152,7 +152,7 @@ interface Window {
   count: number
 }
 
-/** So many lines a minute for each subject. The owner calls {@link LineLimit.tick} from time to time. */
+/** A limit of lines a minute for each subject. The owner calls {@link LineLimit.tick} from time to time. */
 export class LineLimit {
   readonly #windows = new Map<string, Window>()
   readonly #onLeftOut: (count: number, subject: string) => void

@@ -175,6 +175,6 @@ function beginSecond(watching: Watching, now: number): void {
   watching.sent = 0
   if (watching.left === 0) return
   const count = watching.left
-  // Without an id: a client that comes back names the last real event.
+  // The event has no id: a client that comes back names the last real event.
   if (watching.watcher.take({ id: '', type: 'skipped', data: { count } })) watching.left = 0
 }

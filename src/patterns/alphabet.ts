@@ -46,7 +46,7 @@ export class Alphabet {
   readonly #sets: readonly Ranges[]
   readonly #bounds: readonly number[]
   readonly #classes: readonly number[]
-  /** By class but the last, which is that of {@link SEPARATOR_SYMBOL}. */
+  /** A symbol of each class but the last, which is that of {@link SEPARATOR_SYMBOL}. */
   readonly #samples: readonly number[]
   readonly #ascii: Int32Array
 

@@ -159,7 +159,7 @@ export class MatchCursor {
     return (this.#found ??= (yield* this.#locate(this.#ending!))!)
   }
 
-  /** Of all matches that end at one place, takes the first pattern's, and of its views the first in {@link ORDER}. */
+  /** Takes the first pattern's match of those that end at one place, and of its views the first in {@link ORDER}. */
   #choose(ends: readonly MatchEnd[], symbol: number, start: number, end: number): boolean {
     for (const match of [...ends].sort(byOrder)) {
       const ending = { match, symbol, start, end }

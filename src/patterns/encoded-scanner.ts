@@ -81,10 +81,10 @@ export class EncodedScanner {
 
 /** One decoder for each way in which a text may hold encoded text, and what they find. They ignore invisible characters. */
 export class Decoders {
-  /** Of several matches that end at the same place, that of the first pattern. */
+  /** The first pattern's match, where several end at the same place. */
   found: PatternMatch | undefined
   readonly base64: Base64
-  /** For pairs of digits that begin with the first digit of a row, and with the second. */
+  /** The scanners of pairs of digits that begin with the first digit of a row, and with the second. */
   readonly hex: readonly [Hex, Hex]
   readonly escapes: Escapes
 

@@ -50,15 +50,15 @@ export class Nfa {
   readonly #first: Int32Array
   readonly #second: Int32Array
   readonly #starts: readonly number[]
-  /** By target: its instruction. */
+  /** The instruction of each target. */
   readonly #accepts: number[] = []
   /** What leads to an instruction by reading a symbol, and by an epsilon transition. */
   readonly #bySymbol: ReverseEdges
   readonly #byEpsilon: ReverseEdges
-  /** By position: its instruction; and the other way round. */
+  /** The instruction of each position, and the position of each instruction. */
   readonly #instructions: number[] = []
   readonly #positionOf: Int32Array
-  /** By number of a set: the positions that read it. */
+  /** The positions that read a set, by the number of the set. */
   readonly #positionsOfSet: number[][] = []
   /** The present closure, and by instruction the last closure that it was in. */
   readonly #closure: number[] = []
@@ -212,7 +212,7 @@ export class Nfa {
 
 /** Edges by their end. */
 class ReverseEdges {
-  /** By end: the number of the newest edge; by edge: where it comes from, and the edge before with the same end. */
+  /** The number of the newest edge of each end; for each edge, where it comes from, and the edge before with the same end. */
   readonly #newest: Int32Array
   readonly #sources = [-1]
   readonly #older = [0]
@@ -338,7 +338,7 @@ interface Links {
   readonly shift: Int32Array
   /** Positions that lead elsewhere, or of which that is not known yet. */
   readonly linked: Int32Array
-  /** By position: where else it leads, as a number in `groups`; 0 if it is not known yet. */
+  /** Where else each position leads, as a number in `groups`; 0 if it is not known yet. */
   readonly groupOf: Int32Array
   readonly groups: Positions[]
   readonly numbers: Map<string, number>
@@ -354,7 +354,7 @@ const MAX_CLASSES = 256
 export class NfaSimulation implements BudgetOwner {
   readonly #nfa: Nfa
   readonly #words: number
-  /** By position: the target that is reached as soon as it has read, or -1; those with one, and those with nothing else. */
+  /** The target that each position reaches as soon as it has read, or -1; the positions with one, and those with nothing else. */
   readonly #targetOf: Int32Array
   readonly #accepting: Int32Array
   readonly #final: Int32Array

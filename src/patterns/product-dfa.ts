@@ -91,9 +91,9 @@ class Component {
   readonly #normalization: Normalization
   /** Position of its kind in a context. */
   readonly #shift: number
-  /** By class of code points: the classes of their symbols. */
+  /** The classes of the symbols of each class of code points. */
   readonly #images: (readonly number[])[] = []
-  /** By class of symbols: their kind. */
+  /** The kind of each class of symbols. */
   readonly #kinds: number[] = []
 
   constructor({ normalization, nfa }: Automaton, index: number) {
@@ -265,7 +265,7 @@ export interface Automaton {
 
 /** A state of the product: where each NFA is between two code points of a text, and what came before. */
 export class ForwardState {
-  /** By component. */
+  /** The positions of each component. */
   readonly positions: readonly Positions[]
   /** The kind of the last symbol that each component saw, as far as assertions and runs of white space depend on it. */
   readonly context: number
@@ -274,7 +274,7 @@ export class ForwardState {
   /** Holds its transitions, in a row that begins at an index. */
   readonly table: TransitionTable
   readonly row: number
-  /** By class of code points: steps with which a match ends, as far as they are known. */
+  /** Known steps with which a match ends, by class of code points. */
   endings: Map<number, Step> | undefined
   /** The backward state of all matches under way, if it is known. */
   alive: BackwardState | undefined
@@ -296,16 +296,16 @@ export class ForwardState {
 
 /** All forward states since the last time they were dropped, and the transitions between them that are known. */
 class TransitionTable {
-  /** By row plus class of code points: the row of the next state; 0 where it is not known, or a match ends. */
+  /** The row of the next state, at row plus class of code points; 0 where it is not known, or a match ends. */
   cells: Int32Array
-  /** By `row >> shift`. */
+  /** The state of a row stands at `row >> shift`. */
   readonly states: (ForwardState | undefined)[] = [undefined]
   readonly shift: number
   /** Numbers in a row. */
   readonly stride: number
 
   constructor(classes: number) {
-    // With space for classes to come.
+    // A row has space for classes to come.
     this.shift = Math.max(5, Math.ceil(Math.log2(classes * 1.25 + 1)))
     this.stride = 1 << this.shift
     this.cells = new Int32Array(this.stride * 2)
@@ -332,13 +332,13 @@ interface Step {
 
 /** A state of the reversed product: from which positions a match under way may have come. */
 export class BackwardState {
-  /** By component. */
+  /** The positions of each component. */
   readonly positions: readonly Positions[]
   /** A match may begin with the code point that was just stepped over. */
   readonly begins: boolean
   /** No match is left to follow back. */
   readonly isEmpty: boolean
-  /** By symbol, as far as they are known. */
+  /** Known states, by symbol. */
   readonly before = new Map<number, BackwardState>()
 
   constructor(positions: readonly Positions[], begins: boolean) {
@@ -407,7 +407,7 @@ export class ProductDfa implements BudgetOwner {
     ))
   }
 
-  /** By byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
+  /** A number for each byte of UTF-8: 0 if no match can begin with it. The first of several bytes may begin anything. */
   get firstBytes(): Uint8Array {
     return (this.#firstBytes ??= Uint8Array.from({ length: 256 }, (_, byte) => {
       if (byte >= 0x80) return byte >= 0xc2 && byte <= 0xf4 ? 1 : 0
@@ -416,7 +416,7 @@ export class ProductDfa implements BudgetOwner {
     }))
   }
 
-  /** By two bytes of UTF-8: what a search has learnt of matches that begin with them. */
+  /** What a search has learnt of matches that begin with two bytes of UTF-8. */
   get beginnings(): Uint8Array {
     if (this.#beginnings === undefined) {
       this.#beginnings = new Uint8Array(1 << 16)

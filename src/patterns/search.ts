@@ -321,7 +321,7 @@ const HEX_ROW = REPORT << 1
 const ESCAPE_START = REPORT << 2
 const STATE = REPORT - 1
 
-/** By state plus ASCII code: the next state and what is reported. State 0 stands before any text. */
+/** The next state and what is reported, at state plus ASCII code. State 0 stands before any text. */
 const CANDIDATES = Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
   const code = index & 127
   return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)

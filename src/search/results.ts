@@ -24,7 +24,7 @@ interface CleanResults {
 const MOST_READ = 20
 
 /**
- * At most `limit` results, in the order of the engine. Drops results without text, with an address that is not http(s) or
+ * Gives at most `limit` results, in the order of the engine. Drops results without text, with an address that is not http(s) or
  * contains a password, outside the domain rules, or for a page that is in the list already.
  */
 export function cleanResults(

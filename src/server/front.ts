@@ -119,7 +119,7 @@ function refuseSocket(socket: Duplex, error: GatewayError): void {
   const lines = [`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`]
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
-  // At once, it would reset the connection where unread bytes are left, and the client would not read the answer.
+  // Destroyed at once, it would reset the connection where unread bytes are left, and the client would not read the answer.
   setTimeout(() => socket.destroy(), FAREWELL_MS).unref()
 }
 

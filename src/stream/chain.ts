@@ -401,7 +401,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
         if (!this.#over) this.#whenIdle(() => this.#endFrom(next))
       },
       (error: unknown) => {
-        // As an end that fails at once: a step behind it may have had all that it wanted.
+        // This is treated as an end that fails at once: a step behind it may have had all that it wanted.
         this.#ending = false
         this.broken(error)
       },
@@ -471,6 +471,6 @@ function closeQuietly(producer: Producer, complete: boolean): void {
   try {
     producer.close(complete)?.catch(() => {})
   } catch {
-    // As above.
+    // This error is dropped as well.
   }
 }

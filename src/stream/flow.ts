@@ -357,7 +357,7 @@ function parse(payload: string): unknown {
   try {
     return JSON.parse(payload)
   } catch {
-    // Without the cause: its message quotes the payload, and no body may be logged.
+    // The cause is left out: its message quotes the payload, and no body may be logged.
     throw brokenAnswer('The model provider sent an event that is not JSON.')
   }
 }

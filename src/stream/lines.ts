@@ -66,7 +66,7 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
-    // Without the cause: its message quotes the line, and no body may be logged.
+    // The cause is left out: its message quotes the line, and no body may be logged.
     throw brokenAnswer('The model provider sent a line that is not JSON.')
   }
 }

@@ -447,7 +447,7 @@ export class JsonScan {
     const end = piece.length
     let start = 0
     let at = this.#inString ? this.#skipString(piece, 0) : 0
-    // Of the last byte that is part of no number; in an earlier piece it is negative.
+    // The place of the last byte that is part of no number; in an earlier piece it is negative.
     let last = at - 1 - this.#literal
     for (; at < end; at++) {
       switch (piece[at]) {

@@ -92,7 +92,7 @@ export class ProviderUnderTest {
   async ask(request: TestRequest, signal: AbortSignal): Promise<Answering> {
     const raw: ChatChunk[] = []
     const { model, options } = request
-    // As in the gateway: a provider that changes its input is a failure.
+    // The request is frozen as in the gateway: a provider that changes its input is a failure.
     const input = deepFrozen(request.input)
     const envelope = { ...request.envelope, newCallId: counted('call_') }
     const { log } = this.host

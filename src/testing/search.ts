@@ -38,7 +38,7 @@ import type { RecordedResponse } from './transcripts.ts'
 export type { SearchCase }
 
 export interface SearchTestOptions extends ServiceOptions {
-  /** At least one, whose answer has two results or more. */
+  /** The cases, at least one, whose answer has two results or more. */
   readonly cases: readonly SearchCase[]
 }
 

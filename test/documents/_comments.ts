@@ -2,7 +2,7 @@
 
 export interface Comment {
   readonly text: string
-  /** From 1. */
+  /** The number of the line, counted from 1. */
   readonly line: number
 }
 

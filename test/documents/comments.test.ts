@@ -21,6 +21,12 @@ const CITATIONS = [
   /\bsection \d+(\.\d+)? of\b(?! RFC)/i,
 ]
 
+const PREPOSITION =
+  /^(?:\*\s*)?(?:about|as|at|before|beside|between|by|for|from|in|like|of|on|per|to|until|with|without)\s/i
+/** What makes a sentence of words that begin with a preposition. */
+const CLAUSE =
+  /[,;]|\b(?:is|are|was|were|has|have|had|may|must|can|would|will|comes?|stays?|takes?|gives?|goes)\b/
+
 const PATH = /(?<![\w/.:-])((?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)*\.md(?:#[\w-]+)?)/g
 
 describe('comments', () => {
@@ -57,6 +63,15 @@ describe('comments', () => {
       .filter(({ path }) => path.startsWith(`${folder}/`))
       .filter(({ text }) => /\b(whoever|somebody|nobody|the house)\b/i.test(text))
       .map(({ path, line, text }) => `${dirname(path)}: ${path}:${line}: ${text}`)
+    expect(found).toEqual([])
+  })
+
+  it.each(FOLDERS)('are sentences or noun phrases: %s', (folder) => {
+    const found = comments
+      .filter(({ path }) => path.startsWith(`${folder}/`))
+      .map((comment) => ({ ...comment, first: comment.text.split(/[.:](?:\s|$)/)[0]! }))
+      .filter(({ first }) => PREPOSITION.test(first) && !CLAUSE.test(first))
+      .map(({ path, line, text }) => `${path}:${line}: ${text}`)
     expect(found).toEqual([])
   })
 })

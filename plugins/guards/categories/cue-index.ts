@@ -373,7 +373,7 @@ const COMMON: Readonly<Record<string, Role>> = {
   common: 'common',
 }
 const EXTENSION = '.txt'
-/** Beside this file in a checkout; a build leaves the lists where they are. */
+/** The folder of the lists: beside this file in a checkout; a build leaves them where they are. */
 const FOLDER = ['./lexicon/', '../../../../plugins/guards/categories/lexicon/']
   .map((path) => new URL(path, import.meta.url))
   .find((folder) => existsSync(folder))

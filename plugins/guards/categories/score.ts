@@ -611,7 +611,7 @@ export interface Reading extends LanguageState {
 /** A category and its score. */
 export interface Score {
   readonly category: Category
-  /** From 0 to 1. */
+  /** The score, 0 to 1. */
   readonly score: number
   /** Ids of the cues that counted, shown to the operator. */
   readonly cues: readonly string[]
@@ -665,7 +665,7 @@ function* makeScorer(): Generator<undefined, Scorer> {
 export class Scorer {
   readonly #categories: readonly Category[]
   readonly #index: CueIndex
-  /** Per cue: index of its category, or -1 for all; and its role. */
+  /** The index of each cue's category, or -1 for all; and its role. */
   readonly #ofCategory: Int8Array
   readonly #roles: Int8Array
   readonly #shapes: readonly {
@@ -674,16 +674,16 @@ export class Scorer {
     readonly cue: number
   }[]
   readonly #ids: readonly string[]
-  /** Per cue: the last sentence it occurred in. A cue counts once per sentence. */
+  /** The last sentence in which each cue occurred. A cue counts once per sentence. */
   readonly #seenIn: Float64Array
   #sentence = 0
   readonly #units = new Uint16Array(MAX_SENTENCE * MAX_UNITS)
   readonly #evidence: readonly Evidence[]
   readonly #operation: RegExp
   readonly #languages: LanguageFinder
-  /** Per cue: the number of its language. */
+  /** The number of each cue's language. */
   readonly #ofLanguage: Int8Array
-  /** Per language: where an imperative stands. */
+  /** The place of an imperative, for each language. */
   readonly #edges: readonly number[]
   /** Cues of the sentence and their positions, in turn. */
   readonly #found: number[] = []

@@ -10,7 +10,7 @@ export interface Utterance {
 /** Texts that are judged in one question. */
 export interface JudgeInput {
   readonly side: 'input' | 'output'
-  /** In order. A text may continue the one before. */
+  /** The texts in order. A text may continue the one before. */
   readonly texts: readonly Utterance[]
   /** URLs or data URLs. */
   readonly images: readonly string[]
@@ -23,7 +23,7 @@ export interface JudgeInput {
 /** A rule that a text breaks. */
 export interface RuleMatch {
   readonly rule: RuleRef
-  /** From 0 to 1. */
+  /** The score, 0 to 1. */
   readonly score: number
 }
 

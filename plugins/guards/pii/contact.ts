@@ -40,7 +40,7 @@ export function findEmails(text: string, before: string): Range[] {
     // Words that follow without a space are no part of it.
     end -= BESIDE.exec(text.slice(at + 1, end))?.[1]!.length ?? 0
     const local = text.slice(start, at)
-    // Of a name in a script without spaces, only the `@` is part of the stretch.
+    // A name in a script without spaces gives only its `@` to the stretch.
     const isNamed = local !== '' || (start === 0 && UNSPACED.test(before))
     if (!isNamed || local === 'git' || /:\/\/[^\s/]*$/.test(text.slice(0, start))) continue
     if (isDomain(text.slice(at + 1, end))) found.push({ start, end })
@@ -200,7 +200,7 @@ export function isIndianMobile(written: string): boolean {
 const NATIONAL = [
   // North America.
   /^(?:1[ .-])?(?:\([2-9]\d\d\)|[2-9]\d\d)[ .-]?[ .-][2-9]\d\d[ .-]\d{4}$|^\([2-9]\d\d\)[2-9]\d\d[ .-]\d{4}$/,
-  // With the prefix that most countries use before a number.
+  // Numbers with the prefix that most countries use before a number.
   /^(?:\(0[1-9]\d{0,3}\)|0[1-9]\d{0,3})[ ./-]{0,2}\d{2,5}(?:[ .-]\d{2,5}){1,4}$/,
   // India.
   INDIAN_MOBILE,

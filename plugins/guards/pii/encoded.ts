@@ -14,13 +14,13 @@ interface Decoded {
 
 /** Shorter words are not decoded. */
 const MIN_WORD = 8
-/** A longer word is decoded so many characters at a time, */
+/** The characters that are decoded at a time of a longer word. */
 const WINDOW = 512
-/** of which the last are decoded again with those that follow. */
+/** The last characters of a window, which are decoded again with those that follow. */
 const OVERLAP = 256
 /** Characters before a word that are kept. */
 const MEMORY = 64
-/** From so many characters of a word on, a line break may be inside of base64. */
+/** The characters of a word from which on a line break may be inside of base64. */
 const MIN_LINE = 40
 
 const LINE_FEED = 10

@@ -21,7 +21,7 @@ export const EXISTS: Readonly<Record<string, Valid>> = {
   ...EUROPEAN,
   US_SSN: isSsn,
   US_ITIN: isItin,
-  // Without its check digit: letters that cannot be taken for others, and digits.
+  // The number without its check digit: letters that cannot be taken for others, and digits.
   DE_DOCUMENT: (n) => /^[CFGHJKLMNPRTVWXYZ](?=.*\d)[\dCFGHJKLMNPRTVWXYZ]{8}$/.test(n),
   DE_KVNR: isHealthInsured,
   DE_TAX_NUMBER: (n) => /^\d{10,11}$/.test(n) && !isUniform(n),

@@ -143,7 +143,7 @@ class Lines {
       this.#foundUpTo = entity.end
       if (!this.#take(entity, line.slice(shape.start, shape.end))) return false
     }
-    // After a first shape, a second one would block.
+    // A second shape after the first would block.
     if (this.#foundUpTo > 0) this.#holds = true
     return true
   }

@@ -229,7 +229,7 @@ function withPath(
   return `${given.replace(/\/+$/, '')}/v1`
 }
 
-/** Without the members that are undefined. */
+/** Leaves out members that are undefined. */
 function compact(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 }

@@ -15,11 +15,11 @@ interface Receiver {
 /** Spans of one request. */
 const MOST_SPANS = 512
 const CALLS = 128
-/** Of the texts in one request: receivers refuse much more. */
+/** The characters of the texts in one request: receivers refuse much more. */
 const MOST_CHARACTERS = 2 * 1024 * 1024
 /** The statuses that ask for another try; any other refusal is final. */
 const AGAIN = new Set([429, 502, 503, 504])
-/** Between two lines about spans that a receiver did not take. */
+/** The pause between two lines about spans that a receiver did not take. */
 const QUIET_MS = 60_000
 
 const compress = promisify(gzip)
@@ -28,7 +28,7 @@ const compress = promisify(gzip)
 export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sink {
   const { telemetry } = host
   const settings: SpanSettings = { telemetry, ...(more && { more }) }
-  /** Of a batch that is sent again: the ids of spans stay the same. */
+  /** The spans of a batch that is sent again: their ids stay the same. */
   const made = new WeakMap<GatewayEvent, readonly Span[]>()
   const sent = new WeakSet<Span>()
   let warnedAt = -Infinity

@@ -247,7 +247,7 @@ interface AttemptOfCall {
   /** What the vendor answered, where it failed. */
   readonly status?: number | undefined
   readonly message?: string | undefined
-  /** From 1. */
+  /** The number, counted from 1. */
   readonly number: number
   readonly last: boolean
 }

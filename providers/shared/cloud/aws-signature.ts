@@ -5,7 +5,7 @@ import { AwsV4Signer } from 'aws4fetch'
 export interface AwsCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** For temporary access keys. */
+  /** The token of temporary access keys. */
   readonly sessionToken?: string | undefined
 }
 

@@ -230,7 +230,7 @@ async function externalToken(requests: LoginRequests, source: string, file: File
   return impersonate(requests, source, { url, token: federated.token, ...lifetime })
 }
 
-/** For clients of workforce pools that have a secret. */
+/** The members for clients of workforce pools that have a secret. */
 function clientOf(requests: LoginRequests, file: File): Record<string, string> {
   const { client_id: id, client_secret: secret } = file
   if (typeof id !== 'string' || typeof secret !== 'string') return {}

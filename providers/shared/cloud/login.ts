@@ -17,9 +17,9 @@ type Issue<T> = (requests: LoginRequests) => Promise<Issued<T>>
 
 /** New credentials are requested this long before the end of the old ones, or in the middle of a short life. */
 const AHEAD_MS = 5 * 60_000
-/** Between two attempts while there are valid credentials. */
+/** The pause between two attempts while there are valid credentials. */
 const PAUSE_MS = 10_000
-/** Between two renewals because a vendor refused valid credentials: it may never accept this login. */
+/** The pause between two renewals that a vendor caused by refusing valid credentials: it may never accept this login. */
 const REFUSAL_PAUSE_MS = 60_000
 const LIMIT_MS = 10_000
 

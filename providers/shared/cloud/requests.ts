@@ -28,7 +28,7 @@ export interface LoginRequest {
   readonly body?: string
   /** Sent URL-encoded; absent members are left out. */
   readonly form?: Readonly<Record<string, string | undefined>>
-  /** For services that are there or not, in place of the time of the login. */
+  /** The time limit for services that are there or not, in place of that of the login. */
   readonly withinMs?: number
 }
 

@@ -217,7 +217,7 @@ const NOTHING_WRITTEN =
 /** Everything that a run has found and done. */
 interface Report {
   readonly migration: Migration
-  /** By id, why a model is not served. */
+  /** The reason, by id, why a model is not served. */
   readonly unserved: ReadonlyMap<string, string | undefined>
   readonly notes: readonly MigrationNote[]
   readonly written: readonly string[]

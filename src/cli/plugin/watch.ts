@@ -49,7 +49,7 @@ export async function watchPlugin(file: string, cases: string): Promise<PluginWa
     async next() {
       await new Promise<void>((resume) => {
         wake = resume
-        // Of what has changed since the last time.
+        // These files have changed since the last time.
         if (changed.size > 0) wait()
       })
       wake = undefined

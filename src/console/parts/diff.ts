@@ -6,7 +6,7 @@ export interface Change {
   readonly member: string
   readonly from: unknown
   readonly to: unknown
-  /** For policies: what the change means for requests. */
+  /** What the change of a policy means for requests. */
   readonly order?: 'tighter' | 'looser' | 'changed' | 'equal'
 }
 

@@ -33,7 +33,7 @@ export function lazy<Props extends object>(
 
 // A plot that brings its library along when the first one is drawn.
 
-/** Like `Plot`; its height is reserved before it is loaded. */
+/** A `Plot` whose height is reserved before it is loaded. */
 export const LazyPlot = lazy<PlotProps>(
   async () => (await import('./plot.ts')).Plot,
   () => html`<div class="plot-frame"><div class="plot"></div></div>`,

@@ -13,7 +13,7 @@ export interface Series {
 export interface PlotProps {
   /** Starts of the steps, seconds since epoch. */
   readonly times: readonly number[]
-  /** At most eight, the last one for all others. */
+  /** The series, at most eight, the last one for all others. */
   readonly series: readonly Series[]
   readonly kind: 'bars' | 'lines'
   readonly format: (value: number) => string

@@ -15,7 +15,7 @@ export interface Column<Row> {
   /** Whether values stand at the end of the column, as numbers do. */
   readonly end?: boolean
   readonly sort?: string
-  /** On a phone: the figure beside the first column, one of the muted facts below, or nowhere. */
+  /** The place on a phone: the figure beside the first column, one of the muted facts below, or nowhere. */
   readonly phone?: 'figure' | 'rest' | 'none'
   /** Whether it is hidden until it is chosen. */
   readonly rare?: boolean

@@ -249,7 +249,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
 /** Gives the key another secret; the previous one works for a while. */
 function RotateKey({ row, onClose, onDone }: ActionProps) {
   const [days, setDays] = useState(1)
-  // In the component and nowhere else: leaving the dialog forgets it.
+  // The secret is in the component and nowhere else: leaving the dialog forgets it.
   const [secret, setSecret] = useState<string>()
   const until = new Date(Date.now() + days * DAY_S * 1000)
     .toISOString()

@@ -187,7 +187,7 @@ function NewKey({
   const [source, setSource] = useState('')
   const [hash, setHash] = useState('')
   const [missing, setMissing] = useState<string>()
-  // In the component and nowhere else: leaving the dialog forgets it.
+  // The secret is in the component and nowhere else: leaving the dialog forgets it.
   const [made, setMade] = useState<{ readonly key: KeyRow; readonly secret: string }>()
   const chosen = account || accounts?.[0]?.id || ''
   const form = useSubmission(async () => {

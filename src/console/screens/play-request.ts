@@ -1,4 +1,4 @@
-/** From the fields of the Playground's form to a request, and to code that sends the same. Pure. */
+/** The request of the Playground's fields, and code that sends the same. Pure. */
 
 export type Modality =
   | 'chat'

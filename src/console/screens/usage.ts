@@ -430,7 +430,7 @@ function Proof({
 }: {
   readonly ledger: Agreement & { readonly cost_usd: Usd | null }
   readonly cost: Usd | null
-  /** From 0 to 1. */
+  /** The indexed share, 0 to 1. */
   readonly indexed: number
 }) {
   if (cost === null) {

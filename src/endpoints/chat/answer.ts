@@ -318,7 +318,7 @@ const UNKNOWN: AskedChat = {
   model: { contextLength: undefined, maxOutputTokens: undefined },
 }
 
-/** For a part of a call between whose parts something went out: half a call must not pass for a whole one. */
+/** The failure of a call between whose parts something went out: half a call must not pass for a whole one. */
 export function interruptedCall(): UpstreamFailure {
   return brokenAnswer('The model provider continued a tool call after its end.')
 }

@@ -379,7 +379,7 @@ export class OutputLimit implements ChainStep<AnswerChunk, AnswerChunk> {
     this.done = true
     const count = Math.max(this.#expected, this.#choices.length)
     for (let index = this.#choices.length; index < count; index++) {
-      // As the first chunk of every choice.
+      // The first chunk of every choice begins so.
       const delta = { role: 'assistant', content: '', refusal: null }
       emit({ ...over, choices: [{ index, delta, logprobs: null, finish_reason: null }] })
     }

@@ -7,13 +7,13 @@ import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
 import { neutralPart, type Typed } from './neutral.ts'
 
 export interface Conversation {
-  /** In the form for vendors: the list itself where none of its messages changes. */
+  /** The messages in the form for vendors: the list itself where none of them changes. */
   readonly messages: readonly ChatMessage[]
   readonly characters: number
   /** UTF-8 bytes of the form for vendors, see {@link bytesIn}. */
   readonly bytes: number
   readonly media: Media
-  /** For each capability that a part needs, the path of the first such part in the client's own list. */
+  /** The path of the first part in the client's own list that needs a capability, for each capability. */
   readonly needs: MediaNeeds
   readonly addresses: readonly MediaAddress[]
   /** The signature of the last answer that has one: only the vendor that gave it accepts it. */
@@ -114,7 +114,7 @@ export function bytesIn(value: unknown): number {
   return bytes
 }
 
-/** About the characters of a value's JSON text, however deep it is. */
+/** An estimate of the characters of a value's JSON text, however deep it is. */
 export function charactersOf(value: unknown): number {
   if (value === undefined || value === null) return 0
   let characters = 0

@@ -72,7 +72,7 @@ export const CAPABILITIES = [
   'LOGPROBS',
 ] as const
 
-/** For each capability that a request needs, the path of the first parameter that needs it. */
+/** The path of the first parameter that needs a capability, for each capability. */
 export type Needs = Partial<Record<(typeof CAPABILITIES)[number], string>>
 
 /**

@@ -274,7 +274,7 @@ type ImagePart =
 
 interface CompletedPart extends Billed {
   readonly type: 'completed'
-  /** As many as the client asked for. */
+  /** The images, as many as the client asked for. */
   readonly images: readonly GeneratedImage[]
   readonly properties: ImageProperties
 }

@@ -20,7 +20,7 @@ export function readJson(
 }
 
 /**
- * Like {@link readJson}, with the source text.
+ * Reads as {@link readJson} does, and gives the source text too.
  * @param take turns the body into the result
  * @throws InvalidRequest, and what `take` throws
  */

@@ -219,7 +219,7 @@ interface Part {
   readonly isFile: boolean
   /** Its last path segment, at most 255 characters. */
   readonly filename?: string
-  /** In lower case, without parameters; `text/plain` for a part without a type. */
+  /** The type in lower case, without parameters; `text/plain` for a part without a type. */
   readonly mediaType: string
   /** The bytes, unless there is a `text`. */
   readonly pieces: readonly Buffer[]

@@ -231,7 +231,7 @@ function greatestCommonDivisor(a: number, b: number): number {
 
 interface SpeechPart {
   readonly bytes: Uint8Array
-  /** On the first piece: the charge for the whole answer. */
+  /** The charge for the whole answer, on the first piece. */
   readonly receipt?: Receipt
 }
 

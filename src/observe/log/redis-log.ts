@@ -157,7 +157,7 @@ export class RedisLog implements LogStore {
       await this.#trim()
       if (this.#paused) return false
       const end = Math.ceil((Date.parse(day) + (this.#days + 1) * DAY_MS) / 1000)
-      // In one transaction: no day is kept for ever.
+      // One transaction, so that no day is kept for ever.
       await this.#ask((client) =>
         client
           .multi()

@@ -8,7 +8,7 @@ import { SEPARATOR_SYMBOL } from './fold.ts'
 export interface CodePointSink {
   /** No match is under way that may go on with the next symbol. */
   readonly idle: boolean
-  /** By byte of UTF-8: 0 if no match begins with it. */
+  /** A number for each byte of UTF-8: 0 if no match begins with it. */
   readonly begins: Uint8Array
   /** @param symbol a code point, or `SEPARATOR_SYMBOL` for bytes that are not text */
   read(symbol: number, start: number, end: number): void
@@ -161,7 +161,7 @@ SEXTETS[0x5f] = 63
  * the fourth character. Line breaks behind so many do not end a run.
  */
 export class Base64 implements Decoder {
-  /** By the position of a group's first character, modulo 4. */
+  /** One decoder for each position of a group's first character, modulo 4. */
   readonly #bytes: readonly Utf8Decoder[]
   readonly #beginning = new Beginning(MIN_BASE64)
   #fed = 0

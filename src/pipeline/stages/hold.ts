@@ -127,7 +127,7 @@ function take(call: Call, held: HoldResult, figures: HoldFigures): void {
     throw refusalOf(call, held)
   }
   admission.held = held
-  // Before the first charge by them; nothing waits for it.
+  // The prices are kept before the first charge by them; nothing waits for it.
   void runtime.prices.keep([target.model])
   call.marks.admitMs = call.elapsedMs
   runtime.events.emit('call.started', () => runningRow(call))

@@ -107,7 +107,7 @@ function keepContents(call: Call): ChainStep | undefined {
       cut: input.cut || answer?.cut === true,
     }
     if (keeps) runtime.contents.add(content)
-    // Before the record of the call, which `trace` makes later.
+    // This comes before the record of the call, which `trace` makes later.
     sinks?.content(content)
   }
   return answer

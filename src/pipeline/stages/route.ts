@@ -135,7 +135,7 @@ function saidBy(
   clean: (text: string) => string,
 ): string | undefined {
   if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
-  // Of an answer that failed on the way; with a cause the words are the gateway's own.
+  // The words belong to an answer that failed on the way; with a cause they are the gateway's own.
   return failure.cause === undefined ? scrub(failure.said, clean) : undefined
 }
 

@@ -100,7 +100,7 @@ export interface Exposure {
 export interface Raise extends Lease {
   /** The present hold; any other amount makes this a repetition or a late raise, without effect. */
   readonly from: Pico
-  /** Above `from`, and at most the ceiling of the hold. */
+  /** The new amount, above `from`, and at most the ceiling of the hold. */
   readonly to: Pico
 }
 
@@ -212,7 +212,7 @@ export interface BookedCharge extends Lease {
 
 export interface TopUp {
   readonly account: string
-  /** Above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
+  /** An amount above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
   readonly amount: Pico
   /** Idempotency key: a reference is booked once per account. */
   readonly reference: string

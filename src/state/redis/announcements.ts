@@ -10,7 +10,7 @@ const KEPT: Readonly<Record<Topic, number>> = {
   live: 5000,
   events: 5000,
   end: 1000,
-  // About a second's messages of each gateway.
+  // This holds about a second's messages of each gateway.
   called: 1000,
 }
 

@@ -15,7 +15,7 @@ const { source, target } = workerData as BackupJob
 closeSync(openSync(target, 'wx', 0o600))
 try {
   using from = new DatabaseSync(source, { readOnly: true })
-  // In one step: a copy in several steps starts again after each write to the source.
+  // The copy is one step: a copy in several steps starts again after each write to the source.
   await backup(from, target, { rate: ALL_PAGES })
   using copy = new DatabaseSync(target)
   // One file, without a write-ahead log beside it.

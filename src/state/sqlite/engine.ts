@@ -279,7 +279,7 @@ class UnwrittenCharge {
   /** Sets the cost to 0, unless it was sent to the store already and is booked there. */
   waive(): void {
     this.settlement = waived(this.settlement)
-    // In place: the client has it as the arguments of the write.
+    // The object is changed in place: the client has it as the arguments of the write.
     Object.assign(this.charge, chargeOf(this.settlement, this.day))
     this.moveTo(0n)
   }

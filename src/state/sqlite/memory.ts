@@ -25,7 +25,7 @@ interface MemoryOptions {
 
 /** A batch of this size keeps the event loop busy for about two milliseconds. */
 const MAX_WRITES = 100
-/** About 25 MB. */
+/** The rows take about 25 MB. */
 const MAX_ROWS = 50_000
 
 export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: MemoryOptions): {

@@ -314,7 +314,7 @@ export function prepare(db: DatabaseSync) {
        WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2)
        ORDER BY seq DESC LIMIT ?3`,
     ),
-    // In two parts, because intermediate sums may exceed 64 bits.
+    // There are two parts, because intermediate sums may exceed 64 bits.
     sums: db.prepare(
       `SELECT kind, key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
          count(*) AS count, max(seq) AS seq

@@ -36,7 +36,7 @@ export interface ServiceFixture {
 
 /** Work of a plugin that is aborted while the service is silent. */
 interface AbortedWork {
-  /** For messages, such as `the search`. */
+  /** The name in messages, such as `the search`. */
   readonly name: string
   readonly resolved: string
   start(signal: AbortSignal): Promise<unknown>

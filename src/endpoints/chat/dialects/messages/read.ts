@@ -230,7 +230,7 @@ const WORDS: WireWords = {
     ['messages.content compaction', 'encrypted_content'],
     ['messages.content.content web_search_result', 'encrypted_content'],
     ['messages.content.citations web_search_result_location', 'encrypted_index'],
-    // Of images and documents, also those in results of tools and in documents.
+    // The data of images and documents, also of those in results of tools and in documents.
     ['messages.content.source base64', 'data'],
     ['messages.content.content.source base64', 'data'],
     ['messages.content.source.content.source base64', 'data'],

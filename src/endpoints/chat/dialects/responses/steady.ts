@@ -29,9 +29,9 @@ interface PartForm {
   readonly list: 'content' | 'summary'
   readonly at: 'content_index' | 'summary_index'
   readonly text: 'text' | 'refusal'
-  /** Of the events with its text. */
+  /** The type of the events with its text. */
   readonly event: string
-  /** Of the events that open and close it. */
+  /** The type of the events that open and close it. */
   readonly part: string
 }
 
@@ -73,7 +73,7 @@ const CALL_TYPES: Readonly<Record<string, string>> = {
 
 interface Part {
   readonly type: string
-  /** As far as it has been told. */
+  /** The text that has been told so far. */
   text: string
   members: Readonly<Record<string, unknown>>
   textDone: boolean
@@ -95,7 +95,7 @@ interface Item {
 }
 
 export class SteadyEvents {
-  /** By the vendor's place. */
+  /** The items, by the vendor's place. */
   readonly #items = new Map<unknown, Item>()
   readonly #order: Item[] = []
   /** Calls whose names are not known yet. */

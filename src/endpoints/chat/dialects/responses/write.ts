@@ -91,7 +91,7 @@ function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChun
   })
 }
 
-/** After this many ms without an event a client is told again that the answer is being made: some read no comments. */
+/** The ms without an event after which a client is told again that the answer is being made: some read no comments. */
 const REPEAT_AFTER_MS = 120_000
 
 class ResponseAnswer implements EventFormat<AnswerChunk> {
@@ -116,7 +116,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     const state = {
       id: randomId('resp_'),
       createdAt: Math.floor(startedAt / 1000),
-      // As the client wrote it.
+      // The model as the client wrote it.
       model: request.model.replace(/:online$/, ''),
       maxOutputTokens: limit ?? null,
     }
