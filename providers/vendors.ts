@@ -22,6 +22,7 @@ export interface Vendor {
   readonly also?: {
     readonly litellm?: readonly string[]
     readonly modelsDev?: readonly string[]
+    readonly genaiPrices?: readonly string[]
     readonly bifrost?: string
     /** Numbers of channel types. */
     readonly newApi?: readonly number[]
@@ -118,7 +119,7 @@ export const VENDORS: readonly Vendor[] = [
   compatible('xai', ['XAI_API_KEY'], 'https://api.x.ai/v1', {
     row: 'xai',
     maker: true,
-    also: { newApi: [48] },
+    also: { genaiPrices: ['x-ai'], newApi: [48] },
   }),
   compatible(
     'together',
@@ -130,7 +131,7 @@ export const VENDORS: readonly Vendor[] = [
   compatible('moonshot', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1', {
     row: 'moonshot',
     maker: true,
-    also: { modelsDev: ['moonshotai'], newApi: [25] },
+    also: { modelsDev: ['moonshotai'], genaiPrices: ['moonshotai'], newApi: [25] },
   }),
   compatible(
     'alibaba',
@@ -146,6 +147,12 @@ export const VENDORS: readonly Vendor[] = [
   ),
   compatible('openrouter', ['OPENROUTER_API_KEY'], 'https://openrouter.ai/api/v1', {
     row: 'openrouter',
+    short: {
+      opus: '~anthropic/claude-opus-latest',
+      sonnet: '~anthropic/claude-sonnet-latest',
+      haiku: '~anthropic/claude-haiku-latest',
+      fable: '~anthropic/claude-fable-latest',
+    },
     also: { newApi: [20] },
   }),
   compatible('zai', ['ZAI_API_KEY', 'ZHIPU_API_KEY'], 'https://api.z.ai/api/paas/v4', {
@@ -171,7 +178,10 @@ export const VENDORS: readonly Vendor[] = [
     maker: true,
     also: { litellm: ['cohere', 'cohere_chat'], newApi: [34] },
   }),
-  compatible('voyage', ['VOYAGE_API_KEY'], 'https://api.voyageai.com/v1', MAKER),
+  compatible('voyage', ['VOYAGE_API_KEY'], 'https://api.voyageai.com/v1', {
+    maker: true,
+    also: { genaiPrices: ['voyageai'] },
+  }),
   compatible('jina', ['JINA_API_KEY', 'JINA_AI_API_KEY'], 'https://api.jina.ai/v1', {
     maker: true,
     also: { litellm: ['jina_ai'], newApi: [38] },

@@ -267,7 +267,11 @@ describe('a list that cannot be read', () => {
     ],
     ['not JSON', '<html></html>', 'is not valid JSON'],
     ['empty', '', 'is not valid JSON: it ends in the middle'],
-    ['of no known form', '{"a":1}', 'has none of the forms litellm, models.dev, openrouter, list'],
+    [
+      'of no known form',
+      '{"a":1}',
+      'has none of the forms genai-prices, litellm, models.dev, openrouter, list',
+    ],
     [
       'of 100 MB',
       ' '.repeat(100 * 1024 * 1024),

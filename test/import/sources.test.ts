@@ -1,5 +1,6 @@
 /** The readers of public price lists, on lists of thousands of models. */
 import { describe, expect, it } from 'vitest'
+import genaiPrices from '../../plugins/import/genai-prices.ts'
 import litellm from '../../plugins/import/litellm-prices.ts'
 import modelsDev from '../../plugins/import/models-dev.ts'
 import openrouter from '../../plugins/import/openrouter.ts'
@@ -55,6 +56,77 @@ describe.each([
       expect(model.doubts.size).toBe(0)
       expect(model.entry).toMatchObject({ modality: 'chat', context_length: 400_000 })
     }
+  })
+})
+
+describe('genai-prices', () => {
+  const rowOf = (model: object, vendor = 'openrouter') => {
+    const { models, skipped } = read(
+      genaiPrices,
+      JSON.stringify([{ id: vendor, name: 'A vendor', models: [model] }]),
+    )
+    const [one] = models.values()
+    return one ? { id: one.id, ...pricingOf(one.prices) } : [...skipped.keys()]
+  }
+  const MODEL = { id: 'lab/model', match: { equals: 'lab/model' }, context_window: 1000 }
+  const PRICES = { input_mtok: 2, output_mtok: 10 }
+
+  it('is recognised by its form alone', () => {
+    const file = readJson(JSON.stringify([{ id: 'openai', models: [] }]))
+    expect(
+      [litellm, modelsDev, openrouter, genaiPrices].filter((one) => one.matches(file)),
+    ).toEqual([genaiPrices])
+  })
+
+  it('has the prices in force, with those of long prompts', () => {
+    const tiers = (base: number, price: number) => ({ base, tiers: [{ start: 200_000, price }] })
+    expect(
+      rowOf({
+        ...MODEL,
+        prices: [
+          { prices: PRICES },
+          {
+            constraint: { start_date: '2026-10-07' },
+            prices: {
+              input_mtok: tiers(1, 2),
+              output_mtok: tiers(5, 7.5),
+              cache_read_mtok: 0.05,
+              web_searches_kcount: 10,
+            },
+          },
+          { constraint: { start_date: '2999-01-01' }, prices: PRICES },
+        ],
+      }),
+    ).toEqual({
+      id: 'openrouter/lab/model',
+      prompt: '0.000001',
+      completion: '0.000005',
+      input_cache_read: '0.00000005',
+      web_search: '0.01',
+      overrides: [{ min_prompt_tokens: 200_001, prompt: '0.000002', completion: '0.0000075' }],
+    })
+  })
+
+  it('leaves out what it cannot say for certain', () => {
+    const byHour = { constraint: { start_time: '00:00', end_time: '08:00' }, prices: PRICES }
+    const left: (readonly [object, string?])[] = [
+      [{ ...MODEL, match: { starts_with: 'lab/' }, prices: PRICES }],
+      [{ id: 'model', match: { equals: 'model' }, prices: PRICES }],
+      [{ id: 'lab/m:batch', match: { equals: 'lab/m:batch' }, prices: PRICES }],
+      [{ ...MODEL, prices: [{ prices: PRICES }, byHour] }],
+      [{ ...MODEL, prices: { input_mtok: 1 } }],
+      [{ ...MODEL, prices: { ...PRICES, output_video_mtok: 3 } }],
+      [{ ...MODEL, prices: PRICES }, 'a-vendor-without-a-line'],
+    ]
+    expect(left.map(([model, vendor]) => rowOf(model, vendor))).toEqual([
+      ['under a name that the vendor does not have'],
+      ['under a name that the vendor does not have'],
+      ['that answer in batches alone'],
+      ['with prices by the time of day'],
+      ['without prices of both prompt and completion'],
+      ['that answer with more than text, images and sound'],
+      ['of the vendor a-vendor-without-a-line'],
+    ])
   })
 })
 

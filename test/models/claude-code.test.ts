@@ -28,9 +28,15 @@ const ANSWERED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   openrouter: {
     'claude-opus-4-8': 'anthropic/claude-opus-4.8',
+    'claude-opus-5-5': 'anthropic/claude-opus-5.5',
+    opus: '~anthropic/claude-opus-latest',
     'claude-sonnet-5': 'anthropic/claude-sonnet-5',
+    'claude-sonnet-5-5': 'anthropic/claude-sonnet-5.5',
+    sonnet: '~anthropic/claude-sonnet-latest',
     'claude-haiku-4-5-20251001': 'anthropic/claude-haiku-4.5',
     'claude-haiku-4-5': 'anthropic/claude-haiku-4.5',
+    'claude-haiku-5-5': 'anthropic/claude-haiku-5.5',
+    haiku: '~anthropic/claude-haiku-latest',
   },
 }
 

@@ -189,7 +189,7 @@ openrouter
   openai/gpt-4o-mini:free           -
   openai/gpt-oss-20b:free           openrouter/openai/gpt-oss-20b:free
   gpt-oss-20b:free                  openrouter/openai/gpt-oss-20b:free
-  openai/gpt-oss-20b                -
+  openai/gpt-oss-20b                openrouter/openai/gpt-oss-20b
   meta-llama/llama-3.3-70b-instruct       openrouter/meta-llama/llama-3.3-70b-instruct
   meta-llama/llama-3.3-70b-instruct:free  openrouter/meta-llama/llama-3.3-70b-instruct:free
   meta-llama/llama-3.3-70b-instruct:floor  openrouter/meta-llama/llama-3.3-70b-instruct
@@ -198,6 +198,11 @@ openrouter
   gemini-2.5-pro                    openrouter/google/gemini-2.5-pro
   gemini-2-5-pro                    openrouter/google/gemini-2.5-pro
   x-ai/grok-4                       openrouter/x-ai/grok-4
+  claude-opus-5-5                   openrouter/anthropic/claude-opus-5.5
+  claude-sonnet-5-5                 openrouter/anthropic/claude-sonnet-5.5
+  claude-haiku-5-5                  openrouter/anthropic/claude-haiku-5.5
+  haiku                             openrouter/~anthropic/claude-haiku-latest
+  openai/gpt-6-sol                  openrouter/openai/gpt-6-sol
   grok-4                            openrouter/x-ai/grok-4
   openrouter/auto                   -
 both
@@ -209,12 +214,12 @@ both
   claude-haiku-4-5-20251001         anthropic/claude-haiku-4-5-20251001
   claude-sonnet-5                   anthropic/claude-sonnet-5
   claude-opus-4.8:thinking          anthropic/claude-opus-4-8
-  openai/gpt-oss-20b                groq/openai/gpt-oss-20b
-  gpt-oss-20b                       groq/openai/gpt-oss-20b
-  openai/gpt-oss-120b               groq/openai/gpt-oss-120b
+  openai/gpt-oss-20b                +
+  gpt-oss-20b                       +
+  openai/gpt-oss-120b               +
   llama-3.3-70b-versatile           groq/llama-3.3-70b-versatile
-  qwen3-32b                         groq/qwen/qwen3-32b
-  qwen/qwen3-32b                    groq/qwen/qwen3-32b
+  qwen3-32b                         +
+  qwen/qwen3-32b                    +
   grok-4                            openrouter/x-ai/grok-4
   whisper-large-v3                  groq/whisper-large-v3
   sonnet                            anthropic/claude-sonnet-5-5
