@@ -166,6 +166,20 @@ export async function createTestGateway(
   }
 }
 
+/** A further gateway on a state that has accounts and keys already. Its caller closes it. */
+export async function createGatewayBeside(
+  config: UserConfig,
+): Promise<Pick<TestGateway, 'url' | 'gateway' | 'close'>> {
+  const log = createConsola({ level: 0 })
+  const gateway = await createGateway(loaded(config), { log })
+  const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+  const close = async (graceSeconds = 0) => {
+    await server.close({ graceSeconds })
+    await gateway.close()
+  }
+  return { url: server.url, gateway, close }
+}
+
 /** One HTTP exchange over a socket of its own. */
 export function send(
   url: string,

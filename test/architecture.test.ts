@@ -74,6 +74,7 @@ const ORDER: readonly string[] = [
   'policy',
   'state',
   'stream',
+  'answers',
   'accounts',
   'observe',
   'config',

@@ -301,6 +301,14 @@ const billing = v.strictObject({
   mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),
 })
 
+const REMEMBER = 'a number of seconds from 0 to 3600'
+const responses = v.strictObject({
+  remember: v.optional(
+    v.pipe(v.number(REMEMBER), v.minValue(0, REMEMBER), v.maxValue(3600, REMEMBER)),
+    900,
+  ),
+})
+
 const prices = v.strictObject({ packaged: v.optional(FLAG, true) })
 
 const names = v.strictObject({
@@ -386,6 +394,7 @@ export const configSchema = v.strictObject({
   defaults: v.optional(defaults, {}),
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),
+  responses: v.optional(responses, {}),
   admin: v.optional(admin, {}),
   metrics: v.optional(metrics, {}),
   alerts: v.optional(alerts, {}),

@@ -165,7 +165,7 @@ interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> 
 }
 
 async function closeParts({ generations, shared, state, ...parts }: Closable): Promise<void> {
-  const { requests, access, loop, usage, spending, accounts } = shared
+  const { requests, access, loop, usage, spending, accounts, items } = shared
   requests.flush()
   await generations.close()
   access.flush()
@@ -175,7 +175,7 @@ async function closeParts({ generations, shared, state, ...parts }: Closable): P
   await requests.close()
   // These read the ledger, which could not be closed tidily meanwhile.
   const readers = [usage, spending, accounts.directory, parts.listedMoney]
-  await Promise.all(readers.map((one) => one.close()))
+  await Promise.all([...readers, items].map((one) => one.close()))
   await closeState(state)
 }
 

@@ -1,5 +1,6 @@
 /** Opens and closes the state that survives a restart: the ledger, the records, the audit log. */
 import type { ConsolaInstance } from 'consola'
+import type { Storage } from 'unstorage'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LoadedConfig } from '../config/config.ts'
@@ -16,6 +17,8 @@ import { openMemory } from '../state/sqlite/memory.ts'
 export interface OpenState {
   readonly ledger: Ledger
   readonly records: Records
+  /** The storage of the records, for entries that are none. */
+  readonly storage: Storage
   readonly audit: Audit
   /** Absent for a state of one gateway. */
   readonly announcements?: Announcements

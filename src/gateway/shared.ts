@@ -1,6 +1,8 @@
 /** Parts that outlive a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
 import type { ConsolaInstance } from 'consola'
 import { Accounts } from '../accounts/accounts.ts'
+import { ItemMemory } from '../answers/items.ts'
+import { AnswerStorage } from '../answers/storage.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig, Config } from '../config/config.ts'
 import { secretsIn } from '../errors/issues.ts'
@@ -117,7 +119,7 @@ export function createShared(
   logFolder: string | undefined,
 ) {
   const { requests, metrics, log } = common
-  const { ledger, audit, records } = state
+  const { ledger, audit, records, storage } = state
   const defaults = () => runtime().config.defaults
   const accounts = new Accounts({ ...state, defaults })
   requests.onBatch = (lines) => {
@@ -141,7 +143,10 @@ export function createShared(
   })
   ledger.onBooked = (charge) => runtime().usage?.booked(charge)
   const [prices, labels] = [new PriceRecords(records, log), new Labels(records)]
-  return { ...common, ledger, audit, accounts, records, prices, labels, usage, spending }
+  const items = new ItemMemory(new AnswerStorage(storage), (message) =>
+    common.faults.warn('answers.items', message),
+  )
+  return { ...common, ledger, audit, accounts, records, items, prices, labels, usage, spending }
 }
 
 export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {

@@ -4,6 +4,7 @@
  */
 import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
+import type { ItemMemory, Recall } from '../answers/items.ts'
 import type {
   CallLabels,
   Attempt,
@@ -246,9 +247,10 @@ export interface WireFormat<In = unknown, Part = unknown> {
   readonly path: string
   /**
    * Reads, bounds and validates the body.
+   * @param recall finds items of earlier answers to the caller
    * @throws InvalidRequest
    */
-  read(incoming: Incoming, limits: BodyLimits): Promise<ParsedRequest<In>>
+  read(incoming: Incoming, limits: BodyLimits, recall: Recall): Promise<ParsedRequest<In>>
   /**
    * Makes the writer of one answer, whose head timer runs from now on.
    * @param done called once, unless the call ends before
@@ -830,6 +832,8 @@ export interface Runtime {
   readonly audit: Audit
   /** Small objects that all gateways of one state share. */
   readonly records: Records
+  /** Items of answers that clients may refer to. */
+  readonly items: ItemMemory
   /** Keeps the prices of charges. */
   readonly prices: PriceRecords
   readonly routing: Routing

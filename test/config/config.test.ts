@@ -104,6 +104,7 @@ describe('an absent member', () => {
       alerts: { balance: 1_000_000_000_000n, off: [] },
       metrics: { money: false },
       telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30, content: false },
+      responses: { remember: 900 },
       routing: { attempts: 3, cooldown: 30 },
       admin: { enabled: true, tokens: [], metrics: 'admin', console: true, hosts: [] },
       seed: { accounts: [] },

@@ -167,10 +167,10 @@ describe('the AI SDK', () => {
     expect(await result.finishReason).toBe('stop')
   })
 
-  it('makes round trips with a tool', async () => {
-    // By default the client refers to items in a store.
-    const providerOptions = { openai: { store: false } }
+  // By default the client refers to its earlier items by their ids.
+  it.each([{}, { store: false }])('makes round trips with a tool and %j', async (openai) => {
     const asked = { model: provider('mock/tools'), prompt: 'Weather?', maxRetries: 0 }
+    const providerOptions = { openai }
     const steps = { tools: tools(), stopWhen: stepCountIs(3), providerOptions }
     const whole = await generateText({ ...asked, ...steps })
     expect(whole.text).toContain('rain')

@@ -1,5 +1,6 @@
 /** Chat in its one normal form, that of OpenAI's Chat Completions API, and what all client forms of it share. */
 import { InvalidRequest } from '../../errors/errors.ts'
+import type { Recall } from '../../answers/items.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { RawJson } from '../../stream/raw-json.ts'
@@ -133,6 +134,8 @@ interface Dialect<Part = AnswerChunk> extends Pick<
 > {
   /** Translates a parsed body. The `policy` stays as the client wrote it. @throws InvalidRequest */
   read(body: RawJson, header: Incoming['header']): DialectRequest
+  /** Completes a body that refers to earlier answers; undefined for one that does not. @throws InvalidRequest */
+  whole?(body: RawJson, limitBytes: number, recall: Recall): Promise<RawJson> | undefined
   /** Most bytes of a body; by default those of chat. */
   readonly limitBytes?: number
 }
@@ -148,18 +151,20 @@ export interface DialectRequest extends Pick<
 export function chatFormat<Part = AnswerChunk>({
   path,
   body: check,
+  whole,
   read,
   write,
   writeError,
   native,
   droppedNames,
-  limitBytes,
+  limitBytes: most,
 }: Dialect<Part>): WireFormat<ChatRequest, Part> {
   return {
     path,
     ...(check && { body: check }),
-    read: (incoming, limits) =>
-      readRawJson(incoming, limitBytes ?? limits.chat, (body) => {
+    read(incoming, limits, recall) {
+      const limitBytes = most ?? limits.chat
+      const translate = (body: RawJson): ParsedRequest<ChatRequest> => {
         const translated = read(body, (name) => incoming.header(name))
         const input = withPolicy(translated.input)
         const { model, messages, policy, session_id, prompt_cache_key } = input
@@ -174,7 +179,13 @@ export function chatFormat<Part = AnswerChunk>({
           bodyBytes: body.bytes,
           rawJson: body,
         }
-      }),
+      }
+      return readRawJson(
+        incoming,
+        limitBytes,
+        (body) => whole?.(body, limitBytes, recall)?.then(translate) ?? translate(body),
+      )
+    },
     write,
     writeError,
     native,

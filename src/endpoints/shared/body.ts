@@ -27,7 +27,7 @@ export function readJson(
 export function readRawJson<T>(
   incoming: Incoming,
   limitBytes: number,
-  take: (body: RawJson) => T,
+  take: (body: RawJson) => T | Promise<T>,
   accepted = 'application/json',
 ): Promise<T> {
   const type = incoming.header('content-type')

@@ -1,10 +1,11 @@
 import type { ResolvedKey } from '../../accounts/stored.ts'
 import { PLAY_PREFIX, readPlayToken } from '../../accounts/play.ts'
-import { PREFIX, hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
+import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
 import type { AuthFailure } from '../../observe/auth-failures.ts'
 import type { LimitName } from '../../observe/record.ts'
+import { apiKeyIn } from '../caller.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /**
@@ -118,7 +119,7 @@ function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admis
 function secretOf(call: Call): string {
   const { incoming } = call
   const authorization = incoming.header('authorization')
-  const secret = chosen(bearerIn(authorization), incoming.header('x-api-key')?.trim())
+  const secret = apiKeyIn(incoming)
   if (secret) {
     if (hasValidChecksum(secret)) return secret
     note(call, 'malformed')
@@ -134,18 +135,6 @@ function secretOf(call: Call): string {
 
 function note({ runtime, id }: Call, why: AuthFailure, start?: string): void {
   runtime.authFailures.failed(id, why, start)
-}
-
-/** The bearer token, unless only the other header has the form of our keys: tools fill the one they do not use. */
-function chosen(bearer: string | undefined, other: string | undefined): string | undefined {
-  if (!bearer || !other) return bearer || other
-  return other.startsWith(PREFIX) && !bearer.startsWith(PREFIX) ? other : bearer
-}
-
-function bearerIn(header = ''): string | undefined {
-  const space = header.indexOf(' ')
-  const isBearer = space > 0 && header.slice(0, space).toLowerCase() === 'bearer'
-  return isBearer ? header.slice(space + 1).trim() : undefined
 }
 
 function refusalOf(refused: Exclude<Admission, Admitted>): Error {

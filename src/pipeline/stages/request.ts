@@ -6,6 +6,8 @@ import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { reasonOf } from '../../models/unserved.ts'
 import { tellUnserved } from '../unserved.ts'
 import { NO_POLICY, tighten, instructionsOf } from '../../policy/policy.ts'
+import type { Recall } from '../../answers/items.ts'
+import { ownerOf } from '../caller.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { keptOf, MOST_CHARACTERS } from '../../observe/content/kept.ts'
 import type { CallContent, SaidText } from '../../observe/content/content.ts'
@@ -195,7 +197,8 @@ export const read: Stage = {
   before(call) {
     const { format, incoming, runtime, admission } = call
     const { server, log } = runtime.config
-    return format.read(incoming, server.limits).then((request) => {
+    const recall: Recall = (ids) => runtime.items.recall(ownerOf(call), ids)
+    return format.read(incoming, server.limits, recall).then((request) => {
       const header = incoming.header(TAG_HEADER)
       call.made.request = request
       const labels = labelsOf(request.input as Labelled, header, admission.key.tag, log.users)

@@ -3,6 +3,7 @@
  * trip. All keys of an account are in one slot of a cluster. While Redis cannot be reached no call is admitted, running calls
  * finish, and their settlements wait in the outbox.
  */
+import type { Storage } from 'unstorage'
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
 import type { Announcements } from '../announcements.ts'
@@ -57,7 +58,7 @@ import {
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory, RedisImport } from './history.ts'
-import { RedisRecords } from './records.ts'
+import { RedisRecords, redisStorage } from './records.ts'
 import { toLimitsText, toPico, type ScriptReply, type ScriptClient } from './replies.ts'
 import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
@@ -95,6 +96,7 @@ export async function openRedis({
 }: RedisOptions): Promise<{
   readonly ledger: RedisLedger
   readonly records: Records
+  readonly storage: Storage
   readonly audit: Audit
   readonly announcements: Announcements
 }> {
@@ -106,9 +108,10 @@ export async function openRedis({
   try {
     const file = openOutbox(outbox, outboxLimit)
     const ledger = new RedisLedger(connection, file, { retentionDays, log })
-    const records = new RedisRecords(connection, driver)
+    const storage = redisStorage(connection, driver)
+    const records = new RedisRecords(connection, storage)
     const announcements = new RedisAnnouncements(connection)
-    return { ledger, records, audit: new RedisAudit(connection), announcements }
+    return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
     connection.close()
     throw error

@@ -1,4 +1,4 @@
-import { createStorage, type Driver } from 'unstorage'
+import { createStorage, type Driver, type Storage } from 'unstorage'
 import { checkRecord, StoredRecords, type Life, type Touched } from '../records.ts'
 import { PREFIX, type RedisConnection, isCluster } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
@@ -7,29 +7,33 @@ const DEADLINE_MS = 500
 /** Name of the index of changed records, each once, in the order of their last changes. */
 const TOUCHED = 'touched'
 
+/** A storage over unstorage's driver. It throws Unavailable while Redis cannot be reached. */
+export function redisStorage(connection: RedisConnection, driver: Driver): Storage {
+  const ask = <T>(send: () => Promise<T>) => connection.ask(send, DEADLINE_MS)
+  // The keys of many records are on several servers of a cluster.
+  const getItems: NonNullable<Driver['getItems']> = isCluster(connection.client)
+    ? (items) =>
+        Promise.all(items.map(async ({ key }) => ({ key, value: await driver.getItem(key) })))
+    : driver.getItems!
+  return createStorage({
+    driver: {
+      ...driver,
+      getItem: (key) => ask(async () => driver.getItem(key)),
+      getItems: (items, options) => ask(async () => getItems(items, options)),
+      setItem: (key, value, options) => ask(async () => driver.setItem!(key, value, options)),
+      removeItem: (key, options) => ask(async () => driver.removeItem!(key, options)),
+    },
+  })
+}
+
 /**
- * Records over unstorage's driver. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set and
+ * Records in that storage. Every method throws Unavailable while Redis cannot be reached. An index is a sorted set and
  * not a record, so that several gateways can add to it at the same moment.
  */
 export class RedisRecords extends StoredRecords {
   readonly #connection: RedisConnection
 
-  constructor(connection: RedisConnection, driver: Driver) {
-    const ask = <T>(send: () => Promise<T>) => connection.ask(send, DEADLINE_MS)
-    // The keys of many records are on several servers of a cluster.
-    const getItems: NonNullable<Driver['getItems']> = isCluster(connection.client)
-      ? (items) =>
-          Promise.all(items.map(async ({ key }) => ({ key, value: await driver.getItem(key) })))
-      : driver.getItems!
-    const storage = createStorage({
-      driver: {
-        ...driver,
-        getItem: (key) => ask(async () => driver.getItem(key)),
-        getItems: (items, options) => ask(async () => getItems(items, options)),
-        setItem: (key, value, options) => ask(async () => driver.setItem!(key, value, options)),
-        removeItem: (key, options) => ask(async () => driver.removeItem!(key, options)),
-      },
-    })
+  constructor(connection: RedisConnection, storage: Storage) {
     super(storage)
     this.#connection = connection
   }

@@ -4,7 +4,7 @@
  */
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { createStorage } from 'unstorage'
+import { createStorage, type Storage } from 'unstorage'
 import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
@@ -469,6 +469,7 @@ export async function openSqlite({
 }: SqliteOptions): Promise<{
   readonly ledger: SqliteLedger
   readonly records: Records
+  readonly storage: Storage
   readonly audit: Audit
 }> {
   const folder = resolve(path)
@@ -494,8 +495,13 @@ export async function openSqlite({
     }),
     log,
   })
-  const records = new StoredRecords(createStorage({ driver: sqliteDriver(client, now) }))
-  return { ledger, records, audit: new SqliteAudit(client, now) }
+  const storage = createStorage({ driver: sqliteDriver(client, now) })
+  return {
+    ledger,
+    records: new StoredRecords(storage),
+    storage,
+    audit: new SqliteAudit(client, now),
+  }
 }
 
 /** @throws ConfigError for a folder that cannot be used */

@@ -1,6 +1,6 @@
 /** The driver `memory`: the SQLite engine on `:memory:`, with its store in this thread. Its state ends with the process. */
 import { EventEmitter } from 'node:events'
-import { createStorage } from 'unstorage'
+import { createStorage, type Storage } from 'unstorage'
 import { Clock } from '../ledger/book.ts'
 import type { LedgerItem, Log, LedgerReader } from '../ledger/ledger.ts'
 import type { Audit } from '../audit.ts'
@@ -31,6 +31,7 @@ const MAX_ROWS = 50_000
 export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: MemoryOptions): {
   readonly ledger: SqliteLedger
   readonly records: Records
+  readonly storage: Storage
   readonly audit: Audit
   readonly reader: LedgerReader
 } {
@@ -55,9 +56,11 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     exportItems,
     log,
   })
+  const storage = createStorage({ driver: sqliteDriver(client, now) })
   return {
     ledger,
-    records: new StoredRecords(createStorage({ driver: sqliteDriver(client, now) })),
+    records: new StoredRecords(storage),
+    storage,
     audit: new SqliteAudit(client, now),
     reader: new SqliteReader(db),
   }

@@ -114,6 +114,7 @@ const ITEMS = {
   reasoning: object({ summary: shownText, content: shownText, encrypted_content: text }),
   agent_message: object({ content: either('a string or an array', agentContent()) }),
   additional_tools: object({ tools: list(tool) }, ['tools']),
+  item_reference: object({ id: filledText }, ['id']),
   local_shell_call: ownCall,
   local_shell_call_output: anyOutput,
   shell_call: ownCall,
@@ -204,9 +205,6 @@ const STATEFUL: Readonly<Record<string, string>> = {
   background: 'Background responses are not offered. Use "stream": true.',
   prompt: 'Stored prompts are not offered. Send their text as "instructions" and "input".',
 }
-const REFERENCE =
-  'Items are not stored here. Set "store" to false in your client so that it sends items whole.'
-
 /** @throws InvalidRequest with the code and path of the first problem of a body */
 export function checkBody(body: object): void {
   const given = body as Record<string, any>
@@ -216,8 +214,4 @@ export function checkBody(body: object): void {
   }
   const mistake = responseBody(body)
   if (mistake) throw toInvalidRequest(mistake)
-  if (!Array.isArray(given.input)) return
-  const reference = given.input.findIndex(({ type }: any) => type === 'item_reference')
-  if (reference < 0) return
-  throw new InvalidRequest('unsupported_value', REFERENCE, { param: `input[${reference}]` })
 }

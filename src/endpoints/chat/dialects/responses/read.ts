@@ -12,6 +12,8 @@ export interface AnswerOptions {
   readonly echo: Readonly<Record<string, unknown>>
   /** Whether reasoning comes with the text that has to be sent back. */
   readonly includesEncrypted: boolean
+  /** Whether later requests may refer to items of the answer. */
+  readonly remembers: boolean
   /** The names of tools in namespaces, by their names in the normal form. */
   readonly toolNames: ReadonlyMap<string, ToolName>
 }
@@ -62,6 +64,7 @@ export function readResponsesRequest(body: RawJson, counting = false): DialectRe
     answerOptions: {
       echo: echoOf(given),
       includesEncrypted: given.include?.includes(ENCRYPTED) === true,
+      remembers: given.store !== false,
       toolNames: tools.names,
     } satisfies AnswerOptions,
     untranslatable: untranslatable ?? tools.untranslatable,

@@ -1,5 +1,6 @@
 import type { ErrorBody } from '../../../../errors/errors.ts'
 import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
+import { ownerOf } from '../../../../pipeline/caller.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import type { ChatInput } from '../../../../plugin.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
@@ -16,6 +17,7 @@ import { ForwardedResponse, isWhole } from './forward.ts'
 import type { ResponseEvent } from './items.ts'
 import { prepare } from './prepare.ts'
 import { readResponsesRequest, type AnswerOptions } from './read.ts'
+import { rememberedOf, withRecalled } from './references.ts'
 
 /** Repeated members addressed to the gateway or a vendor: a vendor that got its own form gives others. */
 const CLIENTS_OWN = [
@@ -64,6 +66,7 @@ export function resourceOf(
 export const responses = chatFormat({
   path: '/v1/responses',
   body: responseBody,
+  whole: withRecalled,
   read: (body) => readResponsesRequest(body),
   native: { method: 'responses', prepare },
   droppedNames: (what) => (what === 'reasoning' ? ['reasoning'] : ['input.reasoning']),
@@ -74,6 +77,7 @@ export const responses = chatFormat({
 export const responseTokens = chatFormat<TokenCount>({
   path: '/v1/responses/input_tokens',
   body: responseBody,
+  whole: withRecalled,
   read: (body) => readResponsesRequest(body, true),
   write: countWriter((input_tokens) => ({ object: 'response.input_tokens', input_tokens })),
   writeError,
@@ -133,10 +137,9 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   events(chunk: AnswerChunk): readonly ResponseEvent[] {
     if (chunk.native && !this.#begun && !this.#comesWhole(chunk))
       this.#forwarded ??= this.#forward()
-    if (this.#forwarded) return this.#forwarded.push(chunk)
-    this.#begin()
-    this.#written.push(chunk)
-    return this.#taken()
+    const events = this.#forwarded?.push(chunk) ?? this.#write(chunk)
+    if (chunk.receipt) this.#remember(events.at(-1)?.response?.output ?? [])
+    return events
   }
 
   encode(chunk: AnswerChunk): string {
@@ -173,6 +176,21 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   /** True for a conversation that is too long: clients that shorten it look for this failure in the stream only. */
   failsInStream(code: string | null): boolean {
     return code === 'context_length_exceeded'
+  }
+
+  #write(chunk: AnswerChunk): readonly ResponseEvent[] {
+    this.#begin()
+    this.#written.push(chunk)
+    return this.#taken()
+  }
+
+  /** Keeps the items of the answer once its last bytes are on their way. */
+  #remember(output: readonly object[]): void {
+    const call = this.#call
+    const { items, config } = call.runtime
+    const { remember } = config.responses
+    if (!(call.request.answerOptions as AnswerOptions).remembers || remember === 0) return
+    setImmediate(() => items.keep(ownerOf(call), rememberedOf(output), remember))
   }
 
   /** Whether a vendor answers whole although a stream was asked for: its events are made here. */
