@@ -17,7 +17,7 @@ import { toInput } from '../shared/http.ts'
 import { toFile, toImage } from './media.ts'
 import { withThoughts } from './thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
-import { EMPTY, NO_RESULT, OPENING, requireTexts } from '../shared/conversations.ts'
+import { EMPTY, NO_RESULT, OPENING, requireTexts, thoughtsOf } from '../shared/conversations.ts'
 
 /** A conversation for the Messages API. */
 interface Conversation {
@@ -92,7 +92,7 @@ class ConversationBuilder {
     const texts = this.#texts(message, path)
     if (texts.length === 0 && message.refusal) texts.push({ type: 'text', text: message.refusal })
     const calls = callsOf(message).map((call) => this.#toToolUse(call))
-    const blocks = withThoughts(message.reasoning_details ?? [], texts, calls)
+    const blocks = withThoughts(thoughtsOf(message), texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
     markLast(kept, message.cache_control)
     this.#extend('assistant', kept)

@@ -14,7 +14,14 @@ import {
 import { toInput } from '../shared/http.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import { CallIds, callsOf, type Call } from '../shared/tool-calls.ts'
-import { EMPTY, NO_RESULT, OPENING, RESULTS_ARE_IN, requireTexts } from '../shared/conversations.ts'
+import {
+  EMPTY,
+  NO_RESULT,
+  OPENING,
+  RESULTS_ARE_IN,
+  requireTexts,
+  thoughtsOf,
+} from '../shared/conversations.ts'
 import { audioBlock, fileBlock, imageBlock, type Block } from './media.ts'
 import type { Traits } from './models.ts'
 
@@ -141,14 +148,14 @@ class MessageBuilder {
   #addAnswer(message: ChatMessage, path: string): void {
     requireTexts(message, path, this.#fail)
     this.#answerRest()
-    const { content, refusal, reasoning_details, cache_control } = message
+    const { content, refusal, cache_control } = message
     const texts: TextBlock[] = partsOf(content ?? refusal).map((part) => ({
       type: 'text',
       text: String(part.text ?? part.refusal ?? ''),
       cache_control: part.cache_control,
     }))
     const calls = callsOf(message).map((call) => this.#toToolUse(call))
-    const thoughts = this.#traits.signsReasoning ? (reasoning_details ?? []) : []
+    const thoughts = this.#traits.signsReasoning ? thoughtsOf(message) : []
     const blocks = withThoughts(thoughts, texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
     markLast(kept, cache_control)

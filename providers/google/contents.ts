@@ -1,11 +1,11 @@
 /** Builds the conversation in Google's form, with earlier reasoning and its signatures. */
 import type { Host, ChatMessage, ReasoningDetail } from '../../src/plugin.ts'
-import { OPENING, requireTexts } from '../shared/conversations.ts'
+import { OPENING, requireTexts, thoughtsOf } from '../shared/conversations.ts'
 import { toInput } from '../shared/http.ts'
 import { callsOf, type Call } from '../shared/tool-calls.ts'
 import { isBlank, toParts, type Part } from './media.ts'
 import { CallResults, toId } from './results.ts'
-import { isBefore } from './thinking.ts'
+import { isBefore, SKIP_SIGNATURE } from '../shared/gemini.ts'
 
 /** One turn of a conversation. */
 interface Content {
@@ -22,11 +22,6 @@ interface Conversation {
 /** Marks reasoning of Google's models. Reasoning of other vendors is ignored. */
 export const FORMAT = 'google-gemini-v1'
 
-/**
- * Gemini 3 and later refuse the first call of a step without its signature. Clients may have lost it, and calls of
- * other models never had one. Google documents this value as a replacement.
- */
-const SKIP_SIGNATURE = 'skip_thought_signature_validator'
 /** Google refuses empty contents and parts. */
 const PLACEHOLDER = { text: ' ' }
 
@@ -135,7 +130,7 @@ class ContentBuilder {
 
   /** Reasoning, text and calls of an assistant message; empty for an empty message. */
   #modelParts(message: ChatMessage, path: string): Part[] {
-    const blocks = blocksOf(message.reasoning_details ?? [])
+    const blocks = blocksOf(thoughtsOf(message))
     const thoughts = blocks
       .filter(({ text }) => text)
       .map(({ text, signature }) => ({ text, thought: true, ...signed(signature) }))

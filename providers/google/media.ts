@@ -1,7 +1,7 @@
 /** Text, images, audio and files as parts of a message. */
 import type { ChatMessage, Host } from '../../src/plugin.ts'
 import { isAddress, isDataUrl } from '../shared/files.ts'
-import { isBefore } from './thinking.ts'
+import { isBefore } from '../shared/gemini.ts'
 
 /** A part in Google's form. */
 export type Part = Record<string, any>

@@ -2,7 +2,8 @@
 import type { ChatInput, Host } from '../../src/plugin.ts'
 import { toConversation } from './contents.ts'
 import { commonResolution } from './media.ts'
-import { toThinkingConfig, type Thinking, isBefore } from './thinking.ts'
+import { isBefore } from '../shared/gemini.ts'
+import { toThinkingConfig, type Thinking } from './thinking.ts'
 import { jsonInWords, responseFormat } from '../shared/schemas.ts'
 import { isForced, nothingToCall } from '../shared/tool-calls.ts'
 

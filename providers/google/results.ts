@@ -3,7 +3,7 @@ import type { ChatMessage, Host } from '../../src/plugin.ts'
 import { FAILED } from '../shared/conversations.ts'
 import { CallIds, type Call } from '../shared/tool-calls.ts'
 import { isBlank, toParts, type Part } from './media.ts'
-import { isBefore } from './thinking.ts'
+import { isBefore } from '../shared/gemini.ts'
 
 /** The result of a call that was never answered. */
 const MISSING = { error: 'no result' }

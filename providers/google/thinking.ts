@@ -3,6 +3,7 @@
  * level.
  */
 import type { Reasoning } from '../../src/plugin.ts'
+import { isBefore } from '../shared/gemini.ts'
 
 /** Lowest first. */
 export const LEVELS = ['minimal', 'low', 'medium', 'high'] as const
@@ -27,13 +28,6 @@ export function toThinkingConfig(
     thinking === 'budget' ? budgetOf(reasoning, model, isOff) : levelOf(reasoning, thinking, isOff)
   const shown = isOff || reasoning.exclude ? undefined : { includeThoughts: true }
   return amount || shown ? { ...amount, ...shown } : undefined
-}
-
-/** Whether a model is older than this version. False for names without a version. */
-export function isBefore(model: string, major: number, minor = 0): boolean {
-  const [, itsMajor, itsMinor = '0'] = /gemini-(\d+)(?:\.(\d+))?/.exec(model) ?? []
-  if (itsMajor === undefined) return false
-  return Number(itsMajor) < major || (Number(itsMajor) === major && Number(itsMinor) < minor)
 }
 
 /** https://ai.google.dev/gemini-api/docs/thinking */

@@ -17,8 +17,8 @@ import { notAnAnswer } from '../shared/http.ts'
 import { inbandFailure, type Failed } from './errors.ts'
 import { isError, toAnnotations, toUsage } from './members.ts'
 import type { VendorProfile } from './quirks.ts'
-import { markOf } from './content.ts'
-import { ThinkSplitter, type ThinkTags } from '../shared/think-tags.ts'
+import { Signatures, hasSignature, markOf, textMember } from './as-given.ts'
+import { ThinkSplitter } from '../shared/think-tags.ts'
 
 /**
  * The chunks of a stream.
@@ -199,11 +199,7 @@ class AnswerState {
     // Most answers have one choice, which needs no map lookup.
     if (index === 0 && this.#first) return this.#first
     let choice = this.#choices.get(index)
-    if (!choice)
-      this.#choices.set(
-        index,
-        (choice = new ChoiceState(this.#profile.tags, this.#profile.quirks.replay === 'as-given')),
-      )
+    if (!choice) this.#choices.set(index, (choice = new ChoiceState(this.#profile)))
     if (index === 0) this.#first = choice
     return choice
   }
@@ -256,15 +252,18 @@ class ChoiceState {
 
   /** Whether reasoning is marked with the member that it came in, because it goes back there. */
   readonly #marks: boolean
+  #signatures: Signatures | undefined
+  #noteMember: ((member: string) => void) | undefined
 
-  constructor(tags: ThinkTags | undefined, marks: boolean) {
-    this.#marks = marks
+  constructor({ tags, quirks, noteMember }: VendorProfile) {
+    this.#marks = quirks.replay === 'as-given'
+    this.#noteMember = noteMember
     this.#splitter = tags && new ThinkSplitter(tags)
   }
 
   /** The content of a delta; undefined for none. */
   read(delta: any): ChatDelta | undefined {
-    if (!this.#splitter && isText(delta)) {
+    if (!this.#splitter && isText(delta) && !(this.#marks && hasSignature(delta))) {
       if (!delta.content) return undefined
       this.#interrupted = this.#hasReasoning
       return { content: delta.content }
@@ -276,8 +275,7 @@ class ChoiceState {
       content = thought.content
       reasoning ||= thought.reasoning
     }
-    const member = delta.reasoning_content ? 'reasoning_content' : 'reasoning'
-    const mark = this.#marks && delta[member] ? markOf(member) : undefined
+    const mark = this.#marks ? this.#markOfText(delta) : undefined
     this.#addReasoning(out, reasoning, this.#detailsOf(delta), mark)
     if (content) out.content = content
     if (delta.refusal && typeof delta.refusal === 'string') out.refusal = delta.refusal
@@ -301,10 +299,22 @@ class ChoiceState {
     return held?.reasoning || held?.content ? out : undefined
   }
 
+  #markOfText(delta: any): string | undefined {
+    const member = textMember(delta)
+    if (member === undefined) return undefined
+    this.#noteMember?.(member)
+    this.#noteMember = undefined
+    return markOf({ member })
+  }
+
   #detailsOf(delta: any): readonly ReasoningDetail[] {
-    const details = detailsOf(delta)
-    if (!this.#marks || !Array.isArray(delta.reasoning_details)) return details
-    return details.map((one) => ({ ...one, id: markOf('reasoning_details', one.id) }))
+    if (!this.#marks) return [...detailsOf(delta), ...signaturesOf(delta)]
+    const own = Array.isArray(delta.reasoning_details)
+    const details = detailsOf(delta).map((one) =>
+      own ? { ...one, id: markOf({ member: 'reasoning_details', own: one.id }) } : one,
+    )
+    this.#signatures ??= new Signatures()
+    return [...details, ...this.#signatures.read(delta)]
   }
 
   #addReasoning(
@@ -398,7 +408,7 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'google-gemini-v1',
 ])
 
-/** Valid entries of `reasoning_details`, and signatures of Mistral and Google as such entries. */
+/** Valid entries of `reasoning_details`, and signatures of Mistral as such entries. */
 function detailsOf(delta: any): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
   if (Array.isArray(delta.reasoning_details)) {
@@ -423,13 +433,19 @@ function detailsOf(delta: any): ReasoningDetail[] {
       details.push({ type: 'reasoning.text', signature: part.signature, format: 'unknown' })
     }
   }
-  const bearers = [delta, ...(Array.isArray(delta.tool_calls) ? delta.tool_calls : [])]
-  for (const bearer of bearers) {
-    const signature = bearer?.extra_content?.google?.thought_signature
-    if (typeof signature !== 'string') continue
-    details.push({ type: 'reasoning.encrypted', data: signature, format: 'google-gemini-v1' })
-  }
   return details
+}
+
+/** Google's signatures of a message and of its calls. */
+function signaturesOf(delta: any): ReasoningDetail[] {
+  const bearers = [delta, ...(Array.isArray(delta.tool_calls) ? delta.tool_calls : [])]
+  return bearers.flatMap((bearer, i): ReasoningDetail[] => {
+    const data = bearer?.extra_content?.google?.thought_signature
+    if (typeof data !== 'string') return []
+    const id = i > 0 && typeof bearer.id === 'string' && bearer.id !== '' ? bearer.id : undefined
+    const entry = { type: 'reasoning.encrypted', data, format: 'google-gemini-v1' } as const
+    return [id === undefined ? entry : { ...entry, id }]
+  })
 }
 
 /** A fragment of a tool call, without empty members and vendor extensions. */

@@ -17,6 +17,7 @@ import {
   type HttpFailure,
 } from '../shared/http.ts'
 import { readChunks, readCompletion } from './answer.ts'
+import { TextMembers } from './as-given.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
 import type { Quirks, VendorProfile } from './quirks.ts'
@@ -45,11 +46,12 @@ export function createChat<Options extends DeploymentOptions>(
   host: Host,
   targetOf: (model: string, options: Options) => ChatTarget,
 ): Chat {
+  const members = new TextMembers()
   return (request) => {
     const options = request.options as Options
     const target = targetOf(request.model, options)
     const ask: Chat = ({ input, model, signal }) =>
-      complete(host, { input, model, signal, options }, target)
+      complete(host, { input, model, signal, options, members }, target)
     return withClientTools(ask, TOOL_NAMES, target.quirks.customTools === true)(request)
   }
 }
@@ -59,6 +61,7 @@ interface Request {
   readonly model: string
   readonly signal: AbortSignal
   readonly options: DeploymentOptions
+  readonly members: TextMembers
 }
 
 type Answer = ChatCompletion | Flow<ChatChunk>
@@ -66,18 +69,21 @@ type Answer = ChatCompletion | Flow<ChatChunk>
 /** Chains promises and awaits none: a call makes as few as it can. */
 function complete(
   host: Host,
-  { input, model, signal, options }: Request,
+  { input, model, signal, options, members }: Request,
   { url, headers, quirks, httpFailure: toFailure = httpFailure }: ChatTarget,
 ): Promise<Answer> {
   const stream = input.stream === true
   const { fetches: parts = ['file'] } = quirks
   const ask = (given: ChatInput): Promise<Answer> => {
-    const body = host.json(toBody(given, model, quirks, options, host.fail))
+    const member = members.of(model)
+    const body = host.json(toBody(given, model, quirks, options, host.fail, member))
     return host
       .request({ url, headers, body, signal, stream })
       .then((response): Answer | Promise<Answer> => {
         if (!hasSucceeded(response)) return refuse(host, response, signal, toFailure)
-        const profile: VendorProfile = { quirks, tags: options.reasoning, fail: host.fail }
+        const noteMember = (used: string) => members.note(model, used)
+        const { reasoning: tags } = options
+        const profile: VendorProfile = { quirks, tags, fail: host.fail, noteMember }
         return isEventStream(response, stream)
           ? host.sse(response.body).through(readChunks(profile))
           : response.text().then((text) => readCompletion(parseAnswer(text, host.fail), profile))

@@ -1,7 +1,9 @@
 /** Content of messages: parts in the form that a vendor takes, and parts that it takes none of. */
 import type { Host, ChatMessage, ReasoningDetail, ChatInput, Reasoning } from '../../src/plugin.ts'
 import { asDataUrl, fileNameOf, isAddress, isDataUrl } from '../shared/files.ts'
-import { FAILED, NO_RESULT, RESULTS_ARE_IN } from '../shared/conversations.ts'
+import { FAILED, NO_RESULT, RESULTS_ARE_IN, thoughtsOf } from '../shared/conversations.ts'
+import { SKIP_SIGNATURE } from '../shared/gemini.ts'
+import { replayAsGiven } from './as-given.ts'
 
 /** Differences between vendors in the parts of messages. */
 interface ContentQuirks {
@@ -147,6 +149,15 @@ export type Replay =
   /** Reasoning goes back in the members in which this server gave it. */
   | 'as-given'
 
+/** Where reasoning goes, and what is known of the model that gets it. */
+export interface ReplayTarget {
+  readonly place: Replay
+  /** The member in which this server gave the model's last reasoning. */
+  readonly member?: string | undefined
+  /** The first call of a step is refused without its signature. */
+  readonly needsSignature?: boolean
+}
+
 /** Differences between vendors in messages. */
 export interface MessageQuirks extends ContentQuirks {
   /** Accepts `annotations` in messages. */
@@ -165,7 +176,7 @@ export type Outgoing = Record<string, any>
 export function toMessages(
   messages: readonly ChatMessage[],
   quirks: MessageQuirks,
-  replay: Replay | undefined,
+  replay: ReplayTarget | undefined,
 ): readonly Outgoing[] {
   const fits = (message: ChatMessage) => isFit(message, quirks, replay)
   if (messages.every(fits)) return messages
@@ -173,7 +184,11 @@ export function toMessages(
 }
 
 /** Whether a message needs no change. */
-function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | undefined): boolean {
+function isFit(
+  message: ChatMessage,
+  quirks: MessageQuirks,
+  replay: ReplayTarget | undefined,
+): boolean {
   const { role, content, tool_calls } = message
   if (role === 'developer' && !quirks.current) return false
   if (
@@ -202,7 +217,7 @@ function isFit(message: ChatMessage, quirks: MessageQuirks, replay: Replay | und
 function toMessage(
   message: ChatMessage,
   quirks: MessageQuirks,
-  replay: Replay | undefined,
+  replay: ReplayTarget | undefined,
 ): Outgoing {
   const {
     role,
@@ -239,8 +254,10 @@ function toMessage(
   // `null` is only accepted beside tool calls.
   out.content ??= out.tool_calls || out.function_call ? null : ''
   if (replay) {
-    const details: readonly ReasoningDetail[] = reasoning_details ?? []
-    REPLAYS[replay](out, reasoning || reasoning_content || visible(details), details)
+    const given: readonly ReasoningDetail[] = reasoning_details ?? []
+    const text = reasoning || reasoning_content || visible(given)
+    const details = replay.place === 'as-given' ? given : thoughtsOf(message)
+    REPLAYS[replay.place](out, text, details, replay)
   }
   return out
 }
@@ -265,7 +282,10 @@ function isText(role: string, { texts }: MessageQuirks): boolean {
 }
 
 const REPLAYS: Readonly<
-  Record<Replay, (out: Outgoing, text: string, details: readonly ReasoningDetail[]) => void>
+  Record<
+    Replay,
+    (out: Outgoing, text: string, details: readonly ReasoningDetail[], to: ReplayTarget) => void
+  >
 > = {
   reasoning_content(out, text) {
     // Thinking models refuse tool calls without it, and accept an empty text.
@@ -288,39 +308,25 @@ const REPLAYS: Readonly<
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text }] }
     out.content = [signature ? { ...thinking, signature } : thinking, ...listOf(out.content)]
   },
-  'as-given'(out, _text, details) {
-    for (const member of ['reasoning_content', 'reasoning']) {
-      const text = visible(markedWith(member, details))
-      if (text) out[member] = text
-    }
-    const own = markedWith('reasoning_details', details)
-    if (own.length > 0) out.reasoning_details = own
+  'as-given': (out, text, details, { member }) => replayAsGiven(out, text, details, member),
+  'thought-signature'(out, _text, details, { needsSignature }) {
+    if (!out.tool_calls) return
+    const signatures = details.filter(
+      ({ type, format, data }) =>
+        type === 'reasoning.encrypted' && format === 'google-gemini-v1' && data,
+    )
+    const own = out.tool_calls.map(
+      (call: any): unknown =>
+        signatures.find(({ id }) => id && id === call.id)?.data ??
+        call.extra_content?.google?.thought_signature,
+    )
+    // One without a call belongs to the first.
+    const first = signatures.find(({ id }) => !out.tool_calls.some((call: any) => call.id === id))
+    own[0] ??= first?.data ?? (needsSignature ? SKIP_SIGNATURE : undefined)
+    out.tool_calls = out.tool_calls.map(({ extra_content: _given, ...call }: any, i: number) =>
+      own[i] ? { ...call, extra_content: { google: { thought_signature: own[i] } } } : call,
+    )
   },
-  'thought-signature'(out, _text, details) {
-    const signature = details.find(
-      (detail) => detail.type === 'reasoning.encrypted' && detail.format === 'google-gemini-v1',
-    )?.data
-    if (!signature || !out.tool_calls) return
-    const [first, ...others] = out.tool_calls
-    const extra_content = { google: { thought_signature: signature } }
-    out.tool_calls = [{ ...first, extra_content }, ...others]
-  },
-}
-
-const MARK = 'up:'
-
-/** The id of reasoning that goes back into the member that it came in. @param own the server's id */
-export function markOf(member: string, own?: string | null): string {
-  return own ? `${MARK}${member}#${own}` : MARK + member
-}
-
-/** Reasoning with the mark of a member, with the server's own ids. */
-function markedWith(member: string, details: readonly ReasoningDetail[]): ReasoningDetail[] {
-  return details.flatMap(({ id, ...detail }) => {
-    if (id === markOf(member)) return [detail]
-    const start = `${markOf(member)}#`
-    return id?.startsWith(start) ? [{ ...detail, id: id.slice(start.length) }] : []
-  })
 }
 
 function visible(details: readonly ReasoningDetail[]): string {

@@ -76,8 +76,13 @@ const SCHEMA = { name: true, description: true, schema: true, strict: true } as 
  * OpenAI's form, as far as it is known.
  * @param part further members of every content part
  * @param answer further members of an assistant's message
+ * @param call further members of a call
  */
-export function formWith(part: readonly string[], answer: readonly string[]): KnownForm {
+export function formWith(
+  part: readonly string[],
+  answer: readonly string[],
+  call: readonly string[] = [],
+): KnownForm {
   const more = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, true]))
   const content: Known = [
     {
@@ -95,7 +100,7 @@ export function formWith(part: readonly string[], answer: readonly string[]): Kn
   const roles: Readonly<Record<string, Known>> = {
     assistant: {
       ...message,
-      tool_calls: [CALL],
+      tool_calls: [{ ...CALL, ...more(call) }],
       function_call: { name: true, arguments: true },
       ...more(answer),
     },

@@ -70,6 +70,8 @@ export interface VendorProfile {
   /** The model writes its reasoning into the answer, in these tags. */
   readonly tags: ThinkTags | undefined
   readonly fail: Host['fail']
+  /** Called with the member that has the text of the reasoning, once for each choice. */
+  readonly noteMember?: (member: string) => void
 }
 
 /** Differences of a vendor in text completions. An absent member means that it behaves like OpenAI. */

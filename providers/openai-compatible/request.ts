@@ -8,12 +8,13 @@ import {
   textOnly,
   toMessages,
   type Outgoing,
-  type Replay,
+  type ReplayTarget,
   reasoningBeside,
   toolMembers,
 } from './content.ts'
 import { known } from './known.ts'
 import type { Quirks } from './quirks.ts'
+import { isBefore } from '../shared/gemini.ts'
 import { withFlatRoot } from '../shared/schemas.ts'
 import { nearestEffort, type Effort } from './reasoning.ts'
 
@@ -33,6 +34,7 @@ interface RequestOptions {
 
 /**
  * Builds the body of `POST /chat/completions`.
+ * @param member in which this server gave the model's last reasoning
  * @throws the failure class `bad_request` for what this vendor does not have and that would change the answer
  */
 export function toBody(
@@ -41,6 +43,7 @@ export function toBody(
   quirks: Quirks,
   options: RequestOptions,
   fail: Host['fail'],
+  member?: string,
 ): Record<string, unknown> {
   checkMembers(input, quirks, fail)
   const honours = options.forcedTools === true
@@ -48,7 +51,8 @@ export function toBody(
   const body = reasoning
     ? withReasoning(reasoning, input, model, quirks, options)
     : { ...input, model }
-  body.messages = conversation(input.messages, quirks, options, fail)
+  const replay = replayOf(quirks, options, model, member)
+  body.messages = conversation(input.messages, quirks, options, replay, fail)
   // `undefined` is left out of JSON and is cheaper than `delete`.
   if (input.stream) Object.assign(body, quirks.streamed)
   else if (input.stream !== undefined) body.stream = undefined
@@ -87,6 +91,7 @@ function conversation(
   given: readonly ChatMessage[],
   quirks: Quirks,
   options: RequestOptions,
+  replay: ReplayTarget | undefined,
   fail: Host['fail'],
 ): readonly Outgoing[] {
   const { takes, form } = quirks
@@ -96,7 +101,7 @@ function conversation(
   })
   if (options.bridgeTools) messages = withBridges(messages)
   if (form) messages = known(messages, form.messages) as readonly ChatMessage[]
-  return toMessages(messages, quirks, replayOf(quirks, options))
+  return toMessages(messages, quirks, replay)
 }
 
 function strayResult({ role }: ChatMessage, index: number, fail: Host['fail']): Error {
@@ -107,13 +112,17 @@ function strayResult({ role }: ChatMessage, index: number, fail: Host['fail']): 
   return fail('bad_request', message, { code: 'invalid_value', param })
 }
 
-function replayOf(quirks: Quirks, { replayReasoning }: RequestOptions): Replay | undefined {
-  const wanted = replayReasoning ?? !quirks.replayOnRequest
-  if (!wanted) return undefined
+function replayOf(
+  { replay, replayOnRequest }: Quirks,
+  { replayReasoning }: RequestOptions,
+  model: string,
+  member: string | undefined,
+): ReplayTarget | undefined {
+  if (!(replayReasoning ?? !replayOnRequest)) return undefined
   // The most common name among servers with such a member.
-  const { replay = 'as-given' } = quirks
-  if (replay !== 'as-given') return replay
-  return replayReasoning ? 'reasoning_content' : quirks.replay
+  const isOpen = replay === undefined || replay === 'as-given'
+  const place = isOpen && replayReasoning ? 'reasoning_content' : replay
+  return place && { place, member, needsSignature: !isBefore(model, 3) }
 }
 
 function toTools(body: Record<string, any>, quirks: Quirks, fail: Host['fail']): void {

@@ -326,6 +326,7 @@ const TEXT_RESULTS: TakenParts = { ...USUAL_PARTS, tool: TEXT }
 
 /** Hosts of models about which nothing more is known: the members that all of them take, and OpenAI's form. */
 const HOST: Quirks = {
+  replay: 'as-given',
   streamed: WITH_USAGE,
   renames: AS_MAX_TOKENS,
   knows: new Set([
@@ -652,7 +653,7 @@ const ROWS = {
       'seed',
       'stream_options',
     ]),
-    form: HOSTED,
+    form: formWith([], [], ['extra_content']),
     takes: USUAL_PARTS,
     toReasoning: effortLevels('none', 'minimal', 'low', 'medium', 'high'),
     reasoningIsTheRest: true,

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { ChatMessage, Host } from '../../src/plugin.ts'
 import { callSources, pairsIn, resultOf, type CallSource } from '../openai-compatible/content.ts'
-import { NO_RESULT } from '../shared/conversations.ts'
+import { NO_RESULT, thoughtsOf } from '../shared/conversations.ts'
 import { notTaken, toInputPart, type InputPart } from './media.ts'
 import { toReasoningItems, type Format, type ReasoningItem } from './replay.ts'
 
@@ -112,7 +112,7 @@ class ItemsBuilder {
     // Reasoning that nothing follows is refused.
     if (content.length === 0 && calls.length === 0) return
     if (this.#replay && message.reasoning_details) {
-      const thoughts = toReasoningItems(message.reasoning_details, this.#replay)
+      const thoughts = toReasoningItems(thoughtsOf(message), this.#replay)
       for (const thought of thoughts) this.#items.push(thought)
     }
     if (content.length > 0) {

@@ -1,6 +1,6 @@
 /** Texts that stand for what is missing in a conversation, where a vendor requires it. */
 
-import type { ChatMessage, Host } from '../../src/plugin.ts'
+import type { ChatMessage, Host, ReasoningDetail } from '../../src/plugin.ts'
 
 /** The result of a call that was never answered. */
 export const NO_RESULT = '(no result)'
@@ -31,4 +31,17 @@ export function requireTexts(
   const param = `${path}.content[${other}]`
   const message = `Expected text at ${param}: this model takes only text in messages of the ${role}.`
   throw fail('bad_request', message, { code: 'unsupported_value', param })
+}
+
+/**
+ * Reasoning of earlier turns that vendors know by its format. A server that takes its own back where it stood has marked its
+ * entries, whatever format it claims.
+ */
+export function thoughtsOf({ reasoning_details }: ChatMessage): readonly ReasoningDetail[] {
+  const details: readonly ReasoningDetail[] = reasoning_details ?? []
+  return details.some(isMarked) ? details.filter((one) => !isMarked(one)) : details
+}
+
+function isMarked({ id }: ReasoningDetail): boolean {
+  return typeof id === 'string' && id.startsWith('up:')
 }

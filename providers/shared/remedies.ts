@@ -48,7 +48,7 @@ const HINT =
   /\breasoning(_effort|_format|\.effort)?\b|\b(enable_)?thinking(_budget|_config|config)?\b|\bthinkingBudget\b|\bbudget_tokens\b|\bchat_template_kwargs\b|\bprompt_mode\b|\bthink\b/i
 /** Places of replayed thoughts, and the words for them. */
 const THOUGHTS =
-  /\b(messages|input|contents)\b[^ ]*\.?[^ ]*(reasoning|thinking|thought)|\breasoning_(content|details|text)\b|\bthinking (block|part)|\breasoning (input|item)|\bthought_?signature/i
+  /\b(messages|input|contents)\b[^ ]*\.?[^ ]*(reasoning|thinking|thought)|\breasoning_(content|details|text)\b|\bthinking (block|part)|\breasoning (input|item)|\bthought_?signature|\bthinking_signature|\bextra_content\b|\bprovider_specific_fields\b/i
 /** Thoughts that another organization has encrypted, or that were changed. */
 const SIGNATURE =
   /invalid[^.]{0,40}(signature|encrypted)|(signature|encrypted.content)[^.]{0,60}(invalid|could not|cannot|not valid|verif)/i

@@ -16,6 +16,8 @@ interface Form {
   readonly resultImages?: true
   /** Further members of an assistant's message. */
   readonly answer?: v.ObjectEntries
+  /** Further members of a call. */
+  readonly call?: v.ObjectEntries
   /** Knows the role `developer` and refusals. */
   readonly current?: boolean
   /** Knows free-form tools, and choices among allowed tools. */
@@ -240,10 +242,8 @@ function messageIn(form: Form): v.GenericSchema {
   const images = anywhere ? parts : parts.filter(isImage)
   const others = anywhere ? parts : []
   const speaker = { name: v.optional(v.string()), ...marked }
-  const calls = v.pipe(
-    v.array(custom ? v.union([functionCall, customCall]) : functionCall),
-    v.minLength(1),
-  )
+  const call = v.strictObject({ ...functionCall.entries, ...form.call })
+  const calls = v.pipe(v.array(custom ? v.union([call, customCall]) : call), v.minLength(1))
   const earlier: v.ObjectEntries = {
     ...(current && { refusal: v.optional(v.string()) }),
     ...(older && { function_call: v.optional(args) }),

@@ -304,6 +304,11 @@ const HOSTED: Readonly<Record<string, Row>> = {
       },
       parts: MEDIA,
       resultImages: true,
+      call: {
+        extra_content: v.optional(
+          v.strictObject({ google: v.strictObject({ thought_signature: v.string() }) }),
+        ),
+      },
     }),
     refused: NOT_THE_USERS,
   },

@@ -94,7 +94,8 @@ describe('messages without a change', () => {
 
   it('are passed on unchanged, or converted with the same content', () => {
     fc.assert(
-      fc.property(message, quirks, replay, (one, row, how) => {
+      fc.property(message, quirks, replay, (one, row, place) => {
+        const how = place && { place }
         const given = [one]
         const before = JSON.stringify(given)
         const taken = toMessages(given, row, how)

@@ -95,7 +95,7 @@ describe('members that no vendor is known to have', () => {
     const { schema } = sent.response_format.json_schema
     expect(parameters).toEqual(extra)
     expect(schema).toEqual({ type: 'object', ...extra })
-    expect(JSON.stringify(sent).split('extra')).toHaveLength(3)
+    expect(JSON.stringify(sent).split('"extra"')).toHaveLength(3)
   })
 
   it.each([undefined, 'openrouter', 'vllm', 'ollama', 'llamacpp', 'lmstudio'])(

@@ -104,7 +104,7 @@ const item = {
       message: { role: { const: 'assistant' }, status, content: list(part) },
       function_call: { ...call, arguments: text },
       custom_tool_call: { ...call, input: text },
-      reasoning: { summary: list(summary), encrypted_content: orNull('string') },
+      reasoning: { summary: list(summary), 'encrypted_content?': filled },
     }),
   ],
 }

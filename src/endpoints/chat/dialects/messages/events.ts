@@ -4,7 +4,7 @@ import type { ChatDelta, ReasoningDetail, ToolCallDelta } from '../../../../plug
 import { randomId } from '../../../../state/ids.ts'
 import { interruptedCall } from '../../answer.ts'
 import type { AnswerChunk } from '../../billing.ts'
-import { toCarrier } from '../shared/reasoning.ts'
+import { isMarked, toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMAT } from './conversation.ts'
 import type { AnswerOptions } from './read.ts'
 import { usageJson } from './usage.ts'
@@ -160,7 +160,7 @@ export class MessageEvents {
   }
 
   #encrypted(detail: ReasoningDetail): void {
-    if (detail.format !== OWN_FORMAT) {
+    if (detail.format !== OWN_FORMAT || isMarked(detail)) {
       this.#beginThinking(detail)
       return this.#close()
     }
@@ -254,5 +254,6 @@ export function endEvents(
 /** The opaque string of a block of reasoning: the vendor's own, else a carrier. */
 function signatureOf(detail: ReasoningDetail): string {
   const { format, signature } = detail
-  return format === OWN_FORMAT && signature ? signature : toCarrier(detail)
+  const isOwn = format === OWN_FORMAT && !isMarked(detail)
+  return isOwn && signature ? signature : toCarrier(detail)
 }

@@ -1,7 +1,7 @@
 /** Items of an answer while they arrive: each knows the events about it. */
 import type { ReasoningDetail } from '../../../../plugin.ts'
 import { randomId } from '../../../../state/ids.ts'
-import { SIGNED_FORMATS, toCarrier } from '../shared/reasoning.ts'
+import { SIGNED_FORMATS, isMarked, toCarrier } from '../shared/reasoning.ts'
 import { OWN_FORMATS } from './conversation.ts'
 import type { ToolName } from './names.ts'
 
@@ -158,7 +158,6 @@ export class ReasoningItem implements OpenItem {
       id: detail.id?.startsWith('rs_') ? detail.id : randomId('rs_'),
       type: 'reasoning',
       summary: [],
-      encrypted_content: null,
     }
   }
 
@@ -184,7 +183,8 @@ export class ReasoningItem implements OpenItem {
 
   close(say: Say): Record<string, unknown> {
     this.#closePart(say)
-    return { summary: this.#parts, encrypted_content: this.#opaque() }
+    const encrypted_content = this.#opaque()
+    return { summary: this.#parts, ...(encrypted_content !== undefined && { encrypted_content }) }
   }
 
   #show(text: string, index: number | undefined, say: Say): void {
@@ -214,12 +214,11 @@ export class ReasoningItem implements OpenItem {
     say('response.reasoning_summary_part.done', { summary_index, part })
   }
 
-  /** The vendor's own text where it is of this form, else a carrier; null where nothing has to come back. */
-  #opaque(): string | null {
-    const { data, signature, format, id } = this.#detail
-    // A server that wants its text back where it stood has marked the entry.
-    const mustReturn = data || signature || id?.startsWith('up:')
-    if (!this.#includesEncrypted || !mustReturn) return null
-    return data && OWN_FORMATS.has(format) ? data : toCarrier(this.#detail)
+  /** The vendor's own text where it is of this form, else a carrier; undefined where nothing has to come back. */
+  #opaque(): string | undefined {
+    const { data, signature, format } = this.#detail
+    const isReturned = isMarked(this.#detail)
+    if (!this.#includesEncrypted || !(data || signature || isReturned)) return undefined
+    return data && OWN_FORMATS.has(format) && !isReturned ? data : toCarrier(this.#detail)
   }
 }

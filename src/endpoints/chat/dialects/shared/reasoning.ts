@@ -28,6 +28,11 @@ export function toCarrier({ type, format, id, signature, data }: ReasoningDetail
   return PREFIX + Buffer.from(JSON.stringify(members)).toString('base64url')
 }
 
+/** Whether a server wants an entry back where it stood in its answer: the id tells, and only a carrier keeps it. */
+export function isMarked({ id }: ReasoningDetail): boolean {
+  return typeof id === 'string' && id.startsWith('up:')
+}
+
 export function isCarrier(text: string): boolean {
   return text.startsWith(PREFIX)
 }

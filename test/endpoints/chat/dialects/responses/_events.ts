@@ -111,7 +111,7 @@ class OpenItem {
     this.id = item.id
     this.#item = item
     expect(item.content ?? item.summary ?? item.arguments ?? item.input).toHaveLength(0)
-    if (item.type === 'reasoning') expect(item.encrypted_content).toBeNull()
+    expect(item.encrypted_content ?? null).toBeNull()
   }
 
   add(event: any): void {
