@@ -10,8 +10,25 @@ declare global {
 /** An amount in units of 10⁻¹² USD. */
 export type Pico = bigint
 
-/** Largest single amount, such as one top-up: 4 million USD. Sums of amounts have to fit a signed 64-bit integer. */
-export const MAX_AMOUNT: Pico = 4_000_000n * 1_000_000_000_000n
+const PICO_PER_USD = 1_000_000_000_000n
+
+/** Largest amount of one booking, such as one top-up: 4 million USD, so that it fits a signed 64-bit integer. Sums have no bound. */
+export const MAX_AMOUNT: Pico = 4_000_000n * PICO_PER_USD
+
+/** A sum as it is stored where numbers have 64 bits: whole dollars, rounded down, and 0 to 999,999,999,999 picodollars above them. */
+export interface StoredSum {
+  readonly usd: bigint
+  readonly pico: bigint
+}
+
+export function toStoredSum(sum: Pico): StoredSum {
+  const pico = ((sum % PICO_PER_USD) + PICO_PER_USD) % PICO_PER_USD
+  return { usd: (sum - pico) / PICO_PER_USD, pico }
+}
+
+export function fromStoredSum({ usd, pico }: StoredSum): Pico {
+  return usd * PICO_PER_USD + pico
+}
 
 const PICO_DIGITS = 12
 

@@ -185,11 +185,6 @@ const SHOWN_AS: Partial<Record<UsageLine['source'], CostMember>> = {
   guard: 'guard_cost',
 }
 
-/** The stored sum of top-ups: exact up to MAX_AMOUNT, so that no number of top-ups can overflow it. */
-export function countedOn(paidIn: Pico): Pico {
-  return paidIn < MAX_AMOUNT ? paidIn : MAX_AMOUNT
-}
-
 /** @throws RangeError for an amount below `least` or above MAX_AMOUNT. @param what names the amount in the message */
 export function checkAmount(what: string, amount: Pico, least?: Pico): void {
   if (amount <= MAX_AMOUNT && (least === undefined || amount >= least)) return

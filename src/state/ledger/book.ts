@@ -2,7 +2,7 @@
  * One account in memory, as admission needs it: balance, spend, limits, leases and holds. Rows and receipts are not here:
  * the engine stores them, and keeps one book per account as a mirror of their sums.
  */
-import { type Pico, checkAmount, countedOn, MAX_AMOUNT, formatPico } from '../../money/money.ts'
+import { type Pico, checkAmount, formatPico } from '../../money/money.ts'
 import {
   ACCOUNT,
   LEASE_MS,
@@ -356,14 +356,6 @@ export function checkAdjustment(amount: Pico): void {
   else checkAmount('an adjustment', amount)
 }
 
-/** @throws RangeError for a balance that an adjustment has moved beyond MAX_AMOUNT, above or below zero */
-export function checkAdjusted(balance: Pico, amount: Pico): void {
-  if (amount > 0n) checkAmount('the balance after this adjustment', balance)
-  if (amount > 0n || balance >= -MAX_AMOUNT) return
-  const bounds = `at least -${formatPico(MAX_AMOUNT)} USD, not ${formatPico(balance)}`
-  throw new RangeError(`the balance after this adjustment has to be ${bounds}`)
-}
-
 /** @throws RangeError for a rate or concurrency that is not a whole number of at least 1; absent ones pass */
 export function checkLimits({ rpm, concurrency }: KeyLimits): void {
   for (const [name, value] of Object.entries({ rpm, concurrency })) {
@@ -478,7 +470,7 @@ export class AccountBook {
   /** Top-ups and adjustments minus settled costs. */
   balance: Pico = 0n
   paid = false
-  /** Sum of all top-ups; beyond MAX_AMOUNT it is not counted on. */
+  /** Sum of all top-ups. */
   paidIn: Pico = 0n
   /** Limits, spend, ceilings and admissions over all keys. */
   readonly #own = new KeyBook(ACCOUNT)
@@ -536,7 +528,7 @@ export class AccountBook {
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate }
   }
 
-  /** See {@link Ledger.hold}. A call that already holds money gets the same answer again. @throws RangeError */
+  /** See {@link Ledger.hold}. A call that already holds money gets the same answer again. @throws RangeError as {@link checkHold} */
   hold(request: HoldRequest): HoldResult {
     const { expected, ceiling, free } = request
     checkHold(request)
@@ -567,8 +559,6 @@ export class AccountBook {
       return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
     }
     const { lifetime } = this.#own
-    // The largest counter of the account: what fits into it fits into the 64 bits of every other one.
-    checkAmount('the spend of the account', lifetime.settled + lifetime.held + expected, 0n)
     this.#add(key, day, expected)
     for (const part of [key, this.#own]) part.ceilings += ceiling
     const near = TIGHT_CEILINGS * ceiling
@@ -580,13 +570,11 @@ export class AccountBook {
     return granted
   }
 
-  /** See {@link Ledger.raise}. Without effect too where the spend of the account would exceed MAX_AMOUNT. */
+  /** See {@link Ledger.raise}. */
   raise({ request, from, to }: Raise): void {
     const call = this.#calls.get(request)
     const held = call?.held
     if (!held || held.amount !== from || to <= from || to > held.ceiling) return
-    const { settled, held: sum } = this.#own.lifetime
-    if (settled + sum + to - from > MAX_AMOUNT) return
     this.#add(call.key, held.granted.day, to - from)
     held.amount = to
   }
@@ -644,15 +632,14 @@ export class AccountBook {
     this.#calls.set(request, call)
   }
 
-  /** Adds to the balance and ends the free tier. @throws RangeError when the balance would exceed MAX_AMOUNT */
+  /** Adds to the balance and ends the free tier. */
   credit(amount: Pico): void {
-    checkAmount('the balance after this top-up', this.balance + amount)
     this.balance += amount
     this.paid = true
-    this.paidIn = countedOn(this.paidIn + amount)
+    this.paidIn += amount
   }
 
-  /** Adds a correction, which may be negative, to the balance. The engine has checked its bounds. */
+  /** Adds a correction, which may be negative, to the balance. */
   adjust(amount: Pico): void {
     this.balance += amount
   }

@@ -228,6 +228,9 @@ export interface Adjustment {
   readonly reason: string
 }
 
+/** Version of what both engines store. Gateways with the same number run beside each other. */
+export const SCHEMA = 9
+
 /** Key id for the limits and the spend of an account over all its keys. */
 export const ACCOUNT = '@account'
 

@@ -11,7 +11,6 @@ import type { Records } from '../records.ts'
 import { RedisAnnouncements } from './announcements.ts'
 import { RedisAudit } from './audit-log.ts'
 import {
-  checkAdjusted,
   checkAdjustment,
   checkHold,
   checkLimits,
@@ -59,7 +58,14 @@ import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords, redisStorage } from './records.ts'
-import { toLimitsText, toPico, type ScriptReply, type ScriptClient } from './replies.ts'
+import {
+  liftedRevision,
+  toLimitsText,
+  toPico,
+  type ScriptReply,
+  type ScriptClient,
+} from './replies.ts'
+import { SchemaGate } from './schema.ts'
 import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
 interface RedisOptions {
@@ -106,10 +112,12 @@ export async function openRedis({
     client.defineCommand(name, script)
   }
   try {
-    const file = openOutbox(outbox, outboxLimit)
-    const ledger = new RedisLedger(connection, file, { retentionDays, log })
     const storage = redisStorage(connection, driver)
     const records = new RedisRecords(connection, storage)
+    const gate = new SchemaGate(connection, records, log)
+    await gate.start()
+    const file = openOutbox(outbox, outboxLimit)
+    const ledger = new RedisLedger(connection, file, { gate, retentionDays, log })
     const announcements = new RedisAnnouncements(connection)
     return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
@@ -129,6 +137,7 @@ export class RedisLedger implements Ledger {
   readonly #import: RedisImport
   readonly #outbox: Outbox
   readonly #maintenance: Maintenance
+  readonly #gate: SchemaGate
   /** Leases that could not be released, with the time of the attempt, steady ms. */
   readonly #unreleased = new Map<Leave, number>()
   onBooked: (charge: BookedCharge) => void = () => {}
@@ -136,9 +145,14 @@ export class RedisLedger implements Ledger {
   constructor(
     connection: RedisConnection,
     file: OutboxFile,
-    { retentionDays, log }: Pick<RedisOptions, 'retentionDays' | 'log'>,
+    {
+      gate,
+      retentionDays,
+      log,
+    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { gate: SchemaGate },
   ) {
     this.#connection = connection
+    this.#gate = gate
     this.#store = connection.client as ScriptClient
     this.#history = new RedisHistory(connection)
     this.#import = new RedisImport(connection)
@@ -158,11 +172,12 @@ export class RedisLedger implements Ledger {
   }
 
   async enter(entry: AdmissionRequest): Promise<Admission> {
-    this.#checkOutbox()
+    this.#checkOpen()
     const { request, account, key, revision, accountRevision = 0, freeTier } = entry
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
     const { rpm, perDay, concurrency } = freeTier
-    const numbers = [revision, rpm, perDay, concurrency, accountRevision]
+    const revisions = [liftedRevision(revision), liftedRevision(accountRevision)] as const
+    const numbers = [revisions[0], rpm, perDay, concurrency, revisions[1]]
     const args = [key, request, ...numbers.map(String)]
     let sent = false
     try {
@@ -178,16 +193,15 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling, or a key whose spend has exceeded MAX_AMOUNT */
+  /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling */
   async hold(hold: HoldRequest): Promise<HoldResult> {
     const { request, account, key, at, expected, ceiling, exposure, free } = hold
-    this.#checkOutbox()
+    this.#checkOpen()
     checkHold(hold)
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account', 't')
+    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
     const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
     const args = [key, `${key}|${request}`, `${at}`, ...amounts.map(String), free ? '1' : '0']
     const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
-    if (reply[0] === 'range') checkAmount('the spend of the account', BigInt(reply[1]!))
     return toHoldResult(reply)
   }
 
@@ -231,16 +245,15 @@ export class RedisLedger implements Ledger {
 
   /**
    * The answer's `cost` is the negative amount.
-   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the top-up may be booked
+   * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the top-up may be booked
    * then or not, and can be repeated
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
     const keys = keysOf(account, 'book', 'u', 't')
-    const args = [reference, `${amount}`, note === undefined ? '' : JSON.stringify(note)]
+    const args = [reference, `${amount}`, note === undefined ? '' : JSON.stringify({ note })]
     const book = async () => {
       const reply = await this.#connection.ask(() => this.#store.topUp(...keys, ...args))
-      if (reply[0] === 'range') checkAmount('the balance after this top-up', BigInt(reply[1]!))
       const settled = toSettled(reply)
       return { ...settled, cost: -settled.cost }
     }
@@ -251,16 +264,15 @@ export class RedisLedger implements Ledger {
 
   /**
    * The answer's `cost` is the negative amount.
-   * @throws RangeError for an amount or balance out of bounds; Unavailable when Redis does not answer: the adjustment may be
+   * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the adjustment may be
    * booked then or not, and can be repeated
    */
   async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
     checkAdjustment(amount)
     const keys = keysOf(account, 'book', 'u', 'a')
-    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify(reason)]
+    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify({ note: reason })]
     const book = async () => {
       const reply = await this.#connection.ask(() => this.#store.adjust(...keys, ...args))
-      if (reply[0] === 'range') checkAdjusted(BigInt(reply[1]!) + amount, amount)
       return toSettled(reply)
     }
     const booked = await book()
@@ -346,7 +358,7 @@ export class RedisLedger implements Ledger {
 
   health(): LedgerHealth {
     const { waiting, oldestMs } = this.#outbox.health()
-    const { ok } = this.#connection
+    const ok = this.#connection.ok && this.#gate.isOpen
     const health = { ok: ok && this.#outbox.ok, outbox: waiting, oldestMs }
     return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
@@ -366,12 +378,13 @@ export class RedisLedger implements Ledger {
   /** Releases the outbox. The records close the connection. */
   async close(): Promise<void> {
     this.#maintenance.stop()
+    await this.#gate.stop()
     await this.#outbox.close()
   }
 
-  /** @throws Unavailable while a settlement is deferred: its cost is only in this process */
-  #checkOutbox(): void {
-    if (!this.#outbox.ok) throw cannotBook()
+  /** @throws Unavailable while a settlement is deferred, because its cost is only in this process, and for a ledger of another schema */
+  #checkOpen(): void {
+    if (!this.#outbox.ok || !this.#gate.isOpen) throw cannotBook()
   }
 
   async #admission(send: () => Promise<ScriptReply>): Promise<ScriptReply> {
@@ -474,7 +487,7 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
   return { limit, remaining, resetMs }
 }
 
-/** The reply of the script `hold`, unless it is `range`. */
+/** The reply of the script `hold`. */
 function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
   switch (why) {
     case 'ok':
@@ -493,7 +506,7 @@ function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
   }
 }
 
-/** The reply of the scripts `settle`, `topUp` and `adjust`, unless it is `range`. */
+/** The reply of the scripts `settle`, `topUp` and `adjust`. */
 function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }

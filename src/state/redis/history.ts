@@ -26,7 +26,7 @@ import {
   type Snapshot,
   readRow,
 } from './rows.ts'
-import { countedOn, type Pico } from '../../money/money.ts'
+import type { Pico } from '../../money/money.ts'
 import { addCost, addRunning, compareSums, spendName, addTo } from '../ledger/book.ts'
 
 /** Attempts to read an account during which no row is folded. */
@@ -202,7 +202,6 @@ async function discrepancies(
     const held = day ? { amount: BigInt(amount), ceiling: BigInt(ceiling), day } : undefined
     addRunning(sums, keyOf(member), held)
   }
-  sums.set('paid in', countedOn(sums.get('paid in') ?? 0n))
   return compareSums(account, storedIn(book), sums)
 }
 
@@ -212,8 +211,7 @@ function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, am
   yield ['balance', sum('bal')]
   yield ['held', sum('bal') - sum('avail')]
   yield ['ceilings', sum('ceil')]
-  // A book of an earlier version gets its sum with its next hold or top-up.
-  if (book.in !== undefined) yield ['paid in', sum('in')]
+  yield ['paid in', sum('in')]
   for (const field of Object.keys(book)) {
     const [kind = '', window = '', key = ''] = field.split(':')
     if (kind === 'n') yield [`calls of key ${window}`, sum(field)]
@@ -270,7 +268,7 @@ export class RedisImport {
     }
   }
 
-  /** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
+  /** @returns whether the item is new. @throws RangeError when it contradicts the ledger */
   async #take(item: LedgerItem): Promise<boolean> {
     switch (item.kind) {
       case 'account':
@@ -307,7 +305,10 @@ export class RedisImport {
     const keys = keysOf(account, 'book', 'f')
     const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
     const [answer] = await this.#connection.ask(() => this.#store.takeTotal(...keys, ...args))
-    if (answer === 'range') throw outOfRange(account)
+    if (answer === 'there')
+      throw new RangeError(
+        `the total of account ${account}, key ${key}, ${day} was folded meanwhile`,
+      )
     index.totals.set(name, { rows, cost })
     return true
   }
@@ -329,7 +330,6 @@ export class RedisImport {
         if (kind === 'usage') addTo(index.spent, nameOf(day, key), cost)
         return true
       }
-      if (answer === 'range') throw outOfRange(account)
       if (again) throw new RangeError(`${kind} "${request}" of account ${account} was folded`)
       // A gateway has booked it since the index was read.
       this.#index = undefined
@@ -338,7 +338,7 @@ export class RedisImport {
 
   #write(item: RowItem): Promise<ScriptReply> {
     const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
-    const body = usage ?? note
+    const body = usage ?? (note === undefined ? undefined : { note })
     const text = body === undefined ? '' : JSON.stringify(body)
     const references = kind === 'adjust' ? 'a' : 't'
     const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
@@ -374,10 +374,6 @@ export class RedisImport {
 
 function nameOf(first: string, second: string): string {
   return `${first} ${second}`
-}
-
-function outOfRange(account: string): RangeError {
-  return new RangeError(`a sum of account ${account} would leave the range of money`)
 }
 
 /** The end of a day, ms since epoch. @param day `YYYYMMDD` */

@@ -1,5 +1,5 @@
 /** Reads the rows and sums of the ledger that gateways share, through a connection of its own. */
-import { randomId, timeOf } from '../ids.ts'
+import { timeOf } from '../ids.ts'
 import type {
   Log,
   RequestId,
@@ -8,12 +8,11 @@ import type {
   LedgerReader,
   ReadRow,
 } from '../ledger/ledger.ts'
-import { connect, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
+import { connect, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toPico } from './replies.ts'
+import { LEDGER } from './schema.ts'
 import { accountsIn, readFrom, totalsIn } from './rows.ts'
 
-/** Key of the identity of these servers' data. */
-const IDENTITY = `${PREFIX}:identity`
 /** Prefix of a book's fields with the lifetime spend of a key. */
 const LIFETIME = 's:L:'
 /** Prefix of a field with spend over all keys. */
@@ -46,8 +45,7 @@ class RedisReader implements LedgerReader {
 
   async id(): Promise<string> {
     const { client } = this.#connection
-    await this.#connection.ask(() => client.set(IDENTITY, randomId('ledger_'), 'NX'))
-    return (await this.#connection.ask(() => client.get(IDENTITY))) ?? ''
+    return (await this.#connection.ask(() => client.hget(LEDGER, 'id'))) ?? ''
   }
 
   async heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {

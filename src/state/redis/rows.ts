@@ -133,7 +133,13 @@ function toRow(id: string, pairs: readonly string[]): DatedRow {
     ...(key && { key }),
     at: Number(at),
     cost: BigInt(cost),
-    ...(body && { [kind === 'usage' ? 'usage' : 'note']: JSON.parse(body) }),
+    ...(body && readBody(kind, JSON.parse(body))),
   }
   return { row, day }
+}
+
+/** @param body of a booking of schema 8: its note */
+function readBody(kind: string, body: unknown): Pick<LedgerRow, 'usage' | 'note'> {
+  if (kind === 'usage') return { usage: body as NonNullable<LedgerRow['usage']> }
+  return typeof body === 'string' ? { note: body } : (body as Pick<LedgerRow, 'note'>)
 }

@@ -1,9 +1,8 @@
 /**
  * The Lua scripts of the Redis engine. Each script is one atomic step.
  *
- * Scripts do no arithmetic on amounts, because Lua's numbers are exact to 2^53 only: HINCRBY adds them, a sign negates them,
- * and they are compared by length and then as text. Every key is declared, so that a cluster can route the script. Numbers
- * are written with `%.0f`, so that Lua 5.1 and 5.4 write the same.
+ * A script reads what it needs of a book with one HMGET and writes it with one HSET; `script-sums.ts` computes with amounts. Every
+ * key is declared, so that a cluster can route the script. Numbers are written with `%.0f`, so that Lua 5.1 and 5.4 write the same.
  *
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
  * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or `-` for a call
@@ -13,14 +12,15 @@
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
  * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
  * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
- * `l:<key>` (limits), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
+ * `l:<key>` (limits, `replies.ts`), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
  * its keys.
  */
 import { RECEIPT_HOURS } from '../ledger/items.ts'
 import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
-import { COVERS, HOLD, RAISE } from './script-hold.ts'
-import { MAX_AMOUNT } from '../../money/money.ts'
+import { LIFT } from './replies.ts'
+import { HOLD, RAISE } from './script-hold.ts'
+import { KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
 
 interface Script {
   readonly lua: string
@@ -38,39 +38,44 @@ export function scriptsWith(clock: string) {
     enter: script(
       ['book', 'leases', 'holds', 'rows', 'log', 'shared'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + SPEND + RELEASE + ROW + SWEEP + RATE + ENTER,
+      BASE + SUMS + STEADY + CALENDAR + SPEND + RELEASE + POSTING + ROW + SWEEP + RATE + ENTER,
     ),
     hold: script(
-      ['book', 'leases', 'holds', 'log', 'shared', 'references'],
+      ['book', 'leases', 'holds', 'log', 'shared'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + SPEND + UNCOUNT + PAID_IN + COVERS + HOLD,
+      BASE + SUMS + STEADY + CALENDAR + SPEND + UNCOUNT + HOLD,
     ),
-    raise: script(['book', 'holds'], BASE + WINDOWS + SPEND + RAISE),
+    raise: script(['book', 'holds'], BASE + SUMS + SPEND + RAISE),
     settle: script(
       ['book', 'leases', 'holds', 'rows', 'receipt'],
-      BASE + WINDOWS + SPEND + RELEASE + ROW + CHARGE + SETTLE,
+      BASE + SUMS + SPEND + RELEASE + POSTING + ROW + SETTLE,
     ),
     leave: script(
       ['book', 'leases', 'holds', 'log', 'shared'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + SPEND + UNCOUNT + RELEASE + LEAVE,
+      BASE + SUMS + STEADY + CALENDAR + SPEND + UNCOUNT + RELEASE + POSTING + LEAVE,
     ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
-    topUp: script(['book', 'rows', 'references'], clock, BASE + ROW + PAID_IN + CREDIT + TOP_UP),
-    adjust: script(['book', 'rows', 'references'], clock, BASE + ROW + ADJUST + CORRECT),
+    topUp: script(
+      ['book', 'rows', 'references'],
+      clock,
+      BASE + SUMS + ROW + ADJUST + CREDIT + TOP_UP,
+    ),
+    adjust: script(['book', 'rows', 'references'], clock, BASE + SUMS + ROW + ADJUST + CORRECT),
     limits: script(['book'], LIMITS),
     look: script(
       ['book', 'leases', 'holds', 'rows'],
       clock,
-      BASE + STEADY + CALENDAR + WINDOWS + SPEND + RELEASE + ROW + SWEEP + LOOK,
+      BASE + SUMS + STEADY + CALENDAR + SPEND + RELEASE + POSTING + ROW + SWEEP + LOOK,
     ),
     rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + CALENDAR + RATE + RATES),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + WINDOWS + SPEND + ROW + CHARGE + PAID_IN + CREDIT + ADJUST + TAKE_ROW,
+      BASE + SUMS + SPEND + POSTING + ROW + ADJUST + CREDIT + TAKE_ROW,
     ),
-    takeTotal: script(['book', 'totals'], BASE + WINDOWS + SPEND + CHARGE + TAKE_TOTAL),
-    fold: script(['rows', 'totals'], BASE + FOLD),
+    takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + POSTING + TAKE_TOTAL),
+    fold: script(['rows', 'totals'], BASE + SUMS + FOLD),
+    lift: script(['book', 'references'], BASE + SUMS + LIFT_BOOK),
     index: script(['index'], clock, BASE + INDEX),
     replace: script(['record'], REPLACE),
     touchRecord: script(['index'], clock, BASE + TOUCH),
@@ -100,8 +105,9 @@ local rev, disabled, expires, rpm, most =
   string.match(state[1] or '', '^(%d+)|(%d)|(%-?%d*)|(%d+)|(%d+)|')
 local sharedRev, off, sharedRpm, sharedCalls =
   string.match(state[8] or '', '^(%d+)|(%d)|%-?%d*|(%d*)|(%d*)|')
-if not rev or revision < tonumber(rev) then return { 'stale' } end
-if sharedRev and accountRevision < tonumber(sharedRev) then return { 'stale' } end
+-- Limits of a lower schema are stale too: the caller stores them anew.
+if not rev or revision < tonumber(rev) or tonumber(rev) < ${LIFT} then return { 'stale' } end
+if sharedRev and (accountRevision < tonumber(sharedRev) or tonumber(sharedRev) < ${LIFT}) then return { 'stale' } end
 if disabled == '1' then return { 'disabled', 'key' } end
 if expires ~= '' and now >= tonumber(expires) then return { 'expired', 'key' } end
 if off == '1' then return { 'disabled', 'account' } end
@@ -183,14 +189,13 @@ local key, request, day, cost, at, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], AR
 local booked = call('GET', receipt)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') or '0' } end
 
-if not fits(key) then
-  return redis.error_reply('RANGE a sum of this account has left the range of money')
-end
-day = release(key .. '|' .. request) or day
+local released = release(key .. '|' .. request)
+day = released and released.day or day
+post(key, released, day, cost)
 call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
-charge(key, day, cost)
 local seq = write('usage', request, key, cost, day, at, body)
-return { 'charged', cost, call('HGET', book, 'bal') or '0', seq, day }
+save()
+return { 'charged', cost, fields.bal or '0', seq, day }
 `
 
 const LEAVE = `
@@ -203,7 +208,11 @@ if slot and call('ZSCORE', leases, member) and call('HGET', holds, member) ~= '-
   uncount(shared, time)
   if state[3] ~= '1' and state[4] == dayOf(slot) then call('HINCRBY', book, 'fcount', '-1') end
 end
-release(member)
+local released = release(member)
+if released then
+  post(string.match(member, '^[^|]*'), released, released.day, '0')
+  save()
+end
 `
 
 const RENEW = `
@@ -220,22 +229,24 @@ const TOP_UP = `
 local reference, amount, note = ARGV[1], ARGV[2], ARGV[3]
 local booked = call('HGET', references, reference)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
-local balance, credited = credit(amount)
-if not credited then return { 'range', balance } end
+load({ 'seq', 'bal', 'avail', 'in' })
+credit(amount)
 call('HSET', references, reference, amount)
 write('top-up', reference, '', '-' .. amount, '', text(now), note)
-return { 'charged', amount, balance }
+save()
+return { 'charged', amount, fields.bal }
 `
 
 const CORRECT = `
 local reference, amount, cost, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local booked = call('HGET', references, reference)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
-local balance, adjusted = adjust(amount)
-if not adjusted then return { 'range', balance } end
+load({ 'seq', 'bal', 'avail' })
+adjust(amount)
 call('HSET', references, reference, cost)
 write('adjust', reference, '', cost, '', text(now), reason)
-return { 'charged', cost, balance }
+save()
+return { 'charged', cost, fields.bal }
 `
 
 const LIMITS = `
@@ -250,12 +261,11 @@ local key = ARGV[1]
 local state = call('HMGET', book, 'last', 'ahead')
 sweep(steady(state[1], state[2]))
 local day = dayOf(now)
-if key == '${ACCOUNT}' then sharedWindows(day) end
-local fields = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .. day .. ':' .. key,
+local sums = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .. day .. ':' .. key,
   's:' .. string.sub(day, 1, 6) .. ':' .. key, 'n:' .. key)
-if key == '${ACCOUNT}' then fields[7] = call('ZCARD', leases) end
-fields[8] = now
-return fields
+if key == '${ACCOUNT}' then sums[7] = call('ZCARD', leases) end
+sums[8] = now
+return sums
 `
 
 const RATES = `
@@ -271,36 +281,82 @@ local kind, request, key, cost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local day, at, body = ARGV[5], ARGV[6], ARGV[7]
 if kind == 'usage' then
   if call('EXISTS', receipt) == 1 then return { 'there' } end
-  if not fits(key) then return { 'range' } end
+  post(key, nil, day, cost)
   call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
-  charge(key, day, cost)
-elseif kind == 'top-up' then
-  if call('HEXISTS', references, request) == 1 then return { 'there' } end
-  local amount = string.sub(cost, 2)
-  local _, credited = credit(amount)
-  if not credited then return { 'range' } end
-  call('HSET', references, request, amount)
-elseif kind == 'adjust' then
-  if call('HEXISTS', references, request) == 1 then return { 'there' } end
-  local _, adjusted = adjust(string.sub(cost, 1, 1) == '-' and string.sub(cost, 2) or '-' .. cost)
-  if not adjusted then return { 'range' } end
-  call('HSET', references, request, cost)
+else
+  load({ 'seq', 'bal', 'avail', 'in' })
 end
-return { 'taken', write(kind, request, key, cost, day, at, body) }
+if kind == 'top-up' or kind == 'adjust' then
+  if call('HEXISTS', references, request) == 1 then return { 'there' } end
+  local amount = string.sub(cost, 1, 1) == '-' and string.sub(cost, 2) or '-' .. cost
+  if kind == 'top-up' then credit(amount) else adjust(amount) end
+  call('HSET', references, request, kind == 'top-up' and amount or cost)
+end
+local seq = write(kind, request, key, cost, day, at, body)
+save()
+return { 'taken', seq }
 `
 
 /** A total takes as many sequences as it has rows, so that `seq` always equals the number of stored and folded rows. */
 const TAKE_TOTAL = `
-local key, day, count, cost, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local key, day, rows, cost, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local name = day .. '|' .. key
 if call('HEXISTS', totals, 'n|' .. name) == 1 then return { 'there' } end
-if not fits(key) then return { 'range' } end
-charge(key, day, cost)
-call('HINCRBY', book, 'seq', count)
-call('HINCRBY', totals, 'rows', count)
-if below(call('HGET', totals, 'at') or '0', at) then call('HSET', totals, 'at', at) end
-call('HSET', totals, 'n|' .. name, count, 'c|' .. name, cost)
+post(key, nil, day, cost)
+count('seq', tonumber(rows))
+save()
+call('HINCRBY', totals, 'rows', rows)
+if tonumber(call('HGET', totals, 'at') or '0') < tonumber(at) then call('HSET', totals, 'at', at) end
+call('HSET', totals, 'n|' .. name, rows, 'c|' .. name, cost)
 return { 'taken' }
+`
+
+/** Moves a book of schema 8 to this one. */
+const LIFT_BOOK = `
+local all = call('HGETALL', book)
+local sums, days, months, seen, hasShared = {}, {}, {}, {}, false
+for i = 1, #all, 2 do
+  local field, value = all[i], all[i + 1]
+  if field == 'w:${ACCOUNT}' then hasShared = true end
+  local rev, members, scope, amount = string.match(value, '^(%d+)(|%d?|%-?%d*|%d*|%d*|)(%a*)|?(%d*)$')
+  if rev and string.sub(field, 1, 2) == 'l:' and tonumber(rev) < ${LIFT} then
+    local list = scope ~= '' and 'cap.' .. scope .. ',' .. amount or ''
+    set(field, text(tonumber(rev) + ${LIFT}) .. members .. list)
+  end
+  local window = string.match(field, '^[sc]:(%d+):')
+  if window and not seen[window] then
+    seen[window] = true
+    local same = #window == 8 and days or months
+    same[#same + 1] = window
+  end
+  fields[field] = value
+end
+if not fields['l:${ACCOUNT}'] then set('l:${ACCOUNT}', '${LIFT}|0||||') end
+
+-- The spend of the account, which books of early releases do not have: in the newest windows, of which no key has dropped any.
+if not hasShared then
+  local kept, marks = { L = true }, '|'
+  for _, same in ipairs({ days, months }) do
+    table.sort(same)
+    for i = math.max(1, #same - ${KEPT_WINDOWS - 1}), #same do
+      kept[same[i]] = true
+      marks = marks .. same[i] .. '|'
+    end
+  end
+  for i = 1, #all, 2 do
+    local kind, window, key = string.match(all[i], '^([sc]):(%w+):(.*)$')
+    if kind and kept[window] and key ~= '${ACCOUNT}' then
+      add(kind .. ':' .. window .. ':${ACCOUNT}', split(all[i + 1]))
+    end
+  end
+  if marks ~= '|' then set('w:${ACCOUNT}', marks) end
+end
+
+-- What was paid in: a sum that stopped at four million USD, or is missing.
+local amounts = call('HVALS', references)
+set('in', '0')
+for _, amount in ipairs(amounts) do add('in', split(amount)) end
+save()
 `
 
 /** Adds to an index in order, also within a millisecond. */
@@ -331,42 +387,28 @@ for i = 2, #ARGV, 4 do
   if call('XDEL', rows, ARGV[i]) == 1 then
     local name = ARGV[i + 1] .. '|' .. ARGV[i + 2]
     call('HINCRBY', totals, 'n|' .. name, '1')
-    call('HINCRBY', totals, 'c|' .. name, ARGV[i + 3])
+    local usd, pico = split(call('HGET', totals, 'c|' .. name))
+    local moreUsd, morePico = split(ARGV[i + 3])
+    call('HSET', totals, 'c|' .. name, join(usd + moreUsd, pico + morePico))
     folded = folded + 1
   end
 end
 if folded > 0 then
   call('HINCRBY', totals, 'rows', text(folded))
-  if below(call('HGET', totals, 'at') or '0', ARGV[1]) then call('HSET', totals, 'at', ARGV[1]) end
+  if tonumber(call('HGET', totals, 'at') or '0') < tonumber(ARGV[1]) then call('HSET', totals, 'at', ARGV[1]) end
 end
 return { folded }
 `
 
 // Parts of Lua that the scripts share. A part uses functions of the parts before it.
 
-/** Days, and months, for which a book keeps spend: the current one, and two more for late settlements. */
-const KEPT_WINDOWS = 3
 /** Most expired leases that one script releases, within well below a millisecond. */
 const MAX_SWEPT = 64
-/** Bound of every counter, so that no increase by an amount can overflow 64 bits. */
-const MAX_SUM = 5_000_000_000_000_000_000n
-
-/** Amounts are text: Lua's numbers are exact to 2^53 only. */
 const BASE = `
 local call = redis.call
 
 local function text(number)
   return string.format('%.0f', number)
-end
-
-local function negative(amount)
-  return amount == '0' and amount or '-' .. amount
-end
-
--- Compares amounts that are not negative.
-local function below(a, b)
-  if #a ~= #b then return #a < #b end
-  return a < b
 end
 `
 
@@ -402,113 +444,13 @@ local function dayOf(time)
 end
 `
 
-/** Windows of spend. The earliest is dropped, not the oldest entry: a dropped window can then never count from zero again. */
-const WINDOWS = `
-local function keep(key, kept, window)
-  local others, same = '|', { window }
-  for name in string.gmatch(kept, '%d+') do
-    if #name == #window then same[#same + 1] = name else others = others .. name .. '|' end
-  end
-  table.sort(same)
-  if #same > ${KEPT_WINDOWS} then
-    local oldest = table.remove(same, 1)
-    call('HDEL', book, 's:' .. oldest .. ':' .. key, 'c:' .. oldest .. ':' .. key)
-  end
-  kept = others .. table.concat(same, '|') .. '|'
-  call('HSET', book, 'w:' .. key, kept)
-  return kept
-end
-
--- The windows in which the money of a day counts; without its day or month if these were dropped.
-local function windowsOf(key, day)
-  local kept = call('HGET', book, 'w:' .. key) or '|'
-  local windows = { 'L' }
-  for _, window in ipairs({ day, string.sub(day, 1, 6) }) do
-    local mark = '|' .. window .. '|'
-    if not string.find(kept, mark, 1, true) then kept = keep(key, kept, window) end
-    if string.find(kept, mark, 1, true) then windows[#windows + 1] = window end
-  end
-  return windows
-end
-`
-
-const SPEND = `
--- The windows of the account. A book that an earlier version wrote gets its spend from its keys: of the newest windows,
--- of which no key has dropped any.
-local function sharedWindows(day)
-  if call('HEXISTS', book, 'w:${ACCOUNT}') == 1 then return windowsOf('${ACCOUNT}', day) end
-  local fields, days, months, seen = call('HGETALL', book), {}, {}, {}
-  for i = 1, #fields, 2 do
-    local window = string.match(fields[i], '^[sc]:(%d+):')
-    if window and not seen[window] then
-      seen[window] = true
-      local same = #window == 8 and days or months
-      same[#same + 1] = window
-    end
-  end
-  local kept, marks = { L = true }, '|'
-  for _, same in ipairs({ days, months }) do
-    table.sort(same)
-    for i = math.max(1, #same - ${KEPT_WINDOWS - 1}), #same do
-      kept[same[i]] = true
-      marks = marks .. same[i] .. '|'
-    end
-  end
-  for i = 1, #fields, 2 do
-    local kind, window = string.match(fields[i], '^([sc]):(%w+):')
-    if kind and kept[window] then
-      call('HINCRBY', book, kind .. ':' .. window .. ':${ACCOUNT}', fields[i + 1])
-    end
-  end
-  call('HSET', book, 'w:${ACCOUNT}', marks)
-  return windowsOf('${ACCOUNT}', day)
-end
-
--- Adds an amount to the sums of a key and of the account, in the windows of a day. Sums: 's', 'c' or both.
-local function addSpend(sums, key, day, amount)
-  -- Read first: they may be made of the sums of the keys as they are.
-  local shared = sharedWindows(day)
-  local function add(windows, of)
-    for _, window in ipairs(windows) do
-      for sum in string.gmatch(sums, '%a') do
-        call('HINCRBY', book, sum .. ':' .. window .. ':' .. of, amount)
-      end
-    end
-  end
-  add(windowsOf(key, day), key)
-  add(shared, '${ACCOUNT}')
-end
-`
-
-const RELEASE = `
--- Returns the day of its hold and the time of its admission; nothing if it held no money.
-local function release(member)
-  if call('ZREM', leases, member) == 0 then return end
-  local key = string.match(member, '^[^|]*')
-  call('HINCRBY', book, 'n:' .. key, '-1')
-  local held = call('HGET', holds, member)
-  if not held then return end
-  call('HDEL', holds, member)
-  local amount, day, at, ceiling = string.match(held, '^(%d+)|(%d+)|%d|(%d+)|?(%d*)')
-  if not amount then return end
-  if amount ~= '0' then
-    call('HINCRBY', book, 'avail', amount)
-    addSpend('c', key, day, '-' .. amount)
-  end
-  if ceiling ~= '' and ceiling ~= '0' then
-    call('HINCRBY', book, 'ceil', '-' .. ceiling)
-    call('HINCRBY', book, 'm:' .. key, '-' .. ceiling)
-  end
-  return day, at
-end
-`
-
+/** Appends a row. The caller has read `seq`, and saves it. */
 const ROW = `
 local function write(kind, request, key, cost, day, at, body)
-  local seq = text(call('HINCRBY', book, 'seq', '1'))
-  call('XADD', rows, seq .. '-0', 'kind', kind, 'request', request, 'key', key, 'cost', cost, 'day', day,
+  count('seq', 1)
+  call('XADD', rows, fields.seq .. '-0', 'kind', kind, 'request', request, 'key', key, 'cost', cost, 'day', day,
     'at', at, 'body', body)
-  return seq
+  return fields.seq
 end
 `
 
@@ -517,88 +459,30 @@ const SWEEP = `
 local function sweep(time)
   local expired = call('ZRANGEBYSCORE', leases, '-inf', text(time), 'LIMIT', '0', '${MAX_SWEPT}')
   for _, member in ipairs(expired) do
-    local day, at = release(member)
     local key, request = string.match(member, '^([^|]*)|(.*)$')
-    if day then write('orphan', request, key, '0', '', at, '') end
+    local released = release(member)
+    post(key, released, released.day, '0')
+    if released.day then write('orphan', request, key, '0', '', released.at, '') end
+    save()
   end
   return #expired > 0
 end
 `
 
-const CHARGE = `
--- Checked before any write: a script that fails half-way leaves its writes behind.
-local function fits(key)
-  local sums = call('HMGET', book, 'bal', 'avail', 'c:L:' .. key, 'c:L:${ACCOUNT}')
-  for i = 1, 4 do
-    if below('${MAX_SUM}', string.match(sums[i] or '0', '%d+')) then return false end
-  end
-  return true
-end
-
-local function charge(key, day, cost)
-  if cost == '0' then return end
-  call('HINCRBY', book, 'bal', '-' .. cost)
-  call('HINCRBY', book, 'avail', '-' .. cost)
-  addSpend('sc', key, day, cost)
-end
-`
-
 const ADJUST = `
--- Returns the balance, and whether the correction is in it. The counters have room for one more amount only below MAX_SUM.
 local function adjust(amount)
-  local sign = string.sub(amount, 1, 1) == '-' and '-' or ''
-  local function beyond(sum, most)
-    local ownSign = string.sub(sum, 1, 1) == '-' and '-' or ''
-    return ownSign == sign and below(most, string.match(sum, '%d+'))
-  end
-  local sums = call('HMGET', book, 'bal', 'avail')
-  local former = sums[1] or '0'
-  if beyond(former, '${MAX_SUM}') or beyond(sums[2] or '0', '${MAX_SUM}') then return former, false end
-  call('HINCRBY', book, 'bal', amount)
-  local balance = call('HGET', book, 'bal')
-  if beyond(balance, '${MAX_AMOUNT}') then
-    call('HINCRBY', book, 'bal', sign == '-' and string.sub(amount, 2) or '-' .. amount)
-    return former, false
-  end
-  call('HINCRBY', book, 'avail', amount)
-  return balance, true
+  local usd, pico = split(amount)
+  add('bal', usd, pico)
+  add('avail', usd, pico)
 end
 `
 
-/** Counts top-ups: exactly up to MAX_AMOUNT, so that no number of them can overflow it. */
-const PAID_IN = `
-local function payIn(amount)
-  call('HINCRBY', book, 'in', amount)
-  local sum = call('HGET', book, 'in')
-  if not below('${MAX_AMOUNT}', sum) then return sum end
-  call('HSET', book, 'in', '${MAX_AMOUNT}')
-  return '${MAX_AMOUNT}'
-end
-
--- A book that an earlier version wrote has no sum yet.
-local function paidIn()
-  local sum = call('HGET', book, 'in')
-  if sum then return sum end
-  sum = '0'
-  for _, amount in ipairs(call('HVALS', references)) do sum = payIn(amount) end
-  return sum
-end
-`
-
+/** Adds a top-up, which ends the free tier. */
 const CREDIT = `
--- Returns the new balance, and whether it is within its bounds; if not, nothing is changed.
 local function credit(amount)
-  call('HINCRBY', book, 'bal', amount)
-  local balance = call('HGET', book, 'bal')
-  if string.sub(balance, 1, 1) ~= '-' and below('${MAX_AMOUNT}', balance) then
-    call('HINCRBY', book, 'bal', '-' .. amount)
-    return balance, false
-  end
-  call('HINCRBY', book, 'avail', amount)
-  call('HSET', book, 'tier', '1')
-  paidIn()
-  payIn(amount)
-  return balance, true
+  adjust(amount)
+  add('in', split(amount))
+  set('tier', '1')
 end
 `
 

@@ -595,7 +595,7 @@ export class SqliteLedger implements Ledger {
     return this.#books.find(entry.account)?.enter(entry) ?? STALE
   }
 
-  /** @throws Unavailable as `enter`; RangeError for a negative hold, one above MAX_AMOUNT, or a key whose spend has exceeded it */
+  /** @throws Unavailable as `enter`; RangeError for a negative hold, or one above MAX_AMOUNT */
   hold(hold: HoldRequest): HoldResult {
     this.#check()
     return this.#books.find(hold.account)?.hold(hold) ?? LOST
@@ -628,7 +628,7 @@ export class SqliteLedger implements Ledger {
 
   /**
    * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative amount.
-   * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
+   * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
@@ -644,7 +644,7 @@ export class SqliteLedger implements Ledger {
 
   /**
    * Counts only once it is on disk. The answer's `cost` is the negative amount.
-   * @throws Unavailable while the disk cannot be written; RangeError for an amount or balance out of bounds
+   * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
    */
   async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
     checkAdjustment(amount)

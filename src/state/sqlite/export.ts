@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
+import { fromStoredSum } from '../../money/money.ts'
 import { inOrder } from '../ledger/items.ts'
 import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 import {
@@ -41,7 +42,8 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
 
   function* totalsOf(account: string): Generator<TotalItem> {
     for (const columns of totals.iterate(account)) {
-      const { key, day, requests, cost } = columns as unknown as TotalColumns
+      const { key, day, requests, usd, pico } = columns as unknown as TotalColumns
+      const cost = fromStoredSum({ usd, pico })
       yield { kind: 'total', account, key, day, rows: Number(requests), cost }
     }
   }

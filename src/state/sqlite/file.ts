@@ -16,10 +16,7 @@ const BUSY = 5
 const CORRUPT = 11
 const NOT_A_DATABASE = 26
 
-/**
- * Migrations, one per schema version. Amounts are pico-dollars. The bounds of the sums are wider than those of an admission, so
- * that an admitted call can always be settled, whatever it costs.
- */
+/** Migrations, one per schema version. Amounts of rows are pico-dollars. */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE account (
     id TEXT NOT NULL PRIMARY KEY,
@@ -141,6 +138,134 @@ const MIGRATIONS: readonly string[] = [
 
   // Number of the newest row before the last fold: the number of a folded row is not given again.
   `ALTER TABLE identity ADD COLUMN folded_to INTEGER NOT NULL DEFAULT 0;`,
+
+  // Sums without a ceiling: whole dollars, rounded down, and the picodollars above them. Kinds of rows are not checked any more,
+  // bodies of bookings are JSON, limits are a list (`limit-list.ts`). Top-ups, and spend over all keys, are added up anew: both
+  // stopped at four million USD.
+  `CREATE TABLE usage_next (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    request TEXT NOT NULL,
+    account TEXT NOT NULL,
+    key TEXT,
+    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
+    day TEXT,
+    at INTEGER NOT NULL,
+    body TEXT,
+    -- who booked it; the team of a call
+    actor TEXT,
+    team TEXT,
+    UNIQUE (request, kind, account)
+  ) STRICT;
+  INSERT INTO usage_next (seq, kind, request, account, key, cost, day, at, body)
+    SELECT seq, kind, request, account, key, cost, day, at,
+      CASE WHEN kind = 'usage' OR body IS NULL THEN body ELSE json_object('note', body) END
+    FROM usage ORDER BY seq;
+  DROP TABLE usage;
+  ALTER TABLE usage_next RENAME TO usage;
+  CREATE INDEX usage_account ON usage (account);
+  CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
+  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
+
+  CREATE TABLE account_next (
+    id TEXT NOT NULL PRIMARY KEY,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    paid INTEGER NOT NULL CHECK (paid IN (0, 1)),
+    paid_in_usd INTEGER NOT NULL DEFAULT 0,
+    paid_in_pico INTEGER NOT NULL DEFAULT 0 CHECK (paid_in_pico BETWEEN 0 AND 999999999999),
+    -- promotional and expiring credit as JSON; number of rows before the first that is not folded, and their chain
+    blocks TEXT,
+    n INTEGER NOT NULL DEFAULT 0,
+    chain TEXT
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO account_next (id, usd, pico, paid, paid_in_usd, paid_in_pico)
+    SELECT id, (balance - pico) / 1000000000000, pico, paid,
+      ifnull(topped.usd + topped.rest / 1000000000000, 0), ifnull(topped.rest % 1000000000000, 0)
+    FROM (SELECT *, (balance % 1000000000000 + 1000000000000) % 1000000000000 AS pico FROM account)
+    LEFT JOIN (
+      SELECT account, sum(-cost / 1000000000000) AS usd, sum(-cost % 1000000000000) AS rest
+      FROM usage WHERE kind = 'top-up' GROUP BY account
+    ) AS topped ON topped.account = id;
+  DROP TABLE account;
+  ALTER TABLE account_next RENAME TO account;
+
+  CREATE TABLE spend_next (
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    window TEXT NOT NULL,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    PRIMARY KEY (account, key, window)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO spend_next
+    SELECT account, key, window, amount / 1000000000000, amount % 1000000000000
+    FROM spend WHERE key <> '@account';
+  INSERT INTO spend_next
+    SELECT account, '@account', window,
+      sum(usd) + sum(pico) / 1000000000000, sum(pico) % 1000000000000
+    FROM spend_next GROUP BY account, window;
+  DROP TABLE spend;
+  ALTER TABLE spend_next RENAME TO spend;
+  CREATE INDEX spend_window ON spend (window);
+
+  CREATE TABLE total_next (
+    account TEXT NOT NULL,
+    day TEXT NOT NULL,
+    key TEXT NOT NULL,
+    team TEXT NOT NULL DEFAULT '',
+    requests INTEGER NOT NULL CHECK (requests > 0),
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    PRIMARY KEY (account, day, key, team)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO total_next (account, day, key, requests, usd, pico)
+    SELECT account, day, key, requests, cost / 1000000000000, cost % 1000000000000 FROM total;
+  DROP TABLE total;
+  ALTER TABLE total_next RENAME TO total;
+
+  -- credit: how far the balance may fall below 0, pico-dollars as text
+  CREATE TABLE limits_next (
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    disabled INTEGER NOT NULL CHECK (disabled IN (0, 1)),
+    expires_at INTEGER,
+    rpm INTEGER NOT NULL,
+    concurrency INTEGER NOT NULL,
+    list TEXT NOT NULL,
+    credit TEXT,
+    revision INTEGER NOT NULL,
+    PRIMARY KEY (account, key)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO limits_next (account, key, disabled, expires_at, rpm, concurrency, list, revision)
+    SELECT account, key, disabled, expires_at, rpm, concurrency,
+      iif(cap_amount IS NULL, '', 'cap.' || cap_scope || ',' || cap_amount), revision
+    FROM limits;
+  DROP TABLE limits;
+  ALTER TABLE limits_next RENAME TO limits;
+
+  -- what is counted for a limit in a window, and what a reset has taken off it
+  CREATE TABLE counter (
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    window TEXT NOT NULL,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    PRIMARY KEY (account, owner, id, window)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE reset (
+    account TEXT NOT NULL,
+    reference TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    window TEXT NOT NULL,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    at INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (account, reference)
+  ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

@@ -1,7 +1,7 @@
 /** Reads the rows and sums of a ledger through a read-only connection. */
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import type { Pico } from '../../money/money.ts'
+import { fromStoredSum, type StoredSum } from '../../money/money.ts'
 import type { RequestId, FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/ledger.ts'
 import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
 
@@ -54,11 +54,11 @@ export class SqliteReader implements LedgerReader {
   }
 
   async totals(account: string): Promise<readonly FoldedTotal[]> {
-    return all<TotalColumns>(this.#sql.totals, account).map(({ key, day, requests, cost }) => ({
+    return all<TotalColumns>(this.#sql.totals, account).map(({ key, day, requests, ...cost }) => ({
       key,
       day,
       rows: Number(requests),
-      cost,
+      cost: fromStoredSum(cost),
     }))
   }
 
@@ -68,10 +68,10 @@ export class SqliteReader implements LedgerReader {
 
   #head(account: string): LedgerHead {
     const { seq } = this.#sql.newest.get(account) as { seq: bigint | null }
-    const balance = (this.#sql.balance.get(account) as { balance: Pico } | undefined)?.balance
-    const spent = all<{ key: string; amount: Pico }>(this.#sql.lifetime, account)
-    const lifetime = new Map(spent.map(({ key, amount }) => [key, amount]))
-    return { seq: Number(seq ?? 0), balance: balance ?? 0n, lifetime }
+    const balance = this.#sql.balance.get(account) as StoredSum | undefined
+    const spent = all<StoredSum & { key: string }>(this.#sql.lifetime, account)
+    const lifetime = new Map(spent.map(({ key, ...amount }) => [key, fromStoredSum(amount)]))
+    return { seq: Number(seq ?? 0), balance: balance ? fromStoredSum(balance) : 0n, lifetime }
   }
 
   /** Runs reads as of one moment. */
@@ -107,11 +107,11 @@ function prepare(db: DatabaseSync) {
     identity: db.prepare('SELECT id FROM identity'),
     owners: db.prepare(OWNERS),
     newest: db.prepare('SELECT max(seq) AS seq FROM usage WHERE account = ?'),
-    balance: db.prepare('SELECT balance FROM account WHERE id = ?'),
-    lifetime: db.prepare(`SELECT key, amount FROM spend
+    balance: db.prepare('SELECT usd, pico FROM account WHERE id = ?'),
+    lifetime: db.prepare(`SELECT key, usd, pico FROM spend
        WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`),
     rows: db.prepare(`${ROW} WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`),
     charge: db.prepare(`${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`),
-    totals: db.prepare('SELECT key, day, requests, cost FROM total WHERE account = ?'),
+    totals: db.prepare('SELECT key, day, requests, usd, pico FROM total WHERE account = ?'),
   }
 }

@@ -4,10 +4,10 @@
  * otherwise.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Pico } from '../../money/money.ts'
+import { fromStoredSum, type Pico } from '../../money/money.ts'
 import { type AccountBook, windowOf } from '../ledger/book.ts'
 import { ACCOUNT, type AccountTotals, type KeyLimits } from '../ledger/ledger.ts'
-import { all, toLimits, type LimitColumns } from './sql.ts'
+import { all, paidInOf, toLimits, type AccountSums } from './sql.ts'
 
 export type Snapshot = ReadonlyMap<string, StoredBook>
 
@@ -33,8 +33,7 @@ type LimitsText = readonly [
   expiresAt: number | null,
   rpm: number,
   concurrency: number,
-  capAmount: string | null,
-  capScope: LimitColumns['cap_scope'],
+  list: string,
   revision: number,
 ]
 
@@ -46,15 +45,18 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
     if (!book) books.set(account, (book = emptyBook()))
     return book
   }
-  const accounts = db.prepare('SELECT id, balance, paid, paid_in FROM account')
-  for (const { id, balance, paid, paid_in: paidIn } of all<AccountColumns>(accounts)) {
+  const accounts = db.prepare('SELECT id, usd, pico, paid, paid_in_usd, paid_in_pico FROM account')
+  for (const { id, paid, ...sums } of all<AccountColumns>(accounts)) {
+    const [balance, paidIn] = [fromStoredSum(sums), paidInOf(sums)]
     Object.assign(bookOf(id), { balance, paid: paid === 1n, paidIn })
   }
+  // Spend is never below 0, so both parts together are the digits of the whole.
   // 'lifetime' sorts after every day; a month sorts before its days.
   const spend = db.prepare(
     `SELECT account,
-       json_group_array(json_array(window, CAST(amount AS TEXT))) FILTER (WHERE key = '${ACCOUNT}') AS spend,
-       json_group_array(json_array(key, window, CAST(amount AS TEXT)))
+       json_group_array(json_array(window, usd || printf('%012d', pico)))
+         FILTER (WHERE key = '${ACCOUNT}') AS spend,
+       json_group_array(json_array(key, window, usd || printf('%012d', pico)))
          FILTER (WHERE key <> '${ACCOUNT}') AS keys
      FROM spend WHERE window >= ?1 OR window = substr(?1, 1, 6) GROUP BY account`,
   )
@@ -62,8 +64,8 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
     Object.assign(bookOf(account), { spend: own, spendOfKeys: keys })
   }
   const limits = db.prepare(
-    `SELECT account, json_group_array(json_array(key, disabled, expires_at, rpm, concurrency,
-       CAST(cap_amount AS TEXT), cap_scope, revision)) AS limits
+    `SELECT account, json_group_array(json_array(key, disabled, expires_at, rpm, concurrency, list,
+       revision)) AS limits
      FROM limits GROUP BY account`,
   )
   for (const row of all<{ account: string; limits: string }>(limits)) {
@@ -89,7 +91,7 @@ export function* limitsIn({ limits }: StoredBook): Generator<{
   readonly revision: number
 }> {
   for (const row of JSON.parse(limits) as readonly LimitsText[]) {
-    const [key, disabled, expiresAt, rpm, concurrency, capAmount, capScope, revision] = row
+    const [key, disabled, expiresAt, rpm, concurrency, list, revision] = row
     yield toLimits({
       account: '',
       key,
@@ -97,8 +99,7 @@ export function* limitsIn({ limits }: StoredBook): Generator<{
       expires_at: expiresAt === null ? null : BigInt(expiresAt),
       rpm: BigInt(rpm),
       concurrency: BigInt(concurrency),
-      cap_amount: capAmount === null ? null : BigInt(capAmount),
-      cap_scope: capScope,
+      list,
       revision: BigInt(revision),
     })
   }
@@ -138,11 +139,9 @@ function spendOfKeysIn({ spendOfKeys }: StoredBook): readonly KeySpendText[] {
   return JSON.parse(spendOfKeys)
 }
 
-interface AccountColumns {
+interface AccountColumns extends AccountSums {
   readonly id: string
-  readonly balance: Pico
   readonly paid: bigint
-  readonly paid_in: Pico
 }
 
 interface SpendTexts {

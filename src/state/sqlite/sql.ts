@@ -1,7 +1,8 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { MAX_AMOUNT, checkAmount, type Pico } from '../../money/money.ts'
-import { checkAdjusted, windowOf } from '../ledger/book.ts'
+import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
+import { windowOf } from '../ledger/book.ts'
+import { readCap, writeCap } from '../ledger/limit-list.ts'
 import {
   ACCOUNT,
   type KeyLimits,
@@ -42,18 +43,26 @@ export interface UsageColumns {
   readonly body: string | null
 }
 
-export interface TotalColumns {
+export interface TotalColumns extends StoredSum {
   readonly key: string
   readonly day: string
   readonly requests: bigint
-  readonly cost: Pico
 }
 
-export interface SpendColumns {
+export interface SpendColumns extends StoredSum {
   readonly account: string
   readonly key: string
   readonly window: string
-  readonly amount: Pico
+}
+
+/** Sums of an account: its balance, and its top-ups. */
+export interface AccountSums extends StoredSum {
+  readonly paid_in_usd: bigint
+  readonly paid_in_pico: bigint
+}
+
+export function paidInOf({ paid_in_usd: usd, paid_in_pico: pico }: AccountSums): Pico {
+  return fromStoredSum({ usd, pico })
 }
 
 export interface LimitColumns {
@@ -63,8 +72,7 @@ export interface LimitColumns {
   readonly expires_at: bigint | null
   readonly rpm: bigint
   readonly concurrency: bigint
-  readonly cap_amount: Pico | null
-  readonly cap_scope: NonNullable<KeyLimits['cap']>['scope']
+  readonly list: string
   readonly revision: bigint
 }
 
@@ -128,12 +136,13 @@ export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
 /** Windows in the order of their places in `addSpend`. */
 const WINDOWS = ['lifetime', 'day', 'month'] as const
 
-/** Adds a cost to the sums of its account, key and day. @throws SQLite's error when a sum leaves its bounds */
+/** Adds a cost to the sums of its account, key and day. */
 export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
   if (cost === 0n) return
-  sql.addBalance.run(account, -cost)
+  adjust(sql, account, -cost)
   const windows = WINDOWS.map((scope) => windowOf(scope, day))
-  sql.addSpend.run(account, key, ACCOUNT, ...windows, cost)
+  const { usd, pico } = toStoredSum(cost)
+  sql.addSpend.run(account, key, ACCOUNT, ...windows, usd, pico)
 }
 
 /** Costs of rows whose sums lack them: those of one account, key and day change their sums together. */
@@ -152,7 +161,7 @@ export class Costs {
     else this.#sums.set(name, { account, key, day, cost })
   }
 
-  /** Adds the costs to the sums. @throws SQLite's error when a sum leaves its bounds */
+  /** Adds the costs to the sums. */
   charge(): void {
     const sums = [...this.#sums.values()]
     this.clear()
@@ -164,16 +173,16 @@ export class Costs {
   }
 }
 
-/** Adds a top-up to the balance, which ends the free tier. @throws RangeError for a balance that would exceed the bound */
+/** Adds a top-up to the balance, which ends the free tier. */
 export function credit(sql: Sql, account: string, amount: Pico): void {
-  const { balance } = sql.credit.get(account, amount) as { balance: Pico }
-  checkAmount('the balance after this top-up', balance)
+  const { usd, pico } = toStoredSum(amount)
+  sql.credit.run(account, usd, pico)
 }
 
-/** Adds a correction to the balance. @throws RangeError for a balance that it would move beyond the bound */
+/** Adds an amount of any sign to the balance. */
 export function adjust(sql: Sql, account: string, amount: Pico): void {
-  const { balance } = sql.adjust.get(account, amount) as { balance: Pico }
-  checkAdjusted(balance, amount)
+  const { usd, pico } = toStoredSum(amount)
+  sql.addBalance.run(account, usd, pico)
 }
 
 /** Stores limits, unless the stored revision is higher. */
@@ -191,8 +200,7 @@ export function setLimits(
     expiresAt ?? null,
     rpm ?? UNLIMITED,
     concurrency ?? UNLIMITED,
-    cap?.amount ?? null,
-    cap?.scope ?? null,
+    writeCap(cap),
     revision,
   )
 }
@@ -202,12 +210,14 @@ export function readBody(
   body: string | null,
 ): Pick<LedgerRow, 'usage' | 'note'> {
   if (body === null) return {}
-  return kind === 'usage' ? { usage: JSON.parse(body) } : { note: body }
+  const parsed = JSON.parse(body)
+  return kind === 'usage' ? { usage: parsed } : parsed
 }
 
 /** Writes what {@link readBody} reads. */
 export function writeBody({ usage, note }: Pick<LedgerRow, 'usage' | 'note'>): string | null {
-  return usage ? JSON.stringify(usage) : (note ?? null)
+  if (usage) return JSON.stringify(usage)
+  return note === undefined ? null : JSON.stringify({ note })
 }
 
 export function toRowItem({
@@ -243,7 +253,7 @@ export function toLimits({
     ...(row.rpm > UNLIMITED && { rpm: Number(row.rpm) }),
     ...(row.concurrency > UNLIMITED && { concurrency: Number(row.concurrency) }),
     ...(row.expires_at !== null && { expiresAt: Number(row.expires_at) }),
-    ...(row.cap_amount !== null && { cap: { amount: row.cap_amount, scope: row.cap_scope } }),
+    ...readCap(row.list),
   }
   return { account, key, limits, revision: Number(revision) }
 }
@@ -251,13 +261,24 @@ export function toLimits({
 function foldStatements(db: DatabaseSync, rows: string) {
   return {
     add: db.prepare(
-      `INSERT INTO total (account, day, key, requests, cost)
-       SELECT account, day, key, count(*), sum(cost) FROM usage WHERE seq IN (${rows})
-       GROUP BY account, day, key ON CONFLICT (account, day, key)
-       DO UPDATE SET requests = requests + excluded.requests, cost = cost + excluded.cost`,
+      `INSERT INTO total (account, day, key, team, requests, usd, pico)
+       SELECT account, day, key, ifnull(team, ''), count(*),
+         sum(cost / ${PER_USD}) + sum(cost % ${PER_USD}) / ${PER_USD}, sum(cost % ${PER_USD}) % ${PER_USD}
+       FROM usage WHERE seq IN (${rows})
+       GROUP BY account, day, key, ifnull(team, '') ON CONFLICT (account, day, key, team)
+       DO UPDATE SET requests = requests + excluded.requests, ${added()}`,
     ),
     remove: db.prepare(`DELETE FROM usage WHERE seq IN (${rows})`),
   }
+}
+
+const PER_USD = 1_000_000_000_000
+
+/** Adds the sum of a row that exists already: picodollars carry into dollars. @param prefix of the names of both columns */
+function added(prefix = ''): string {
+  const [usd, pico] = [`${prefix}usd`, `${prefix}pico`]
+  const sum = `${pico} + excluded.${pico}`
+  return `${usd} = ${usd} + excluded.${usd} + (${sum}) / ${PER_USD}, ${pico} = (${sum}) % ${PER_USD}`
 }
 
 /** The prepared statements of a store. Longer than other functions, because it is a list. */
@@ -275,32 +296,25 @@ export function prepare(db: DatabaseSync) {
     newest: db.prepare('SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?'),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
     addBalance: db.prepare(
-      `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)
-       DO UPDATE SET balance = balance + excluded.balance`,
-    ),
-    adjust: db.prepare(
-      `INSERT INTO account (id, balance, paid) VALUES (?, ?, 0) ON CONFLICT (id)
-       DO UPDATE SET balance = balance + excluded.balance
-       RETURNING balance`,
+      `INSERT INTO account (id, usd, pico, paid) VALUES (?, ?, ?, 0) ON CONFLICT (id)
+       DO UPDATE SET ${added()}`,
     ),
     credit: db.prepare(
-      `INSERT INTO account (id, balance, paid, paid_in) VALUES (?1, ?2, 1, ?2) ON CONFLICT (id)
-       DO UPDATE SET balance = balance + excluded.balance, paid = 1,
-         paid_in = min(paid_in + excluded.paid_in, ${MAX_AMOUNT})
-       RETURNING balance`,
+      `INSERT INTO account (id, usd, pico, paid, paid_in_usd, paid_in_pico) VALUES (?1, ?2, ?3, 1, ?2, ?3)
+       ON CONFLICT (id) DO UPDATE SET ${added()}, paid = 1, ${added('paid_in_')}`,
     ),
     addSpend: db.prepare(
-      `INSERT INTO spend (account, key, window, amount) VALUES
-         (?1, ?2, ?4, ?7), (?1, ?2, ?5, ?7), (?1, ?2, ?6, ?7),
-         (?1, ?3, ?4, ?7), (?1, ?3, ?5, ?7), (?1, ?3, ?6, ?7)
-       ON CONFLICT (account, key, window) DO UPDATE SET amount = amount + excluded.amount`,
+      `INSERT INTO spend (account, key, window, usd, pico) VALUES
+         (?1, ?2, ?4, ?7, ?8), (?1, ?2, ?5, ?7, ?8), (?1, ?2, ?6, ?7, ?8),
+         (?1, ?3, ?4, ?7, ?8), (?1, ?3, ?5, ?7, ?8), (?1, ?3, ?6, ?7, ?8)
+       ON CONFLICT (account, key, window) DO UPDATE SET ${added()}`,
     ),
     setLimits: db.prepare(
-      `INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
+      `INSERT INTO limits (account, key, disabled, expires_at, rpm, concurrency, list, revision)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
        DO UPDATE SET disabled = excluded.disabled, expires_at = excluded.expires_at,
          rpm = excluded.rpm, concurrency = excluded.concurrency,
-         cap_amount = excluded.cap_amount, cap_scope = excluded.cap_scope,
-         revision = excluded.revision
+         list = excluded.list, revision = excluded.revision
        WHERE excluded.revision >= revision`,
     ),
 
@@ -323,20 +337,20 @@ export function prepare(db: DatabaseSync) {
          WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
        ) GROUP BY kind, key, day`,
     ),
-    sumsOf: db.prepare('SELECT balance, paid_in FROM account WHERE id = ?'),
-    spendOf: db.prepare('SELECT key, window, amount FROM spend WHERE account = ?'),
-    totalsOf: db.prepare('SELECT key, day, cost FROM total WHERE account = ?'),
+    sumsOf: db.prepare('SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?'),
+    spendOf: db.prepare('SELECT key, window, usd, pico FROM spend WHERE account = ?'),
+    totalsOf: db.prepare('SELECT key, day, usd, pico FROM total WHERE account = ?'),
 
     setPaid: db.prepare(
-      `INSERT INTO account (id, balance, paid) VALUES (?, 0, 1)
+      `INSERT INTO account (id, usd, pico, paid) VALUES (?, 0, 0, 1)
        ON CONFLICT (id) DO UPDATE SET paid = 1 WHERE paid = 0`,
     ),
     row: db.prepare('SELECT * FROM usage WHERE request = ? AND kind = ? AND account = ?'),
     total: db.prepare('SELECT * FROM total WHERE account = ? AND day = ? AND key = ?'),
-    spentOn: db.prepare('SELECT amount FROM spend WHERE account = ? AND key = ? AND window = ?'),
+    spentOn: db.prepare('SELECT usd, pico FROM spend WHERE account = ? AND key = ? AND window = ?'),
     revision: db.prepare('SELECT revision FROM limits WHERE account = ? AND key = ?'),
     addTotal: db.prepare(
-      'INSERT INTO total (account, day, key, requests, cost) VALUES (?, ?, ?, ?, ?)',
+      'INSERT INTO total (account, day, key, requests, usd, pico) VALUES (?, ?, ?, ?, ?, ?)',
     ),
     foldOld: foldStatements(db, OLD_ROWS),
     foldFirst: foldStatements(db, FIRST_ROWS),

@@ -1,6 +1,6 @@
 /** The tables of a ledger: commits batches of writes, then answers reads. Runs in the thread that owns the database. */
 import type { DatabaseSync } from 'node:sqlite'
-import { type Pico, countedOn } from '../../money/money.ts'
+import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
 import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import type { Reserve } from './folder.ts'
@@ -22,6 +22,8 @@ import {
   writeBody,
   type TotalColumns,
   type SpendColumns,
+  type AccountSums,
+  paidInOf,
 } from './sql.ts'
 import type {
   Adjustment,
@@ -205,17 +207,17 @@ export class Store {
     return [cost, this.#sql.numbers.last, previous]
   }
 
-  /** @throws RangeError for a balance that would exceed the bound */
   topUp({ reference, account, amount, at, note }: Credit): Booked {
-    const row = [reference, account, null, -amount, null, at, note ?? null] as const
+    const body = writeBody({ ...(note !== undefined && { note }) })
+    const row = [reference, account, null, -amount, null, at, body] as const
     const booked = this.#book('top-up', ...row)
     if (booked.fresh) credit(this.#sql, account, amount)
     return booked
   }
 
-  /** @throws RangeError for a balance that would exceed the bound */
   adjust({ reference, account, amount, at, reason }: Correction): Booked {
-    const booked = this.#book('adjust', reference, account, null, -amount, null, at, reason)
+    const row = [reference, account, null, -amount, null, at, writeBody({ note: reason })] as const
+    const booked = this.#book('adjust', ...row)
     if (booked.fresh) adjust(this.#sql, account, amount)
     return booked
   }
@@ -437,7 +439,7 @@ function toStoredRow<Row extends RowColumns>({ key, ...row }: Row) {
 
 // Imports items of an export into the tables of a ledger.
 
-/** @returns whether the item is new. @throws RangeError when it contradicts the ledger, or a sum would leave its bounds */
+/** @returns whether the item is new. @throws RangeError when it contradicts the ledger */
 function take(sql: Sql, item: LedgerItem): boolean {
   switch (item.kind) {
     case 'account':
@@ -461,10 +463,11 @@ function takeLimits(sql: Sql, { account, key, limits, revision }: LimitsItem): b
 function takeTotal(sql: Sql, item: TotalItem): boolean {
   const { account, key, day, rows, cost } = item
   const stored = sql.total.get(account, day, key) as TotalColumns | undefined
-  const spent = sql.spentOn.get(account, key, day) as { amount: Pico } | undefined
-  const same = stored && { ...item, rows: Number(stored.requests), cost: stored.cost }
-  if (!checkTotal(item, same, spent?.amount ?? 0n)) return false
-  sql.addTotal.run(account, day, key, rows, cost)
+  const spent = sql.spentOn.get(account, key, day) as StoredSum | undefined
+  const same = stored && { ...item, rows: Number(stored.requests), cost: fromStoredSum(stored) }
+  if (!checkTotal(item, same, spent ? fromStoredSum(spent) : 0n)) return false
+  const { usd, pico } = toStoredSum(cost)
+  sql.addTotal.run(account, day, key, rows, usd, pico)
   charge(sql, account, key, day, cost)
   return true
 }
@@ -528,17 +531,16 @@ class Audit {
   report(from: string): AuditReport {
     const account = this.#account
     for (const row of this.#queries.totalsOf.iterate(account)) {
-      const { key, day, cost } = row as unknown as TotalColumns
-      addCost(this.#sums, { kind: 'usage', key, day, cost })
+      const { key, day, ...cost } = row as unknown as TotalColumns
+      addCost(this.#sums, { kind: 'usage', key, day, cost: fromStoredSum(cost) })
     }
     const stored = new Map<string, Pico>()
     const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
-    stored.set('balance', sums?.balance ?? 0n)
-    stored.set('paid in', sums?.paid_in ?? 0n)
-    this.#sums.set('paid in', countedOn(this.#sums.get('paid in') ?? 0n))
+    stored.set('balance', sums ? fromStoredSum(sums) : 0n)
+    stored.set('paid in', sums ? paidInOf(sums) : 0n)
     for (const row of this.#queries.spendOf.iterate(account)) {
-      const { key, window, amount } = row as unknown as SpendColumns
-      stored.set(spendName(key, window), amount)
+      const { key, window, ...amount } = row as unknown as SpendColumns
+      stored.set(spendName(key, window), fromStoredSum(amount))
     }
     // Some sums of the rows have no stored one.
     for (const what of this.#sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
@@ -553,11 +555,6 @@ class Audit {
 export function isBefore(what: string, day: string): boolean {
   const window = what.slice(what.lastIndexOf(' ') + 1)
   return window < day.slice(0, window.length)
-}
-
-interface AccountSums {
-  readonly balance: Pico
-  readonly paid_in: Pico
 }
 
 interface Group {

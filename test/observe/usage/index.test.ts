@@ -213,7 +213,7 @@ describe('the index of usage', () => {
     await settle(ledger, 10n)
     await ledger.close()
     const db = new DatabaseSync(join(path, 'ledger.db'))
-    db.exec(`UPDATE spend SET amount = amount + 3 WHERE window = 'lifetime'`)
+    db.exec(`UPDATE spend SET pico = pico + 3 WHERE window = 'lifetime'`)
     db.close()
     const { check } = await indexOf(path, await folder({}))
     expect(await check()).toMatchObject({

@@ -1,4 +1,5 @@
 /** Redis engines for tests: with an outbox that is removed with the test, and a log that can be read. */
+import type { Redis } from 'ioredis'
 import { beforeEach, onTestFinished } from 'vitest'
 import type {
   HoldGranted,
@@ -129,4 +130,21 @@ export async function storedClock(server: RedisServer, start?: number): Promise<
       await client.set('now', clock.now())
     },
   }
+}
+
+/** Limits as releases of schema 8 store them. */
+export const LIMITS_8 = '1|0||1000|100||'
+
+/** Makes the limits of a ledger those of schema 8, and takes the number of its schema away. */
+export async function toSchema8(client: Redis): Promise<void> {
+  for (const book of await client.keys('gw:{*}:book')) {
+    for (const [field, text] of Object.entries(await client.hgetall(book))) {
+      if (!field.startsWith('l:')) continue
+      const [revision, disabled, expires, rpm, concurrency, list = ''] = text.split('|')
+      const [scope = '', amount = ''] = list.replace(/^cap\./, '').split(',')
+      const members = [Number(revision) % 1e14, disabled, expires, rpm, concurrency, scope, amount]
+      await client.hset(book, field, members.join('|'))
+    }
+  }
+  await client.del('gw:ledger')
 }

@@ -156,46 +156,6 @@ describe('the redis engine', () => {
     expect(await ledger.verify('acct')).toEqual([])
   })
 
-  it('adds up what the keys of a book of an older version have spent', async () => {
-    const { ledger } = await openAt(Date.UTC(2026, 4, 20))
-    await pay(ledger)
-    await ledger.limits('acct', 'idle', LIMITS, 1)
-    // Of the day of the idle key, the other one has dropped what it spent.
-    const days = ['20260513', '20260514', '20260517', '20260518', '20260519', '20260520']
-    for (const day of days) await ledger.settle(settlement(`req_${day}`, 7n, day))
-    await ledger.settle({ ...settlement('req_idle', 5n, '20260514'), key: 'idle' })
-    await server.ask(async (client) => {
-      const fields = await client.hkeys('gw:{acct}:book')
-      await client.hdel('gw:{acct}:book', ...fields.filter((field) => field.endsWith(':@account')))
-    })
-    const call = await admit(ledger, 'req_held', 3n)
-    expect(await ledger.verify('acct')).toEqual([])
-    await ledger.settle(settlement(call.request, 2n, '20260520'))
-    const spend = { lifetime: 49n, day: 9n, month: 49n }
-    expect(await ledger.key('acct', '@account')).toEqual({ ...spend, inFlight: 0 })
-    expect(await ledger.verify('acct')).toEqual([])
-  })
-
-  it('adds up what was paid into a book of an older version', async () => {
-    const engine = await openAt(DAY_MS)
-    const { ledger } = engine
-    await pay(ledger)
-    await ledger.topUp({ account: 'acct', amount: parsePico('2'), reference: 'second' })
-    const stored = () => server.ask((client) => client.hget('gw:{acct}:book', 'in'))
-    expect(await stored()).toBe(String(parsePico('12')))
-    const forget = () => server.ask((client) => client.hdel('gw:{acct}:book', 'in'))
-    await forget()
-    expect(await ledger.verify('acct')).toEqual([])
-    // By the first hold beside another one, which needs it, and by the next top-up.
-    await admit(ledger, 'req_1', 1n)
-    await admit(ledger, 'req_2', 1n)
-    expect(await stored()).toBe(String(parsePico('12')))
-    await forget()
-    await ledger.topUp({ account: 'acct', amount: 1n, reference: 'third' })
-    expect(await stored()).toBe(String(parsePico('12') + 1n))
-    expect(await ledger.verify('acct')).toEqual([])
-  })
-
   it('removes the entry of a call that was refused with held, above 6,000 a minute too', async () => {
     const engine = await openAt(DAY_MS)
     const { ledger } = engine
@@ -254,21 +214,6 @@ describe('the redis engine', () => {
       { account, what: 'spend of key key, 197001', stored: 45n, recomputed: 40n },
     ])
     expect(await ledger.verify('other')).toEqual([])
-  })
-
-  it('refuses a settlement that no counter could hold, and writes nothing of it', async () => {
-    const { ledger } = await openAt(DAY_MS)
-    await pay(ledger)
-    await server.ask((client) => client.hset('gw:{acct}:book', 'c:L:key', '5000000000000000001'))
-    const before = await server.ask((client) => client.hgetall('gw:{acct}:book'))
-    await ledger.settle(settlement('req_1', 1n, '19700102'))
-    expect(ledger.health()).toMatchObject({ ok: false, outbox: 1 })
-    expect(await server.ask((client) => client.hgetall('gw:{acct}:book'))).toEqual(before)
-    const call = { ...KEY, request: 'req_2' }
-    const { at } = (await ledger.enter({ ...call, revision: 1, freeTier: FREE_TIER })) as Admitted
-    await expect(ledger.hold({ ...call, at, ...holdOf(1n), free: false })).rejects.toThrow(
-      RangeError,
-    )
   })
 
   describe('when the clock is set back an hour', () => {

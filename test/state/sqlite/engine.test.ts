@@ -311,7 +311,7 @@ describe('verifying', () => {
     await ledger.settle(settlement('req_1', 40n))
     const db = new DatabaseSync(join(path, 'ledger.db'))
     db.exec(`DELETE FROM usage WHERE kind = 'usage'; DELETE FROM spend;
-      UPDATE account SET balance = balance + 40`)
+      UPDATE account SET usd = 10, pico = 0`)
     db.close()
     const found = await ledger.verify()
     expect(found.map(({ what }) => what).sort()).toEqual([

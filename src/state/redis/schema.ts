@@ -1,0 +1,154 @@
+/**
+ * The schema of the ledger in Redis: what a newer release changes, once, while older ones still run beside it. The number is in the
+ * hash `gw:ledger`, with the identity of the ledger; without it the schema is 8. Releases from before it do not know the number: every
+ * key is stale to them, because revisions are stored above theirs (`liftedRevision`).
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ConfigError } from '../../errors/errors.ts'
+import { randomId } from '../ids.ts'
+import { ACCOUNT, SCHEMA, type Log } from '../ledger/ledger.ts'
+import { batchesOf, keysOf, PREFIX, type RedisConnection } from './connection.ts'
+import { liftedLimits, type ScriptClient } from './replies.ts'
+import type { RedisRecords } from './records.ts'
+import { accountsIn } from './rows.ts'
+
+/** Hash with the identity of the ledger (`id`), its `schema`, and `epoch`. */
+export const LEDGER = `${PREFIX}:ledger`
+/** Where releases of schema 8 have the identity. */
+const OLD_IDENTITY = `${PREFIX}:identity`
+/** Held by the gateway that moves the ledger. */
+const MOVING = `${PREFIX}:moving`
+const MOVING_MS = 15_000
+const FIRST_SCHEMA = 8
+const POLL_MS = 100
+
+/**
+ * Brings the ledger to this release's schema. One gateway moves it, the others wait. Every step can be repeated.
+ * @throws ConfigError for a ledger of a newer schema; Unavailable while Redis does not answer, or refuses
+ */
+async function openSchema(connection: RedisConnection, log: Log): Promise<void> {
+  const { client } = connection
+  const token = randomUUID()
+  for (;;) {
+    const schema = await readSchema(connection)
+    if (schema > SCHEMA) throw newer(schema)
+    if (schema === SCHEMA) return
+    const isMine = () => client.set(MOVING, token, 'PX', MOVING_MS, 'NX')
+    if ((await connection.ask(isMine)) === 'OK') return move(connection, log, schema)
+    await sleep(POLL_MS)
+  }
+}
+
+async function readSchema(connection: RedisConnection): Promise<number> {
+  const schema = await connection.ask(() => connection.client.hget(LEDGER, 'schema'))
+  return Number(schema ?? FIRST_SCHEMA)
+}
+
+function newer(schema: number): ConfigError {
+  const message =
+    `the ledger has schema ${schema}, this release knows ${SCHEMA}: ` +
+    'start the release that has moved it, or a newer one.'
+  return new ConfigError('the configuration', [{ path: 'state.url', message }])
+}
+
+async function move(connection: RedisConnection, log: Log, from: number): Promise<void> {
+  const store = connection.client as ScriptClient
+  const accounts = await accountsIn(connection)
+  if (accounts.length > 0) {
+    log.info(`the ledger of ${accounts.length} accounts is moved from schema ${from} to ${SCHEMA}`)
+  }
+  for (const batch of batchesOf(accounts)) {
+    await connection.ask(() => store.pexpire(MOVING, MOVING_MS))
+    await connection.askMany(batch, (account) => store.lift(...keysOf(account, 'book', 't')))
+  }
+  const known = await connection.ask(() => store.get(OLD_IDENTITY))
+  await connection.ask(() => store.hsetnx(LEDGER, 'id', known ?? randomId('ledger_')))
+  await connection.ask(() => store.hsetnx(LEDGER, 'epoch', '0'))
+  await connection.ask(() => store.hset(LEDGER, 'schema', String(SCHEMA)))
+  await connection.ask(() => store.del(MOVING))
+}
+
+const LOOK_MS = 1000
+
+/** Looks each second whether this release may use the ledger, and lifts what a release of a lower schema has written to it. */
+export class SchemaGate {
+  readonly #connection: RedisConnection
+  readonly #records: Pick<RedisRecords, 'changesSince' | 'get'>
+  readonly #log: Log
+  #isOpen = false
+  #timer: NodeJS.Timeout | undefined
+  #cursor: string | undefined
+  #looking: Promise<void> | undefined
+
+  constructor(
+    connection: RedisConnection,
+    records: Pick<RedisRecords, 'changesSince' | 'get'>,
+    log: Log,
+  ) {
+    this.#connection = connection
+    this.#records = records
+    this.#log = log
+  }
+
+  /** Whether the ledger has the schema of this release. */
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** Moves the ledger, now or as soon as Redis can be written. @throws ConfigError for a ledger of a newer schema */
+  async start(): Promise<void> {
+    await this.#open().catch((error: unknown) => {
+      if (error instanceof ConfigError) throw error
+    })
+    this.#timer = setInterval(() => {
+      this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
+    }, LOOK_MS)
+    this.#timer.unref()
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#looking
+  }
+
+  async #open(): Promise<void> {
+    // What is written from here on is looked at.
+    this.#cursor ??= (await this.#records.changesSince(undefined)).cursor
+    await openSchema(this.#connection, this.#log)
+    this.#isOpen = true
+  }
+
+  /** What fails is tried again a second later. */
+  async #look(): Promise<void> {
+    try {
+      if (!this.#isOpen) return await this.#open()
+      const schema = await readSchema(this.#connection)
+      if (schema > SCHEMA) {
+        this.#isOpen = false
+        const [issue] = newer(schema).issues
+        this.#log.error(`no calls are admitted: ${issue!.message}`)
+        return
+      }
+      const { ids, cursor } = await this.#records.changesSince(this.#cursor)
+      for (const id of ids) await this.#lift(id)
+      this.#cursor = cursor
+    } catch {
+      // Redis is away, or the ledger is newer still.
+    }
+  }
+
+  /** @param id `account:<id>` or `key:<id>` */
+  async #lift(id: string): Promise<void> {
+    const [kind, name = ''] = id.split(':', 2)
+    const isKey = kind === 'key'
+    const record = isKey ? await this.#records.get<{ account: string }>(id) : { account: name }
+    if (!record) return
+    const of = isKey ? name : ACCOUNT
+    const [book = ''] = keysOf(record.account, 'book')
+    const store = this.#connection.client as ScriptClient
+    const text = await this.#connection.ask(() => store.hget(book, `l:${of}`))
+    const lifted = text === null ? undefined : liftedLimits(text)
+    if (lifted !== undefined) await this.#connection.ask(() => store.limits(book, of, lifted))
+  }
+}
