@@ -58,13 +58,8 @@ import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
 import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords, redisStorage } from './records.ts'
-import {
-  liftedRevision,
-  toLimitsText,
-  toPico,
-  type ScriptReply,
-  type ScriptClient,
-} from './replies.ts'
+import { liftedRevision, toLimitsText } from './limits-text.ts'
+import { toPico, type ScriptReply, type ScriptClient } from './replies.ts'
 import { SchemaGate } from './schema.ts'
 import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 

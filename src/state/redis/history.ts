@@ -14,7 +14,8 @@ import type {
 } from '../ledger/ledger.ts'
 import type { ReceiptLookup } from './outbox.ts'
 import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
-import { toLimits, type ScriptClient, toLimitsText, type ScriptReply } from './replies.ts'
+import { toLimits, toLimitsText } from './limits-text.ts'
+import type { ScriptClient, ScriptReply } from './replies.ts'
 import {
   accountsIn,
   readPages,

@@ -1,8 +1,6 @@
-/** Translates the scripts' replies, and limits, into the types of the ledger port. */
+/** The replies of the scripts. */
 import type { Cluster, Redis } from 'ioredis'
 import type { Pico } from '../../money/money.ts'
-import { SCHEMA, type KeyLimits } from '../ledger/ledger.ts'
-import { readCap, writeCap } from '../ledger/limit-list.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** Strings; integers are strings too, and null is an absent value. */
@@ -11,48 +9,6 @@ export type ScriptReply = readonly (string | null)[]
 /** A client with the scripts as methods, which take their keys and then their arguments. */
 export type ScriptClient = (Redis | Cluster) &
   Record<ScriptName, (...args: string[]) => Promise<ScriptReply>>
-
-/** Above every revision: these are counted up, or are ms since epoch. */
-const REVISIONS = 100_000_000_000_000
-export const LIFT = SCHEMA * REVISIONS
-
-/**
- * A revision as it is stored and compared: above all those of a lower schema. To a gateway of a lower schema every key is stale then,
- * and its limits are out of date, so it admits no call by rules that it does not know.
- */
-export function liftedRevision(revision: number): number {
-  return LIFT + revision
-}
-
-/** Limits as a book stores them, `<revision>|<disabled>|<expiresAt>|<rpm>|<concurrency>|<list>`; {@link toLimits} reads them. */
-export function toLimitsText(limits: KeyLimits, revision: number): string {
-  const { disabled, expiresAt = '', rpm = '', concurrency = '', cap } = limits
-  const members = [liftedRevision(revision), disabled ? 1 : 0, expiresAt, rpm, concurrency]
-  return [...members, writeCap(cap)].join('|')
-}
-
-/** The text of {@link toLimitsText} for a text of schema 8, `<revision>|…|<scope>|<amount>`; undefined for any other. */
-export function liftedLimits(text: string): string | undefined {
-  const [revision, disabled, expiresAt, rpm, concurrency, scope, amount] = text.split('|')
-  if (Number(revision) >= REVISIONS) return undefined
-  const list = scope ? `cap.${scope},${amount}` : ''
-  const lifted = liftedRevision(Number(revision))
-  return [lifted, disabled, expiresAt, rpm, concurrency, list].join('|')
-}
-
-/** Reads the text of {@link toLimitsText}. */
-export function toLimits(text: string): { limits: KeyLimits; revision: number } {
-  const lifted = liftedLimits(text) ?? text
-  const [revision, disabled, expiresAt, rpm, concurrency, list = ''] = lifted.split('|')
-  const limits: KeyLimits = {
-    disabled: disabled === '1',
-    ...(expiresAt && { expiresAt: Number(expiresAt) }),
-    ...(rpm && { rpm: Number(rpm) }),
-    ...(concurrency && { concurrency: Number(concurrency) }),
-    ...readCap(list),
-  }
-  return { limits, revision: Number(revision) - LIFT }
-}
 
 /** An amount from Redis; an absent one is 0. */
 export function toPico(text: string | null | undefined): Pico {

@@ -12,13 +12,13 @@
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
  * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
  * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
- * `l:<key>` (limits, `replies.ts`), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
+ * `l:<key>` (limits, `limits-text.ts`), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
  * its keys.
  */
 import { RECEIPT_HOURS } from '../ledger/items.ts'
 import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
-import { LIFT } from './replies.ts'
+import { LIFT } from './limits-text.ts'
 import { HOLD, RAISE } from './script-hold.ts'
 import { KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
 
