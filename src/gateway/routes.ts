@@ -5,10 +5,12 @@ import { keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
+import { compaction } from '../endpoints/chat/dialects/responses/compact.ts'
 import { responses, responseTokens } from '../endpoints/chat/dialects/responses/write.ts'
 import { completions } from '../endpoints/chat/completions.ts'
 import { countTokens } from '../endpoints/chat/count.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
+import { summarize } from '../endpoints/chat/summarize.ts'
 import { embeddings } from '../endpoints/embeddings/endpoint.ts'
 import { edits, generations } from '../endpoints/images/endpoint.ts'
 import { moderations } from '../endpoints/moderations/endpoint.ts'
@@ -83,6 +85,7 @@ export const ROUTES: readonly Route[] = [
   post(countTokens, messageTokens, counted),
   post(chat, responses),
   post(countTokens, responseTokens, counted),
+  post(summarize, compaction),
   post(completions, textCompletions),
   unit(generations),
   unit(edits),
@@ -106,7 +109,7 @@ const ALL = `GET ${description.path} lists all routes.`
 /** Hint for an unknown path: the nearest route, and the list of all routes. */
 export function hintFor(method: string, path: string): string {
   if (path.startsWith(`${responses.path}/`)) {
-    return `Responses are not stored here; only POST ${responses.path} and POST ${responseTokens.path} exist.`
+    return `Responses are not stored here; only POST ${responses.path}, ${compaction.path} and ${responseTokens.path} exist.`
   }
   const misplaced = ROUTES.find(
     (route) => route.path.startsWith('/v1/') && path.endsWith(route.path.slice('/v1'.length)),

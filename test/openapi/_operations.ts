@@ -86,6 +86,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     answer: 'token-count',
     examples: { prompt: { model: thing, input: 'Say hello.' } },
   },
+  'POST /v1/responses/compact': {
+    id: 'compactResponse',
+    summary: 'A conversation shortened to a summary that every model can read',
+    tag: 'chat',
+    answer: 'response-compaction',
+    examples: { whole: { model: thing, input: 'Say hello.' } },
+  },
   'POST /v1/completions': {
     id: 'createCompletion',
     summary: 'A text that goes on',

@@ -154,7 +154,10 @@ const format = variant(
   {},
 )
 
-const input = either('a string or an array of items', { string: filledText, array: list(item, 1) })
+export const input = either('a string or an array of items', {
+  string: filledText,
+  array: list(item, 1),
+})
 
 const members = {
   model: filledText,
@@ -206,12 +209,12 @@ const STATEFUL: Readonly<Record<string, string>> = {
   prompt: 'Stored prompts are not offered. Send their text as "instructions" and "input".',
 }
 /** @throws InvalidRequest with the code and path of the first problem of a body */
-export function checkBody(body: object): void {
+export function checkBody(body: object, check: Check = responseBody): void {
   const given = body as Record<string, any>
   for (const [param, message] of Object.entries(STATEFUL)) {
     if ((given[param] ?? false) === false) continue
     throw new InvalidRequest('unsupported_parameter', message, { param })
   }
-  const mistake = responseBody(body)
+  const mistake = check(body)
   if (mistake) throw toInvalidRequest(mistake)
 }

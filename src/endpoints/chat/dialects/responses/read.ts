@@ -72,7 +72,7 @@ export function readResponsesRequest(body: RawJson, counting = false): DialectRe
 }
 
 /** Removes members that are null, which mean the same as absent ones; a policy of null is an error. */
-function withoutNulls(body: Record<string, any>): Record<string, any> {
+export function withoutNulls(body: Record<string, any>): Record<string, any> {
   const members = Object.entries(body)
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
 }

@@ -1,7 +1,8 @@
-/** References to items of earlier answers, which stand in the place of the items. */
+/** Items that stand for others: references to items of earlier answers, and summaries that a model has written. */
 import type { Recall } from '../../../../answers/items.ts'
 import { isObject } from '../../../../errors/checks.ts'
 import { InvalidRequest } from '../../../../errors/errors.ts'
+import { isCarrier, summaryOf } from '../shared/reasoning.ts'
 import { membersOf, RawJson, withItems, withMembers } from '../../../../stream/raw-json.ts'
 
 /** Types of items that are remembered. */
@@ -18,9 +19,9 @@ export function rememberedOf(output: readonly object[]): readonly object[] {
 }
 
 /**
- * The body with whole items in the place of references; undefined where it has none. Reasoning that no vendor can read is
- * left out.
- * @throws InvalidRequest for an item that is not known, and where the whole body exceeds `limitBytes`
+ * The body with whole items in the place of references, and messages of the user in that of summaries; undefined where it
+ * has neither. Reasoning that no vendor can read is left out.
+ * @throws InvalidRequest for an item that is not known, a changed summary, and where the whole body exceeds `limitBytes`
  */
 export function withRecalled(
   { value, text }: RawJson,
@@ -31,20 +32,36 @@ export function withRecalled(
   if (!Array.isArray(input)) return undefined
   const ids = input.map(referenceIn)
   const wanted = ids.filter((id) => id !== undefined)
-  if (wanted.length === 0) return undefined
-  return recall([...new Set(wanted)]).then((items) => {
+  if (wanted.length === 0 && !input.some(isSummary)) return undefined
+  const recalled = wanted.length > 0 ? recall([...new Set(wanted)]) : Promise.resolve(NO_ITEMS)
+  return recalled.then((items) => {
     const unknown = ids.findIndex((id) => id !== undefined && !items.has(id))
     if (unknown >= 0) throw notKnown(unknown)
     const list = membersOf(text!).findLast(({ name }) => name === 'input')!
     const whole = withItems(text!, list.start, (item, index) => {
       const id = ids[index]
-      return id === undefined ? item : textOf(items.get(id)!)
+      if (id !== undefined) return textOf(items.get(id)!)
+      return isSummary(input[index]) ? JSON.stringify(messageOf(input[index], index)) : item
     })
     const body = withMembers(text!, 0, new Map([['input', whole]]))
     const bytes = Buffer.byteLength(body)
     if (bytes > limitBytes) throw tooLarge(limitBytes)
     return new RawJson(body, JSON.parse(body), bytes)
   })
+}
+
+const NO_ITEMS: ReadonlyMap<string, object> = new Map()
+
+function isSummary(item: any): boolean {
+  if (!isObject(item) || item.type !== 'compaction') return false
+  return typeof item.encrypted_content === 'string' && isCarrier(item.encrypted_content)
+}
+
+/** A client can write a summary itself, so it is read as the words of the user. */
+function messageOf({ encrypted_content: carrier }: any, index: number): object {
+  const summary = summaryOf(carrier, `input[${index}].encrypted_content`)
+  const content = `Summary of the conversation so far:\n\n${summary}`
+  return { type: 'message', role: 'user', content }
 }
 
 /** The id in a reference. Some clients leave out its type. */

@@ -47,22 +47,44 @@ export function fromCarrier(carrier: string, visible: string, path: string): Rea
   const base = { format, id }
   if (type === 'reasoning.encrypted') return { type, data: s ?? '', ...base }
   if (type === 'reasoning.summary') return { type, summary: visible, ...base }
-  return { type, text: visible, ...(s !== undefined && { signature: s }), ...base }
+  return {
+    type: 'reasoning.text',
+    text: visible,
+    ...(s !== undefined && { signature: s }),
+    ...base,
+  }
+}
+
+const SUMMARY = 'compaction'
+const SUMMARIES: ReadonlySet<unknown> = new Set([SUMMARY])
+
+/** The carrier of a summary of a conversation. */
+export function summaryCarrier(summary: string): string {
+  return PREFIX + Buffer.from(JSON.stringify({ t: SUMMARY, s: summary })).toString('base64url')
+}
+
+/** The text of such a carrier. @throws as {@link fromCarrier} */
+export function summaryOf(carrier: string, path: string): string {
+  return membersOf(carrier, path, SUMMARIES).s ?? ''
 }
 
 interface CarrierMembers {
-  readonly t: ReasoningDetail['type']
+  readonly t: string
   readonly f?: string
   readonly i?: string
   readonly s?: string
 }
 
-function membersOf(carrier: string, path: string): CarrierMembers {
+function membersOf(
+  carrier: string,
+  path: string,
+  types: ReadonlySet<unknown> = TYPES,
+): CarrierMembers {
   const encoded = carrier.slice(PREFIX.length)
   try {
     const members: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString())
     if (
-      isMembers(members) &&
+      isMembers(members, types) &&
       Buffer.from(JSON.stringify(members)).toString('base64url') === encoded
     )
       return members
@@ -76,7 +98,7 @@ function membersOf(carrier: string, path: string): CarrierMembers {
   )
 }
 
-function isMembers(value: unknown): value is CarrierMembers {
-  if (!isObject(value) || !TYPES.has(value.t)) return false
+function isMembers(value: unknown, types: ReadonlySet<unknown>): value is CarrierMembers {
+  if (!isObject(value) || !types.has(value.t)) return false
   return [value.f, value.i, value.s].every((one) => one === undefined || typeof one === 'string')
 }

@@ -207,7 +207,7 @@ describe('what needs a store', () => {
     expect((await post({ ...body, store: true })).json.store).toBe(false)
   })
 
-  it.each(['GET /resp_1', 'DELETE /resp_1', 'POST /resp_1/cancel', 'POST /compact'])(
+  it.each(['GET /resp_1', 'DELETE /resp_1', 'POST /resp_1/cancel'])(
     '%s does not exist',
     async (call) => {
       const [method, below] = call.split(' ')
