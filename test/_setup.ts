@@ -3,6 +3,7 @@ import { createConsola } from 'consola'
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import * as v from 'valibot'
 import type { LoadedConfig, UserConfig } from '../src/config/config.ts'
+import { NO_NETWORK } from '../src/config/network.ts'
 import { Origins } from '../src/config/origins.ts'
 import { createGateway, type Gateway } from '../src/gateway/gateway.ts'
 import { parsePico } from '../src/money/money.ts'
@@ -96,6 +97,8 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
     directory,
     secrets: new Set(),
     folders: [],
+    certificates: [],
+    network: NO_NETWORK,
     otherDataFolders: [],
   }
 }

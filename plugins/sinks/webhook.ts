@@ -44,8 +44,8 @@ export default defineSink({
     const post = async (one: GatewayEvent, signal: AbortSignal) => {
       const { id, event, at, gateway, data } = one
       const body = JSON.stringify({ id, event, at, gateway, data })
-      const response = await host.request({
-        url,
+      await host.http(url, {
+        method: 'POST',
         headers: {
           ...headers,
           'content-type': 'application/json',
@@ -55,9 +55,8 @@ export default defineSink({
         },
         body,
         signal,
+        responseType: 'text',
       })
-      if (response.status < 200 || response.status > 299) throw await host.failure(response)
-      await response.text()
       delivered.add(one)
     }
     return {

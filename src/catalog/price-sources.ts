@@ -9,7 +9,8 @@ import { didYouMean } from '../errors/issues.ts'
 import { modelsOf, OWN_FORM, type SourcedModels } from '../import/rows.ts'
 import { readJson } from '../import/source.ts'
 import type { PriceSource } from '../plugin.ts'
-import { createDownloader, type Downloader } from '../upstream/download.ts'
+import type { EgressRoute } from '../upstream/egress.ts'
+import { openHttp } from '../upstream/http.ts'
 
 /** Why prices cannot be taken over: a sentence for the operator. */
 export class ImportRefused extends Error {
@@ -37,8 +38,6 @@ const FOLDER = new URL('../../plugins/import/', import.meta.url)
 const EXTENSION = extname(import.meta.url)
 const SECONDS = 20
 
-const download = createDownloader({ enabled: true, limit: MAX_LIST_BYTES, timeout: SECONDS })
-
 /** The built-in price lists, by name. */
 export async function priceSources(): Promise<ReadonlyMap<string, PriceSource>> {
   const files = (await readdir(FOLDER)).filter((name) => name.endsWith(EXTENSION)).toSorted()
@@ -54,17 +53,18 @@ export async function priceSources(): Promise<ReadonlyMap<string, PriceSource>> 
  * Reads one list.
  * @param from the name of a built-in list, a file, or an https address
  * @param format the name of its form; by default that which it looks like
+ * @param route the way to addresses
  * @throws ImportRefused if it cannot be read or has no known form
  */
 export async function readList(
   from: string,
   format: string | undefined,
   sources: ReadonlyMap<string, PriceSource>,
-  fetch: Downloader = download,
+  route: EgressRoute,
 ): Promise<ReadList> {
   const known = sources.get(from)
   checkForm(format, sources)
-  const text = known ? await fetched(known.url, fetch) : await textOf(from, sources, fetch)
+  const text = known ? await fetched(known.url, route) : await textOf(from, sources, route)
   return parseList(from, text, known, format, sources)
 }
 
@@ -120,9 +120,9 @@ export function parseList(
 async function textOf(
   from: string,
   sources: ReadonlyMap<string, PriceSource>,
-  fetch: Downloader,
+  route: EgressRoute,
 ): Promise<string> {
-  if (/^[a-z][a-z\d+.-]*:\/\//i.test(from)) return fetched(from, fetch)
+  if (/^[a-z][a-z\d+.-]*:\/\//i.test(from)) return fetched(from, route)
   try {
     const text = await readPriceText(resolve(from), from)
     if (text !== undefined) return text
@@ -137,16 +137,22 @@ async function textOf(
   )
 }
 
-async function fetched(url: string, fetch: Downloader): Promise<string> {
+/** The operator has named the address, so it may also be inside the network. */
+async function fetched(url: string, route: EgressRoute): Promise<string> {
+  const http = openHttp(route, { timeoutMs: SECONDS * 1000, limitBytes: MAX_LIST_BYTES })
   try {
-    const { bytes } = await fetch(url, new AbortController().signal)
-    return new TextDecoder().decode(bytes)
-  } catch {
+    if (!url.startsWith('https://')) throw new Error('not https')
+    return await http.client(url, { responseType: 'text' })
+  } catch (error) {
+    const { cause } = error as { readonly cause?: unknown }
+    const why = cause instanceof Error ? ` (${cause.message})` : ''
     throw new ImportRefused(
-      `${url} could not be read: expected an https address on the public internet that answers ` +
+      `${url} could not be read${why}: expected an https address that answers with status 200 ` +
         `within ${SECONDS} seconds with at most ${MAX_LIST_BYTES / (1024 * 1024)} MiB. ` +
         'A list that was fetched in another way can be named as a file.',
     )
+  } finally {
+    await http.close()
   }
 }
 

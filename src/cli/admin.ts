@@ -1,10 +1,13 @@
 /** Client of the admin API, for commands that need a running gateway. */
-import { FetchError, ofetch } from 'ofetch'
+import type { $Fetch } from 'ofetch'
 import type { Config } from '../config/config.ts'
+import type { UpstreamFailure } from '../errors/errors.ts'
 import { readAdminToken } from '../gateway/admin-token.ts'
 import { NO_TOKEN, callableUrl } from '../gateway/welcome.ts'
+import { DIRECT, type EgressRoute } from '../upstream/egress.ts'
+import { openHttp } from '../upstream/http.ts'
 import { CommandError, type Arguments } from './command.ts'
-import { configurationOf } from './configuration.ts'
+import { configurationOf, routeOf } from './configuration.ts'
 import { parseExact } from './output.ts'
 
 const TIMEOUT_MS = 30_000
@@ -44,16 +47,17 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (args.text.data !== undefined) {
     const { openFolder } = await import('./folder.ts')
     const { url, token, close } = await openFolder(args, begins)
-    return adminAt(url, token, close)
+    return adminAt(url, token, DIRECT, close)
   }
   const options = {
     url: args.text.url,
     token: args.text.token ?? (process.env.SLUICEGATE_ADMIN_TOKEN || undefined),
   }
-  const config =
+  const loaded =
     options.url === undefined || options.token === undefined
-      ? (await configurationOf(args)).loaded.config
+      ? (await configurationOf(args)).loaded
       : undefined
+  const config = loaded?.config
   const url = (options.url ?? urlOf(config!)).replace(/\/+$/, '')
   const token =
     options.token ??
@@ -64,14 +68,30 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
       config?.admin.enabled === false ? 'the configuration has admin.enabled: false.' : NO_TOKEN
     throw new CommandError(`There is no admin token: ${why}`)
   }
-  return adminAt(url, token, async () => {})
+  return adminAt(url, token, routeOf(loaded))
 }
 
-function adminAt(url: string, token: string, close: Admin['close']): Admin {
-  const ask: Admin['ask'] = (method, path, body) =>
-    request(`${url}/admin`, token, method, path, body)
-  const open: Admin['open'] = (path) => openAnswer(`${url}/admin`, token, path)
+function adminAt(
+  url: string,
+  token: string,
+  route: EgressRoute,
+  closeGateway?: Admin['close'],
+): Admin {
+  const http = openHttp(route, { timeoutMs: TIMEOUT_MS, limitBytes: Infinity })
+  const target = { base: `${url}/admin`, token, client: http.client }
+  const ask: Admin['ask'] = (method, path, body) => request(target, method, path, body)
+  const open: Admin['open'] = (path) => openAnswer(target, path)
+  const close = async () => {
+    await http.close()
+    await closeGateway?.()
+  }
   return { url, ask, open, list: (path) => collect(ask, path), close }
+}
+
+interface Target {
+  readonly base: string
+  readonly token: string
+  readonly client: $Fetch
 }
 
 function urlOf({ server: { host, port } }: Config): string {
@@ -79,24 +99,21 @@ function urlOf({ server: { host, port } }: Config): string {
 }
 
 async function request(
-  base: string,
-  token: string,
+  { base, token, client }: Target,
   method: string,
   path: string,
   body?: object,
 ): Promise<any> {
-  const response = await ofetch
+  const response = await client
     .raw<string, 'text'>(base + path, {
       method,
       headers: { authorization: `Bearer ${token}` },
       responseType: 'text',
       ignoreResponseError: true,
-      retry: 0,
-      timeout: TIMEOUT_MS,
       ...(body && { body }),
     })
     .catch((error: unknown) => {
-      throw error instanceof FetchError ? unreachable(base, error) : error
+      throw unreachable(base, error)
     })
   const answer = parsed(response._data ?? '')
   if (response.ok && answer?.data !== undefined) return answer
@@ -112,11 +129,17 @@ async function request(
   throw new Refused(error.message, response.status, error.param ?? null)
 }
 
-async function openAnswer(base: string, token: string, path: string): Promise<Response> {
-  const headers = { authorization: `Bearer ${token}` }
-  const response = await fetch(base + path, { headers }).catch((error: unknown) => {
-    throw unreachable(base, error)
-  })
+async function openAnswer({ base, token, client }: Target, path: string): Promise<Response> {
+  const response = await client
+    .raw<ReadableStream, 'stream'>(base + path, {
+      headers: { authorization: `Bearer ${token}` },
+      responseType: 'stream',
+      ignoreResponseError: true,
+      timeout: 0,
+    })
+    .catch((error: unknown) => {
+      throw unreachable(base, error)
+    })
   if (response.ok) return response
   const { error } = parsed(await response.text()) ?? {}
   throw new Refused(error?.message ?? `status ${response.status}`, response.status, null)
@@ -136,20 +159,14 @@ async function collect(ask: Admin['ask'], path: string): Promise<any[]> {
 
 function unreachable(base: string, error: unknown): CommandError {
   const where = new URL(base).origin
-  const reason = reasonOf(error)
-  if (reason === 'ECONNREFUSED') {
+  const { connection, cause } = error as Partial<UpstreamFailure>
+  if (connection?.code === 'ECONNREFUSED' && connection.via === undefined) {
     return new CommandError(
       `No gateway answers at ${where}; start one with "sluicegate", or name it with --url.`,
     )
   }
-  return new CommandError(`The gateway at ${where} cannot be reached: ${reason}.`)
-}
-
-/** The HTTP client wraps the error of the socket several times; the innermost one has the code. */
-function reasonOf(error: unknown): string {
-  let at: any = error
-  while (at.cause !== undefined && typeof at.code !== 'string') at = at.cause
-  return at.code ?? at.message ?? String(at)
+  const reason = cause instanceof Error ? cause : (error as Error)
+  return new CommandError(`The gateway at ${where} cannot be reached: ${reason.message}.`)
 }
 
 function parsed(text: string): any {

@@ -13,7 +13,7 @@ import type { Comparison } from '../import/compare.ts'
 import { PRICE_LIST_FILE, type PriceList } from '../models/price-list.ts'
 import type { PriceMove } from '../server/admin/resources/model.ts'
 import { CommandError, type Arguments } from './command.ts'
-import { configurationOf } from './configuration.ts'
+import { configurationOf, routeOf } from './configuration.ts'
 import { table, toJson } from './output.ts'
 
 /** What is read without `--from`; the first that has a model gives its prices. */
@@ -41,7 +41,13 @@ async function run(args: Arguments): Promise<void> {
   const sources = await priceSources()
   const label = text.output ?? PRICE_LIST_FILE
   const lists: ReadList[] = []
-  for (const name of names) lists.push(await readList(name, text.format, sources))
+  // An import may be what the configuration lacks to be valid.
+  const loaded = await configurationOf(args).then(
+    (read) => read.loaded,
+    () => undefined,
+  )
+  const route = routeOf(loaded)
+  for (const name of names) lists.push(await readList(name, text.format, sources, route))
   const wanted = {
     path: resolve(label),
     label,

@@ -18,6 +18,7 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider } from '../plugin.ts'
+import type { InstanceWay } from '../upstream/egress.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 
 const CONFIG_FILE = 'gateway.config.yaml'
@@ -41,15 +42,22 @@ export async function check(args: Arguments): Promise<void> {
   const idle = idleGuards(gateway.runtime.guards)
   const findings = [...lintOfWritten(models), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
-  const count = warnings.length + logins.filter(({ error }) => error !== null).length
+  const count =
+    warnings.length +
+    loaded.network.warnings.length +
+    logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
+  const { ways } = gateway.runtime.egress
   if (args.on.has('json')) {
     const listed = models.map((model) => ({
       ...summaryOf(model),
       origins: Object.fromEntries(ofModels.get(model.id) ?? []),
     }))
     const settings = others.map(settingInJson)
-    process.stdout.write(toJson({ file, models: listed, settings, findings, logins }))
+    const { warnings } = loaded.network
+    process.stdout.write(
+      toJson({ file, models: listed, settings, findings, logins, ways, network: warnings }),
+    )
     return refuseWarnings(args, count)
   }
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
@@ -69,6 +77,8 @@ export async function check(args: Arguments): Promise<void> {
       (all ? '' : vendorLines(models)),
   )
   process.stdout.write(settingsTable(others))
+  process.stdout.write(waysInWords(ways))
+  for (const text of loaded.network.warnings) process.stdout.write(`warning: ${text}\n`)
   process.stdout.write(remarks(shown, warnings, logins))
   refuseWarnings(args, count)
   if (missing.length > 0) throw new CommandError(NOT_SERVED)
@@ -369,6 +379,24 @@ function settingsTable(settings: readonly Setting[]): string {
       originInWords(origin),
     ])
   return rows.length === 0 ? '' : `\n${table(['SETTING', 'VALUE', 'FROM'], rows)}`
+}
+
+/** One line for each way, with the instances that take it. */
+function waysInWords(ways: readonly InstanceWay[]): string {
+  const byWay = Map.groupBy(ways, ({ via, why, by }) => {
+    const reason =
+      by === undefined
+        ? why === 'none'
+          ? ''
+          : ` (${why})`
+        : ` (${why === 'bypass' ? 'bypass ' : ''}${by})`
+    return `${via === null ? 'direct' : `via ${via}`}${reason}`
+  })
+  if (byWay.size === 0) return ''
+  const lines = [...byWay].map(
+    ([way, all]) => `${all.map(({ instance }) => instance).join(', ')}: ${way}`,
+  )
+  return `\n${lines.join('\n')}\n`
 }
 
 /** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */

@@ -10,6 +10,7 @@ import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from 
 import { ConfigError } from '../errors/errors.ts'
 import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
 import { Origins, type Layer, type Origin } from './origins.ts'
+import { readNetwork, type Network } from './network.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
 import { configSchema } from './schema.ts'
 import { STARTER_FILE } from './starter.ts'
@@ -53,6 +54,10 @@ export interface LoadedConfig {
   readonly origins: Origins
   /** Folders of all files that were read. */
   readonly folders: readonly string[]
+  /** Files of certificates that were read. Absolute. */
+  readonly certificates: readonly string[]
+  /** Proxies of the environment, and the texts of certificates. */
+  readonly network: Network
   /** Other folders in which an earlier start, with other settings, may have left a ledger. Absolute. */
   readonly otherDataFolders: readonly string[]
 }
@@ -127,11 +132,24 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   }
 
   const config = await validate(resolved, label, listed.models)
+  const { network, files, issues } = await readNetwork(config, directory, environment)
+  if (issues.length > 0) throw new ConfigError(label, issues)
+  for (const one of files) folders.add(dirname(one))
   const otherDataFolders = placeState(config, file, directory, environment, options)
   const set = variablesOf(resolved, environment, options)
   const origins = new Origins({ layers, set, models: config.models, listed: listed.origins })
   const { secrets } = resolved
-  return { config, file, directory, secrets, origins, folders: [...folders], otherDataFolders }
+  return {
+    config,
+    file,
+    directory,
+    secrets,
+    origins,
+    folders: [...folders],
+    certificates: files,
+    network,
+    otherDataFolders,
+  }
 }
 
 /** Vendors of the price lists that entries of models refer to, by their ids or by `price_of`. */

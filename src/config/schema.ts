@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
+import { egress, instanceEgress, listenerTls } from './network.ts'
 import { isObject } from '../errors/checks.ts'
 import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
@@ -80,6 +81,7 @@ const sink = v.strictObject({
   use: text(SINK),
   name: v.optional(name),
   options: v.optional(v.record(v.string(), v.unknown()), {}),
+  egress: instanceEgress,
 })
 
 const RATIO = 'a number from 0 to 1'
@@ -143,6 +145,7 @@ const server = v.strictObject({
   shutdownDelay: v.optional(pause, 0),
   shutdownGrace: v.optional(pause, 30),
   limits: v.optional(limits, {}),
+  tls: v.optional(listenerTls),
 })
 
 const SHARE = 'a number from 0 to 1'
@@ -197,6 +200,7 @@ const PLUGIN = 'the name or path of a plugin, or a plugin object'
 const provider = v.strictObject({
   use: v.union([text(PLUGIN), v.custom<ProviderPlugin>(isObject)], PLUGIN),
   options: v.optional(v.record(v.string(), v.unknown()), {}),
+  egress: instanceEgress,
   timeout: v.optional(duration, 300),
   firstPartTimeout: v.optional(duration, 60),
   idleTimeout: v.optional(duration, 120),
@@ -216,6 +220,7 @@ const search = v.strictObject({
       v.strictObject({
         use: v.union([text(PLUGIN), v.custom<SearchPlugin>(isObject)], PLUGIN),
         options: v.optional(v.record(v.string(), v.unknown()), {}),
+        egress: instanceEgress,
         price,
         timeout: v.optional(duration, 5),
       }),
@@ -229,6 +234,7 @@ const guardPlugin = v.strictObject({
   use: v.union([text(PLUGIN), v.custom<GuardPlugin>(isObject)], PLUGIN),
   name: v.optional(name),
   options: v.optional(v.record(v.string(), v.unknown()), {}),
+  egress: instanceEgress,
   applies: v.optional(v.picklist(['with-rules', 'selected', 'always']), 'with-rules'),
   mode: v.optional(v.picklist(['block', 'monitor']), 'block'),
   billing: v.optional(v.picklist(['account', 'operator']), 'account'),
@@ -391,6 +397,7 @@ export const configSchema = v.strictObject({
   search: v.optional(search, {}),
   guards: v.optional(guards, {}),
   fetch: v.optional(fetch, {}),
+  egress: v.optional(egress, {}),
   defaults: v.optional(defaults, {}),
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),

@@ -41,7 +41,7 @@ export async function watchConfig(
     timer = setTimeout(() => (working = working.then(() => reload())), QUIET_MS)
   }
   let watchers = watchAll(current.folders, soon, onError)
-  let seen = await fingerprint(current.folders)
+  let seen = await fingerprint(current)
 
   const looking = setInterval(() => (working = working.then(() => look())), localMs)
   looking.unref()
@@ -55,15 +55,15 @@ export async function watchConfig(
 
   async function reload(always = false, changed = always): Promise<void> {
     try {
-      const now = await fingerprint(current.folders)
+      const now = await fingerprint(current)
       if (closed || (now === seen && !changed)) return
       seen = now
       const next = await loadConfig({ ...options, file: loaded.file })
-      if (closed || (isDeepStrictEqual(next.config, current.config) && !always)) return
+      if (closed || (isEqual(next, current) && !always)) return
       if (!isDeepStrictEqual(next.folders, current.folders)) {
         for (const watcher of watchers) watcher.close()
         watchers = watchAll(next.folders, soon, onError)
-        seen = await fingerprint(next.folders)
+        seen = await fingerprint(next)
       }
       current = next
       onChange(next)
@@ -86,6 +86,14 @@ export async function watchConfig(
   }
 }
 
+function isEqual(one: LoadedConfig, other: LoadedConfig): boolean {
+  const { variables, pem } = one.network
+  return isDeepStrictEqual(
+    [one.config, variables, pem],
+    [other.config, other.network.variables, other.network.pem],
+  )
+}
+
 /** What the starter finds on local servers; empty without the starter. Never rejects. */
 async function stateOf(
   { config, file }: LoadedConfig,
@@ -105,7 +113,7 @@ function watchAll(
 }
 
 /** A text that changes whenever a file changes that can be part of the configuration. */
-async function fingerprint(folders: readonly string[]): Promise<string> {
+async function fingerprint({ folders, certificates }: LoadedConfig): Promise<string> {
   const names = await Promise.all(
     folders.map(async (folder) => {
       const entries = await readdir(folder).catch(() => [])
@@ -113,7 +121,7 @@ async function fingerprint(folders: readonly string[]): Promise<string> {
       return own.map((name) => join(folder, name))
     }),
   )
-  const stamps = names.flat().map(async (path) => {
+  const stamps = [...names.flat(), ...certificates].map(async (path) => {
     const found = await stat(path, { bigint: true }).catch(() => undefined)
     return found ? `${path}:${found.ino}:${found.mtimeNs}:${found.size}` : path
   })

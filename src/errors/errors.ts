@@ -360,6 +360,58 @@ interface FailureOptions {
   readonly unasked?: boolean
   /** The message before it was replaced by the gateway's own. */
   readonly said?: string
+  /** The connection that failed, where no answer came. */
+  readonly connection?: FailedConnection
+}
+
+/** Why no answer came, for the operator: never with a path, a query or user information. */
+export interface FailedConnection {
+  /** A code of Node.js, OpenSSL or undici; `PROXY_<status>` where a proxy refused the way. */
+  readonly code: string
+  /** The other side of the connection that failed: the proxy's, where the proxy cannot be reached. */
+  readonly host: string
+  readonly port: number
+  /** The proxy, as `host:port`, where there is one. */
+  readonly via?: string
+  /** Whether the other side speaks TLS. */
+  readonly secure?: boolean
+}
+
+const UNKNOWN_AUTHORITY = 'the certificate is of an authority that is not known: egress.tls.ca'
+const CLOSED = 'the other side closed the connection'
+const CONNECTION_WORDS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'no such name',
+  EAI_AGAIN: 'the name server does not answer',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection in time, a firewall perhaps',
+  ETIMEDOUT: 'no connection in time, a firewall perhaps',
+  EHOSTUNREACH: 'no way there',
+  ENETUNREACH: 'no way there',
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  CERT_HAS_EXPIRED: 'the certificate has expired',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another name',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it wants a client certificate: egress.tls.cert',
+  ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: 'it may want a client certificate: egress.tls.cert',
+  ECONNRESET: CLOSED,
+  UND_ERR_SOCKET: CLOSED,
+}
+
+/** A failed connection as the operator reads it, such as `ECONNREFUSED 10.0.0.1:443: nothing listens there`. */
+export function connectionText({ code, host, port, via, secure }: FailedConnection): string {
+  const status = /^PROXY_(\d+)$/.exec(code)?.[1]
+  if (status !== undefined) {
+    const advice = `: it wants a name and password, as in http://name:password@${via}`
+    return `proxy ${via} refused the tunnel to ${host}:${port} with status ${status}${status === '407' ? advice : ''}`
+  }
+  const words = CONNECTION_WORDS[code]
+  const isClosed = words === CLOSED && secure
+  const advice = isClosed
+    ? ' before it answered; if it wants a client certificate: egress.tls.cert'
+    : ''
+  return `${code} ${host}:${port}${words === undefined ? '' : `: ${words}${advice}`}`
 }
 
 /**
@@ -422,6 +474,11 @@ export class UpstreamFailure extends GatewayError {
     }
     const same = message === this.message && options.code === code && options.param === param
     return same ? this : new UpstreamFailure(this.failure, message, options)
+  }
+
+  /** The connection that failed, where no answer came. */
+  get connection(): FailedConnection | undefined {
+    return this.#options.connection
   }
 
   /** The message for a request to something else than a model. @param subject such as `The search engine` */

@@ -18,7 +18,7 @@ export interface Source {
 
 type Path = readonly string[]
 
-const SECRET_NAME = /key|token|secret|sha256|password|credential|authorization|cookie/i
+const SECRET_NAME = /key|token|secret|sha256|password|passphrase|credential|authorization|cookie/i
 /** Names that match {@link SECRET_NAME} but hold a number or a price. */
 const COUNT_NAME = /tokens$|^image_token$/
 

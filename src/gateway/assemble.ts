@@ -13,6 +13,7 @@ import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Host, Provider, ProviderPlugin, Telemetry } from '../plugin.ts'
 import { Search, type ConfiguredEngine } from '../search/search.ts'
 import { createDownloader, type Downloader, isPrivateUrl } from '../upstream/download.ts'
+import { Egress, type EgressSettings } from '../upstream/egress.ts'
 import { createHost, type ClosableHost, type UpstreamSettings } from '../upstream/host.ts'
 import type { Common, Shared } from './shared.ts'
 import { packageVersion } from './version.ts'
@@ -45,7 +46,8 @@ export interface Assembled {
 export async function assemble(loaded: LoadedConfig, common: Common): Promise<Assembled> {
   const { config, file, directory, secrets } = loaded
   const download = createDownloader(config.fetch)
-  const opened = new OpenedPlugins(common, download)
+  const egress = new Egress(config.egress, loaded.network, common.proxies)
+  const opened = new OpenedPlugins(common, download, egress)
   const close = () => opened.close()
   const origin: PluginOrigin = {
     directory,
@@ -61,8 +63,14 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       secrets,
     )
     const engines = await setUpSearch(config, origin, opened)
-    const createGuardHost = (name: string) => opened.host(name, sameLimits(GUARD_SECONDS))
-    const guards = await setUpGuards(config, catalog, { ...origin, createHost: createGuardHost })
+    const hostOfGuard = (name: string, options: unknown, way: EgressSettings | undefined) => {
+      egress.note(`guard:${name}`, options, way)
+      return opened.host(name, sameLimits(GUARD_SECONDS), way)
+    }
+    for (const { name, use, options, egress: way } of config.sinks) {
+      egress.note(`sink:${name ?? use}`, options, way)
+    }
+    const guards = await setUpGuards(config, catalog, origin, hostOfGuard)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
     const { escalate } = config.guards
@@ -76,7 +84,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const privateProviders = privateOnes(config)
     const trustedProviders: ReadonlySet<string> = common.freezesAll ? new Set() : builtIn
     const kinds = { providers, privateProviders, trustedProviders }
-    const plugged = { ...kinds, search, guards, escalations, sinks }
+    const plugged = { ...kinds, search, guards, escalations, sinks, egress }
     return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()
@@ -88,22 +96,25 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
 class OpenedPlugins {
   readonly #common: Common
   readonly #download: Downloader
+  readonly egress: Egress
   readonly #hosts: ClosableHost[] = []
   readonly #plugins: OpenedPlugin[] = []
   /** Closed before plugins, in the reverse order. */
   readonly #first: { close(): Promise<void> }[] = []
 
-  constructor(common: Common, download: Downloader) {
+  constructor(common: Common, download: Downloader, egress: Egress) {
     this.#common = common
+    this.egress = egress
     this.#download = download
   }
 
   /** A host for one plugin, whose secrets are replaced in logs until it is closed. */
-  host(name: string, settings: UpstreamSettings): Host {
+  host(name: string, settings: UpstreamSettings, way: EgressSettings | undefined): Host {
     const { mask, log } = this.#common
     const owner = {}
     const own = (secrets: readonly string[]) => mask.use(secrets, owner)
-    const host = createHost(name, settings, log, this.#download, own)
+    const route = this.egress.route(way)
+    const host = createHost(name, settings, log, { download: this.#download, mask: own, route })
     const close = () => host.close().finally(() => own([]))
     this.#hosts.push({ ...host, close })
     return host.host
@@ -145,7 +156,10 @@ async function setUpProviders(
   const plugins = new Map<string, ProviderPlugin>()
   const builtIn = new Set<string>()
   await loadEach(Object.entries(configured), async ([name, settings]) => {
-    const createHost = () => opened.host(name, upstreamSettings(settings))
+    const createHost = (_: string, options: unknown) => {
+      opened.egress.note(name, options, settings.egress)
+      return opened.host(name, upstreamSettings(settings), settings.egress)
+    }
     const made = await loadProvider(name, settings, { ...origin, createHost })
     providers.set(name, made.provider)
     plugins.set(name, made.plugin)
@@ -157,7 +171,10 @@ async function setUpProviders(
 async function setUpSearch({ search }: Config, origin: PluginOrigin, opened: OpenedPlugins) {
   const engines: ConfiguredEngine[] = []
   await loadEach(Object.entries(search.engines), async ([name, settings]) => {
-    const createHost = () => opened.host(name, sameLimits(settings.timeout))
+    const createHost = (_: string, options: unknown) => {
+      opened.egress.note(`search:${name}`, options, settings.egress)
+      return opened.host(name, sameLimits(settings.timeout), settings.egress)
+    }
     const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
     const prices = compilePrices({ web_search: settings.price })
     engines.push({ name, use: plugin.name, engine, prices, timeoutMs: settings.timeout * 1000 })
@@ -273,6 +290,8 @@ async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     sinks: config.sinks,
     directory,
     secrets: [...secrets],
+    egress: config.egress,
+    network: loaded.network,
     gateway: gatewayId,
     telemetry,
   }
@@ -304,17 +323,19 @@ function notPlain(options: object, index: number): ConfigIssue[] {
 /** Most models that guards ask at the same time. */
 const MOST_QUESTIONS = 64
 
-/** Loads the guards of a configuration. @param origin with the hosts of ordinary plugins. @throws ConfigError with all problems */
+/** Loads the guards of a configuration. @param hostOf makes hosts of ordinary plugins. @throws ConfigError with all problems */
 async function setUpGuards(
   config: Config,
   catalog: Catalog,
-  origin: PluginSource,
+  origin: PluginOrigin,
+  hostOf: (name: string, options: unknown, way: EgressSettings | undefined) => Host,
 ): Promise<GuardRegistry> {
   const made: GuardInstance[] = []
   const places = new FairSemaphore(MOST_QUESTIONS)
-  const createHost = (name: string) => guardHost(origin.createHost(name), places)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
-    const { applies, mode, billing } = settings
+    const { applies, mode, billing, egress } = settings
+    const createHost = (name: string, options: unknown) =>
+      guardHost(hostOf(name, options, egress), places)
     const { guard, plugin, load } = await loadGuard(index, settings, { ...origin, createHost })
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)

@@ -38,7 +38,7 @@ export interface PluginSource<H = Host> {
   readonly directory: string
   /** Dotted paths of secret settings. Without it, no text of the options is shown in errors. */
   readonly secrets?: ReadonlySet<string>
-  readonly createHost: (instance: string) => H
+  readonly createHost: (instance: string, options: unknown) => H
   /** Receives the file or folder with the code of an instance. */
   readonly own?: (path: string, instance: string) => void
   /** Takes over a set-up plugin, to close it. */
@@ -284,7 +284,7 @@ async function prepare<P extends AnyPlugin>(
   const name = instance ?? plugin.name
   const setUp = async () => {
     try {
-      const setup = async () => plugin.setup(result.value, createHost(name) as never)
+      const setup = async () => plugin.setup(result.value, createHost(name, result.value) as never)
       const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
       opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
       return made as never

@@ -5,6 +5,7 @@ import { ItemMemory } from '../answers/items.ts'
 import { AnswerStorage } from '../answers/storage.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig, Config } from '../config/config.ts'
+import { proxySecrets } from '../config/network.ts'
 import { secretsIn } from '../errors/issues.ts'
 import { Routing } from '../models/routing.ts'
 import { Unserved } from '../models/unserved.ts'
@@ -26,6 +27,7 @@ import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { AlertNotice, ChatCompletion } from '../plugin.ts'
 import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
+import { ProxyHealth } from '../upstream/egress.ts'
 import { createLog } from './log.ts'
 import type { OpenState } from './open-state.ts'
 import type { Pico } from '../money/money.ts'
@@ -86,6 +88,7 @@ export function createCommon(
     metrics,
     events,
     freezesAll,
+    proxies: new ProxyHealth(),
     // Shared by all configurations: calls of an old one still end.
     access: new AccessLog({ format }),
     requests,
@@ -149,8 +152,12 @@ export function createShared(
   return { ...common, ledger, audit, accounts, records, items, prices, labels, usage, spending }
 }
 
-export function secretsOf({ config, secrets }: Pick<LoadedConfig, 'config' | 'secrets'>): string[] {
-  return secretsIn({ path: [], value: config, secrets })
+export function secretsOf({
+  config,
+  secrets,
+  network,
+}: Pick<LoadedConfig, 'config' | 'secrets' | 'network'>): string[] {
+  return [...secretsIn({ path: [], value: config, secrets }), ...proxySecrets(config, network)]
 }
 
 /** Place of the log: gateways that share a ledger share a log, in the same Redis where the log has none of its own. */

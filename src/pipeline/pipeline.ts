@@ -71,6 +71,7 @@ import type { Metrics } from '../observe/metrics.ts'
 import type { Routing } from '../models/routing.ts'
 import type { Unserved } from '../models/unserved.ts'
 import type { Downloader } from '../upstream/download.ts'
+import type { Egress } from '../upstream/egress.ts'
 
 /**
  * One stage in the life of a call. The order of `gateway/routes.ts` is the order in which calls pass them. Stages
@@ -816,6 +817,7 @@ export interface Runtime {
   /** Built-in providers, whose input is not frozen: their tests run with frozen input. */
   readonly trustedProviders: ReadonlySet<string>
   readonly download: Downloader
+  readonly egress: Egress
   /** Undefined without a configured search engine. */
   readonly search: Search | undefined
   readonly guards: GuardRegistry

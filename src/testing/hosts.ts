@@ -52,11 +52,11 @@ abstract class WatchedHosts {
     for (const close of this.#closing) await close()
   }
 
-  /** @param look called with each request, or the address of one made with `http`; refuses it by throwing */
+  /** @param look called with each request; refuses it by throwing */
   protected create(
     name: string,
     log: ConsolaInstance,
-    look: (url: string, request?: UpstreamRequest) => void,
+    look: (url: string, request: UpstreamRequest) => void,
   ): Host {
     const { host, close } = createHost(name, SETTINGS, log)
     this.#closing.push(close)
@@ -71,7 +71,13 @@ abstract class WatchedHosts {
       download: ofHost(host.download),
       http: ofHost(
         host.http.create({
-          onRequest: ({ request }) => look(typeof request === 'string' ? request : request.url),
+          onRequest: ({ request, options }) => {
+            const url = typeof request === 'string' ? request : request.url
+            const { method = 'GET', headers, body, signal } = options
+            const asked = { url, method, headers: Object.fromEntries(headers), body, signal }
+            look(url, asked as UpstreamRequest)
+            options.signal = AbortSignal.any([signal ?? [], this.signal].flat())
+          },
         }),
       ),
     }
@@ -105,7 +111,7 @@ export class IsolatedHost extends WatchedHosts {
         this.refusedOrigins.add(origin)
         throw new Error('a provider under test can send requests to its test vendor only')
       }
-      if (request) this.requests.push(request)
+      this.requests.push(request)
     })
     return {
       ...host,

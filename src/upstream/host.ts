@@ -3,13 +3,11 @@ import { Readable } from 'node:stream'
 import { Buffer, isAscii } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { ConsolaInstance } from 'consola'
-import { ofetch } from 'ofetch'
-import { Client, Pool, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import {
   abortScopeOf,
   type DeploymentLimits,
-  inTime,
   offAbort,
   onAbort,
   type SentRequest,
@@ -19,7 +17,6 @@ import type {
   UpstreamRequest,
   UpstreamResponse,
   Flow,
-  FailureClass,
   FailureOptions,
   ReadJsonOptions,
   Form,
@@ -27,6 +24,10 @@ import type {
 } from '../plugin.ts'
 import { RawJson, JsonScan, type JsonLimits } from '../stream/raw-json.ts'
 import { createDownloader, type Downloader } from './download.ts'
+import { DIRECT, type EgressRoute, type Proxy } from './egress.ts'
+import { CLASSES, toFailure, waitIn } from './failures.ts'
+import { createHttp } from './http.ts'
+import { Pools } from './pools.ts'
 import type { Feed, Producer, Sink } from '../stream/chain.ts'
 import { readEvents, flowFrom } from '../stream/flow.ts'
 import { readLines } from '../stream/lines.ts'
@@ -60,31 +61,38 @@ export interface ClosableHost {
   close(): Promise<void>
 }
 
+/** What a host is made of. */
+interface HostParts {
+  /** Serves {@link Host.download}; by default every download is refused. */
+  readonly download?: Downloader
+  /** Serves {@link Host.mask}. */
+  readonly mask?: Host['mask']
+  /** By default every connection is direct. */
+  readonly route?: EgressRoute
+}
+
 const refuseDownloads = createDownloader({ enabled: false, limit: 0, timeout: 1 })
 
 /**
  * Builds the Host of one plugin instance.
  * @param name the name of the instance in the configuration
- * @param download serves {@link Host.download}; by default every download is refused
- * @param mask serves {@link Host.mask}
  */
 export function createHost(
   name: string,
   settings: UpstreamSettings,
   log: ConsolaInstance,
-  download: Downloader = refuseDownloads,
-  mask: Host['mask'] = () => {},
+  { download = refuseDownloads, mask = () => {}, route = DIRECT }: HostParts = {},
 ): ClosableHost {
-  const pools = new Pools(settings.connections, (error) => {
+  const pools = new Pools(route, settings.connections, (error) => {
     log.error(`${name}: a connection failed in an unforeseen way`, error)
   })
   const host: Host = {
     name,
     log: log.withTag(name),
-    http: ofetch.create(
-      { retry: 0, timeout: settings.timeoutMs },
-      { fetch: boundedFetch((settings.bounds ?? BOUNDS).answer) },
-    ),
+    http: createHttp(pools, {
+      timeoutMs: settings.timeoutMs,
+      limitBytes: (settings.bounds ?? BOUNDS).answer,
+    }),
     request: (request) => send(pools, settings, request),
     form: encodeForm,
     json: (body) => RawJson.stringify(body),
@@ -98,68 +106,6 @@ export function createHost(
   }
   const open = () => new Error(`connections of ${name} could not be closed`)
   return { host, close: () => pools.close(open) }
-}
-
-interface Target {
-  readonly url: string
-  readonly pool: Pool
-  readonly path: string
-}
-
-const CLOSE_MS = 5_000
-/** How long destroyed connections have to end. */
-const DESTROY_MS = 1_000
-
-/** One pool per origin. */
-class Pools {
-  readonly #connections: number
-  readonly #onError: (error: unknown) => void
-  readonly #pools = new Map<string, Pool>()
-  /** The last target: most plugins send all their requests to one address. */
-  #last: Target | undefined
-
-  /** @param onError receives errors that belong to no request */
-  constructor(connections: number, onError: (error: unknown) => void) {
-    this.#connections = connections
-    this.#onError = onError
-  }
-
-  /** @throws an error of undici when the origin is not a valid URL */
-  targetOf(url: string): Target {
-    if (this.#last?.url === url) return this.#last
-    const end = url.slice(url.indexOf('://') + 3).search(/[/?]/)
-    const at = end < 0 ? url.length : url.indexOf('://') + 3 + end
-    const [origin, rest] = [url.slice(0, at), url.slice(at)]
-    const path = rest.startsWith('/') ? rest : `/${rest}`
-    return (this.#last = { url, pool: this.#poolOf(origin), path })
-  }
-
-  /** Requests that were abandoned, and their connections, end after {@link CLOSE_MS}. @throws the error that `late` makes */
-  async close(late: () => Error): Promise<void> {
-    const pools = [...this.#pools.values()]
-    const closing = Promise.all(pools.map((pool) => pool.close()))
-    try {
-      await inTime(closing, CLOSE_MS, () => new Error('requests are still running'))
-    } catch {
-      await inTime(Promise.all(pools.map((pool) => pool.destroy())), DESTROY_MS, late)
-    }
-  }
-
-  #poolOf(origin: string): Pool {
-    let pool = this.#pools.get(origin)
-    if (!pool) {
-      pool = new Pool(origin, {
-        connections: this.#connections,
-        pipelining: 1,
-        factory: (to, options) => {
-          const client: NodeJS.EventEmitter & Dispatcher = new Client(to, options)
-          return client.on('error', this.#onError)
-        },
-      })
-      this.#pools.set(origin, pool)
-    }
-    return pool
-  }
 }
 
 function send(
@@ -176,9 +122,11 @@ function send(
     const exchange = new HttpExchange(request, resolve, reject, bounds)
     if (scope) scope.sent = exchange
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
-    const { pool, path } = pools.targetOf(request.url)
-    pool.dispatch(
+    const { origin, path, dispatcher, proxy } = pools.targetOf(request.url)
+    exchange.proxy = proxy
+    dispatcher.dispatch(
       {
+        origin,
         path,
         method: exchange.method as Dispatcher.HttpMethod,
         headers: scope?.traceHeaders
@@ -240,23 +188,6 @@ function isSegmented(body: UpstreamRequest['body']): body is readonly Uint8Array
   return Array.isArray(body)
 }
 
-/** `fetch` whose responses end with an error after so many decoded bytes. */
-function boundedFetch(limitBytes: number): typeof globalThis.fetch {
-  return async (input, init) => {
-    const response = await globalThis.fetch(input, init)
-    if (!response.body) return response
-    let bytes = 0
-    const bound = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        bytes += chunk.length
-        if (bytes > limitBytes) controller.error(new Error('the answer is too large'))
-        else controller.enqueue(chunk)
-      },
-    })
-    return new Response(response.body.pipeThrough(bound), response)
-  }
-}
-
 // One request to an upstream and its response.
 
 /** Bounds of a response body, in bytes. */
@@ -306,6 +237,8 @@ export class HttpExchange
   status = 0
   headers: Readonly<Record<string, string>> = {}
   errorBody: string | undefined = undefined
+  /** Absent for a direct connection. */
+  proxy: Proxy | undefined = undefined
   readonly #signal: AbortSignal
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
@@ -419,6 +352,7 @@ export class HttpExchange
       return
     }
     if (this.status > 0) return this.#breakOff(brokenHead())
+    this.proxy?.answered()
     this.status = status
     this.headers = joined(headers)
     this.#encoded = (this.headers['content-encoding'] || 'identity').toLowerCase() !== 'identity'
@@ -447,7 +381,8 @@ export class HttpExchange
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error))
+    const url = this.status === 0 ? this.url : undefined
+    this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error, url, this.proxy))
   }
 
   // Fields, so that they are made once. Bound instead of arrow functions: see lifetime/README.md.
@@ -597,49 +532,8 @@ export function utf8ToText(bytes: Uint8Array): string {
   return buffer.toString(isAscii(buffer) ? 'latin1' : 'utf8')
 }
 
-function toFailure(cause: Error & { code?: string }): UpstreamFailure {
-  switch (cause.code) {
-    case 'UND_ERR_HEADERS_TIMEOUT':
-    case 'UND_ERR_BODY_TIMEOUT':
-      return new UpstreamFailure('timeout', 'The model provider did not answer in time.', { cause })
-    case 'EMFILE':
-    case 'ENFILE':
-      return new UpstreamFailure(
-        'overloaded',
-        'The gateway has no connection left for the model.',
-        {
-          cause,
-          unasked: true,
-        },
-      )
-    case 'UND_ERR_CONNECT_TIMEOUT':
-    case 'ECONNREFUSED':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-    case 'EHOSTUNREACH':
-    case 'ENETUNREACH':
-      return brokenAnswer('The model provider could not be reached.', cause)
-    default:
-      return brokenAnswer('The model provider closed the connection early.', cause)
-  }
-}
-
 const LIMIT_BYTES = 8 * 1024 * 1024
 const MAX_REFUSAL_BYTES = 1024 * 1024
-
-const CLASSES: Readonly<Record<number, FailureClass>> = {
-  400: 'bad_request',
-  401: 'upstream_auth',
-  402: 'upstream_balance',
-  403: 'upstream_auth',
-  404: 'not_found',
-  408: 'timeout',
-  413: 'payload_too_large',
-  422: 'bad_request',
-  429: 'upstream_rate',
-  503: 'overloaded',
-  529: 'overloaded',
-}
 
 /** The value of an answer that is JSON. @throws as {@link Host.readJson} */
 async function readJson(
@@ -677,15 +571,6 @@ function parsed(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-/** Milliseconds of `retry-after-ms`, or of `retry-after` in seconds or as a date (RFC 9110, section 10.2.3). */
-function waitIn(headers: Readonly<Record<string, string>>): number | undefined {
-  const exact = Number(headers['retry-after-ms'])
-  if (exact > 0) return Math.ceil(exact)
-  const text = headers['retry-after'] ?? ''
-  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  return ms > 0 ? Math.ceil(ms) : undefined
 }
 
 /** Encodes a form; see {@link Host.form}. The bytes of files are shared, not copied. */

@@ -67,6 +67,7 @@ describe('an absent member', () => {
         limits: { maxHeld: 65_536, maxBuffer: 4_194_304, maxToolCall: 262_144 },
         deadlines: { input: 4, output: 3, stall: 20 },
       },
+      egress: {},
       fetch: { enabled: true, limit: 52_428_800, timeout: 20 },
       log: {
         level: 'info',

@@ -56,7 +56,7 @@ export async function setUp(
     idleTimeoutMs: 10_000,
     connections: 8,
   }
-  const { host, close } = createHost('test', settings, silent, download)
+  const { host, close } = createHost('test', settings, silent, { ...(download && { download }) })
   const provider = await plugin.setup(await valid(plugin.options, options), host)
 
   async function* ask(

@@ -26,7 +26,6 @@ const CATEGORIES = [
   'violence',
   'violence/graphic',
 ]
-const MAX_ANSWER_BYTES = 1_000_000
 
 /** Options of the endpoint. */
 interface ModerationOptions {
@@ -51,11 +50,14 @@ export function moderationJudge(
       const inputs = inputsOf(input)
       const answers = inputs.map(async (input) => {
         const body = JSON.stringify({ model, input })
-        const response = await host.request({ url, headers, body, signal })
-        const text = await response.text(MAX_ANSWER_BYTES)
-        if (response.status !== 200) {
-          throw host.fail('upstream_error', 'The moderation service refused the request.')
-        }
+        const asked = { method: 'POST', headers, body, signal, responseType: 'text' } as const
+        const text = await host.http(url, asked).catch((error: { cause?: { status?: number } }) => {
+          if (error.cause?.status === undefined) throw error
+          const { cause } = error
+          throw host.fail('upstream_error', 'The moderation service refused the request.', {
+            cause,
+          })
+        })
         return matchesIn(text)
       })
       const matches = (await Promise.all(answers)).flat()

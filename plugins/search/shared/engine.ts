@@ -1,22 +1,34 @@
 /** Requests to search engines, and helpers for their results. */
-import type { DomainFilter, SearchResult, Host, UpstreamRequest } from '../../../src/plugin.ts'
-
-const LIMIT_BYTES = 4 * 1024 * 1024
+import type { DomainFilter, FailureClass, SearchResult, Host } from '../../../src/plugin.ts'
 
 /**
  * Sends a request and returns the JSON object of the answer.
  * @throws the failure class for the status; `upstream_error` when the answer is not a JSON object
  */
-export async function request(host: Host, init: UpstreamRequest): Promise<any> {
-  const response = await host.request(init)
-  const { status } = response
-  if (status !== 200) {
-    const message = `The search engine failed with status ${status}.`
-    throw await host.failure(response, { message })
-  }
-  const answer = await host.readJson(response, { limitBytes: LIMIT_BYTES })
+export async function request(
+  host: Host,
+  { url, method = 'POST', headers, body, signal }: SearchRequest,
+): Promise<any> {
+  const answer: unknown = await host
+    .http(url, { method, headers, body: body ?? null, signal, responseType: 'json' })
+    .catch(
+      (error: { failure?: FailureClass; retryAfterMs?: number; cause?: { status?: number } }) => {
+        const { failure, retryAfterMs, cause } = error
+        if (failure === undefined || cause?.status === undefined) throw error
+        const message = `The search engine failed with status ${cause.status}.`
+        throw host.fail(failure, message, { cause, retryAfterMs })
+      },
+    )
   if (typeof answer === 'object' && answer !== null) return answer
   throw host.fail('upstream_error', 'The search engine did not answer with a JSON object.')
+}
+
+interface SearchRequest {
+  readonly url: string
+  readonly method?: string
+  readonly headers: Record<string, string>
+  readonly body?: string
+  readonly signal: AbortSignal
 }
 
 /** Hosts of a filter, for engines that do not support paths. */

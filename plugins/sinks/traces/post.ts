@@ -12,6 +12,12 @@ interface Receiver {
   readonly more?: SpanSettings['more']
 }
 
+/** What a failure tells about the answer. */
+interface Refusal {
+  readonly retryAfterMs?: number
+  readonly cause?: { readonly status?: number }
+}
+
 /** Spans of one request. */
 const MOST_SPANS = 512
 const CALLS = 128
@@ -42,8 +48,8 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
     resource: readonly Attribute[],
     signal: AbortSignal,
   ) => {
-    const response = await host.request({
-      url,
+    const sending = host.http(url, {
+      method: 'POST',
       headers: {
         ...headers,
         'content-type': 'application/json',
@@ -51,14 +57,15 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
       },
       body: await compress(bodyOf(spans, resource, telemetry.version)),
       signal,
+      responseType: 'text',
     })
-    const { status } = response
-    if (status < 200 || status > 299) {
-      throw await host.failure(response, {
-        classify: () => (AGAIN.has(status) ? 'overloaded' : 'bad_request'),
-      })
-    }
-    const answer = partialSuccess(await response.text(64 * 1024))
+    const text = await sending.catch((error: Refusal) => {
+      const { retryAfterMs, cause } = error
+      if (cause?.status === undefined) throw error
+      const failure = AGAIN.has(cause.status) ? 'overloaded' : 'bad_request'
+      throw host.fail(failure, undefined, { cause, retryAfterMs })
+    })
+    const answer = partialSuccess(text)
     if (answer !== undefined) warn(`the receiver did not take ${answer} spans`)
     for (const span of spans) sent.add(span)
   }

@@ -1,6 +1,6 @@
 /** Requests to the services that give credentials, and why a login failed. */
 import { readFile } from 'node:fs/promises'
-import type { Host, UpstreamResponse } from '../../../src/plugin.ts'
+import type { Host } from '../../../src/plugin.ts'
 import { tryParse } from '../http.ts'
 
 /** What the sources of credentials ask with. */
@@ -41,8 +41,6 @@ export interface LoginAnswer {
   json(): Record<string, unknown>
 }
 
-const MAX_BYTES = 256 * 1024
-
 /** Why a login failed. Its message is for the operator: never with a token, a key or the body of an answer. */
 export class LoginFailure extends Error {
   /** How far the clock of the service that refused is ahead, in ms. */
@@ -60,7 +58,10 @@ export class LoginFailure extends Error {
     if (error instanceof LoginFailure) return error
     if (!(error instanceof Error)) return new LoginFailure(source, 'it failed')
     const { cause } = error
-    // That of a socket tells more than that of a failure made of it.
+    // The gateway says in words why there was no connection.
+    if ('connection' in error && error.connection && cause instanceof Error) {
+      return new LoginFailure(source, cause.message)
+    }
     return new LoginFailure(source, codeOf(cause) ?? codeOf(error) ?? error.name)
   }
 }
@@ -133,21 +134,19 @@ async function ask(
 ): Promise<LoginAnswer> {
   const sent = form ? encodeForm(form) : body
   const type = form && { 'content-type': 'application/x-www-form-urlencoded' }
-  const limit =
-    withinMs === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(withinMs)])
   try {
-    const response = await host.request({
-      url,
+    const response = await host.http.raw<string, 'text'>(url, {
       method: method ?? (sent === undefined ? 'GET' : 'POST'),
       headers: { accept: 'application/json', ...type, ...headers },
       ...(sent !== undefined && { body: sent }),
-      signal: limit,
+      signal,
+      ...(withinMs !== undefined && { timeout: withinMs }),
+      responseType: 'text',
+      ignoreResponseError: true,
     })
-    const text = await response.text(MAX_BYTES)
-    const now = timeOf(response) ?? Date.now()
-    if (response.status >= 200 && response.status <= 299) {
-      return { text, now, json: () => objectOf(source, text) }
-    }
+    const text = response._data ?? ''
+    const now = timeOf(response.headers) ?? Date.now()
+    if (response.ok) return { text, now, json: () => objectOf(source, text) }
     const reason = `HTTP ${response.status}${problemIn(text)}`
     throw new LoginFailure(source, reason, now - Date.now())
   } catch (error) {
@@ -162,8 +161,8 @@ export function encodeForm(form: Readonly<Record<string, string | undefined>>): 
   return new URLSearchParams(entries as [string, string][]).toString()
 }
 
-function timeOf({ headers }: UpstreamResponse): number | undefined {
-  const time = Date.parse(headers.date ?? '')
+function timeOf(headers: Headers): number | undefined {
+  const time = Date.parse(headers.get('date') ?? '')
   return Number.isNaN(time) ? undefined : time
 }
 

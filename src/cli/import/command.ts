@@ -12,6 +12,7 @@ import { isWildcard, type ListedModel } from '../../models/entry.ts'
 import { parsePico } from '../../money/money.ts'
 import type { Migration, MigrationNote, MigrationSource, MigratedKey } from '../../plugin.ts'
 import { connect, Refused, type Admin } from '../admin.ts'
+import { routeOf } from '../configuration.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { toJson, cell, table } from '../output.ts'
 import { comparePrices } from '../../catalog/price-import.ts'
@@ -194,7 +195,7 @@ async function fetchedPrices(
   try {
     const sources = await priceSources()
     const name = from === 'fetch' ? DEFAULT_LIST : from
-    const lists = [await readList(name, undefined, sources)]
+    const lists = [await readList(name, undefined, sources, routeOf())]
     const now = new Date().toISOString()
     const path = join(folder, PRICE_LIST_FILE)
     const only = wanted.length === 0 ? [''] : wanted

@@ -4,6 +4,7 @@ import * as v from 'valibot'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadedConfig, UserConfig } from '../../config/config.ts'
+import { NO_NETWORK } from '../../config/network.ts'
 import { Origins } from '../../config/origins.ts'
 import { configSchema } from '../../config/schema.ts'
 import { createGateway, type Gateway } from '../../gateway/gateway.ts'
@@ -101,6 +102,8 @@ function loadedOf(config: UserConfig, directory: string): LoadedConfig {
     directory,
     secrets: new Set(),
     folders: [],
+    certificates: [],
+    network: NO_NETWORK,
     otherDataFolders: [],
   }
 }

@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { createConsola, type ConsolaReporter } from 'consola'
 import type { Config } from '../../config/config.ts'
+import type { Network } from '../../config/network.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
 import {
   SinkWork,
@@ -10,6 +11,7 @@ import {
 } from '../../observe/sinks/work.ts'
 import { serveClient } from '../../threads/client.ts'
 import type { SinkHost, Telemetry } from '../../plugin.ts'
+import { Egress } from '../../upstream/egress.ts'
 import { createHost, type ClosableHost } from '../../upstream/host.ts'
 import { loadEach, loadSink } from '../loader.ts'
 
@@ -19,6 +21,8 @@ export interface SinksInit {
   readonly directory: string
   /** Dotted paths of secret settings. */
   readonly secrets: readonly string[]
+  readonly egress: Config['egress']
+  readonly network: Network
   readonly gateway: string
   readonly telemetry: Telemetry
   /** One number: 1 more than the index of the sink whose code ran last; shared with the gateway. */
@@ -43,19 +47,21 @@ function entering(index: number): void {
 }
 
 async function openAll(
-  { sinks: configured, directory, secrets, telemetry, without }: SinksInit,
+  { sinks: configured, directory, secrets, telemetry, without, ...init }: SinksInit,
   report: (report: SinkReport) => void,
 ): Promise<OpenSinks> {
   const hosts: ClosableHost[] = []
   const sinks: NamedSink[] = []
   const close = async () => void (await Promise.allSettled(hosts.map((host) => host.close())))
   const log = logTo(report)
+  const egress = new Egress(init.egress, init.network)
   const hostOf = (name: string, index: number): SinkHost => {
     entering(index)
     const ms = REQUEST_MS
     const limits = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms }
     const mask = (secrets: readonly string[]) => report({ sink: name, secrets })
-    const made = createHost(name, { ...limits, connections: CONNECTIONS }, log, undefined, mask)
+    const route = egress.route(configured[index]!.egress)
+    const made = createHost(name, { ...limits, connections: CONNECTIONS }, log, { mask, route })
     hosts.push(made)
     return { ...made.host, telemetry }
   }

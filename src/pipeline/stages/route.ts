@@ -11,7 +11,7 @@ import {
 } from '../../lifetime/scope.ts'
 import { goneModel } from '../../models/allowlist.ts'
 import type { Deployment } from '../../models/catalog.ts'
-import { Unavailable, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
+import { Unavailable, UpstreamFailure, brokenAnswer, connectionText } from '../../errors/errors.ts'
 import { assess, type Assessment } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
@@ -60,7 +60,7 @@ function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
     cooldownMs === undefined
       ? ''
       : `; calls avoid it for ${cooldownMs / 1000} s while others serve the model`
-  const cause = mask.clean(causeOf(failure))
+  const cause = failure.connection ? '' : mask.clean(causeOf(failure))
   const what = failure.unasked ? 'was not asked' : 'failed'
   const words = said === undefined ? '' : `: ${said}`
   logEvent(log, levelOf(failure), {
@@ -74,7 +74,7 @@ function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
       ...answerOf(failed.sent),
       class: failure.failure,
       ms: Math.round(failed.ms),
-      vendor_message: said,
+      ...(failure.connection ? { cause: said } : { vendor_message: said }),
       next,
     },
   })
@@ -129,12 +129,13 @@ function withoutQuery(url: string): string | undefined {
   return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
 }
 
-/** The words of the vendor about a failure, without credentials and long quotations; undefined where it had none. */
+/** Why an attempt failed: the words of the vendor without credentials and long quotations, or why there was no connection. */
 function saidBy(
   { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
   clean: (text: string) => string,
 ): string | undefined {
   if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
+  if (failure.connection) return clean(connectionText(failure.connection))
   // The words belong to an answer that failed on the way; with a cause they are the gateway's own.
   return failure.cause === undefined ? scrub(failure.said, clean) : undefined
 }

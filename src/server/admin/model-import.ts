@@ -42,7 +42,7 @@ let writing: Promise<unknown> = Promise.resolve()
 async function importModels(request: AdminRequest): Promise<Answer> {
   const body = read(modelImport, await readJson(incomingOf(request), BODY_LIMIT))
   try {
-    const lists = [await listOf(body)]
+    const lists = [await listOf(body, request)]
     if (!body.write) return await importing(request, lists, body)
     const turn = writing.then(() => importing(request, lists, body))
     writing = turn.catch(() => {})
@@ -61,10 +61,12 @@ async function importModels(request: AdminRequest): Promise<Answer> {
 type ImportBody = v.InferOutput<typeof modelImport>
 
 /** Nothing but a list that is built in is fetched: its address is not the client's. */
-async function listOf({ from, text }: ImportBody): Promise<ReadList> {
+async function listOf({ from, text }: ImportBody, { gateway }: AdminRequest): Promise<ReadList> {
   const sources = await priceSources()
   if (text !== undefined) return parseList(from, text, sources.get(from), undefined, sources)
-  if (sources.has(from)) return readList(from, undefined, sources)
+  if (sources.has(from)) {
+    return readList(from, undefined, sources, gateway.runtime.egress.route())
+  }
   throw new ImportRefused(
     `There is no list ${JSON.stringify(from.slice(0, 100))}; ${didYouMean(from, [...sources.keys()])}. ` +
       "The text of another one is sent as 'text'.",

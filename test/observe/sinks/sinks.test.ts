@@ -1,4 +1,5 @@
 /** The thread of sinks: one that fails or is kept busy is ended and started again, and what is lost is counted. */
+import { NO_NETWORK } from '../../../src/config/network.ts'
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -49,6 +50,8 @@ async function open(options: { readonly busy?: boolean } = {}) {
     ],
     directory: path,
     secrets: [],
+    egress: {},
+    network: NO_NETWORK,
     gateway: 'gw_1',
     telemetry: { service: 'test', environment: undefined, attributes: {} } as never,
   }

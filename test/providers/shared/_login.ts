@@ -25,8 +25,10 @@ export function loginHost(): LoginHost {
     throttle: 0,
     reporters: [{ log: ({ args }) => void lines.push(args.map(String).join(' ')) }],
   })
-  const { host, close } = createHost('test', LIMITS, log, undefined, (secrets) => {
-    masked = secrets
+  const { host, close } = createHost('test', LIMITS, log, {
+    mask: (secrets) => {
+      masked = secrets
+    },
   })
   return {
     host,

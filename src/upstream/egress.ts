@@ -1,0 +1,258 @@
+/** The way of every outgoing connection: directly or through a proxy, and with which certificates. Chosen once for each origin. */
+import tls, { createSecureContext } from 'node:tls'
+import { type buildConnector, Client, type Dispatcher, Pool, ProxyAgent } from 'undici'
+import {
+  BYPASS_VARIABLES,
+  bypassOf,
+  contextOf,
+  NO_NETWORK,
+  PROXY_VARIABLES,
+  proxyUrl,
+  type Network,
+} from '../config/network.ts'
+import type { Config } from '../config/config.ts'
+
+/** The member `egress` of an instance, and of the top level. */
+export type EgressSettings = NonNullable<Config['providers'][string]['egress']>
+
+/** How an origin is reached. */
+export interface Way {
+  /** The proxy without user information; null for a direct connection. */
+  readonly via: string | null
+  readonly why: 'setting' | 'environment' | 'bypass' | 'local' | 'none'
+  /** The variable or the entry that decided. */
+  readonly by?: string
+}
+
+/** The way of one configured instance. */
+export interface InstanceWay extends Way {
+  /** Its name; for anything but a provider with its kind before it, such as `sink:slack`. */
+  readonly instance: string
+}
+
+/** Connections to one origin. */
+export interface OpenedWay {
+  readonly dispatcher: Dispatcher
+  /** Absent for a direct connection. */
+  readonly proxy?: Proxy
+}
+
+/** The way of one instance. */
+export interface EgressRoute {
+  open(origin: string, options: OpenOptions): OpenedWay
+  explain(origin: string): Way
+}
+
+interface OpenOptions {
+  readonly connections: number
+  /** Receives errors that belong to no request. */
+  readonly onError: (error: unknown) => void
+}
+
+/** The proxy of a dispatcher, which reports whether answers come through it. */
+export interface Proxy {
+  /** `host:port` */
+  readonly name: string
+  answered(): void
+  /** @param text for the operator */
+  failed(text: string): void
+}
+
+/** A connection to the proxy failed. Told apart from what fails behind it. */
+export class ProxyUnreachable extends Error {
+  readonly code: string
+  constructor(cause: Error & { code?: string }) {
+    super('the proxy cannot be reached', { cause })
+    this.code = cause.code ?? 'UND_ERR_SOCKET'
+  }
+}
+
+/** Failures in a row from which on a proxy counts as down, and the least time between the first and the last. */
+const FAILURES = 3
+const FAILING_MS = 10_000
+
+/** Which proxies answer. Outlives a configuration. */
+export class ProxyHealth {
+  readonly #failing = new Map<
+    string,
+    { count: number; readonly since: number; text: string; down: boolean }
+  >()
+  readonly #now: () => number
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** Proxies that are down, with why. */
+  get down(): [name: string, text: string][] {
+    return [...this.#failing].flatMap(([name, { down, text }]) => (down ? [[name, text]] : []))
+  }
+
+  answered(name: string): void {
+    if (this.#failing.size > 0) this.#failing.delete(name)
+  }
+
+  failed(name: string, text: string): void {
+    const now = this.#now()
+    const failing = this.#failing.get(name) ?? { count: 0, since: now, text, down: false }
+    failing.count++
+    failing.text = text
+    if (failing.count >= FAILURES && now - failing.since >= FAILING_MS) failing.down = true
+    this.#failing.set(name, failing)
+  }
+}
+
+type ConnectOptions = buildConnector.BuildOptions & { servername?: string }
+
+/** Names that are reached directly, unless an instance itself names a proxy. */
+const LOCAL = [
+  'localhost',
+  '127.0.0.0/8',
+  '::1',
+  '169.254.0.0/16',
+  'fe80::/10',
+  'metadata.google.internal',
+]
+
+const isLocal = LOCAL.map((entry) => bypassOf(entry)!)
+
+/** The ways of one configuration. */
+export class Egress {
+  readonly #top: EgressSettings
+  readonly #network: Network
+  readonly #health: ProxyHealth
+  readonly #environment: readonly string[]
+  #authorities: readonly string[] | undefined
+  /** The way of each instance that has an address, in the order of the configuration. */
+  readonly ways: InstanceWay[] = []
+
+  constructor(top: EgressSettings, network: Network, health = new ProxyHealth()) {
+    this.#top = top
+    this.#network = network
+    this.#health = health
+    const { variables } = network
+    this.#environment = BYPASS_VARIABLES.flatMap((name) => (variables[name] ?? '').split(/[\s,]+/))
+  }
+
+  /** Proxies that are down, with why. */
+  get down(): [name: string, text: string][] {
+    return this.#health.down
+  }
+
+  /** Notes the way of an instance. @param options where its address is; a provider without one reaches its vendor by https */
+  note(instance: string, options: unknown, own: EgressSettings | undefined): void {
+    const texts = Object.values(Object(options)).filter((one) => typeof one === 'string')
+    const url = texts.map((text) => (/^https?:/i.test(text) ? URL.parse(text) : null)).find(Boolean)
+    const isProvider = !instance.includes(':')
+    if (!url && !isProvider) return
+    const origin = url?.origin ?? 'https://vendor.example'
+    this.ways.push({ instance, ...this.route(own).explain(origin) })
+  }
+
+  /** The way of one instance; without settings that of the top level. */
+  route(own: EgressSettings = {}): EgressRoute {
+    const { proxy = this.#top.proxy ?? 'environment', bypass = this.#top.bypass ?? [] } = own
+    const namesProxy = own.proxy?.includes('://') === true
+    const entries = [...this.#environment, ...bypass].flatMap((entry) => {
+      const covers = bypassOf(entry)
+      return covers ? [{ entry, covers }] : []
+    })
+    const find = (origin: string): Way & { readonly url?: URL } => {
+      const { protocol, hostname, port } = new URL(origin)
+      const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
+      const number = Number(port) || (protocol === 'http:' ? 80 : 443)
+      if (proxy === 'none') return { via: null, why: 'setting' }
+      const by = entries.find(({ covers }) => covers(host, number))?.entry
+      if (by !== undefined) return { via: null, why: 'bypass', by }
+      if (!namesProxy && isLocal.some((covers) => covers(host, number))) {
+        return { via: null, why: 'local' }
+      }
+      const { variables } = this.#network
+      const variable = PROXY_VARIABLES[protocol]?.find((name) => variables[name])
+      const text = proxy === 'environment' ? variable && variables[variable] : proxy
+      const url = text === undefined ? undefined : proxyUrl(text)
+      if (!url) return { via: null, why: 'none' }
+      if (proxy !== 'environment') return { via: url.origin, why: 'setting', url }
+      return { via: url.origin, why: 'environment', by: variable!, url }
+    }
+    const certificates = own.tls ?? this.#top.tls
+    const connect = certificates && this.#connectOptions(certificates)
+    return {
+      open: (origin, options) => this.#open(origin, find(origin).url, connect, options),
+      explain(origin) {
+        const { url: _, ...way } = find(origin)
+        return way
+      },
+    }
+  }
+
+  #connectOptions(settings: NonNullable<EgressSettings['tls']>): ConnectOptions {
+    const { ca, ...context } = contextOf(settings, this.#network)
+    const authorities = (this.#authorities ??= tls.getCACertificates('default'))
+    const secureContext = createSecureContext({
+      ...context,
+      ...(ca && { ca: [...authorities, ...ca] }),
+    })
+    const { serverName } = settings
+    return { secureContext, ...(serverName !== undefined && { servername: serverName }) }
+  }
+
+  #open(
+    origin: string,
+    url: URL | undefined,
+    connect: ConnectOptions | undefined,
+    { connections, onError }: OpenOptions,
+  ): OpenedWay {
+    const limits = { connections, pipelining: 1 }
+    const factory = (to: string | URL, options: object) => {
+      const client: NodeJS.EventEmitter & Dispatcher = new Client(to, options)
+      return client.on('error', onError)
+    }
+    if (!url)
+      return { dispatcher: new Pool(origin, { ...limits, factory, ...(connect && { connect }) }) }
+    const name = `${url.hostname}:${url.port || (url.protocol === 'http:' ? 80 : 443)}`
+    const poolOf = (to: string | URL, options: object) =>
+      new Pool(to, { ...options, ...limits, factory })
+    const marked = (options: { connect?: buildConnector.connector }) => ({
+      ...options,
+      connect: markingUnreachable(options.connect!),
+    })
+    const { servername: _, ...toProxy } = connect ?? {}
+    const dispatcher = new ProxyAgent({
+      uri: url.href,
+      ...limits,
+      proxyTunnel: false,
+      ...(connect && { requestTls: connect, proxyTls: toProxy }),
+      // Connections to the proxy: to ask for a tunnel, and for http to send the request itself.
+      clientFactory: (to, options) => poolOf(to, marked(options)),
+      factory: (to, options: { connect?: buildConnector.connector }) =>
+        poolOf(to, String(to) === url.href ? marked(options) : options),
+    })
+    const health = this.#health
+    const proxy = {
+      name,
+      answered: () => health.answered(name),
+      failed: (text: string) => health.failed(name, text),
+    }
+    return { dispatcher, proxy }
+  }
+}
+
+function markingUnreachable(connect: buildConnector.connector): buildConnector.connector {
+  return (options, callback) =>
+    connect(options, (error, socket) => {
+      if (error) callback(new ProxyUnreachable(error), null)
+      else callback(null, socket!)
+    })
+}
+
+/** The status with which a proxy refused; undefined for another error. */
+export function refusedByProxy({ message }: Error): string | undefined {
+  return /^Proxy response \((\d+)\)|^Proxy Authentication Required \((\d+)\)/
+    .exec(message)
+    ?.slice(1)
+    .find(Boolean)
+}
+
+/** Direct connections, for tests of plugins. */
+export const DIRECT: EgressRoute = new Egress({ proxy: 'none' }, NO_NETWORK).route()
