@@ -36,7 +36,7 @@ export function proxyUrl(text: string): URL | undefined {
 }
 
 /** Whether a text is a value of `egress.proxy`. */
-export function isProxy(text: string): boolean {
+function isProxy(text: string): boolean {
   return ['environment', 'none'].includes(text) || (text.includes('://') && !!proxyUrl(text))
 }
 

@@ -16,7 +16,7 @@ import type { Config } from '../config/config.ts'
 export type EgressSettings = NonNullable<Config['providers'][string]['egress']>
 
 /** How an origin is reached. */
-export interface Way {
+interface Way {
   /** The proxy without user information; null for a direct connection. */
   readonly via: string | null
   readonly why: 'setting' | 'environment' | 'bypass' | 'local' | 'none'

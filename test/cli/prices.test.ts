@@ -29,7 +29,7 @@ describe('check', () => {
       /mock\/echo +chat +paid +list +assistant +mock\/echo +gateway\.config\.json +own, gateway\.config\.json +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n/,
     )
     expect(out).toMatch(
-      /\nSETTING +VALUE +FROM\nproviders\.mock\.use +mock +gateway\.config\.json\n$/,
+      /\nSETTING +VALUE +FROM\nproviders\.mock\.use +mock +gateway\.config\.json\n\nmock: direct\n$/,
     )
     const unknown = await check(configOf(FINE, { capabilities: undefined }))
     expect(unknown.out).toMatch(/mock\/echo +chat +paid +unknown/)
