@@ -148,7 +148,7 @@ interface Instance {
   readonly egress?: v.InferOutput<typeof instanceEgress> | undefined
 }
 
-/** Without proxies and certificates. */
+/** A network without proxies and certificates. */
 export const NO_NETWORK: Network = { variables: {}, pem: new Map(), warnings: [] }
 
 /** The proxies that variables name. */
