@@ -68,7 +68,7 @@ export function hasSignature(delta: any): boolean {
 /** Reads the signatures of one choice. Servers repeat them with every part of a call. */
 export class Signatures {
   /** The id of each call, which only its first part has. */
-  readonly #calls = new Map<unknown, string>()
+  readonly #calls = new Map<number, string>()
   readonly #seen = new Map<string, string>()
 
   read(delta: any): ReasoningDetail[] {
@@ -77,8 +77,8 @@ export class Signatures {
     const calls: readonly any[] = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
     calls.forEach((part, position) => {
       if (typeof part !== 'object' || part === null) return
-      const { index = position, id } = part
-      if (typeof id === 'string' && id !== '') this.#calls.set(index, id)
+      const index: number = Number.isInteger(part.index) ? part.index : position
+      if (typeof part.id === 'string' && part.id !== '') this.#calls.set(index, part.id)
       this.#add(part, this.#calls.get(index) ?? String(index), found)
     })
     return found

@@ -44,7 +44,11 @@ import { lastSignature } from './conversation.ts'
 // What a provider may put into a delta; members of another type would break the libraries of clients.
 
 const called = object({ name: text })
+/** A call is found by its index, which some vendors write as a text. */
+const index: Check = (value) =>
+  typeof value === 'object' ? problem('invalid_type', 'a number', 'an object') : undefined
 const call = object({
+  index,
   id: text,
   type: text,
   function: called,
