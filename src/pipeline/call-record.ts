@@ -91,8 +91,11 @@ function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usag
   return meter.find((line) => line.source === source)?.usage
 }
 
-function guardOf({ answer: { decision }, runtime, admission }: Call): KnownCall['guard'] {
+function guardOf(call: Call): KnownCall['guard'] {
+  const { decision } = call.answer
+  // A call that was refused before it was admitted has no decision.
   if (!decision) return undefined
+  const { runtime, admission } = call
   const { mode, outcome, rules } = decision.summary()
   const isMonitored = mode === 'monitor' && rules.length > 0
   return {
