@@ -8,7 +8,7 @@ import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
 import { ollamaModels, ollamaState } from './starter-ollama.ts'
 import { starterSearch } from './starter-search.ts'
-import { keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
+import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
 type Offer = Required<Pick<UserConfig, 'providers'>> & {
   models: Exclude<UserConfig['models'], string | undefined>
@@ -132,7 +132,10 @@ export default async function starter({ env }: ConfigContext): Promise<UserConfi
     ...(hasOcr() ? [OCR] : []),
     ...(isInstalled('espeak-ng', env.PATH) ? [SPEECH] : []),
   ]
-  const offers = [MOCK, ...local, ...vendors, await ollama(env)]
+  const servers = VENDORS.filter(({ name, local: own }) => own && name !== 'ollama')
+    .filter((vendor) => addressOf(vendor, env) !== undefined)
+    .map(serverOf)
+  const offers = [MOCK, ...local, ...vendors, ...servers, await ollama(env)]
   return {
     providers: Object.assign({}, ...offers.map(({ providers }) => providers)) as Offer['providers'],
     models: Object.assign({}, ...offers.map(({ models }) => models)) as Offer['models'],
@@ -143,6 +146,11 @@ export default async function starter({ env }: ConfigContext): Promise<UserConfi
 /** A vendor and all of its models that a price list has. */
 function offerOf({ name }: Vendor): Offer {
   return { providers: { [name]: { use: name } }, models: { [`${name}/*`]: {} } }
+}
+
+/** A server of the operator's own, whose address is in the environment: all that it has loaded. */
+function serverOf({ name }: Vendor): Offer {
+  return { providers: { [name]: { use: name } }, models: { [`${name}/*`]: { discover: true } } }
 }
 
 function isInstalled(program: string, path = ''): boolean {

@@ -12,6 +12,7 @@ import { googleLogin, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { withRemedies } from './shared/remedies.ts'
+import { listPages, offerOf, rowsOf } from './shared/offers.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
@@ -68,6 +69,18 @@ export default defineProvider({
       ...login?.members,
       // Vertex AI has another body, and fewer features.
       ...(!vertex && {
+        models(signal) {
+          const url = `${service.urlOf('', false).replace(/messages$/, 'models')}?limit=1000`
+          return listPages(
+            host,
+            { url, headers: service.headers, httpFailure, signal },
+            (page) => rowsOf(host, page).map(offerOf),
+            ({ has_more: more, last_id: last }) =>
+              more === true && typeof last === 'string'
+                ? `${url}&after_id=${encodeURIComponent(last)}`
+                : undefined,
+          )
+        },
         messages: nativeMessages(service, host),
         async countTokens(request) {
           const input = toFunctionsOnly(request.input, NAMES)

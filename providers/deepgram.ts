@@ -22,6 +22,7 @@ import {
   notAnAnswer,
   parseAnswer,
 } from './shared/http.ts'
+import { isName, listPage, notAList } from './shared/offers.ts'
 import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.ts'
 import { audioFailure, classOfStatus } from './shared/error-messages.ts'
 
@@ -247,6 +248,17 @@ export default defineProvider({
     const post = (request: UpstreamRequest): Promise<UpstreamResponse> =>
       send(host, request, httpFailure)
     return {
+      async models(signal) {
+        const request = { url: `${api}/models`, headers: sent, httpFailure, signal }
+        const { stt = [], tts = [] } = await listPage(host, request)
+        if (!Array.isArray(stt) || !Array.isArray(tts)) throw notAList(host)
+        const named = (rows: readonly any[], modality: string) =>
+          [...new Set(rows.map((row) => row?.canonical_name))]
+            .filter(isName)
+            .map((id) => ({ id, modality }))
+        return [...named(stt, 'transcription'), ...named(tts, 'speech')]
+      },
+
       async speech({ input, model, signal }) {
         const { response_format: format } = input
         const query = new URLSearchParams({

@@ -21,6 +21,7 @@ import {
   notAnAnswer,
   parseAnswer,
 } from './shared/http.ts'
+import { isName, listPage, rowsOf } from './shared/offers.ts'
 import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.ts'
 import { audioFailure, classOfStatus } from './shared/error-messages.ts'
 
@@ -177,6 +178,16 @@ export default defineProvider({
     const post = (request: UpstreamRequest): Promise<UpstreamResponse> =>
       send(host, request, httpFailure)
     return {
+      async models(signal) {
+        const request = { url: `${api}/models`, headers: sent, httpFailure, signal }
+        return rowsOf(host, await listPage(host, request)).flatMap(
+          ({ model_id: id, name, can_do_text_to_speech: speaks }) =>
+            isName(id) && speaks === true
+              ? [{ id, modality: 'speech', ...(typeof name === 'string' && { name }) }]
+              : [],
+        )
+      },
+
       async speech({ input, model, signal }) {
         const voice = voiceId(input.voice, voices, host.fail)
         const { format, pcmSampleRate } = formatOf(input.response_format, host.fail)

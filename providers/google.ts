@@ -89,6 +89,7 @@ export default defineProvider({
 
     return {
       ...login?.members,
+      ...(!vertex && { models: client.models }),
       ...createImages(client, host, safety),
       ...createSpeech(client, host, voices, safety),
       ...createEmbeddings(client, host, vertex !== undefined),

@@ -13,6 +13,7 @@ import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl, notAnAnswer, send, toDataUrl, tryParse } from './shared/http.ts'
+import { openAIModels } from './shared/offers.ts'
 import { withRemedies } from './shared/remedies.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 import { httpFailure, inbandFailure } from './openai-compatible/errors.ts'
@@ -124,6 +125,7 @@ export default defineProvider({
     const target = (path: string) => ({ url: joinUrl(base, path), headers: sent, quirks })
     const chat = target('chat/completions')
     return {
+      models: openAIModels(host, { url: joinUrl(base, 'models'), headers: sent, httpFailure }),
       chat: withRemedies(
         host,
         createChat(host, () => chat),

@@ -8,6 +8,7 @@ import { nativeMessages } from './anthropic/native.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
+import { httpFailure } from './openai-compatible/errors.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createRerank, RERANK_APIS } from './openai-compatible/rerank.ts'
@@ -18,6 +19,7 @@ import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { joinUrl } from './shared/http.ts'
+import { ollamaModels, openAIModels } from './shared/offers.ts'
 import { baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
@@ -79,9 +81,14 @@ export default defineProvider({
     const format = row === 'xai' ? 'xai-responses-v1' : 'openai-responses-v1'
     const responses = { ...target('responses'), format } as const
     const messages = { headers: sent, urlOf: () => joinUrl(base, 'messages') }
+    const listing = { url: joinUrl(base, 'models'), headers: sent, httpFailure }
     const texts = createCompletions(host, { base, headers: sent, quirks })
     return {
       ...login?.members,
+      // Vertex AI has no list of the models of partners.
+      ...(!vertex && {
+        models: row === 'ollama' ? ollamaModels(host, base, listing) : openAIModels(host, listing),
+      }),
       chat: createEitherChat(
         host,
         () => chat,

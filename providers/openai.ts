@@ -6,11 +6,13 @@ import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
 import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createModerations } from './openai-compatible/moderations.ts'
+import { httpFailure } from './openai-compatible/errors.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { createCounter } from './openai-responses/count.ts'
 import { nativeResponses } from './openai-responses/native.ts'
 import { apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
+import { openAIModels } from './shared/offers.ts'
 import { apiKey, baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
@@ -43,6 +45,7 @@ export default defineProvider({
     const chat = target('chat/completions')
     const responses = { ...target('responses'), format: 'openai-responses-v1' } as const
     return {
+      models: openAIModels(host, { url: joinUrl(base, 'models'), headers: sent, httpFailure }),
       chat: createEitherChat(
         host,
         () => chat,

@@ -1,6 +1,7 @@
 /** HTTP client for the Gemini API. */
-import type { Host, UpstreamResponse } from '../../src/plugin.ts'
+import type { Host, OfferedModel, UpstreamResponse } from '../../src/plugin.ts'
 import { mergeHeaders, parseAnswer, send, countOrNone, notAnAnswer } from '../shared/http.ts'
+import { isName, listPages, offerOf, rowsOf } from '../shared/offers.ts'
 import { httpFailure } from './errors.ts'
 
 /** Address and credentials. */
@@ -22,6 +23,8 @@ export interface Client {
    * @throws the failure for an answer with another status than 2xx
    */
   post(model: string, verb: string, body: object, options: PostOptions): Promise<UpstreamResponse>
+  /** The models that Google names. @throws as {@link Client.post} */
+  models(signal: AbortSignal): Promise<readonly OfferedModel[]>
 }
 
 /** See `UpstreamRequest`. */
@@ -45,6 +48,18 @@ export function createClient(
     own,
   )
   return {
+    models(signal) {
+      const url = `${base}/models?pageSize=1000`
+      return listPages(
+        host,
+        { url, headers: sent, httpFailure, signal },
+        (page) => rowsOf(host, page).map(namedOf),
+        ({ nextPageToken: token }) =>
+          typeof token === 'string' && token !== ''
+            ? `${url}&pageToken=${encodeURIComponent(token)}`
+            : undefined,
+      )
+    },
     post(model, verb, body, { signal, stream = false }) {
       // Names of tuned models and other collections contain their path.
       const path = encodeURI(model.includes('/') ? model : `${publisher}models/${model}`)
@@ -53,6 +68,12 @@ export function createClient(
       return send(host, request, httpFailure)
     },
   }
+}
+
+/** A row whose name is `models/…`. */
+function namedOf({ name, displayName, ...row }: Readonly<Record<string, any>>) {
+  if (!isName(name)) return undefined
+  return offerOf({ ...row, id: name.replace(/^models\//, ''), name: displayName })
 }
 
 /** Reads a whole answer. @throws the failure class `upstream_error` when it is not JSON */

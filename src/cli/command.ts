@@ -25,6 +25,8 @@ export interface Command {
   readonly arguments?: readonly string[]
   /** Name of an argument after them that may be left out. */
   readonly optional?: string
+  /** Whether the optional argument may be repeated. */
+  readonly repeated?: true
   readonly options?: OptionSpecs
   /** @throws CommandError with a message for the user and the exit status */
   run(args: Arguments): Promise<void>

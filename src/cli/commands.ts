@@ -292,6 +292,14 @@ export const COMMANDS: readonly Command[] = [
     'listUnserved',
   ),
   {
+    name: 'models discover',
+    help: 'Ask the vendors for their models, and compare them with those that are served.',
+    optional: 'vendor',
+    repeated: true,
+    options: LOCAL,
+    run: async (args) => (await import('./discover.ts')).discoverModels(args),
+  },
+  {
     name: 'models lint',
     help: 'Look for mistakes in the prices of the configuration, or of a price list.',
     optional: 'file',

@@ -103,7 +103,8 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
     const missing = names.slice(positionals.length).map((name) => `<${name}>`)
     throw new CommandError(`Missing ${missing.join(' and ')}.\nUsage: ${usageOf(command)}`, 2)
   }
-  const most = names.length + (command.optional === undefined ? 0 : 1)
+  const further = command.repeated ? Infinity : command.optional === undefined ? 0 : 1
+  const most = names.length + further
   if (positionals.length > most) {
     const extra = JSON.stringify(positionals[most])
     throw new CommandError(`${extra} is one argument too many.\nUsage: ${usageOf(command)}`, 2)
@@ -144,7 +145,8 @@ function overview(commands: readonly Command[]): string {
 
 function usageOf(command: Command, program = `${PROGRAM} `): string {
   const names = (command.arguments ?? []).map((name) => ` <${name}>`)
-  const last = command.optional === undefined ? '' : ` [${command.optional}]`
+  const last =
+    command.optional === undefined ? '' : ` [${command.optional}]${command.repeated ? '…' : ''}`
   return `${program}${command.name}${names.join('')}${last}`
 }
 

@@ -8,6 +8,7 @@ import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
 import { ConfigError } from '../errors/errors.ts'
+import type { wildcardSchema } from '../models/entry.ts'
 import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readNetwork, type Network } from './network.ts'
@@ -23,6 +24,8 @@ export type Config = Readonly<ValidConfig>
 export type BodyLimits = Readonly<Config['server']['limits']>
 
 type UserModel = NonNullable<v.InferInput<typeof configSchema>['models']>[string]
+/** Members that an entry `vendor/*` has beside those of a model. */
+type UserWildcard = Pick<v.InferInput<typeof wildcardSchema>, 'discover'>
 
 /** The configuration as the operator writes it. */
 export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'admin' | 'models'> & {
@@ -32,7 +35,7 @@ export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'admin' | 'mode
    * Entries by model id, or the path of a YAML or JSON file that holds them, relative to this file. Members that an entry
    * leaves out come from the models file, the starter and price lists. `vendor/*` stands for all priced models of a vendor.
    */
-  models?: Record<string, Partial<UserModel>> | string
+  models?: Record<string, Partial<UserModel & UserWildcard>> | string
 }
 
 /** The argument of a configuration that is a function. */

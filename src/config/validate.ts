@@ -113,7 +113,8 @@ function withWildcards(
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, wildcard]) => {
       const models = expandWildcard(id, wildcard, listed, taken)
-      if (models.length === 0 && !wildcard.pricing) unpriced.push({ id, needs: [] })
+      if (models.length === 0 && !wildcard.pricing && !wildcard.discover)
+        unpriced.push({ id, needs: [] })
       return models
     })
   return {

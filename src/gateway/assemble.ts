@@ -7,6 +7,7 @@ import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { Escalations } from '../guard/escalations.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { buildCatalog, type Catalog } from '../models/catalog.ts'
+import { withOffers } from '../models/offers.ts'
 import { compilePrices } from '../money/prices.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
@@ -57,8 +58,14 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
   }
   try {
     const { providers, plugins, builtIn } = await setUpProviders(config, origin, opened)
+    await common.discovery.begin(config, providers)
+    const offered = withOffers(
+      config.models,
+      config.wildcards ?? {},
+      common.discovery.offersOf(config),
+    )
     const catalog = await checkDeployments(
-      buildCatalog(servedModels(config.models, providers), config.names, config.wildcards),
+      buildCatalog(servedModels(offered, providers), config.names, config.wildcards),
       plugins,
       secrets,
     )

@@ -22,6 +22,9 @@ interface Generation {
   close(): Promise<void>
 }
 
+/** Time between two looks for vendors that are to be asked for their models again, in ms. */
+const LOOK_MS = 5000
+
 export class Generations {
   /** Running calls of all configurations. */
   readonly running = new RunningCalls()
@@ -30,6 +33,8 @@ export class Generations {
   #shared!: Shared
   #token: string | undefined
   #current!: Generation
+  #looking: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
 
   /** Sets the first configuration. @param assembled its set-up parts. @param token the gateway's own admin token, if it has one */
   begin(loaded: LoadedConfig, assembled: Assembled, shared: Shared, token?: string): void {
@@ -37,6 +42,9 @@ export class Generations {
     this.#token = token
     this.#current = this.#generationOf(loaded, assembled)
     shared.metrics.guard.circuits = this.runtime.guards.circuits
+    const look = () => (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)))
+    this.#timer = setInterval(look, LOOK_MS).unref()
+    void look()
   }
 
   get runtime(): Runtime {
@@ -76,8 +84,26 @@ export class Generations {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#shared.discovery.close()
+    await this.#looking
     const open = [...this.#retired, this.#current].map((one) => one.close())
     await Promise.all([...this.#closing, ...open])
+  }
+
+  /** Builds the catalog again where a vendor offers other models than before. Never rejects. */
+  async #look(): Promise<void> {
+    const { loaded, runtime } = this
+    const { discovery, log } = this.#shared
+    try {
+      if (!(await discovery.look(runtime.config, runtime.providers))) return
+      const prepared = await this.prepare(loaded)
+      // A configuration that has come meanwhile was built with the same answers.
+      if (this.loaded === loaded) prepared.use()
+      else await prepared.discard()
+    } catch (error) {
+      log.error('the models that vendors offer could not be taken over', error)
+    }
   }
 
   #generationOf(loaded: LoadedConfig, { own, close }: Assembled): Generation {

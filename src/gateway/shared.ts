@@ -28,6 +28,7 @@ import type { AlertNotice, ChatCompletion } from '../plugin.ts'
 import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import { ProxyHealth } from '../upstream/egress.ts'
+import { Discovery } from './discovery.ts'
 import { createLog } from './log.ts'
 import type { OpenState } from './open-state.ts'
 import type { Pico } from '../money/money.ts'
@@ -105,6 +106,7 @@ export function createCommon(
     }),
     routing: new Routing(),
     unserved: new Unserved(),
+    discovery: new Discovery((message) => log.warn(message)),
     holds: new HoldEstimator(),
     internalChat: internalChat((call) => {
       running.add(call)

@@ -175,6 +175,8 @@ export type ModelEntry = Omit<WrittenEntry, 'pricing'> & {
 export const wildcardSchema = v.strictObject({
   ...SHARED,
   pricing: v.optional(pricingSchema),
+  // Offers what the vendor names.
+  discover: v.optional(v.boolean(), false),
   deployments: v.optional(
     v.pipe(
       v.array(

@@ -53,6 +53,23 @@ export interface LoginReport {
   readonly expiresAt?: number
 }
 
+/** A model that a vendor names as one of its own. */
+export interface OfferedModel {
+  /** The name by which calls ask for it. */
+  readonly id: string
+  readonly name?: string
+  /** The family of endpoints, such as `chat` or `embedding`. */
+  readonly modality?: string
+  /** Tokens. */
+  readonly contextLength?: number
+  /** Tokens. */
+  readonly maxOutputTokens?: number
+  /** What it can do, in the words of `capabilities` of a model. */
+  readonly capabilities?: readonly string[]
+  /** Its release, seconds since epoch. */
+  readonly createdAt?: number
+}
+
 /**
  * A set-up provider. Each method is one capability; leave out what the vendor does not offer. A method throws errors of {@link
  * Host.fail}; any other error counts as `upstream_error`. Where an async iterable is allowed, returning one means that the
@@ -66,6 +83,11 @@ export interface Provider<Options = Readonly<Record<string, unknown>>> extends C
    * @throws what {@link Host.fail} makes, with a `cause` whose message tells the operator why
    */
   logIn?(signal: AbortSignal): Promise<LoginReport>
+  /**
+   * Asks the vendor for its models, at most 5,000 of them. `sluicegate models discover` calls it, and `discover` of an entry
+   * `vendor/*`. Leave it out where the vendor has no such list.
+   */
+  models?(signal: AbortSignal): Promise<readonly OfferedModel[]>
   chat?(
     request: ProviderRequest<ChatInput, Options>,
   ): Promise<ChatCompletion | AsyncIterable<ChatChunk>>

@@ -286,7 +286,7 @@ interface TraceOptions {
 const MAX_CHARACTERS = 500
 const MAX_LINES = 40
 /** Members that answer no question. */
-const UNTRACED = new Set(['close', 'takes', 'asks', 'questions', 'logIn'])
+const UNTRACED = new Set(['close', 'takes', 'asks', 'questions', 'logIn', 'models'])
 
 const current = new AsyncLocalStorage<Trace>()
 
